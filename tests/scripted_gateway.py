@@ -82,6 +82,10 @@ class ScriptedGateway:
         self._cluster_id = cluster_id
         self._config = config
 
+    @property
+    def broker_count(self) -> int | None:
+        return None
+
     def cluster_id(self) -> str:
         return self._cluster_id
 

@@ -30,6 +30,7 @@ def three(three_brokers: Sandbox) -> Iterator[KafkaGateway]:
 
 
 def test_every_broker_tells_its_own_value(three: KafkaGateway) -> None:
+    assert three.broker_count == 3
     found = three.broker_config("node.id")
     assert (found.values, found.errors) == ({1: "1", 2: "2", 3: "3"}, {})
 

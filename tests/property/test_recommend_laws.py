@@ -88,7 +88,9 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
         for source in [next((name for name in (each.bucket, "user=<default>") if name in values), None)]
     ]
     settings = RecommendSettings(has_creates=creates, capacities={"prod": {PRODUCER: capacity}})
-    hours = {name: BrokerRecorded(LAST - timedelta(days=60), 720) for name in ("1", "2")}
+    hours: dict[str | None, BrokerRecorded] = {
+        name: BrokerRecorded(LAST - timedelta(days=60), 720) for name in ("1", "2")
+    }
     found = recommend("prod", own, limited, {PRODUCER: Recorded(last=LAST, brokers=hours)}, settings, LAST)
     after = {**values, **{each.entity.address: each.after for each in found if each.action is not Action.NONE}}
     increased = [each for each in found if (each.after or 0) > (each.before or 0)]

@@ -48,6 +48,7 @@ def test_each_cluster_is_a_partition_and_one_that_is_down_stops_no_other(spark: 
     taken = quotas.where("cluster <> 'down'").select("read_at").distinct().toArrow().column("read_at").to_pylist()
     assert [at.astimezone(UTC) for at in taken] == [datetime(2026, 11, 20, 9, 12, 44, tzinfo=UTC)]
     assert rows["down", None].read_at is None
+    assert {row.brokers for row in rows.values()} == {None}
     assert rows["empty", None][:6] == ("empty", "3JxQ0v7pT2a", None, None, None, None)
     assert rows["down", None].cluster_id is None
     assert rows["down", None].failure.kind == "ConnectError"

@@ -352,6 +352,10 @@ def test_what_may_be_used_of_a_broker_that_is_not_recorded_is_not_removed(
     repository: Repository, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sample on any broker made the hour recorded: what was used of broker 2 alone was removed."""
+    from pyspark.sql.functions import lit
+
+    from quotaform.spark.usage.usage_quotas import QuotaSource
+
     hours = range(5 * 24)
     samples = [sample(hour, "alice", 2.1 * MIB) for hour in hours]
     samples += [sample(hour, "bob", 2 * MIB, broker="2") for hour in hours if hour < 40]
@@ -360,6 +364,11 @@ def test_what_may_be_used_of_a_broker_that_is_not_recorded_is_not_removed(
     done = repository(*options)
     reason = "not used, but only 0.6 of 4 days recorded on broker 2: user=gone producer_byte_rate"
     assert (done.code, reason in done.out) == (0, True), done.said
+    # Of a cluster that runs, it is known how many brokers there are.
+    read = QuotaSource.read
+    monkeypatch.setattr(QuotaSource, "read", lambda *given: read(*given).withColumn("brokers", lit(2)))
+    fewer = repository(*OPTIONS, "--no-backtest", "--select", "user=gone")
+    assert "not used, but only 1 of 2 brokers is recorded (1): user=gone producer_byte_rate" in fewer.out, fewer.said
     monkeypatch.setattr(SystemClock, "now", lambda _: START + timedelta(days=13))
     old = repository(*OPTIONS, "--no-backtest", "--select", "user=gone")
     assert "not used, but the recording ends on 2026-11-06; record again: user=gone" in old.out, old.said
@@ -378,7 +387,7 @@ def test_a_new_entry_has_all_values_of_an_entity_however_few_proposals_are_made(
     plan = json.loads(repository("plan", "--format", "json").out)
     changed = [(change["address"], key["key"]) for change in plan["changes"] for key in change["keys"]]
     assert changed == [("user=alice", PRODUCER)]
-    several = repository(*OPTIONS, "--no-backtest", "--write")
+    several = repository(*OPTIONS, "--no-backtest", "--headroom", "1", "--write")
     assert (several.code, "proposals are more than the 1 of a change; choose some" in several.err) == (64, True)
 
 

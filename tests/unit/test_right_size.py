@@ -78,11 +78,14 @@ def size(
     key: str = PRODUCER,
     now: datetime = NOW,
     others: dict[str, Recorded] | None = None,
+    broker_count: int | None = None,
 ) -> dict[str, Recommendation]:
     """What is proposed, by address."""
     held = {ALICE: 10 * MIB} if values is None else values
     own = [OwnValue(entity=entity, key=key, value=value) for entity, value in held.items()]
-    found = recommend("prod", own, buckets, {**(others or {}), **({key: recorded} if buckets else {})}, settings, now)
+    found = recommend(
+        "prod", own, buckets, {**(others or {}), **({key: recorded} if buckets else {})}, settings, now, broker_count
+    )
     return {each.entity.address: each for each in found}
 
 
@@ -198,6 +201,17 @@ def test_a_value_is_removed_only_if_the_time_is_recorded_on_each_broker() -> Non
     assert (found.action, found.reason) == (Action.NONE, "not used, but only 28.7 of 30 days recorded on broker 2")
 
 
+def test_nothing_is_removed_if_the_cluster_has_more_brokers_than_are_recorded() -> None:
+    idle = bucket(brokers={"1": 2 * MIB}, used_days_ago=31)
+    found = size([idle], broker_count=3)["user=alice"]
+    reason = "not used, but only 1 of 3 brokers is recorded (1)"
+    assert (found.action, found.reason) == (Action.NONE, reason)
+    two = recorded({"b1:7071": 720, "b2:7071": 720})
+    found = size([idle], recorded=two, broker_count=3)["user=alice"]
+    assert found.reason == "not used, but only 2 of 3 brokers are recorded (b1:7071, b2:7071)"
+    assert size([idle], recorded=two, broker_count=2)["user=alice"].action is Action.DELETE
+
+
 def test_a_broker_without_any_sample_of_the_key_keeps_what_it_may_have_used() -> None:
     idle = bucket(brokers={"1": 2 * MIB}, used_days_ago=31)
     others = {REQUEST: recorded({"1": 720, "2": 720})}
@@ -216,7 +230,9 @@ def test_a_limit_of_the_whole_cluster_needs_no_recording_of_each_broker() -> Non
     key = CONTROLLER_MUTATION_RATE.name
     idle = bucket("user=bob", entity=None, limit=None, brokers={None: 2.0}, key=key)
     others = {PRODUCER: recorded({"1": 720, "2": 3})}
-    found = size([idle], {ALICE: 20.0}, recorded=recorded({None: 720}), key=key, others=others)["user=alice"]
+    found = size([idle], {ALICE: 20.0}, recorded=recorded({None: 720}), key=key, others=others, broker_count=3)[
+        "user=alice"
+    ]
     assert (found.action, found.note) == (Action.DELETE, "then nothing limits it: plan asks for --allow to-unlimited")
 
 

@@ -57,6 +57,10 @@ class QuotaReader(Protocol):
     def snapshot(self) -> SnapshotFile | None:
         """The snapshot that is read instead of a running cluster."""
 
+    @property
+    def broker_count(self) -> int | None:
+        """How many brokers the cluster named when it was connected to; `None` if that is not known."""
+
     def cluster_id(self) -> str:
         """Return the cluster id."""
 

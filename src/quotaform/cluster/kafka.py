@@ -44,6 +44,11 @@ class KafkaGateway(BrokerGateway):
         """None: it is a running cluster."""
         return None
 
+    @property
+    def broker_count(self) -> int | None:
+        """How many brokers the cluster named when it was connected to; nothing is sent for it."""
+        return len(self.connection.brokers) or None
+
     def cluster_id(self) -> str:
         """Return the cluster id.
 

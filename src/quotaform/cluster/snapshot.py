@@ -40,6 +40,11 @@ class SnapshotGateway:
         """Which snapshot this is."""
         return SnapshotFile(self._path, self._snapshot.captured_at)
 
+    @property
+    def broker_count(self) -> int | None:
+        """None: a snapshot contains only quotas."""
+        return None
+
     def cluster_id(self) -> str:
         """Return the id of the cluster that the snapshot was taken from."""
         return self._snapshot.cluster_id

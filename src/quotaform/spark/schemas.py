@@ -56,6 +56,7 @@ QUOTAS: Final = StructType(
         StructField("value", DoubleType()),
         StructField("failure", FAILURE),
         StructField("read_at", TimestampType()),
+        StructField("brokers", IntegerType()),
     ]
 )
 """What clusters hold, as the data source `kafka_quotas` reads it.
@@ -67,6 +68,7 @@ QUOTAS: Final = StructType(
 | that could not be read | one without an id and an entity, with `failure` |
 
 `read_at` is when the cluster was read, in the time of its snapshot if it is one; null if it could not be read.
+`brokers` is how many brokers the cluster has; null of a snapshot and where it is not known.
 """
 
 SNAPSHOTS: Final = StructType([*QUOTAS.fields, StructField("file", StringType())])

@@ -115,16 +115,17 @@ class QuotaSourceReader(DataSourceReader):
             connect = open_pinned_gateway if self.is_pinned else open_gateway
             with inside(self.directory), connect(cluster) as gateway:
                 cluster_id, quotas, snapshot = gateway.cluster_id(), gateway.describe(), gateway.snapshot
+                brokers = gateway.broker_count
                 read_at = SYSTEM_CLOCK.now() if snapshot is None else snapshot_moment(snapshot)
         except QuotaformError as error:
             yield failed_row(cluster.name, error)
         else:
-            yield from quota_rows(cluster.name, cluster_id, quotas, read_at)
+            yield from quota_rows(cluster.name, cluster_id, quotas, read_at, brokers)
 
 
 def failed_row(cluster: str | None, error: QuotaformError) -> Row:
     """Return the row of `schemas.QUOTAS` of what could not be read."""
-    return (cluster, None, None, None, None, None, failure_row(error), None)
+    return (cluster, None, None, None, None, None, failure_row(error), None, None)
 
 
 def snapshot_moment(snapshot: SnapshotFile) -> datetime:
@@ -139,14 +140,16 @@ def snapshot_moment(snapshot: SnapshotFile) -> datetime:
         raise InvalidFilesError([SNAPSHOT.finding(f"captured_at: {error}", location=Location(snapshot.path))]) from None
 
 
-def quota_rows(cluster: str, cluster_id: str, quotas: Quotas, read_at: datetime | None = None) -> Iterator[Row]:
+def quota_rows(
+    cluster: str, cluster_id: str, quotas: Quotas, read_at: datetime | None = None, brokers: int | None = None
+) -> Iterator[Row]:
     """Yield what a cluster holds as rows of `schemas.QUOTAS`, in the order of the quotas."""
     if not quotas:
-        yield (cluster, cluster_id, None, None, None, None, None, read_at)
+        yield (cluster, cluster_id, None, None, None, None, None, read_at, brokers)
     for entity, values in quotas.items():
         address, names = entity.address, entity.names
         for key, value in values.items():
-            yield (cluster, cluster_id, address, names, key, value, None, read_at)
+            yield (cluster, cluster_id, address, names, key, value, None, read_at, brokers)
 
 
 def register_source(spark: SparkSession) -> None:

@@ -26,7 +26,8 @@ def as_of(history: DataFrame, at: datetime) -> DataFrame:
     """
     held = held_at(history, at).select("cluster", "entity_key", "entity", "key", "value")
     rows = last_snapshots(history, at).join(held, "cluster", "left")
-    return rows.withColumn("failure", f.lit(None).cast(QUOTAS["failure"].dataType)).select(*QUOTAS.names)
+    unknown = {name: f.lit(None).cast(QUOTAS[name].dataType) for name in ("failure", "brokers")}
+    return rows.withColumns(unknown).select(*QUOTAS.names)
 
 
 def last_snapshots(history: DataFrame, at: datetime) -> DataFrame:

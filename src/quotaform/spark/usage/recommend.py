@@ -42,7 +42,7 @@ def recommendations(
         tasks: In how many tasks; as many as clusters, at most.
     """
     held = quotas.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(
-        "cluster", "entity_key", "entity", "key", "value"
+        "cluster", "entity_key", "entity", "key", "value", "brokers"
     )
     # A key that is recorded has a bucket, so what is known of keys comes with the buckets.
     used = demands.join(f.broadcast(record), ["cluster", "key"])
@@ -59,6 +59,7 @@ def recommendations(
             {row["key"]: _recorded(row) for row in measured},
             settings,
             now,
+            next((row["brokers"] for row in own), None),
         )
         return pyarrow.Table.from_batches([row_batch(RECOMMENDATIONS, [_row(each) for each in rows])])
 

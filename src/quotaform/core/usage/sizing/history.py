@@ -30,6 +30,7 @@ class History:
         settings: How much is needed.
         brokers: The brokers on which any key was recorded whose limit is one of each broker.
         now: The time.
+        broker_count: How many brokers the cluster has; `None` if it is not known.
     """
 
     key: QuotaKey
@@ -37,6 +38,7 @@ class History:
     settings: SizingSettings
     brokers: Collection[str]
     now: datetime
+    broker_count: int | None = None
 
     def seconds(self, demand: Demand) -> float:
         """How much is recorded since the first sample of a demand: its hours, or less if it began within the last."""
@@ -69,7 +71,8 @@ class History:
     def missing_to_remove(self) -> str | None:
         """Return what is missing to say that nobody uses a value; `None` if it is enough.
 
-        A client may use one broker and not the others, so the time must be recorded on each of them.
+        A client may use one broker and not the others, so the time must be recorded on each of them. Recordings name
+        brokers as their source does, so they are compared with those of the cluster by number.
         """
         last = self.recorded.last
         if self.now - last > timedelta(days=MOST_AGE_DAYS):
@@ -77,6 +80,9 @@ class History:
         parts, needed = self._parts(), self.settings.unused_after_days * DAY_S
         if not parts:
             return f"only clients measured it, and {self.key.name} is limited per broker"
+        if self._is_per_broker and self.broker_count is not None and len(parts) < self.broker_count:
+            are = "is" if len(parts) == 1 else "are"
+            return f"only {len(parts)} of {self.broker_count} brokers {are} recorded ({self._names})"
         for broker, part in sorted(parts.items(), key=lambda each: self._recent_seconds(each[1])):
             where = "" if broker is None else f" on broker {inert(broker)}"
             if part is None:
@@ -95,10 +101,13 @@ class History:
 
     def brokers_text(self) -> str | None:
         """Return on which brokers that is recorded; `None` if the limit is one of the cluster."""
-        names = [inert(name) for name in sorted(self.brokers)]
         if not self._is_per_broker:
             return None
-        return f"recorded on broker{'s' if len(names) > 1 else ''} {listed(names)}"
+        return f"recorded on broker{'s' if len(self.brokers) > 1 else ''} {self._names}"
+
+    @property
+    def _names(self) -> str:
+        return listed(inert(name) for name in sorted(self.brokers))
 
     @property
     def _is_per_broker(self) -> bool:

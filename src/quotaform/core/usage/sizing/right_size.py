@@ -49,6 +49,7 @@ def recommend(
     recorded: Mapping[str, Recorded],
     settings: RecommendSettings,
     now: datetime,
+    broker_count: int | None = None,
 ) -> list[Recommendation]:
     """Return what is proposed for each value of a cluster, and for buckets without one, sorted by entity and key.
 
@@ -59,6 +60,7 @@ def recommend(
         recorded: When each quota key was recorded.
         settings: How quotas are sized.
         now: The time.
+        broker_count: How many brokers the cluster has; `None` if it is not known.
     """
     found: list[Recommendation] = []
     by_key: dict[str, list[BucketDemand]] = {}
@@ -73,7 +75,7 @@ def recommend(
     for name in sorted(own.keys() | by_key.keys(), key=key_order):
         if (key := QUOTA_KEYS.get(name)) is not None:
             known = recorded.get(name)
-            history = None if known is None else History(key, known, settings, brokers, now)
+            history = None if known is None else History(key, known, settings, brokers, now, broker_count)
             sizer = _KeySizer(cluster, key, history, settings)
             found += sizer.size(own.get(name, []), by_key.get(name, []))
     return sorted(with_fallbacks(found, quotas), key=lambda each: (each.entity.address, key_order(each.key)))

@@ -20,6 +20,8 @@ def dump_recording(result: Recording) -> str:
         "interval_s": result.interval,
         "rows": result.rows,
         "files": result.files,
+        "unwritten": result.unwritten,
+        "failure": result.failure,
         "sources": [_dump_source(each) for each in result.sources],
     }
     return indented(envelope(USAGE_RECORD, fields))

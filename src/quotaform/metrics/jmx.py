@@ -46,9 +46,14 @@ class JmxReader:
         """Ask once; see `quotaform.metrics.reading.Reader`."""
         at, started = time(), monotonic()
         # A session of its own: a Ctrl-C is for the recording, which reads this answer to its end.
-        self._process = process = Popen(  # noqa: S603 (Kafka's own command)
-            self._arguments(), stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
-        )
+        try:
+            self._process = process = Popen(  # noqa: S603 (Kafka's own command)
+                self._arguments(), stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+            )
+        except OSError as failure:
+            # No memory or no process left, or Java was removed while it is recorded.
+            problem = f"cannot be read, as {inert(self.command[0])} cannot be started: {failure.strerror or failure}"
+            raise MetricsError(self.shown, problem) from failure
         try:
             output, error = process.communicate(timeout=timeout)
         except TimeoutExpired:

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Item
+from quotaform.errors import MetricsError
 
 BODY_LIMIT: Final = 64 << 20
 """The most bytes of an answer: 10,000 buckets have some 5 MB."""
@@ -63,6 +64,17 @@ class Reader(Protocol):
 
     def cancel(self) -> None:
         """End a read that is under way, as far as that is a process of its own."""
+
+
+def problem_of(error: Exception) -> str:
+    """Return what is wrong with a source, as the rest of a sentence about it, a mistake of our own included.
+
+    >>> problem_of(MetricsError("http://b1", "cannot be reached")), problem_of(ValueError("3"))
+    ('cannot be reached', 'cannot be used because of an internal error: ValueError; please report it')
+    """
+    if isinstance(error, MetricsError):
+        return error.problem
+    return f"cannot be used because of an internal error: {type(error).__name__}; please report it"
 
 
 def origin_of(cluster: str, broker: str | None) -> Origin:

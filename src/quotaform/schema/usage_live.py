@@ -54,6 +54,8 @@ def usage_record() -> tuple[Node, dict[str, Node]]:
         "interval_s": number("Seconds between two measurements of a broker."),
         "rows": count("The rows that were added to the table."),
         "files": count("The files that were added to the table."),
+        "unwritten": count("The rows that were measured and could not be written."),
+        "failure": maybe_text("Why, or null if all were written."),
         "sources": items("What was recorded of each broker.", ref("source")),
     }
     schema = document(USAGE_RECORD, "The result of quotaform usage record.", fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from quotaform.core.usage.source import parse_source
 from quotaform.errors import MetricsError, NothingReadError, QuotaformError, UsageError
 from quotaform.metrics.open import open_reader
 from quotaform.metrics.reading import Reading, origin_of
+from quotaform.schema.validator import explainer
 from quotaform.spark.usage.usage_file import UsageDirectory
 from quotaform.views.usage.record_text import render_recording
 from tests.http_server import HttpServer, answer
@@ -135,6 +137,90 @@ def test_a_slow_source_is_never_asked_twice_at_once_and_misses_slots() -> None:
     assert reader.most_at_once == 1
     assert source.read + sum(gap.missed for gap in source.gaps) == 10
     assert source.read <= 3
+
+
+def test_a_mistake_of_our_own_is_a_gap_and_a_warning() -> None:
+    """Any error but that of a source ended its thread: no gap, no warning, and no more rows of the broker."""
+
+    def reply(number: int) -> bytes:
+        if number == 1:
+            raise ValueError("a secret")
+        return PAGE
+
+    kept, good, bad = Kept(), FakeReader(lambda _: PAGE), FakeReader(reply)
+    result = recorded(kept, {"1": good, "2": bad})
+    problem = "cannot be used because of an internal error: ValueError; please report it"
+    first, second = result.sources
+    assert (first.read, first.gaps, second.read) == (5, (), 4)
+    [gap] = second.gaps
+    assert (gap.reason, gap.missed) == (problem, 1)
+    assert kept.warnings == [
+        f"broker 2: http://b1 {problem}; it is asked again",
+        "broker 2: http://b1 answers again",
+    ]
+
+
+def test_mistakes_of_our_own_in_all_first_answers_are_an_error() -> None:
+    def reply(_: int) -> bytes:
+        raise MemoryError
+
+    with pytest.raises(NothingReadError, match="internal error: MemoryError"):
+        recorded(Kept(), {"1": FakeReader(reply)}, seconds=None, interval=60.0)
+
+
+@dataclass
+class FullDisk(Kept):
+    """A table that cannot be written for its first few files."""
+
+    failures: int = 1
+    sizes: list[int] = field(default_factory=list)
+
+    def write(self, rows: Sequence[UsageRow]) -> None:
+        self.sizes.append(len(rows))
+        if len(self.sizes) <= self.failures:
+            raise QuotaformError("usage cannot be written: No space left on device")
+        Kept.write(self, rows)
+
+
+def test_rows_that_cannot_be_written_are_kept_for_the_next_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first file that could not be written ended the recording, and its rows were lost."""
+    monkeypatch.setattr("quotaform.app.usage.record.FLUSH_SECONDS", 0.4)
+    kept, reader = FullDisk(), FakeReader(lambda _: PAGE)
+    result = recorded(kept, {"1": reader}, seconds=1.5, interval=0.05)
+    assert (result.rows, result.unwritten, result.failure) == (len(kept.rows), 0, None)
+    assert len(kept.rows) == 2 * result.sources[0].read
+    assert [row.ts for row in kept.rows] == sorted(row.ts for row in kept.rows)
+    assert kept.warnings == [
+        f"usage cannot be written: No space left on device; {kept.sizes[0]:,} rows are kept, and written with the next "
+        "file",
+        "usage is written again, with the rows that were kept",
+    ]
+
+
+def test_a_recording_that_cannot_be_written_ends_with_its_summary() -> None:
+    kept = FullDisk(failures=9)
+    result = recorded(kept, {"1": FakeReader(lambda _: PAGE)})
+    assert (result.rows, result.files, result.unwritten) == (0, 0, 10)
+    assert result.failure == "usage cannot be written: No space left on device"
+    assert render_recording(result).endswith(
+        "0 rows in 0 files of usage.\n"
+        "10 more rows could not be written: usage cannot be written: No space left on device.\n"
+    )
+
+
+def test_a_recording_ends_when_more_rows_wait_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quotaform.app.usage.record.MOST_ROWS", 5)
+    kept, started = FullDisk(failures=99), monotonic()
+    result = recorded(kept, {"1": FakeReader(lambda _: PAGE)}, seconds=None, interval=0.01)
+    assert monotonic() - started < 10
+    assert result.unwritten > 5
+    assert kept.warnings[-1].endswith("rows wait to be written, and no more are kept")
+
+
+def test_java_that_cannot_be_started_is_a_failure_of_the_source(tmp_path: Path) -> None:
+    source = parse_source("1=jmx:localhost:9")
+    with pytest.raises(MetricsError, match=r"JMX at localhost:9 cannot be read, as .*java cannot be started: No such"):
+        open_reader(source, "lab", [str(tmp_path / "java")]).read(1.0)
 
 
 def test_no_source_that_answers_is_an_error_at_once() -> None:
@@ -282,7 +368,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "rename", fail)
+    monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(QuotaformError, match="cannot be written: No space left on device; files written before stay"):
         table.write([UsageRow(1.5, 11.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None)])
     assert list(tmp_path.iterdir()) == []
@@ -326,6 +412,25 @@ def test_a_recording_without_rows_is_an_error_and_says_why(tmp_path: Path, capsy
     assert printed.err.endswith(
         "Error: nothing was recorded: no answer had a measurement of a client; see the summary\n"
     )
+
+
+def test_rows_that_were_not_written_are_in_the_summary_and_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    arguments = ["--cluster", "lab", "--usage", str(tmp_path / "u"), "--interval", "1s", "--for", "1s"]
+    with HttpServer(lambda _: answer(200, PAGE)) as server:
+        source = ["--source", f"{server.url}/metrics"]
+        assert run(["usage", "record", *arguments, *source, "--format", "json"]) == 1
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    assert list(explainer("usage-record").iter_errors(document)) == []
+    assert (document["rows"], document["unwritten"]) == (0, 2)
+    assert document["failure"].endswith("u cannot be written: No space left on device; files written before stay")
+    assert "Error: 2 rows were not written: " in printed.err
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,24 @@ def test_a_broker_that_is_down_or_hangs_hides_no_other_and_is_not_asked_twice() 
     hang.set()
 
 
+def test_a_mistake_of_our_own_hides_no_other_broker() -> None:
+    """An unexpected error of one broker, or of the quotas, ended the whole view."""
+
+    def broken() -> bytes:
+        raise ValueError
+
+    def quotas() -> Quotas:
+        raise KeyError("x")
+
+    found = reader(quotas, a=lambda: PAGE, b=broken).read()
+    assert [bucket.state for bucket in found.buckets] == [BucketState.THROTTLED]
+    problem = "cannot be used because of an internal error: {}; please report it"
+    assert found.unread == (
+        Unread("b", problem.format("ValueError")),
+        Unread("the cluster", f"{problem.format('KeyError')}; no limit is known"),
+    )
+
+
 def test_quotas_that_cannot_be_read_are_those_of_before() -> None:
     answers: list[Any] = [QUOTAS, ConnectError("nobody listens.")]
 

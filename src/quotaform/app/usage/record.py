@@ -12,14 +12,14 @@ from typing import Final
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.app.usage.source_run import SourceRun
 from quotaform.core.usage.recording import Recording, UsageRow
-from quotaform.errors import NothingReadError
+from quotaform.errors import NothingReadError, QuotaformError
 from quotaform.interrupt import held_signals
 from quotaform.metrics.reading import Reader
 
 FLUSH_SECONDS: Final = 60.0
 """How often a file is written: what a kill loses at most."""
 MOST_ROWS: Final = 500_000
-"""A file is also written when there are so many rows."""
+"""A file is also written when there are so many rows; if it cannot be, the recording ends."""
 _TICK: Final = 0.2
 _ENDING_SECONDS: Final = 2.0
 """How long answers that are under way are waited for at the end."""
@@ -53,13 +53,15 @@ class RecordRequest:
 def record(request: RecordRequest, clock: Clock = SYSTEM_CLOCK) -> Recording:
     """Record until the time is over, or a signal comes, after which what was recorded is written all the same.
 
+    Rows that cannot be written are kept for the next file. A recording that cannot write more than `MOST_ROWS` ends,
+    and what became of it says so.
+
     Args:
         request: What is recorded.
         clock: The time.
 
     Raises:
         NothingReadError: No source could be read at the beginning.
-        QuotaformError: A file cannot be written; earlier ones stay.
     """
     return _Recorder(request, clock).run()
 
@@ -70,6 +72,7 @@ class _Recorder:
         self._clock = clock
         self._stop = Event()
         self._files = 0
+        self._failure: str | None = None
         slots = None if request.seconds is None else max(1, ceil(request.seconds / request.interval))
         self._runs = [
             SourceRun(broker, reader, request.interval, slots, clock, request.warn)
@@ -100,6 +103,8 @@ class _Recorder:
             interval=self._request.interval,
             sources=tuple(run.report(started) for run in self._runs),
             files=self._files,
+            unwritten=0 if self._failure is None else sum(len(run.rows) for run in self._runs),
+            failure=self._failure,
         )
 
     def _end(self, threads: Sequence[Thread]) -> None:
@@ -124,6 +129,9 @@ class _Recorder:
             if now - written >= FLUSH_SECONDS or waiting > MOST_ROWS:
                 written = now
                 self._write()
+                if self._failure is not None and waiting > MOST_ROWS:
+                    self._request.warn(f"the recording ends: {waiting:,} rows wait to be written, and no more are kept")
+                    return
         if not is_checked:
             self._require_any()
 
@@ -138,10 +146,25 @@ class _Recorder:
         # A signal in the middle would lose what was taken.
         with held_signals(holds_all=True):
             taken = [(run, run.take()) for run in self._runs]
-            rows = [row for _, each in taken for row in each]
-            if not rows:
+            count = sum(len(each) for _, each in taken)
+            if not count:
                 return
-            self._request.write(rows)
+            try:
+                self._request.write([row for _, each in taken for row in each])
+            except Exception as error:
+                for run, each in taken:
+                    run.put_back(each)
+                self._fail(error, count)
+                return
+            if self._failure is not None:
+                self._request.warn(f"{self._request.usage} is written again, with the rows that were kept")
+            self._failure = None
             self._files += 1
             for run, each in taken:
                 run.count_written(len(each))
+
+    def _fail(self, error: Exception, rows: int) -> None:
+        problem = str(error) if isinstance(error, QuotaformError) else f"internal error: {type(error).__name__}"
+        if self._failure is None and not self._stop.is_set():
+            self._request.warn(f"{problem}; {rows:,} rows are kept, and written with the next file")
+        self._failure = problem

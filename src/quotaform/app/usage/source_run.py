@@ -12,6 +12,7 @@ from typing import Final
 from quotaform.app.clock import Clock
 from quotaform.core.usage.recording import (
     Gap,
+    ReadRows,
     RecordedSource,
     UsageRow,
     explain_no_rows,
@@ -20,8 +21,7 @@ from quotaform.core.usage.recording import (
 )
 from quotaform.core.usage.sample import Dropped, DropReason
 from quotaform.core.usage.schedule import next_slot
-from quotaform.errors import MetricsError
-from quotaform.metrics.reading import Reader, Reading
+from quotaform.metrics.reading import Reader, problem_of
 
 SHORTEST_WAIT: Final = 5.0
 LONGEST_WAIT: Final = 30.0
@@ -97,6 +97,11 @@ class SourceRun:
             rows, self.rows = self.rows, []
         return rows
 
+    def put_back(self, rows: list[UsageRow]) -> None:
+        """Keep rows that were taken and could not be written, in front of later ones."""
+        with self._lock:
+            self.rows[:0] = rows
+
     def count_written(self, rows: int) -> None:
         """Count rows that are in the table."""
         self.written += rows
@@ -132,9 +137,11 @@ class SourceRun:
         patience = min(max(self.interval, SHORTEST_WAIT), LONGEST_WAIT)
         try:
             reading = self.reader.read(patience)
-        except MetricsError as error:
+            read = read_rows(reading.items)
+        except Exception as error:
+            # A mistake of our own, too, is a gap of this source and not the end of its thread.
             if not stop.is_set():
-                self._fail(slot, error.problem)
+                self._fail(slot, problem_of(error))
             return
         with self._lock:
             self._asked += 1
@@ -142,7 +149,7 @@ class SourceRun:
             self._size += reading.size
             self._seconds += reading.seconds
             self._longest = max(self._longest, reading.seconds)
-        self._take_up(reading)
+        self._take_up(read)
         if self.failure is not None:
             self.warn(f"broker {self.broker}: {self.reader.shown} answers again")
         self.failure, self._failures = None, 0
@@ -156,8 +163,7 @@ class SourceRun:
         self._failures += 1
         self._miss(slot, slot, problem)
 
-    def _take_up(self, reading: Reading) -> None:
-        read = read_rows(reading.items)
+    def _take_up(self, read: ReadRows) -> None:
         remark = explain_no_rows(read)
         with self._lock:
             self.rows += read.rows

@@ -12,8 +12,8 @@ from typing import Final, Generic, TypeVar
 from quotaform.app.clock import Clock, timestamp
 from quotaform.core.usage.recording import ReadRows, explain_no_rows, read_rows
 from quotaform.core.usage.top import Top, Unread, make_top
-from quotaform.errors import MetricsError, QuotaformError
-from quotaform.metrics.reading import Reader
+from quotaform.errors import QuotaformError
+from quotaform.metrics.reading import Reader, problem_of
 from quotaform.model.quotas import Quotas
 
 T = TypeVar("T")
@@ -101,8 +101,8 @@ class TopReader:
                 found[name] = question.answer(deadline - self.clock.monotonic())
             except TimeoutError:
                 unread.append(Unread(name, _STILL))
-            except MetricsError as error:
-                unread.append(Unread(name, error.problem))
+            except Exception as error:
+                unread.append(Unread(name, problem_of(error)))
         unread += _without_rows(found)
         unread += self._take_quotas(deadline)
         rows = [row for each in found.values() for row in each.rows]
@@ -118,6 +118,8 @@ class TopReader:
             problem = _STILL
         except QuotaformError as error:
             problem = f"cannot be read: {str(error).rstrip('.')}"
+        except Exception as error:
+            problem = problem_of(error)
         else:
             self._known_at = timestamp(self.clock)
             return []

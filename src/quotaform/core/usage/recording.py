@@ -92,6 +92,8 @@ class Recording:
         interval: Seconds between two measurements of a broker.
         sources: What was recorded of each broker.
         files: How many files were written.
+        unwritten: How many rows were measured and could not be written.
+        failure: Why; `None` if all are in the table.
     """
 
     cluster: str
@@ -101,6 +103,8 @@ class Recording:
     interval: float
     sources: tuple[RecordedSource, ...]
     files: int
+    unwritten: int = 0
+    failure: str | None = None
 
     @property
     def rows(self) -> int:

@@ -1,21 +1,21 @@
 """Files of the table of usage that are written without a Spark session, and without Java.
 
-A file is written under a name that readers of the directory pass over (it begins with a dot), and renamed when it is
-whole: a kill leaves no part of a file that anybody reads.
+A file is there as a whole or not at all: a kill leaves at most a temporary file, whose name begins with a dot, so that
+readers of the directory pass over it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from quotaform.atomic_file import write_bytes_atomically
 from quotaform.core.usage.recording import UsageRow
 from quotaform.errors import EngineError, QuotaformError, UsageError
+from quotaform.files import require_no_way_out
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class UsageDirectory:
             raise EngineError('Parquet files cannot be written without pyarrow; run: pip install "quotaform[spark]".')
         self._path = path
         try:
+            require_no_way_out(path)
             path.mkdir(parents=True, exist_ok=True)
             self._require_usage()
         except OSError as error:
@@ -48,18 +49,14 @@ class UsageDirectory:
         Raises:
             QuotaformError: It cannot be written; then nothing of it is there.
         """
-        from pyarrow import parquet
+        from pyarrow import BufferOutputStream, parquet
 
         path = self._path / f"part-{uuid4()}.parquet"
-        partial = path.with_name(f".{path.name}.tmp")
+        content = BufferOutputStream()
+        parquet.write_table(usage_table(rows), content)
         try:
-            parquet.write_table(usage_table(rows), partial)
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
-            partial.rename(path)
+            write_bytes_atomically(path, [content.getvalue().to_pybytes()])
         except OSError as error:
-            with suppress(OSError):
-                partial.unlink()
             raise self._error(error) from error
         return path
 

@@ -40,6 +40,9 @@ def _lines(result: Recording, style: Style) -> Iterator[str]:
     yield style.paint(
         f"{counted(result.rows, 'row')} in {counted(result.files, 'file')} of {inert(result.usage)}.", "bold"
     )
+    if result.failure is not None:
+        lost = counted(result.unwritten, "more row")
+        yield style.paint(f"{lost} could not be written: {inert(result.failure)}.", "red")
 
 
 def _source_lines(each: RecordedSource, style: Style) -> Iterator[str]:

@@ -92,6 +92,8 @@ def record(
         )
     )
     console.echo(render("usage-record", format_name, result, style=console.style()))
+    if result.failure is not None:
+        raise QuotaformError(f"{result.unwritten:,} rows were not written: {result.failure}")
     if not result.rows:
         raise QuotaformError("nothing was recorded: no answer had a measurement of a client; see the summary")
     return ExitCode.DONE

@@ -24,9 +24,10 @@ from quotaform.core.usage.merge import merge
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Dropped, Item, Sample
 from quotaform.core.usage.table_mapping import TableMapping, guess_mapping
+from quotaform.errors import EngineError
 from quotaform.schema.validator import explainer
-from quotaform.spark.usage.ingest import source
-from quotaform.spark.usage.schemas import QUARANTINE
+from quotaform.spark.usage.ingest import run, source
+from quotaform.spark.usage.schemas import QUARANTINE, USAGE
 from quotaform.spark.usage.usage_table import read_usage
 from tests.http_server import HttpServer
 from tests.http_server import answer as http_answer
@@ -355,6 +356,47 @@ def test_what_cannot_be_done_is_one_sentence_and_writes_nothing(repository: Repo
         done = repository("usage", "ingest", *arguments, *usage)
         assert (done.code, message in done.err) == (code, True), (arguments, done.said)
     assert not (repository.path / "usage").exists()
+
+
+@pytest.mark.parametrize("is_url", [True, False], ids=["url", "catalog"])
+def test_rows_are_checked_before_they_are_appended(
+    spark: SparkSession, repository: Repository, *, is_url: bool
+) -> None:
+    """Rows were appended before they were counted: an ingest that failed had added them, and was tried again."""
+    place = repository.path / "appended"
+    name = f"file://{place}" if is_url else "appended_usage"
+    if not is_url:
+        spark.createDataFrame([], USAGE).write.saveAsTable(name, path=str(place))
+    (repository.path / "in/broken.json").write_text(ANSWERS["first.json"][:300], encoding="utf-8")
+
+    def found() -> list[tuple[Any, ...]]:
+        return rows_of(spark, place) if list(place.glob("*.parquet")) else []
+
+    try:
+        into = ("usage", "ingest", "in", "--usage", name, "--quarantine", "rejected")
+        with mock.patch.object(run._Ingest, "_write_quarantine", side_effect=EngineError("the disk is full")):
+            failed = repository(*into)
+        assert (failed.code, "Error: the disk is full" in failed.err, found()) == (1, True, []), failed.said
+        done = repository(*into)
+        expected = repository("usage", "ingest", "in", "--usage", "usage")
+        assert (done.code, done.last) == (0, expected.last), done.said
+        assert found() == rows_of(spark, repository.path / "usage")
+        assert repository(*into).code == 0
+        assert len(found()) == 2 * len(rows_of(spark, repository.path / "usage"))
+    finally:
+        spark.sql("DROP TABLE IF EXISTS appended_usage")
+
+
+def test_a_url_of_another_table_is_refused_before_any_work(spark: SparkSession, repository: Repository) -> None:
+    """The columns of a table at a URL were never looked at, and Spark added files with other columns to it."""
+    other, empty = repository.path / "other", repository.path / "empty"
+    spark.range(3).write.parquet(str(other))
+    empty.mkdir()
+    refused = repository("usage", "ingest", "in", "--usage", f"file://{other}")
+    assert (refused.code, "lacks the columns ts, window_s" in refused.err) == (3, True), refused.said
+    assert spark.read.parquet(str(other)).columns == ["id"]
+    done = repository("usage", "ingest", "in", "--usage", f"file://{empty}")
+    assert done.code == 0, done.said
 
 
 def test_an_ingest_that_was_killed_while_files_were_moved_is_completed(

@@ -29,6 +29,9 @@ _REASONS: Final = {
     "DATA_SOURCE_NOT_FOUND": "this session has nothing that reads the format",
 }
 
+_NOTHING_THERE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "DELTA_PATH_DOES_NOT_EXIST")
+"""What Spark says of a path where rows can be written, as nothing is there, or a directory without files."""
+
 
 def format_of(name: str) -> str | None:
     """Return the format of the files of a table; `None` for a table of the catalog.
@@ -73,6 +76,12 @@ def require_columns(name: str, table: DataFrame, columns: Sequence[str]) -> None
     if missing:
         has = listed([inert(each) for each in table.columns])
         raise bad_table(name, f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has {has}")
+
+
+def is_nothing_there(error: InvalidFilesError) -> bool:
+    """Whether `read_table` failed since nothing is there."""
+    cause = error.__cause__
+    return isinstance(cause, PySparkException) and (cause.getCondition() or "").startswith(_NOTHING_THERE)
 
 
 def bad_table(name: str, text: str) -> InvalidFilesError:

@@ -3,10 +3,11 @@
 | table | rows |
 | --- | --- |
 | a folder of this file system | are written to a folder beside its files that readers ignore, and then moved |
-| a URL | are written by Spark, which moves them when all tasks are done |
-| a table of the catalog | are appended by the catalog |
+| a URL | are made on the disks of executors and checked; then Spark writes and moves them |
+| a table of the catalog | are made and checked likewise; then the catalog appends them |
 
-So an ingest that fails or is killed adds nothing. The one moment that counts is when the folder is renamed to
+So an ingest that fails or is killed adds nothing, as far as a file system or catalog at a URL keeps such a promise. In
+a folder, the one moment that counts is when the folder is renamed to
 `_ready-…`: what was killed after it is completed by whoever adds rows next, and what was killed before is removed.
 """
 
@@ -23,9 +24,10 @@ from uuid import uuid4
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from quotaform.errors import EngineError, UsageError
+from quotaform.errors import EngineError, InvalidFilesError, UsageError
 from quotaform.model.text import inert
-from quotaform.spark.table.named_table import format_of, read_table, require_columns
+from quotaform.spark.job.kept_rows import repeatable_rows
+from quotaform.spark.table.named_table import format_of, is_nothing_there, read_table, require_columns
 from quotaform.spark.table.path import is_url, located
 from quotaform.spark.usage.staged_folder import remove_dead, staged_folder
 
@@ -48,46 +50,64 @@ def is_catalog_table(spark: SparkSession, name: str) -> bool:
         return False
 
 
-def add_rows(rows: DataFrame, name: str, check: Callable[[], int], *, prefix: str) -> None:
+def add_rows(
+    rows: DataFrame,
+    name: str,
+    check: Callable[[], int],
+    *,
+    prefix: str,
+    before: Callable[[], None] = lambda: None,
+) -> None:
     """Add rows to a table, all or none.
 
     Args:
         rows: The rows.
         name: The table; see `require_writable`.
-        check: Called when they are written, and before they count if the table allows that. Returns how many there
-            are; raises if something is wrong with them.
+        check: Called when they are made, before any of them counts. Returns how many there are; raises if something is
+            wrong with them.
         prefix: What the names of new files begin with.
+        before: Called when they are known to be right, before any of them counts.
 
     Raises:
         EngineError: Spark has written them to a file system that this process does not see.
     """
     kind = format_of(name)
-    if is_catalog_table(rows.sparkSession, name):
-        rows.write.mode("append").saveAsTable(name)
-        check()
-    elif is_url(name) or kind not in (None, _PARQUET):
-        rows.write.format(kind or _PARQUET).mode("append").save(located(name))
-        check()
-    else:
-        _add_files(rows, Path(name), check, prefix)
+    in_catalog = is_catalog_table(rows.sparkSession, name)
+    if not (in_catalog or is_url(name) or kind not in (None, _PARQUET)):
+        _add_files(rows, Path(name), check, prefix, before)
+        return
+    # What is appended cannot be taken back.
+    with repeatable_rows(rows) as kept:
+        expected = check()
+        before()
+        if expected and in_catalog:
+            kept.write.mode("append").saveAsTable(name)
+        elif expected:
+            kept.write.format(kind or _PARQUET).mode("append").save(located(name))
 
 
-def _add_files(rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str) -> None:
+def _add_files(
+    rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str, before: Callable[[], None]
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        _add_staged(rows, folder, check, prefix)
+        _add_staged(rows, folder, check, prefix, before)
     finally:
         with suppress(OSError):
             # If nothing was added to a new table.
             folder.rmdir()
 
 
-def _add_staged(rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str) -> None:
+def _add_staged(
+    rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str, before: Callable[[], None]
+) -> None:
     remove_dead(folder, time())
     with staged_folder(folder) as staged:
         rows.write.parquet(located(str(staged)))
         if expected := check():
             _require_rows(staged, folder, expected)
+        before()
+        if expected:
             staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
     complete(folder)
 
@@ -137,6 +157,10 @@ def require_writable(spark: SparkSession, name: str, schema: StructType) -> None
         )
     if is_local and not (path.is_dir() and any(not each.name.startswith((".", "_")) for each in path.iterdir())):
         return
-    if not is_local and is_url(name):
-        return
-    require_columns(name, read_table(spark, name), schema.names)
+    try:
+        table = read_table(spark, name)
+    except InvalidFilesError as error:
+        if is_url(name) and is_nothing_there(error):
+            return
+        raise
+    require_columns(name, table, schema.names)

@@ -114,12 +114,14 @@ class _Ingest:
             read, made = before.counts(), after.counts()
             if read.samples != made.samples + sum(made.dropped.values()):
                 raise _lost(f"{read.samples:,} samples were read, and {made.samples:,} made it into rows")
-            if read.rejected:
-                self._write_quarantine(rows, read.rejected, progress)
             return made.rows
 
+        def quarantine() -> None:
+            if rejected := before.counts().rejected:
+                self._write_quarantine(rows, rejected, progress)
+
         with reported("Ingesting", progress):
-            add_rows(found, self.request.usage, check, prefix="usage")
+            add_rows(found, self.request.usage, check, prefix="usage", before=quarantine)
         return self._result(rows.sparkSession, before.counts(), after.counts())
 
     def _write_quarantine(self, rows: DataFrame, expected: int, progress: Progress) -> None:

@@ -40,7 +40,7 @@ def replay(
     """Replay the rates of a bucket by time, and how many seconds each covers where that is known."""
     times = sorted(rates)
     found = Oracle(samples=len(times))
-    pace = _pace(times)
+    pace = pace_of(times)
     combs = next((n for n in (12, 6, 3, 2) if pace is not None and pace * n <= 1.35 * WINDOW), 1)
     windows = {time: (recorded_windows or {}).get(time, WINDOW) for time in times}
     found.over_max = max(rates.values()) / limit
@@ -55,7 +55,8 @@ def replay(
     return found
 
 
-def _pace(times: Sequence[float]) -> float | None:
+def pace_of(times: Sequence[float]) -> float | None:
+    """Return about how many seconds are between two samples, gaps aside; `None` of a single one."""
     if len(times) < 2:
         return None
     minutes = len({int(time // 60) for time in times})

@@ -18,7 +18,7 @@ def dump_top(top: Top, *, limit: int | None = None, shows_all: bool = False) -> 
     Args:
         top: What was read.
         limit: The most buckets that are listed.
-        shows_all: Whether buckets are listed that are neither throttled nor near their limit.
+        shows_all: Whether buckets are listed that are neither throttled nor close to their limit.
     """
     listed = [bucket for bucket in top.buckets if shows_all or bucket.state is not BucketState.BELOW]
     fields = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from quotaform.core.usage.headroom import CLOSE_RATIO
 from quotaform.core.usage.sample import DropReason
-from quotaform.core.usage.top import NEAR_RATIO, BucketState
+from quotaform.core.usage.top import BucketState
 from quotaform.model.document_kind import TOP, USAGE_RECORD
 from quotaform.model.precedence import LEVELS
 from quotaform.schema.definition import document, quota_key
@@ -72,8 +73,8 @@ def top() -> tuple[Node, dict[str, Node]]:
             "entity": ref("entity"),
             "key": quota_key(),
             "state": choice(
-                "throttled: requests were delayed in the last 30 to 60 s. near: it uses "
-                f"{NEAR_RATIO:.0%} of its limit or more. below: any other.",
+                "throttled: requests were delayed in the last 30 to 60 s. close: it uses "
+                f"{CLOSE_RATIO:.0%} of its limit or more. below: any other.",
                 BucketState,
             ),
             "rate": ref("maybe_value", "The rate in the unit of the key, or null if it is not measured."),
@@ -102,7 +103,7 @@ def top() -> tuple[Node, dict[str, Node]]:
             },
         ),
         "buckets": items(
-            "The buckets that are throttled or near (--all: all), by how much they are throttled, then by their ratio.",
+            "The buckets that are throttled or close (--all: all), by how much they are throttled, then by ratio.",
             ref("bucket"),
         ),
         "unread": items(

@@ -68,13 +68,13 @@ ROWS = (
 )
 
 
-def test_throttled_buckets_come_first_then_those_near_their_limit_then_the_others() -> None:
+def test_throttled_buckets_come_first_then_those_close_to_their_limit_then_the_others() -> None:
     assert [(bucket.entity.address, bucket.broker, bucket.state.value) for bucket in top(*ROWS).buckets] == [
         ("user=alice", "2", "throttled"),
         ("user=alice", "1", "throttled"),
         ("user=eve,client-id=etl", "1", "throttled"),
-        ("ip=10.0.0.1", "1", "near"),
-        ("user=bob", "1", "near"),
+        ("ip=10.0.0.1", "1", "close"),
+        ("user=bob", "1", "close"),
         ("user=quiet", "1", "below"),
     ]
 
@@ -103,7 +103,7 @@ def test_the_first_line_says_how_many_are_throttled_and_where() -> None:
     lines = text.splitlines()
     assert (
         lines[0]
-        == "lab 2026-11-22T17:20:05Z: 3 buckets throttled, 2 at 90% or more, 6 measured on 2 brokers (incomplete)"
+        == "lab 2026-11-22T17:20:05Z: 3 buckets throttled, 2 close (80% or more), 6 measured on 2 brokers (incomplete)"
     )
     assert lines[1:3] == ["broker 3 (http://b3) did not answer within 5 s", ""]
     assert [" ".join(line.split()) for line in lines[3:6]] == [

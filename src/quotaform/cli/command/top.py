@@ -66,7 +66,7 @@ def top(
     format_name: Annotated[str, format_option("top")] = "text",
     output: Output,
 ) -> int:
-    """Show who is throttled now, by which entity's quota, and how far over it; then who is near a limit.
+    """Show who is throttled now, by which entity's quota, and how far over it; then who is close to a limit.
 
     Limits are the live quotas of the cluster. On a terminal the view is redrawn; q or Ctrl-C ends it. In a pipe, table
     follows table. Throttled means that requests were delayed in the last 30 to 60 seconds: the broker reports no

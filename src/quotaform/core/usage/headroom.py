@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Final
 
 CLOSE_RATIO: Final = 0.8
-"""A bucket is close to its limit when p99 of its rates is at least this part of it."""
+"""A bucket is close to its limit when p99 of its rates, or its rate at a moment, is at least this part of it."""
 
 AT_LIMIT_RATIO: Final = 0.95
 """From this part of the limit on a rate is as high as the limit lets it be: the window of a rate is not exact."""
@@ -87,12 +87,6 @@ class BucketUse:
     top_member: str | None
     top_member_share: float | None
     is_coarse: bool
-
-    @property
-    def is_noisy(self) -> bool:
-        """Whether one member may take from others what the limit leaves to them."""
-        is_grave = self.status in (HeadroomStatus.THROTTLED, HeadroomStatus.CLOSE)
-        return is_grave and self.members > 1 and (self.top_member_share or 0.0) > NOISY_SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 | state | a bucket |
 | --- | --- |
 | throttled | whose requests were delayed in the last 30 to 60 seconds, which a broker's throttle time covers |
-| near | that uses 90 percent of its limit or more |
+| close | that uses 80 % of its limit or more |
 | below | of any other |
 
 Source: org.apache.kafka.server.quota.ClientQuotaManager (`throttle-time`, a Rate of two samples of 30 s).
@@ -22,21 +22,19 @@ from quotaform.core.resolve.entry import NOT_LIMITED, Resolved
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import request_of
 from quotaform.core.resolve.resolver import Resolver
+from quotaform.core.usage.headroom import CLOSE_RATIO
 from quotaform.core.usage.recording import UsageRow
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
 from quotaform.model.units import is_unlimited
 
-NEAR_RATIO: Final = 0.9
-"""From which share of its limit on a bucket is near it."""
-
 
 class BucketState(StrEnum):
     """How close a bucket is to its limit."""
 
     THROTTLED = "throttled"
-    NEAR = "near"
+    CLOSE = "close"
     BELOW = "below"
 
 
@@ -76,7 +74,7 @@ class TopBucket:
         """How close it is to its limit."""
         if self.throttle_ms:
             return BucketState.THROTTLED
-        return BucketState.NEAR if (self.ratio or 0.0) >= NEAR_RATIO else BucketState.BELOW
+        return BucketState.CLOSE if (self.ratio or 0.0) >= CLOSE_RATIO else BucketState.BELOW
 
     @property
     def shared_by(self) -> str | None:
@@ -105,7 +103,7 @@ class Top:
     Attributes:
         cluster: The name of the cluster.
         at: When it was measured.
-        buckets: All buckets that were measured: the throttled ones first, those near their limit, then the others.
+        buckets: All buckets that were measured: the throttled ones first, those close to their limit, then the others.
         unread: What could not be read.
         has_limits: Whether the quotas are known.
     """

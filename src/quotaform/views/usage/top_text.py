@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from quotaform.core.usage.top import NEAR_RATIO, BucketState, Top, TopBucket
+from quotaform.core.usage.headroom import CLOSE_RATIO
+from quotaform.core.usage.top import BucketState, Top, TopBucket
 from quotaform.model.moment import spell_moment
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert
@@ -18,7 +19,7 @@ _GAP: Final = "  "
 _LEAST_BUCKET: Final = 12
 _WIDE: Final = 1000
 _WIDE_HEAD: Final = 100
-_COLOURS: Final = {BucketState.THROTTLED: "red", BucketState.NEAR: "yellow"}
+_COLOURS: Final = {BucketState.THROTTLED: "red", BucketState.CLOSE: "yellow"}
 _BINARY: Final = (("GiB/s", 1 << 30), ("MiB/s", 1 << 20), ("KiB/s", 1 << 10))
 _DECIMAL: Final = (("GB/s", 10**9), ("MB/s", 10**6), ("kB/s", 10**3))
 
@@ -40,7 +41,7 @@ def render_top(
         width: The columns of the terminal; longer lines are cut.
         height: Its lines; what does not fit is left out, and counted.
         limit: The most buckets that are shown.
-        shows_all: Whether buckets are shown that are neither throttled nor near their limit.
+        shows_all: Whether buckets are shown that are neither throttled nor close to their limit.
     """
     head = [style.paint(_cut(line, width), "bold") for line in [_headline(top, width)]]
     head += [style.paint(_cut(f"{inert(each.what)} {inert(each.problem)}", width), "yellow") for each in top.unread]
@@ -62,15 +63,15 @@ def render_top(
 
 
 def _headline(top: Top, width: int) -> str:
-    throttled, near = top.count(BucketState.THROTTLED), top.count(BucketState.NEAR)
+    throttled, close = top.count(BucketState.THROTTLED), top.count(BucketState.CLOSE)
     at = spell_moment(top.at.replace(microsecond=0))
     time = at if width >= _WIDE_HEAD else at.partition("T")[2]
     if top.unread and not top.buckets:
         return f"{inert(top.cluster)} {time}: it is not known who is throttled, as nothing was measured"
     on = f" on {counted(top.brokers, 'broker')}" if top.buckets else ""
     return (
-        f"{inert(top.cluster)} {time}: {counted(throttled, 'bucket')} throttled, {near:,} at {NEAR_RATIO:.0%} or more, "
-        f"{len(top.buckets):,} measured{on}{' (incomplete)' if top.unread else ''}"
+        f"{inert(top.cluster)} {time}: {counted(throttled, 'bucket')} throttled, {close:,} close "
+        f"({CLOSE_RATIO:.0%} or more), {len(top.buckets):,} measured{on}{' (incomplete)' if top.unread else ''}"
     )
 
 

@@ -32,6 +32,12 @@ def test_the_pages_are_found() -> None:
     assert {"sh", "yaml", "python"} <= {block.language for block in BLOCKS if block.page == "README.md"}
 
 
+def test_the_rules_of_the_exporter_are_those_of_the_sandbox() -> None:
+    rules = (ROOT / "src/quotaform/sandbox/jmx-exporter-rules.yml").read_text(encoding="utf-8")
+    lines = [line for line in rules.splitlines() if not line.startswith("#")]
+    assert [block.text.splitlines() for block in BLOCKS if "lowercaseOutputName" in block.text] == [lines]
+
+
 @every_page
 def test_a_block_has_a_language_that_some_test_knows(page: Path) -> None:
     assert {block.language for block in blocks(page)} <= LANGUAGES

@@ -23,7 +23,9 @@ from quotaform.errors import MetricsError, NothingReadError, QuotaformError, Usa
 from quotaform.metrics.open import open_reader
 from quotaform.metrics.reading import Reading, origin_of
 from quotaform.schema.validator import explainer
-from quotaform.spark.usage.usage_file import UsageDirectory
+from quotaform.spark.schemas import arrow_schema
+from quotaform.spark.usage.schemas import USAGE
+from quotaform.spark.usage.usage_file import UsageDirectory, usage_table
 from quotaform.views.usage.record_text import render_recording
 from tests.http_server import HttpServer, answer
 
@@ -259,10 +261,14 @@ def test_an_interrupt_ends_a_recording_that_is_written(monkeypatch: pytest.Monke
         (b"", "there is no metric of a bucket yet"),
         (b'kafka_server_quota_queue_size{quota_type="Produce"} 1.0\njvm_threads 5\n', "there is no metric of a bucket"),
         (b"jvm_threads 5\n", "either the rules of its exporter leave them out, or"),
+        (
+            b'kafka_producer_outgoing_byte_total{client_id="app"} 5.0\n',
+            "its metrics of client quotas are counters, of which one answer gives no rate",
+        ),
         (b"<p>hello\n", "its answer cannot be read: line 1:"),
         (b"kafka_server_produce_user_alice_client_id_app_byte_rate 5.0\n", "put rules that keep labels"),
     ],
-    ids=["nothing", "no-bucket", "no-quota", "no-page", "no-labels"],
+    ids=["nothing", "no-bucket", "no-quota", "counters", "no-page", "no-labels"],
 )
 def test_a_page_without_rows_says_why(page: bytes, said: str) -> None:
     assert said in (explain_no_rows(read_rows(parse_exposition(page, origin_of("lab", "1"), 1.0))) or "")
@@ -346,6 +352,11 @@ def test_a_file_is_whole_and_has_the_columns_of_the_table(tmp_path: Path) -> Non
     assert [row["ts"].timestamp() for row in table.to_pylist()] == [1.5, 2.0]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     UsageDirectory(tmp_path / "a" / "usage")
+
+
+def test_the_columns_are_those_that_spark_reads() -> None:
+    assert usage_table([]).schema == arrow_schema(USAGE)
+    assert list(UsageRow._fields) == USAGE.names
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from quotaform.core.usage.merge import merge
 from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample
@@ -154,6 +154,12 @@ _NO_QUOTA_METRIC = (
     + NO_BUCKET.replace("there is no metric of a bucket yet: ", "")
 )
 
+_ONLY_TOTALS: Final = (
+    "its metrics of client quotas are counters, of which one answer gives no rate; have the exporter serve the rates "
+    "that brokers measure, by the rules in docs/usage-record.md, or store the counters in Prometheus, and ingest them "
+    "with quotaform usage ingest"
+)
+
 
 def explain_no_rows(read: ReadRows) -> str | None:
     """Return why an answer holds no row, as the rest of a sentence about the source; `None` if it holds some.
@@ -161,6 +167,7 @@ def explain_no_rows(read: ReadRows) -> str | None:
     | the answer holds | what is wrong |
     | --- | --- |
     | what cannot be read, too | it is no page of metrics, or the rules of the exporter lose the labels |
+    | counters | the exporter does not serve the rates |
     | metrics of whole quota managers, and NaN | no quota was set |
     | only other metrics | either of them |
     | nothing | no quota was set |
@@ -171,6 +178,8 @@ def explain_no_rows(read: ReadRows) -> str | None:
     of_quotas = sum(reasons.values()) - reasons[DropReason.OTHER_METRIC]
     if read.rejected:
         return first_problem(read.rejected)
+    if reasons[DropReason.FIRST_TOTAL]:
+        return _ONLY_TOTALS
     if of_quotas or not read.dropped:
         return NO_BUCKET
     return _NO_QUOTA_METRIC

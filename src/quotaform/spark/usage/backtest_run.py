@@ -21,7 +21,7 @@ from quotaform.spark.usage.demand import members
 from quotaform.spark.usage.recorded import recorded, recorded_size
 from quotaform.spark.usage.replay import replays
 from quotaform.spark.usage.schemas import BACKTEST
-from quotaform.spark.usage.usage_table import read_usage
+from quotaform.spark.usage.usage_table import read_usage, usage_between
 from quotaform.views.usage.backtest_chart import backtest_chart, bucket_of, drawn_buckets
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def backtested(
     Raises:
         InvalidFilesError: The usage cannot be read.
     """
-    usage = _within(read_usage(spark, request.usage), request)
+    usage = usage_between(read_usage(spark, request.usage), request.since, request.until)
     names = [plan.header.cluster_name for plan in plans]
     with ExitStack() as stack:
         kept = stack.enter_context
@@ -91,14 +91,6 @@ def backtested(
 def _chart(result: Backtest, usage: DataFrame, found: DataFrame) -> Chart:
     slots, step_s = replays(usage, found, [bucket_of(row) for row in drawn_buckets(result)])
     return backtest_chart(result, slots, step_s)
-
-
-def _within(usage: DataFrame, request: BacktestRequest) -> DataFrame:
-    if request.since is not None:
-        usage = usage.where(f.col("ts") >= f.lit(request.since))
-    if request.until is not None:
-        usage = usage.where(f.col("ts") < f.lit(request.until))
-    return usage
 
 
 def _quotas(spark: SparkSession, plans: Sequence[Plan], values_of: Callable[[Plan], _Values]) -> DataFrame:

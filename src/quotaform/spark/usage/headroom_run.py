@@ -32,7 +32,7 @@ from quotaform.spark.usage.member import numbered
 from quotaform.spark.usage.recorded import recorded, recorded_size
 from quotaform.spark.usage.schemas import SERIES
 from quotaform.spark.usage.usage_quotas import QuotaSource, failures_of, known_clusters
-from quotaform.spark.usage.usage_table import read_usage
+from quotaform.spark.usage.usage_table import read_usage, usage_between
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -94,7 +94,7 @@ def measured_headroom(
         InvalidFilesError: The usage cannot be read, or has no rows of that time.
         QuotaformError: None of the clusters could be read; the error of the first one.
     """
-    usage = _of_time(read_usage(spark, request.usage), request)
+    usage = usage_between(read_usage(spark, request.usage), request.since, request.until)
     with ExitStack() as stack:
 
         def kept(rows: DataFrame) -> DataFrame:
@@ -112,14 +112,6 @@ def measured_headroom(
         idle = kept(unused(quotas, found, use))
         rows = use.unionByName(idle).orderBy("cluster", "key", "bucket", "broker", "entity_key")
         yield HeadroomResult(_report(request, quotas, use, idle, known), rows, failures)
-
-
-def _of_time(usage: DataFrame, request: HeadroomRequest) -> DataFrame:
-    if request.since is not None:
-        usage = usage.where(f.col("ts") >= f.lit(request.since))
-    if request.until is not None:
-        usage = usage.where(f.col("ts") < f.lit(request.until))
-    return usage.where(f.col("ts").isNotNull() & f.col("key").isNotNull())
 
 
 def _named(

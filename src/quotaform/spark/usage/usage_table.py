@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
@@ -39,6 +40,21 @@ def read_usage(spark: SparkSession, name: str) -> DataFrame:
             wanted, found = field.dataType.simpleString(), inert(kind.simpleString())
             raise bad_table(name, f"has the column {field.name} of type {found}; it must be {wanted}")
     return table.select(*(f.col(field.name).cast(field.dataType).alias(field.name) for field in USAGE))
+
+
+def usage_between(usage: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
+    """Return the rows of a time that say when and what they measure.
+
+    Args:
+        usage: `schemas.USAGE`.
+        since: The first moment; `None` for all before `until`.
+        until: The moment after the last one.
+    """
+    if since is not None:
+        usage = usage.where(f.col("ts") >= f.lit(since))
+    if until is not None:
+        usage = usage.where(f.col("ts") < f.lit(until))
+    return usage.where(f.col("ts").isNotNull() & f.col("key").isNotNull())
 
 
 def _fits(kind: DataType, wanted: DataType) -> bool:

@@ -21,6 +21,8 @@ from quotaform.cli.option.prometheus_range import PrometheusRange
 from quotaform.cli.option.recorded_origin import RecordedOrigin
 from quotaform.cli.option.topic import TopicSource
 from quotaform.cli.usage import one_of, require_choice
+from quotaform.core.usage.format import FORMATS
+from quotaform.core.usage.recording_format import TABLE
 from quotaform.core.usage.sample import DropReason
 from quotaform.errors import UsageError
 from quotaform.exit_code import ExitCode
@@ -36,9 +38,7 @@ if TYPE_CHECKING:
 
 _SUBJECT: Final = "usage-ingest"
 _AUTO: Final = "auto"
-_TABLE: Final = "table"
-_DOCUMENTS: Final = ("prometheus", "exposition", "jmxtool", "jolokia", "otlp", "telegraf")
-_INPUT_FORMATS: Final = (_AUTO, *_DOCUMENTS, _TABLE)
+_INPUT_FORMATS: Final = (_AUTO, *FORMATS, TABLE)
 
 
 @with_option_groups
@@ -108,8 +108,8 @@ def ingest(
     range_query = prometheus.range_query(has_others=bool(sources) or topic.is_given)
     origin = recorded.origin()
     if topic.is_given:
-        if input_format in (_AUTO, _TABLE):
-            raise UsageError(f"--topic requires --input-format {one_of(_DOCUMENTS)}")
+        if input_format in (_AUTO, TABLE):
+            raise UsageError(f"--topic requires --input-format {one_of(list(FORMATS))}")
         session = place.session()
         from quotaform.cli.usage_stream import stream_request, stream_usage
 
@@ -169,7 +169,7 @@ def _declared(config: Path | None) -> frozenset[str] | None:
 def _mapping(path: Path | None, input_format: str) -> TableMapping | None:
     if path is None:
         return None
-    if input_format not in (_AUTO, _TABLE):
+    if input_format not in (_AUTO, TABLE):
         raise UsageError(f"--mapping is for tables; leave --input-format {input_format} out")
     from quotaform.app.usage_mapping import load_usage_mapping
 

@@ -276,6 +276,8 @@ def summary(looks: list[Look], rate: float) -> dict[str, object]:
     start = next((look for look in looks if look.at >= looks[0].at + WARM_S), looks[0])
     measured = looks[looks.index(start) :]
     end = measured[-1]
+    if end is start:
+        raise SystemExit(f"no batch ended after {WARM_S} s of warming up; {start}")
     wall = end.at - start.at
     samples = end.counts.samples - start.counts.samples
     work = {name: end.work[name] - start.work[name] for name in end.work}

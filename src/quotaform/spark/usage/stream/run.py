@@ -13,9 +13,9 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from quotaform.cluster.topic import TopicGateway
+from quotaform.cluster.topic import Topic, TopicGateway
 from quotaform.core.usage.stream import StreamCounts
-from quotaform.errors import FileReadError, QuotaformError
+from quotaform.errors import AuthenticationError, AuthorizationError, ClusterError, FileReadError, QuotaformError
 from quotaform.spark.session.cause import engine_error
 from quotaform.spark.table.path import located
 from quotaform.spark.usage.stream.batch import BatchWriter, remove_staging
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.cluster.client.config import ClientConfig
-    from quotaform.cluster.topic import Topic
     from quotaform.core.usage.origin import Origin
     from quotaform.model.server import Server
 
@@ -38,6 +37,9 @@ _TRIGGER: Final = "1 second"
 """How often the topic is looked at."""
 _LONGEST_END_S: Final = 15.0
 """For how many seconds the end of the running batch is waited for; what is cut off is made again by the next run."""
+_LONGEST_AWAY_S: Final = 60.0
+"""For how many seconds brokers need not answer: as long as Spark waits for them."""
+_AGAIN_S: Final = 1.0
 _SETTINGS: Final = {
     **SETTINGS,
     # Plain readers know no INT96.
@@ -152,7 +154,7 @@ def run_stream(
             usage=usage,
             quarantine=quarantine,
             wait_s=request.wait_s,
-            described=lambda: topics.topic(request.topic.name),
+            described=lambda: described(topics, request.topic.name),
         )
         try:
             with _query(_records(own, request), request, checkpoint, writer) as query:
@@ -160,6 +162,24 @@ def run_stream(
         except (Py4JNetworkError, ConnectionError) as error:
             raise engine_error("its Java process has ended", again=AGAIN) from error
         return writer.counts
+
+
+def described(topics: TopicGateway, name: str) -> Topic | None:
+    """Return what the cluster says of a topic, `None` if there is none; brokers may be away for a minute.
+
+    Raises:
+        ClusterError: They do not answer, or do not let this client ask.
+    """
+    deadline = monotonic() + _LONGEST_AWAY_S
+    while True:
+        try:
+            return topics.topic(name)
+        except (AuthenticationError, AuthorizationError):
+            raise
+        except ClusterError:
+            if monotonic() >= deadline:
+                raise
+            sleep(_AGAIN_S)
 
 
 def _require_usage(spark: SparkSession, folder: Path) -> None:

@@ -31,11 +31,11 @@ from quotaform.spark.schemas import QUOTAS, make_table
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.session.session import spark_session
 from quotaform.spark.source import quota_rows
-from quotaform.spark.usage.backtest_run import BacktestRequest, backtested
-from quotaform.spark.usage.headroom_run import HeadroomRequest, measured_headroom
+from quotaform.spark.usage.headroom.headroom_run import HeadroomRequest, measured_headroom
+from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
 from quotaform.spark.usage.schemas import SERIES, USAGE
-from quotaform.spark.usage.usage_quotas import QuotaSource
-from quotaform.spark.usage.usage_table import read_usage
+from quotaform.spark.usage.table.usage_quotas import QuotaSource
+from quotaform.spark.usage.table.usage_table import read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

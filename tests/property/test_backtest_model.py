@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quotaform.core.usage.enforcement import ENFORCEMENT
 from quotaform.model.quota_key import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
-from quotaform.spark.usage.backlog import VARIANTS, Demand, Replay, replay
+from quotaform.spark.usage.replay.backlog import VARIANTS, Demand, Replay, replay
 from tests.kafka_windows import recorded_rates, throttled_seconds
 from tests.spark import backtest_oracle
 

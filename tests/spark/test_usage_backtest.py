@@ -79,9 +79,9 @@ def replayed(
 ) -> Iterator[dict[tuple[str, str, str | None], dict[str, Any]]]:
     """Give the rows of `schemas.BACKTEST` by bucket, key and broker."""
     from quotaform.spark.job.kept_rows import table_rows
-    from quotaform.spark.usage.backtest import backtest
-    from quotaform.spark.usage.demand import members
-    from quotaform.spark.usage.recorded import recorded, recorded_size
+    from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
+    from quotaform.spark.usage.replay.backtest import backtest
+    from quotaform.spark.usage.replay.demand import members
 
     usage = usage_table(spark, samples)
     old = quotas_table(spark, after if before is None else before)
@@ -293,9 +293,9 @@ def test_series_that_a_plan_joins_are_added_up_once_per_time(spark: SparkSession
 
 def test_the_usage_is_shuffled_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     from quotaform.spark.job.kept_rows import table_rows
-    from quotaform.spark.usage.backtest import backtest
-    from quotaform.spark.usage.demand import members
-    from quotaform.spark.usage.recorded import recorded, recorded_size
+    from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
+    from quotaform.spark.usage.replay.backtest import backtest
+    from quotaform.spark.usage.replay.demand import members
 
     usage = usage_table(spark, [Sample(0.0, 60.0)])
     quotas = quotas_table(spark, LIMITS)

@@ -136,7 +136,7 @@ def send(traffic: Traffic, after: float = 0.0) -> Mapping[str, float]:
 def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
     """Record the traffic, with one measurement per second and those that follow until it is forgotten."""
     from quotaform.cli.option.metrics import read_sources
-    from quotaform.spark.usage.usage_file import UsageDirectory
+    from quotaform.spark.usage.table.usage_file import UsageDirectory
 
     [source] = read_sources([f"1={traffic.sandbox.metrics_urls[1]}"])
     request = RecordRequest(
@@ -156,7 +156,7 @@ def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
 
 def predicted(spark: SparkSession, usage: Path, plan: Plan) -> Mapping[str, float]:
     """Return for how long requests of each key would wait under a plan, until the last of them was served."""
-    from quotaform.spark.usage.backtest_run import BacktestRequest, backtested
+    from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
 
     found: dict[str, float] = {}
     with backtested(spark, BacktestRequest(usage=str(usage), most=10), [plan]) as (result, _):

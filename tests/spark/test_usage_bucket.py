@@ -22,7 +22,7 @@ HELD: dict[str, tuple[Quotas, Quotas]] = {f"c{number}": change for number, chang
 
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_each_series_has_its_bucket_under_the_quotas_of_its_cluster(spark: SparkSession, is_changed: bool) -> None:
-    from quotaform.spark.usage.bucket import buckets, recorded_series
+    from quotaform.spark.usage.bucket.bucket import buckets, recorded_series
 
     rows = [
         Sample(0.0, None, cluster, "1", key, *names, 1.0, None)

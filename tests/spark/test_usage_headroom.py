@@ -93,10 +93,10 @@ def by_place(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> tuple[list[dict[str, Any]], list[Sample], dict[str, Quotas]]:
     """The rows of `headroom` about many clusters, each an example of its own: a job per example would take an hour."""
-    from quotaform.spark.usage.bucket import buckets, recorded_series
-    from quotaform.spark.usage.headroom import headroom
-    from quotaform.spark.usage.member import numbered
-    from quotaform.spark.usage.recorded import recorded, recorded_size
+    from quotaform.spark.usage.bucket.bucket import buckets, recorded_series
+    from quotaform.spark.usage.bucket.member import numbered
+    from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
+    from quotaform.spark.usage.headroom.headroom import headroom
 
     random = Random(11)
     held = {f"c{number}": some_quotas(random) for number in range(40)}

@@ -28,7 +28,7 @@ from quotaform.errors import EngineError
 from quotaform.schema.validator import explainer
 from quotaform.spark.usage.ingest import run, source
 from quotaform.spark.usage.schemas import QUARANTINE, USAGE
-from quotaform.spark.usage.usage_table import read_usage
+from quotaform.spark.usage.table.usage_table import read_usage
 from tests.http_server import HttpServer
 from tests.http_server import answer as http_answer
 from tests.workflow.command import Repository

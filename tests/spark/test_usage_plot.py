@@ -14,8 +14,8 @@ from quotaform.core.usage import chart
 from quotaform.model.entity import Entity
 from quotaform.spark.schemas import make_table
 from quotaform.spark.usage import curve
-from quotaform.spark.usage.curve import entity_curves
-from quotaform.spark.usage.replay import replay_slots
+from quotaform.spark.usage.picture.curve import entity_curves
+from quotaform.spark.usage.picture.replay import replay_slots
 from quotaform.spark.usage.schemas import USAGE, WAITS
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.test_history_command import write_snapshot

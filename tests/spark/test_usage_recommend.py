@@ -61,10 +61,10 @@ def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
 
 
 def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None:
-    from quotaform.spark.usage.bucket_day import bucket_days, recorded_keys
-    from quotaform.spark.usage.bucket_demand import bucket_demands
-    from quotaform.spark.usage.member import numbered
-    from quotaform.spark.usage.recorded import recorded
+    from quotaform.spark.usage.bucket.member import numbered
+    from quotaform.spark.usage.bucket.recorded import recorded
+    from quotaform.spark.usage.recommend.bucket_day import bucket_days, recorded_keys
+    from quotaform.spark.usage.recommend.bucket_demand import bucket_demands
 
     samples = [
         *(sample(hour, "a", 10 + (hour * 7) % 11, client_id=f"c{hour % 3}") for hour in range(40)),
@@ -117,7 +117,7 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
 def test_the_busiest_day_equals_a_slow_oracle(spark: SparkSession, outlier_days: int) -> None:
     from pyspark.sql import functions as f
 
-    from quotaform.spark.usage.bucket_demand import busiest_day
+    from quotaform.spark.usage.recommend.bucket_demand import busiest_day
 
     random = Random(1107)
     cases: list[dict[int, float]] = []
@@ -354,7 +354,7 @@ def test_what_may_be_used_of_a_broker_that_is_not_recorded_is_not_removed(
     """One sample on any broker made the hour recorded: what was used of broker 2 alone was removed."""
     from pyspark.sql.functions import lit
 
-    from quotaform.spark.usage.usage_quotas import QuotaSource
+    from quotaform.spark.usage.table.usage_quotas import QuotaSource
 
     hours = range(5 * 24)
     samples = [sample(hour, "alice", 2.1 * MIB) for hour in hours]
@@ -378,7 +378,7 @@ def test_a_new_entry_has_all_values_of_an_entity_however_few_proposals_are_made(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values of entities were cut off at the most proposals there may be, and a plan deleted the others."""
-    monkeypatch.setattr("quotaform.spark.usage.recommend_run.MOST_PROPOSALS", 1)
+    monkeypatch.setattr("quotaform.spark.usage.recommend.recommend_run.MOST_PROPOSALS", 1)
     held = {PRODUCER: 10 * MIB, REQUEST: 200.0, "consumer_byte_rate": 7 * MIB}
     snapshot(repository.path / "lab.json", {Entity(user="gone"): {PRODUCER: MIB}, Entity(user="alice"): held})
     (repository.path / "quotas.d/a.yaml").write_text("quotas: []\n", encoding="utf-8")

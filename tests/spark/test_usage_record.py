@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from quotaform.core.usage.recording import UsageRow
 from quotaform.spark.usage.schemas import USAGE
-from quotaform.spark.usage.usage_file import UsageDirectory
-from quotaform.spark.usage.usage_table import read_usage
+from quotaform.spark.usage.table.usage_file import UsageDirectory
+from quotaform.spark.usage.table.usage_table import read_usage
 
 pytestmark = pytest.mark.spark
 

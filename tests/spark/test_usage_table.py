@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from quotaform.errors import InvalidFilesError
 from quotaform.spark.schemas import make_table
 from quotaform.spark.usage.schemas import USAGE
-from quotaform.spark.usage.usage_table import read_usage
+from quotaform.spark.usage.table.usage_table import read_usage
 from tests.builder import PRODUCER
 
 if TYPE_CHECKING:

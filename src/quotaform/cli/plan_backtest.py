@@ -79,7 +79,7 @@ class PlanBacktest:
         from quotaform.cli.job_progress import JobProgress
         from quotaform.core.usage.backtest import MOST_IN_PLAN
         from quotaform.spark.session.session import spark_session
-        from quotaform.spark.usage.backtest_run import BacktestRequest, backtested
+        from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
 
         progress = JobProgress(console, "Replaying usage", session)
         with spark_session(session, progress) as spark:

@@ -25,7 +25,7 @@ from quotaform.metrics.reading import Reading, origin_of
 from quotaform.schema.validator import explainer
 from quotaform.spark.schemas import arrow_schema
 from quotaform.spark.usage.schemas import USAGE
-from quotaform.spark.usage.usage_file import UsageDirectory, usage_table
+from quotaform.spark.usage.table.usage_file import UsageDirectory, usage_table
 from quotaform.views.usage.record_text import render_recording
 from tests.http_server import HttpServer, answer
 

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from quotaform.errors import EngineError
-from quotaform.spark.usage.usage_folder import add_rows
+from quotaform.spark.usage.table.usage_folder import add_rows
 
 
 def rows_of(*files: int) -> Any:

@@ -216,7 +216,7 @@ def show(
 
 
 def _read_usage(spark: SparkSession, name: str) -> DataFrame:
-    from quotaform.spark.usage.usage_table import read_usage
+    from quotaform.spark.usage.table.usage_table import read_usage
 
     return read_usage(spark, name)
 
@@ -227,7 +227,7 @@ def _limits_chart(found: EntityHistory, usage: str | None, used: DataFrame | Non
 
     if used is None:
         return history_chart(found)
-    from quotaform.spark.usage.curve import entity_curves
+    from quotaform.spark.usage.picture.curve import entity_curves
 
     return history_chart(found, usage, entity_curves(used, drawn_limits(found)))
 

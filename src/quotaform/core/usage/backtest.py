@@ -1,4 +1,4 @@
-"""What a plan would have throttled, by a recording of usage; `quotaform.spark.usage.backtest` computes it."""
+"""What a plan would have throttled, by a recording of usage; `quotaform.spark.usage.replay.backtest` computes it."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ HEADROOM: Final = StructType(
 
 A row without a bucket is about a value that limited nothing that was recorded: `limit` of the entity `entity_key`, with
 no samples and no members; `first`, `last` and `recorded_s` are those of the key on that cluster. A key of which nothing
-was recorded has no such rows. See `quotaform.spark.usage.headroom` for how each is computed.
+was recorded has no such rows. See `quotaform.spark.usage.headroom.headroom` for how each is computed.
 """
 
 RECORDED: Final = StructType(
@@ -187,7 +187,7 @@ MEMBERS: Final = StructType(
 
 | column | content |
 | --- | --- |
-| bucket_id, series_id, bucket_broker | see `quotaform.spark.usage.member` |
+| bucket_id, series_id, bucket_broker | see `quotaform.spark.usage.bucket.member` |
 | limit, before_limit | null if nothing limits the series |
 | replayed_limit | that of the bucket; the least of its parts where they cannot be told apart |
 | key_number | stands for the quota key among numbers |
@@ -266,7 +266,9 @@ BACKTEST: Final = StructType(
         StructField("is_coarse", BooleanType()),
     ]
 )
-"""What a plan would have throttled in a recording, a row per bucket and broker; see `quotaform.spark.usage.backtest`.
+"""What a plan would have throttled in a recording, a row per bucket and broker.
+
+See `quotaform.spark.usage.replay.backtest`.
 
 | column | content |
 | --- | --- |

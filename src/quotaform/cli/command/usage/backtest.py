@@ -84,7 +84,7 @@ def backtest(
     if plans:
         from quotaform.cli.job_progress import JobProgress
         from quotaform.spark.session.session import spark_session
-        from quotaform.spark.usage.backtest_run import BacktestRequest, backtested
+        from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
 
         request = BacktestRequest(usage=usage, most=top, **moments)
         progress = JobProgress(console, "Replaying usage", session)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from quotaform.desired.config import Cluster
-    from quotaform.spark.usage.headroom_run import HeadroomRequest
+    from quotaform.spark.usage.headroom.headroom_run import HeadroomRequest
 
 _SUBJECT = "usage-headroom"
 
@@ -71,7 +71,7 @@ def headroom(
     session = place.session()
     from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.session.session import spark_session
-    from quotaform.spark.usage.headroom_run import measured_headroom
+    from quotaform.spark.usage.headroom.headroom_run import measured_headroom
 
     progress = JobProgress(console, "Measuring headroom", session)
     with spark_session(session, progress) as spark:
@@ -121,8 +121,8 @@ def _request(
     from quotaform.spark.session.session import require_installed
 
     require_installed()
-    from quotaform.spark.usage.headroom_run import HeadroomRequest
-    from quotaform.spark.usage.usage_quotas import QuotaSource
+    from quotaform.spark.usage.headroom.headroom_run import HeadroomRequest
+    from quotaform.spark.usage.table.usage_quotas import QuotaSource
 
     return HeadroomRequest(
         usage=usage,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.core.usage.sizing.recommendation import RecommendReport
     from quotaform.desired.config import Config
-    from quotaform.spark.usage.recommend_run import Recommended
+    from quotaform.spark.usage.recommend.recommend_run import Recommended
 
 _SUBJECT = "usage-recommend"
 
@@ -101,8 +101,8 @@ def recommend(
     from quotaform.app.quota_edit.quota_edit import write_quotas
     from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.session.session import spark_session
-    from quotaform.spark.usage.recommend_backtest import backtest_proposals
-    from quotaform.spark.usage.recommend_run import recommended
+    from quotaform.spark.usage.recommend.recommend_backtest import backtest_proposals
+    from quotaform.spark.usage.recommend.recommend_run import recommended
 
     def warn(text: str) -> None:
         console.warn(f"Warning: {text}")

@@ -64,7 +64,7 @@ def record(
     from quotaform.app.usage.record import record as record_usage
     from quotaform.duration import duration_text
     from quotaform.model.text import inert
-    from quotaform.spark.usage.usage_file import UsageDirectory
+    from quotaform.spark.usage.table.usage_file import UsageDirectory
 
     readers = open_readers(sources, name, console)
     table = UsageDirectory(usage)

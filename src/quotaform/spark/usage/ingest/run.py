@@ -34,7 +34,7 @@ from quotaform.spark.usage.ingest.source import (
 )
 from quotaform.spark.usage.ingest.table import read_parsed_table
 from quotaform.spark.usage.schemas import QUARANTINE, USAGE
-from quotaform.spark.usage.usage_folder import add_rows, require_writable
+from quotaform.spark.usage.table.usage_folder import add_rows, require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,7 +23,7 @@ from quotaform.spark.usage.stream.checkpoint import Checkpoint, StreamIdentity, 
 from quotaform.spark.usage.stream.connector import client_options, require_connector
 from quotaform.spark.usage.stream.failure import AGAIN, stream_failure
 from quotaform.spark.usage.stream.message import SETTINGS
-from quotaform.spark.usage.usage_table import read_usage
+from quotaform.spark.usage.table.usage_table import read_usage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

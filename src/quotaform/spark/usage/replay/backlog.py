@@ -30,8 +30,8 @@ the broker follows within W, so that a step in which the limit is passed counts 
 The bounds are also those of what else is not known: how long request time has a backlog (`_low`: none), whether refused
 connections come again (`_low`: none does), whether mutations come at once (`_high`) or spread over a window, and
 whether those of a step are one request, which is admitted as a whole (`_low`). When they came is known where samples
-are close enough (`quotaform.spark.usage.mutations`). An answer to a consumer is sent once all of it fits: of a window,
-nothing stays unused (`_low`), half an answer, or a whole one (`_high`).
+are close enough (`quotaform.spark.usage.replay.mutations`). An answer to a consumer is sent once all of it fits: of a
+window, nothing stays unused (`_low`), half an answer, or a whole one (`_high`).
 
 Source: KIP-13, KIP-124, KIP-599, KIP-612; org.apache.kafka.common.metrics.stats.Rate, SampledStat and TokenBucket;
 org.apache.kafka.server.quota.QuotaUtils.
@@ -48,7 +48,7 @@ import numpy
 from quotaform.core.usage.enforcement import Enforcement
 from quotaform.core.usage.series import LONGEST_STEP_S, QUOTA_WINDOW_S
 from quotaform.spark.usage import mutations
-from quotaform.spark.usage.bucket_rows import Booleans, Floats, Integers
+from quotaform.spark.usage.bucket.bucket_rows import Booleans, Floats, Integers
 
 VARIANTS: Final = ("", "_low", "_high")
 """The estimate, and what bounds it, as the columns of a table name them."""

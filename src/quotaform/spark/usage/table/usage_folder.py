@@ -29,7 +29,7 @@ from quotaform.model.text import inert
 from quotaform.spark.job.kept_rows import repeatable_rows
 from quotaform.spark.table.named_table import format_of, is_nothing_there, read_table, require_columns
 from quotaform.spark.table.path import is_url, located
-from quotaform.spark.usage.staged_folder import remove_dead, staged_folder
+from quotaform.spark.usage.table.staged_folder import remove_dead, staged_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy
 
-from quotaform.spark.usage.bucket_rows import Floats, Integers
+from quotaform.spark.usage.bucket.bucket_rows import Floats, Integers
 
 LONGEST_STEP_S: Final = 10.0
 """How far apart samples may be so that several of them fall into the time in which a window only grows older."""

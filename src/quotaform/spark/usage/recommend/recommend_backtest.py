@@ -11,7 +11,7 @@ from quotaform.app.repository.repository import Repository
 from quotaform.core.usage.backtest import MOST_IN_PLAN
 from quotaform.core.usage.sizing.recommendation import ProposalBacktest, RecommendReport
 from quotaform.model.entity import spell_name
-from quotaform.spark.usage.backtest_run import BacktestRequest, backtested
+from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from quotaform.core.usage.sizing.busiest_day import FIRST_WEEKDAY, STANDS_OUT, WEEKDAYS, WEEKLY_FACTOR
-from quotaform.spark.usage.bucket_day import DAY_S, OF_BUCKET, key_days
+from quotaform.spark.usage.recommend.bucket_day import DAY_S, OF_BUCKET, key_days
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

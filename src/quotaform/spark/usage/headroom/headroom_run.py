@@ -26,13 +26,13 @@ from quotaform.model.moment import spell_moment
 from quotaform.model.text import listed
 from quotaform.spark.job.kept_rows import final_rows, table_rows
 from quotaform.spark.table.named_table import bad_table
-from quotaform.spark.usage.bucket import buckets, finite_limit, recorded_series
-from quotaform.spark.usage.headroom import headroom, unrecorded, unused
-from quotaform.spark.usage.member import numbered
-from quotaform.spark.usage.recorded import recorded, recorded_size
+from quotaform.spark.usage.bucket.bucket import buckets, finite_limit, recorded_series
+from quotaform.spark.usage.bucket.member import numbered
+from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
+from quotaform.spark.usage.headroom.headroom import headroom, unrecorded, unused
 from quotaform.spark.usage.schemas import SERIES
-from quotaform.spark.usage.usage_quotas import QuotaSource, failures_of, known_clusters
-from quotaform.spark.usage.usage_table import read_usage, usage_between
+from quotaform.spark.usage.table.usage_quotas import QuotaSource, failures_of, known_clusters
+from quotaform.spark.usage.table.usage_table import read_usage, usage_between
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -11,10 +11,10 @@ from pyspark.sql import functions as f
 
 from quotaform.core.usage.enforcement import ENFORCEMENT, Enforcement
 from quotaform.core.usage.headroom import AT_LIMIT_RATIO
-from quotaform.spark.usage.backlog import Demand, Replay, replay
-from quotaform.spark.usage.bucket import buckets, finite_limit, recorded_series
-from quotaform.spark.usage.bucket_rows import Booleans, BucketRows, Floats, Integers
-from quotaform.spark.usage.member import numbered
+from quotaform.spark.usage.bucket.bucket import buckets, finite_limit, recorded_series
+from quotaform.spark.usage.bucket.bucket_rows import Booleans, BucketRows, Floats, Integers
+from quotaform.spark.usage.bucket.member import numbered
+from quotaform.spark.usage.replay.backlog import Demand, Replay, replay
 from quotaform.spark.usage.schemas import MEMBERS
 
 if TYPE_CHECKING:

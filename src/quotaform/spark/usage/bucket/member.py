@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from quotaform.spark.usage.bucket import CLUSTER_KEYS, OF_SERIES, same_columns
+from quotaform.spark.usage.bucket.bucket import CLUSTER_KEYS, OF_SERIES, same_columns
 from quotaform.spark.usage.schemas import SERIES
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 from quotaform.core.usage.headroom import AT_LIMIT_RATIO
 from quotaform.core.usage.series import LONGEST_STEP_S, QUOTA_WINDOW_S
 from quotaform.spark.resolve.level import source_of
-from quotaform.spark.usage.bucket import finite_limit
-from quotaform.spark.usage.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket
+from quotaform.spark.usage.bucket.bucket import finite_limit
+from quotaform.spark.usage.bucket.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket
 from quotaform.spark.usage.schemas import HEADROOM
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def headroom(usage: DataFrame, found: DataFrame, series: int, samples: int) -> D
 
     Args:
         usage: `schemas.USAGE`.
-        found: `quotaform.spark.usage.member.numbered` of its series, persisted: it is read three times.
+        found: `quotaform.spark.usage.bucket.member.numbered` of its series, persisted: it is read three times.
         series: How many rows these are.
         samples: About how many samples they have.
     """

@@ -18,7 +18,7 @@ import numpy
 from numpy.typing import NDArray
 from pyspark.sql import functions as f
 
-from quotaform.spark.usage.bucket import same_columns
+from quotaform.spark.usage.bucket.bucket import same_columns
 from quotaform.spark.usage.schemas import SERIES
 
 if TYPE_CHECKING:

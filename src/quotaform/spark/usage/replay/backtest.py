@@ -6,7 +6,7 @@
 | demand that throttling held back while it was recorded | `hidden_s`; the prediction is a lower bound there |
 | which part of what was recorded is of a finer bucket | `is_coarse`: no estimate; as upper bound that of all of it |
 
-The model of what brokers do is that of `quotaform.spark.usage.backlog`.
+The model of what brokers do is that of `quotaform.spark.usage.replay.backlog`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from pyspark.sql import functions as f
 
-from quotaform.spark.usage.backlog import VARIANTS, divided
-from quotaform.spark.usage.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket
-from quotaform.spark.usage.demand import REPLAYED, ReplayedBucket, replayed
+from quotaform.spark.usage.bucket.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket
+from quotaform.spark.usage.replay.backlog import VARIANTS, divided
+from quotaform.spark.usage.replay.demand import REPLAYED, ReplayedBucket, replayed
 from quotaform.spark.usage.schemas import BACKTEST, TOTALS, WAITS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def backtest(usage: DataFrame, found: DataFrame, series: int, samples: int) -> D
 
     Args:
         usage: `schemas.USAGE`.
-        found: `quotaform.spark.usage.demand.members`, persisted: it is read twice.
+        found: `quotaform.spark.usage.replay.demand.members`, persisted: it is read twice.
         series: How many rows these are.
         samples: About how many samples they have.
     """

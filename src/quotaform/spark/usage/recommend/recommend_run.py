@@ -26,14 +26,14 @@ from quotaform.model.quotas import Values
 from quotaform.model.text import listed
 from quotaform.spark.job.kept_rows import table_rows
 from quotaform.spark.table.named_table import bad_table
-from quotaform.spark.usage.bucket import buckets, recorded_series
-from quotaform.spark.usage.bucket_day import bucket_days, recorded_keys
-from quotaform.spark.usage.bucket_demand import bucket_demands
-from quotaform.spark.usage.member import numbered
-from quotaform.spark.usage.recommend import read_row, recommendations
-from quotaform.spark.usage.recorded import recorded, recorded_size
-from quotaform.spark.usage.usage_quotas import QuotaSource, failures_of
-from quotaform.spark.usage.usage_table import read_usage
+from quotaform.spark.usage.bucket.bucket import buckets, recorded_series
+from quotaform.spark.usage.bucket.member import numbered
+from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
+from quotaform.spark.usage.recommend.bucket_day import bucket_days, recorded_keys
+from quotaform.spark.usage.recommend.bucket_demand import bucket_demands
+from quotaform.spark.usage.recommend.recommend import read_row, recommendations
+from quotaform.spark.usage.table.usage_quotas import QuotaSource, failures_of
+from quotaform.spark.usage.table.usage_table import read_usage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

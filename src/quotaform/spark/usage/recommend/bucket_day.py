@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from quotaform.spark.usage.bucket_rows import BucketRows, bucket_rows, per_bucket
+from quotaform.spark.usage.bucket.bucket_rows import BucketRows, bucket_rows, per_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -100,7 +100,7 @@ def bucket_days(usage: DataFrame, found: DataFrame, series: int, samples: int, p
 
     Args:
         usage: `schemas.USAGE`.
-        found: `quotaform.spark.usage.member.numbered` of its series, persisted: it is read twice.
+        found: `quotaform.spark.usage.bucket.member.numbered` of its series, persisted: it is read twice.
         series: How many rows these are.
         samples: About how many samples they have.
         percentile: Of the rates of a day, above 0 and up to 100.

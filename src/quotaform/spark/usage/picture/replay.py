@@ -12,8 +12,8 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from quotaform.core.usage.chart import Bucket, ReplaySlot, Span
 from quotaform.spark.job.kept_rows import repeatable_rows
 from quotaform.spark.schemas import make_table
-from quotaform.spark.usage.backtest import waits
-from quotaform.spark.usage.curve import slot_seconds
+from quotaform.spark.usage.picture.curve import slot_seconds
+from quotaform.spark.usage.replay.backtest import waits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,7 +32,7 @@ def replays(
 
     Args:
         usage: `schemas.USAGE`.
-        found: `quotaform.spark.usage.demand.members`, persisted.
+        found: `quotaform.spark.usage.replay.demand.members`, persisted.
         chosen: The buckets; a handful. Each must have a limit.
     """
     if not chosen:

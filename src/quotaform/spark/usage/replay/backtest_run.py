@@ -16,12 +16,12 @@ from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts
 from quotaform.model.entity import Entity
 from quotaform.spark.job.kept_rows import table_rows
 from quotaform.spark.schemas import QUOTAS, make_table
-from quotaform.spark.usage.backtest import backtest
-from quotaform.spark.usage.demand import members
-from quotaform.spark.usage.recorded import recorded, recorded_size
-from quotaform.spark.usage.replay import replays
+from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
+from quotaform.spark.usage.picture.replay import replays
+from quotaform.spark.usage.replay.backtest import backtest
+from quotaform.spark.usage.replay.demand import members
 from quotaform.spark.usage.schemas import BACKTEST
-from quotaform.spark.usage.usage_table import read_usage, usage_between
+from quotaform.spark.usage.table.usage_table import read_usage, usage_between
 from quotaform.views.usage.backtest_chart import backtest_chart, bucket_of, drawn_buckets
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Which bucket each recorded series belongs to, and the samples of each bucket as arrays."""

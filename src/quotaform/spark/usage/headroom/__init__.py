@@ -1,0 +1,1 @@
+"""How close recorded usage is to its limits."""

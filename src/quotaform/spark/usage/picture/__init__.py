@@ -1,0 +1,1 @@
+"""Usage over time, as pictures draw it."""

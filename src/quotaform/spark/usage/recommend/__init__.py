@@ -1,0 +1,1 @@
+"""Which quotas would fit recorded usage."""

@@ -1,0 +1,1 @@
+"""Recorded usage, replayed against the limits that a plan would make."""

@@ -1,0 +1,1 @@
+"""The tables that usage is read from, held against, and written to."""

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from quotaform.core.usage import chart
 from quotaform.model.entity import Entity
 from quotaform.spark.schemas import make_table
-from quotaform.spark.usage import curve
+from quotaform.spark.usage.picture import curve
 from quotaform.spark.usage.picture.curve import entity_curves
 from quotaform.spark.usage.picture.replay import replay_slots
 from quotaform.spark.usage.schemas import USAGE, WAITS

@@ -10,7 +10,7 @@ from time import time
 
 import pytest
 
-from quotaform.spark.usage import staged_folder as module
+from quotaform.spark.usage.table import staged_folder as module
 from quotaform.spark.usage.table.staged_folder import remove_dead, staged_folder
 
 WEEK = 7 * 24 * 3600

@@ -47,8 +47,8 @@ import numpy
 
 from quotaform.core.usage.enforcement import Enforcement
 from quotaform.core.usage.series import LONGEST_STEP_S, QUOTA_WINDOW_S
-from quotaform.spark.usage import mutations
 from quotaform.spark.usage.bucket.bucket_rows import Booleans, Floats, Integers
+from quotaform.spark.usage.replay import mutations
 
 VARIANTS: Final = ("", "_low", "_high")
 """The estimate, and what bounds it, as the columns of a table name them."""

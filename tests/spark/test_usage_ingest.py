@@ -347,7 +347,7 @@ def test_what_cannot_be_done_is_one_sentence_and_writes_nothing(repository: Repo
         (("in/other.txt",), 1, "none of the 2 samples is of a metric of client quotas; docs/usage-recordings.md"),
         (("in/whole.txt",), 1, "give --user-label, --client-id-label or --ip-label"),
         (("empty",), 64, "has no files"),
-        (("in/missing-*.json",), 64, "is no file, and as a glob it fits none"),
+        (("in/missing-*.json",), 64, "is not a file, and no file matches it as a glob"),
         (("in", "--usage", "other"), 3, "other: error: the table"),
         (("in", "--usage", "quotaform.yaml"), 64, "is a file"),
         (("in", "--input-format", "xml"), 64, "unknown input format"),

@@ -37,10 +37,10 @@ def test_a_cluster_names_the_sources_of_its_brokers_and_a_prometheus(tmp_path: P
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("{brokers: [b1:7071]}", "4:25: error: this is no URL that begins with http:// or https://"),
+        ("{brokers: [b1:7071]}", "4:25: error: the URL must begin with http:// or https://"),
         ("{brokers: ['1=http://a/x', '1=http://b/x']}", '4:41: error: there are two sources of broker "1"'),
         ("{brokers: ['http://me:hunter2@a/x']}", "it must not contain a user name or a password"),
-        ("{prometheus: p:9090}", "4:27: error: this is no URL that can be used"),
+        ("{prometheus: p:9090}", "4:27: error: invalid URL"),
         ("{brokers: ['http://${env:QUOTAFORM_HOST}/x']}", "${env:NAME} is expanded only in bootstrap_servers"),
         ("{}", "4:14: error:"),
         ("{sources: ['http://a/x']}", 'unknown field "sources"'),

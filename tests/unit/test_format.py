@@ -55,7 +55,8 @@ def test_a_format_that_a_subject_lacks_is_refused_with_those_that_it_has() -> No
 def test_an_output_is_a_format_and_a_path_or_a_path_for_json() -> None:
     assert read_output("plan", "text=a=b.txt") == ("text", Path("a=b.txt"))
     assert read_output("plan", "plan.json") == ("json", Path("plan.json"))
-    for text in ("yaml=x", "json="):
+    # A format alone was taken for a path: the result was JSON in a file called "markdown".
+    for text in ("yaml=x", "json=", "markdown"):
         with pytest.raises(UsageError):
             read_output("plan", text)
 

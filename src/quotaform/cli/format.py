@@ -46,6 +46,8 @@ def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Pa
         UsageError: The format does not exist, or there is no path.
     """
     name, separator, path = text.partition("=")
+    if not separator and text in written_formats(subject):
+        raise UsageError(f"{option} {text}: a path is missing; write {option} {text}=PATH")
     if not separator:
         name, path = _FORMAT_OF_FILES, text
     require_choice("format", name, written_formats(subject))

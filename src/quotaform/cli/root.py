@@ -25,7 +25,7 @@ COMMANDS: Final = {
     "import": "Write live quotas as YAML.",
     "snapshot": "Write live quotas to one JSON file.",
     "history": "Keep snapshots over time: who had what when, and who changed it.",
-    "usage": "Measure usage: record, headroom, backtest, recommend.",
+    "usage": "Measure usage: record, ingest, headroom, backtest, recommend.",
     "top": "Show who is throttled now, and by which quota.",
     "comment": "Write plans as comments to a pull request.",
     "schema": "Print the JSON Schemas of the files.",

@@ -64,4 +64,4 @@ def _check_url(text: str, part: Part, container: Any, key: str | int) -> None:
     try:
         Url.parse(text)
     except ValueError as error:
-        part.add(rule.BAD_METRICS, f"this is no URL that can be used: {error}", container, key)
+        part.add(rule.BAD_METRICS, f"invalid URL: {error}", container, key)

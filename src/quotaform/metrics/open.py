@@ -22,7 +22,7 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
         jmx_command: The command line of JmxTool, for JMX.
 
     Raises:
-        UsageError: It is no URL that can be used.
+        UsageError: It is an invalid URL.
     """
     origin = origin_of(cluster, source.broker)
     if source.kind is SourceKind.JMX:
@@ -30,5 +30,5 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
     try:
         url = Url.parse(source.address)
     except ValueError as error:
-        raise UsageError(f"the source of broker {quote(source.broker)} is no URL that can be used: {error}") from None
+        raise UsageError(f"the source of broker {quote(source.broker)} is an invalid URL: {error}") from None
     return jolokia_reader(url, origin) if source.kind is SourceKind.JOLOKIA else exporter_reader(url, origin)

@@ -71,7 +71,7 @@ def find_snapshots(names: Sequence[str]) -> list[str]:
         else:
             files = [name] if path.exists() else sorted(glob(name, recursive=True))  # noqa: PTH207 (as it is written)
         if not files:
-            what = "has no .json files" if path.is_dir() else "is no file, and as a glob it fits none"
+            what = "has no .json files" if path.is_dir() else "is not a file, and no file matches it as a glob"
             raise UsageError(f"{quote(name)} {what}; quotaform snapshot writes snapshots")
         found |= dict.fromkeys(files)
     return list(found)

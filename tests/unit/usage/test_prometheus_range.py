@@ -109,7 +109,7 @@ def test_what_cannot_be_answered_is_one_sentence(tmp_path: Path, reply: bytes, m
     [
         ({"since": "7d"}, "give --prometheus URL"),
         ({"prometheus": "http://a"}, "requires --since"),
-        ({"prometheus": "a", "since": "7d"}, "no URL"),
+        ({"prometheus": "a", "since": "7d"}, "invalid URL"),
         ({"prometheus": "http://a", "since": "1d", "until": "2d"}, "--since must be before --until"),
         ({"prometheus": "http://a", "since": "1d", "step": "x"}, "--step x: write a duration"),
     ],

@@ -447,7 +447,7 @@ def test_rows_that_were_not_written_are_in_the_summary_and_the_exit_code(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--source", "b1:7071"], "--source: this is no URL"),
+        (["--source", "b1:7071"], "--source: the URL must begin with"),
         (["--source", "http://b1/x", "--interval", "often"], "--interval often: write a duration"),
         (["--source", "http://b1/x", "--for", "9999d"], "--for 9999d: it is 366 days at most"),
     ],

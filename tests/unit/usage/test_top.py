@@ -136,6 +136,15 @@ def test_nothing_to_show_is_said() -> None:
     assert "All buckets are below their limits" in render_top(top(row(1.0, user="a")))
 
 
+def test_without_limits_nobody_is_said_to_be_below_one() -> None:
+    """With a cluster that could not be read, all buckets were said to be below their limits."""
+    text = render_top(top(row(1.0, user="a"), quotas=None))
+    assert "0 buckets throttled, 1 measured on 1 broker" in text
+    assert text.splitlines()[1:] == [
+        "No bucket is throttled; whether one is close to its limit is not known (--all shows them)."
+    ]
+
+
 def test_that_nobody_could_be_measured_is_no_zero() -> None:
     text = render_top(top(unread=(Unread("broker 3 (http://b3)", "did not answer within 5 s"),)))
     assert text.splitlines() == [
@@ -330,7 +339,7 @@ def test_the_command_reads_once_from_what_quotaform_yaml_names(
         (["--format", "json"], "--format json is for one reading; give --once"),
         (["--once"], "it is not known where cluster b:1 is measured"),
         (["--once", "--source", "1=http://a/x", "--prometheus", "http://p"], "two ways to the same measurements"),
-        (["--once", "--prometheus", "p:9090"], "--prometheus: this is no URL"),
+        (["--once", "--prometheus", "p:9090"], "--prometheus: invalid URL"),
         (["--once", "--prometheus", "http://p", "--label", "x"], "--label x: write NAME=VALUE"),
         (["--interval", "2h"], "--interval 2h: it is"),
     ],

@@ -173,7 +173,7 @@ def show(
         typer.Option(
             "--usage",
             metavar="PATH|TABLE",
-            help="What entities used, drawn beside their limits: a table that quotaform usage ingest wrote.",
+            help="What entities used, drawn beside their limits: a table that quotaform usage record or ingest wrote.",
         ),
     ] = None,
     place: SparkPlace,

@@ -197,7 +197,7 @@ def _configured_readers(
     try:
         url = Url.parse(text)
     except ValueError as error:
-        raise UsageError(f"--prometheus: this is no URL that can be used: {error}") from None
+        raise UsageError(f"--prometheus: invalid URL: {error}") from None
     login = PrometheusLogin.from_environment(environ)
     reader = PrometheusReader(url, cluster.name, labels or cluster.metrics.labels, login)
     return {reader.shown: reader}

@@ -128,7 +128,7 @@ def _run(session: _UsageSession, kafka: Sandbox, seconds: int) -> None:
         time.sleep(seconds)
         session.quotaform("top", "--once")
 
-    session.print_step("Throttled as predicted: compare the seconds with those of the plan's backtest.")
+    session.print_step("For how long? As the plan's backtest said, to within the seconds that a broker's gauges tell.")
     session.quotaform("usage", "headroom", "--usage", "after")
 
 

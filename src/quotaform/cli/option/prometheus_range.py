@@ -29,9 +29,7 @@ class PrometheusRange:
         str | None,
         typer.Option("--since", metavar="TIME", help="With --prometheus: from when on: a time, a day or an age as 7d."),
     ] = None
-    until: Annotated[
-        str, typer.Option("--until", metavar="TIME", help="With --prometheus: up to when. [default: now]")
-    ] = "now"
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="With --prometheus: up to when.")] = "now"
     step: Annotated[
         str, typer.Option("--step", metavar="DURATION", help="With --prometheus: the time between two samples.")
     ] = "60s"
@@ -75,7 +73,7 @@ class PrometheusRange:
         try:
             url = Url.parse(address)
         except ValueError as error:
-            raise UsageError(f"--prometheus: this is no URL that can be used: {error}") from None
+            raise UsageError(f"--prometheus: invalid URL: {error}") from None
         first, last = read_moment_option("--since", since), read_moment_option("--until", self.until)
         if not first < last:
             raise UsageError("--since must be before --until")

@@ -7,5 +7,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 UsageOption: TypeAlias = Annotated[
-    str, typer.Option("--usage", metavar="DIR|TABLE", help="The usage table, as quotaform usage ingest writes it.")
+    str,
+    typer.Option(
+        "--usage", metavar="DIR|TABLE", help="The usage table, as quotaform usage record or ingest writes it."
+    ),
 ]

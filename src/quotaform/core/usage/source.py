@@ -94,7 +94,7 @@ def parse_source(written: str) -> MetricsSource:
     else:
         found = _HOST(address)
         if found is None:
-            raise ValueError(f"this is no URL that begins with http:// or https://; {_EXAMPLES}")
+            raise ValueError(f"the URL must begin with http:// or https://; {_EXAMPLES}")
         host = found[1]
     return MetricsSource(match["broker"] or host, kind, address)
 

@@ -69,15 +69,18 @@ def _headline(top: Top, width: int) -> str:
     if top.unread and not top.buckets:
         return f"{inert(top.cluster)} {time}: it is not known who is throttled, as nothing was measured"
     on = f" on {counted(top.brokers, 'broker')}" if top.buckets else ""
+    near = f" {close:,} close ({CLOSE_RATIO:.0%} or more)," if top.has_limits else ""
     return (
-        f"{inert(top.cluster)} {time}: {counted(throttled, 'bucket')} throttled, {close:,} close "
-        f"({CLOSE_RATIO:.0%} or more), {len(top.buckets):,} measured{on}{' (incomplete)' if top.unread else ''}"
+        f"{inert(top.cluster)} {time}: {counted(throttled, 'bucket')} throttled,{near} "
+        f"{len(top.buckets):,} measured{on}{' (incomplete)' if top.unread else ''}"
     )
 
 
 def _nothing(top: Top, shows_all: bool) -> list[str]:
     if not top.buckets:
         return [] if top.unread else ["No bucket was measured."]
+    if not top.has_limits:
+        return ["No bucket is throttled; whether one is close to its limit is not known (--all shows them)."]
     return [] if shows_all else ["All buckets are below their limits (--all shows them)."]
 
 

@@ -10,7 +10,7 @@ from quotaform.cli.command.usage.ingest import ingest
 from quotaform.cli.command.usage.recommend import recommend
 from quotaform.cli.command.usage.record import record
 
-app = typer.Typer(help="Measure usage: record, headroom, backtest, recommend.", no_args_is_help=True)
+app = typer.Typer(help="Measure usage: record, ingest, headroom, backtest, recommend.", no_args_is_help=True)
 
 app.command("ingest", short_help="Add recordings of other programs to a usage table.")(ingest)
 app.command("record", short_help="Record what clients use, from what brokers offer.")(record)

@@ -102,7 +102,7 @@ def _plans(
     console: Console, source: Path | None, target: ManyClusters, snapshot: Path | None
 ) -> Sequence[ClusterOutcome[Plan]]:
     """Return the plans to test, each with what its cluster holds; or why there is none."""
-    if source is not None and source.is_file():
+    if source is not None and (source.is_file() or source.suffix == ".json"):
         return [_saved(source, target, snapshot)]
     from quotaform.app.plan.plan import plan
     from quotaform.cli.outcomes import gather

@@ -97,7 +97,7 @@ def ingest(
     Examples:
       quotaform usage ingest recordings/ --usage /srv/usage --cluster prod
       quotaform usage ingest 'quota-*.json.gz' --usage /srv/usage --cluster-label strimzi_io_cluster
-      quotaform usage ingest --prometheus https://prometheus.example.com --since 30d --usage /srv/usage
+      quotaform usage ingest --prometheus https://prometheus.example.com --since 30d --cluster prod --usage /srv/usage
       quotaform usage ingest --topic usage --bootstrap-server b1:9092 --input-format otlp --usage usage --checkpoint ck
     """
     console = output.console()
@@ -204,4 +204,6 @@ def _nothing(result: Ingested) -> str:
     found = f"the recordings have no samples for the table among the {result.read:,} that were read"
     if result.dropped.get(DropReason.BROKER_TOTAL):
         return f"{found}; if labels with other names say who it was, give --user-label, --client-id-label or --ip-label"
+    if result.quarantined:
+        return f"{found}; the quarantine table has the reasons"
     return found

@@ -88,7 +88,7 @@ def recommend(
     console = output.console()
     require_format(_SUBJECT, format_name)
     if write and diff:
-        raise UsageError("--diff writes nothing; leave --write out")
+        raise UsageError("--diff shows the change and --write makes it; give one of them")
     if diff and format_name != "text":
         raise UsageError(f"--diff prints a diff; leave --format {format_name} out, or add --out {format_name}=PATH")
     repository = target.repository(directory)

@@ -155,7 +155,7 @@ def find_files(spark: SparkSession, names: Sequence[str]) -> list[SourceFile]:
         files = _remote_files(spark, name) if is_url(name) else _local_files(name)
         if not files:
             is_folder = not is_url(name) and Path(name).is_dir()
-            what = "has no files" if is_folder else "is no file, and as a glob it fits none"
+            what = "has no files" if is_folder else "is not a file, and no file matches it as a glob"
             raise UsageError(f"{quote(name)} {what}; name files, directories or globs of recordings")
         found |= {file.name: file for file in files}
     return list(found.values())

@@ -24,6 +24,7 @@ from tests.broker import SHORT_SESSIONS
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
 from tests.http_server import HttpServer, Received, answer
+from tests.waiting import wait_until
 from tests.workflow.command import Cluster, Repository
 from tests.workflow.test_signals import socket_that_says_nothing
 
@@ -394,6 +395,8 @@ def test_a_process_watches_through_edits_invalid_files_and_a_broker_that_is_gone
         assert json.loads(ask(port, "/healthz"))["clusters"]["lab"]["status"] == "failed"
         sandbox.restart(1)
         await_metric(port, "last_run_success drift lab", 1)
+        # The file is written after the page.
+        wait_until(lambda: metrics(repository.path / "q.prom")["last_run_success drift lab"] == 1)
         running.signal(signal.SIGTERM)
         started = monotonic()
         result = running.end()

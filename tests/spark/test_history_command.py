@@ -114,7 +114,7 @@ def test_what_cannot_be_answered_is_one_sentence(repository: Repository) -> None
         (("diff", "--at", "yesterday", "--at", "now"), 64, '"yesterday" is not a time'),
         (("show", "--entity", "alice"), 64, "--entity: "),
         (("show", "--cluster", "prod"), 64, "kept has no snapshot of such a cluster"),
-        (("append", "missing.json"), 64, '"missing.json" is no file'),
+        (("append", "missing.json"), 64, '"missing.json" is not a file, and no file matches it as a glob'),
         (("append", "taken", "--all"), 64, "leave --all, --cluster and --bootstrap-server out"),
         (("show", "--out", "parquet=taken"), 1, "it exists already; name a new directory"),
     ):

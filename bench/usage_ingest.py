@@ -28,7 +28,7 @@ from pyspark.sql import functions as f
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
 
 from bench.history import jvm_peak, seconds
-from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.metric.origin import Origin
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.session.session import spark_session
 from quotaform.spark.usage.ingest.run import IngestRequest, ingest

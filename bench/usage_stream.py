@@ -28,7 +28,7 @@ from pyspark.sql import functions as f
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.topic import TopicGateway
-from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.stream import StreamCounts
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.jar import find_tool_jars

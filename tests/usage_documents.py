@@ -7,7 +7,7 @@ from json import dumps
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
-from quotaform.core.usage.series import Attribute, Series
+from quotaform.core.usage.sample.series import Attribute, Series
 from quotaform.model.sanitizer import sanitize
 
 _PLAIN = regex(r"[A-Za-z0-9_\-%. \t]*").fullmatch

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from quotaform.core.usage.chart import Bucket, Curve, UsedLimit
+from quotaform.core.usage.chart.chart import Bucket, Curve, UsedLimit
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas

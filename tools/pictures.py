@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from quotaform.core.usage.chart import Chart
+from quotaform.core.usage.chart.chart import Chart
 from quotaform.plot.picture import chart_svg
 from tests.usage_chart import backtest_example, headroom_example, history_example
 

@@ -8,9 +8,9 @@ from math import isfinite
 from typing import Final
 
 from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, Rejected
-from quotaform.core.usage.series import Attribute, Series
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import LONGEST_RECORD, Dropped, Rejected
+from quotaform.core.usage.sample.series import Attribute, Series
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.usage_mapping import read_usage_mapping
 from quotaform.errors import InvalidFilesError

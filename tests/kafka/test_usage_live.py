@@ -14,9 +14,9 @@ from pyarrow import parquet
 
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.cli.main import run
-from quotaform.core.usage.sample import Sample
-from quotaform.core.usage.series import Attribute
-from quotaform.core.usage.source import parse_source
+from quotaform.core.usage.record.source import parse_source
+from quotaform.core.usage.sample.sample import Sample
+from quotaform.core.usage.sample.series import Attribute
 from quotaform.metrics.open import open_reader
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE
 from quotaform.sandbox import Sandbox

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from quotaform.core.usage.format.prometheus import parse_element
 from quotaform.core.usage.format.table import parse_rows
-from quotaform.core.usage.merge import merge
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Rejected, Sample
-from quotaform.core.usage.series import Attribute, Series
-from quotaform.core.usage.table_mapping import TableMapping
+from quotaform.core.usage.format.table_mapping import TableMapping
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.merge import merge
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Rejected, Sample
+from quotaform.core.usage.sample.series import Attribute, Series
 from quotaform.spark.usage.ingest import part as part_module
 from quotaform.spark.usage.ingest.element import add_element, pairs
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows

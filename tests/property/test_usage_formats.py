@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.merge import merge
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample
-from quotaform.core.usage.series import Attribute, Series
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.merge import merge
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample
+from quotaform.core.usage.sample.series import Attribute, Series
 from quotaform.model.ip import canonical_ip
 from tests.usage_documents import WRITERS, Recorded
 

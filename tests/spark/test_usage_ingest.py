@@ -20,10 +20,10 @@ import pytest
 from quotaform.app.usage_mapping import load_usage_mapping
 from quotaform.core.usage.format import FORMATS
 from quotaform.core.usage.format.table import parse_rows
-from quotaform.core.usage.merge import merge
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, Item, Sample
-from quotaform.core.usage.table_mapping import TableMapping, guess_mapping
+from quotaform.core.usage.format.table_mapping import TableMapping, guess_mapping
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.merge import merge
+from quotaform.core.usage.sample.sample import Dropped, Item, Sample
 from quotaform.errors import EngineError
 from quotaform.schema.validator import explainer
 from quotaform.spark.usage.ingest import run, source

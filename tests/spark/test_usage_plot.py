@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import StructType
 
-from quotaform.core.usage import chart
+from quotaform.core.usage.chart import chart
 from quotaform.model.entity import Entity
 from quotaform.spark.schemas import make_table
 from quotaform.spark.usage.picture import curve

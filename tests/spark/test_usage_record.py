@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from quotaform.core.usage.recording import UsageRow
+from quotaform.core.usage.record.recording import UsageRow
 from quotaform.spark.usage.schemas import USAGE
 from quotaform.spark.usage.table.usage_file import UsageDirectory
 from quotaform.spark.usage.table.usage_table import read_usage

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample.sample import DropReason
 from quotaform.spark.usage.stream.message import MESSAGES
 from quotaform.spark.usage.stream.seen import DUPLICATE, LATE, SEEN, judged, still_seen
 

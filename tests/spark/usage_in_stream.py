@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.topic import Topic
-from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.stream import StreamCounts
 from quotaform.errors import QuotaformError
 from quotaform.spark.session.options import SessionOptions

@@ -9,7 +9,7 @@ import pytest
 
 from quotaform.app.picture import PICTURES
 from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
-from quotaform.core.usage.chart import BacktestPart, ReplayPart, ReplaySlot, Span
+from quotaform.core.usage.chart.chart import BacktestPart, ReplayPart, ReplaySlot, Span
 from quotaform.views.usage.backtest_chart import MOST_REPLAYS, backtest_chart, bucket_of, drawn_buckets
 from tests.builder import PRODUCER
 

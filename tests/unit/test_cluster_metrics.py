@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.core.usage.source import MetricsSource, SourceKind
+from quotaform.core.usage.record.source import MetricsSource, SourceKind
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
 

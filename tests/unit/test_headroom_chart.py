@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from quotaform.app.picture import PICTURES
-from quotaform.core.usage.chart import HeadroomPart
+from quotaform.core.usage.chart.chart import HeadroomPart
 from quotaform.core.usage.headroom import BucketUse, Headroom, HeadroomStatus
 from quotaform.views.usage.headroom_chart import headroom_chart
 from tests.builder import PRODUCER, REQUEST

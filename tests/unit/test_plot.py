@@ -17,7 +17,7 @@ import pytest
 
 from quotaform.app.picture import PICTURES
 from quotaform.core.history import Changer, EntityHistory, HistoryRow
-from quotaform.core.usage.chart import (
+from quotaform.core.usage.chart.chart import (
     BacktestPart,
     Chart,
     Curve,
@@ -30,7 +30,7 @@ from quotaform.core.usage.chart import (
     headroom_parts,
     replay_part,
 )
-from quotaform.core.usage.label import span_text, value_text
+from quotaform.core.usage.chart.label import span_text, value_text
 from quotaform.errors import QuotaformError
 from quotaform.model.entity import Entity
 from quotaform.plot import library

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from quotaform.core.usage.chart import Chart
+    from quotaform.core.usage.chart.chart import Chart
 
 
 def _png(chart: Chart) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from quotaform.core.usage.table_mapping import TableMapping
+from quotaform.core.usage.format.table_mapping import TableMapping
 from quotaform.errors import InvalidFilesError
 from quotaform.files import MIB, read_bytes
 

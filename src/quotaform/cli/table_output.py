@@ -16,7 +16,7 @@ from quotaform.model.text import quote
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from quotaform.core.usage.chart import Chart
+    from quotaform.core.usage.chart.chart import Chart
 
 _PARQUET: Final = "parquet"
 

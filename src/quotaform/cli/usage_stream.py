@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from quotaform.cli.option.topic import TopicSource
-    from quotaform.core.usage.origin import Origin
+    from quotaform.core.usage.metric.origin import Origin
     from quotaform.core.usage.stream import StreamCounts
     from quotaform.spark.session.options import SessionOptions
     from quotaform.spark.usage.stream.run import StreamRequest, StreamState

@@ -12,8 +12,8 @@ from quotaform.core.drift.ignore import DriftIgnore
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import FULL_SCOPE, Scope
+from quotaform.core.usage.record.source import NO_METRICS, ClusterMetrics
 from quotaform.core.usage.sizing.recommendation import SizingSettings
-from quotaform.core.usage.source import NO_METRICS, ClusterMetrics
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
 from quotaform.model.snapshot import Snapshot

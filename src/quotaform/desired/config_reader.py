@@ -12,7 +12,7 @@ from typing import Any, Final
 from quotaform.core.check import rule
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import MOST_PATTERNS, Scope
-from quotaform.core.usage.source import MOST_SOURCES
+from quotaform.core.usage.record.source import MOST_SOURCES
 from quotaform.desired.config import Cluster, Config, ListedPath, prune_problem
 from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores
 from quotaform.desired.guard_limits import read_guard_limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from quotaform.core.check import rule
-from quotaform.core.usage.source import (
+from quotaform.core.usage.record.source import (
     NO_METRICS,
     ClusterMetrics,
     MetricsSource,

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from quotaform.core.check import rule
-from quotaform.core.usage.table_mapping import TableMapping, TimeUnit, mapping_problem
+from quotaform.core.usage.format.table_mapping import TableMapping, TimeUnit, mapping_problem
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode

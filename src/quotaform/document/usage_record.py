@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quotaform.core.usage.recording import RecordedSource, Recording
+from quotaform.core.usage.record.recording import RecordedSource, Recording
 from quotaform.document.envelope import envelope, indented
 from quotaform.model.document_kind import USAGE_RECORD
 from quotaform.model.moment import spell_moment

@@ -12,7 +12,7 @@ from time import monotonic, time
 from typing import Final
 
 from quotaform.core.usage.format.jmxtool import parse_jmxtool
-from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.metric.origin import Origin
 from quotaform.errors import MetricsError
 from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading
 from quotaform.model.text import inert

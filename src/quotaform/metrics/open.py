@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quotaform.core.usage.source import MetricsSource, SourceKind
+from quotaform.core.usage.record.source import MetricsSource, SourceKind
 from quotaform.errors import UsageError
 from quotaform.http.message import Url
 from quotaform.metrics.jmx import JmxReader

@@ -9,8 +9,8 @@ from time import monotonic, time
 from typing import Final
 
 from quotaform.core.usage.format.prometheus import parse_prometheus
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Item, Sample
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Item, Sample
 from quotaform.errors import HttpError, MetricsError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Url

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Item
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Item
 from quotaform.errors import MetricsError
 
 BODY_LIMIT: Final = 64 << 20

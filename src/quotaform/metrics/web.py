@@ -10,8 +10,8 @@ from typing import Final
 
 from quotaform.core.usage.format.exposition import parse_exposition
 from quotaform.core.usage.format.jolokia import parse_jolokia
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Item
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Item
 from quotaform.errors import HttpError, MetricsError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from quotaform.core.usage.chart import BacktestPart, ReplayPart, Span, ThrottledTime
-from quotaform.core.usage.label import bucket_label, bucket_place, span_text, value_text
+from quotaform.core.usage.chart.chart import BacktestPart, ReplayPart, Span, ThrottledTime
+from quotaform.core.usage.chart.label import bucket_label, bucket_place, span_text, value_text
 from quotaform.plot.sheet import BLACK, BLUE, GREY, MARGIN, ORANGE, VERMILLION, WIDTH, Sheet, row_labels
 from quotaform.plot.time_axis import draw_curve, label_at_edge, limit_text, number_of, set_rates, set_times
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from quotaform.core.usage.chart import HeadroomPart, UsedLimit
-from quotaform.core.usage.label import key_heading, span_text, used_text, value_text
+from quotaform.core.usage.chart.chart import HeadroomPart, UsedLimit
+from quotaform.core.usage.chart.label import key_heading, span_text, used_text, value_text
 from quotaform.plot.sheet import BLACK, BLUE, GREY, LIGHT, MARGIN, SKY, VERMILLION, WIDTH, Sheet, row_labels
 
 if TYPE_CHECKING:

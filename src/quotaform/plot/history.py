@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from quotaform.core.usage.chart import Limit, LimitPart
-from quotaform.core.usage.label import value_text
+from quotaform.core.usage.chart.chart import Limit, LimitPart
+from quotaform.core.usage.chart.label import value_text
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert, shorten_middle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from quotaform.core.usage.chart import BacktestPart, Chart, HeadroomPart, LimitPart, Part, ReplayPart
+from quotaform.core.usage.chart.chart import BacktestPart, Chart, HeadroomPart, LimitPart, Part, ReplayPart
 from quotaform.plot.library import drawable, png_bytes, settings, svg_text
 
 if TYPE_CHECKING:

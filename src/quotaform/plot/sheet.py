@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from quotaform.core.usage.chart import Bucket
-from quotaform.core.usage.label import bucket_label
+from quotaform.core.usage.chart.chart import Bucket
+from quotaform.core.usage.chart.label import bucket_label
 from quotaform.model.text import inert
 from quotaform.plot.library import drawable
 

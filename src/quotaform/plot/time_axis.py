@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from quotaform.core.usage.label import value_text
+from quotaform.core.usage.chart.label import value_text
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.units import measuring_unit
 from quotaform.plot.sheet import LIGHT
@@ -18,7 +18,7 @@ from quotaform.plot.sheet import LIGHT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from quotaform.core.usage.chart import Curve
+    from quotaform.core.usage.chart.chart import Curve
 
 _FAR: Final = 3.0
 """A limit that is so many times the highest rate is not on the scale, where the rates would be a flat line."""

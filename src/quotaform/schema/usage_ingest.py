@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample.sample import DropReason
 from quotaform.model.document_kind import USAGE_INGEST
 from quotaform.schema.definition import document
 from quotaform.schema.node import Node, count, items, maybe, maybe_text, record, text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quotaform.core.usage.headroom import CLOSE_RATIO
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample.sample import DropReason
 from quotaform.core.usage.top import BucketState
 from quotaform.model.document_kind import TOP, USAGE_RECORD
 from quotaform.model.precedence import LEVELS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quotaform.core.usage.table_mapping import COLUMN_FIELDS, CONSTANT_FIELDS, FACTOR_FIELDS, TimeUnit
+from quotaform.core.usage.format.table_mapping import COLUMN_FIELDS, CONSTANT_FIELDS, FACTOR_FIELDS, TimeUnit
 from quotaform.schema.node import Node, boolean, choice, closed, mapping, text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample.sample import DropReason
 from quotaform.model.document_kind import USAGE_STREAM
 from quotaform.schema.definition import document
 from quotaform.schema.node import Node, count, maybe, maybe_text, record, text

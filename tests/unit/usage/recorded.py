@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample
-from quotaform.core.usage.series import Attribute, Series
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample
+from quotaform.core.usage.sample.series import Attribute, Series
 
 DATA = Path(__file__).parents[2] / "data" / "usage"
 ORIGIN = Origin("prod", "1")

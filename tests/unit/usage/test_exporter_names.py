@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from quotaform.core.usage.format.exposition import parse_exposition
-from quotaform.core.usage.metric import Measure, read_metric
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.metric.metric import Measure, read_metric
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable
+from quotaform.core.usage.sample.series import Attribute
 
 from .recorded import ORIGIN, series
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from quotaform.core.usage.format.exposition import parse_exposition
-from quotaform.core.usage.sample import DropReason, Item, Sample
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.sample.sample import DropReason, Item, Sample
+from quotaform.core.usage.sample.series import Attribute
 
 from .recorded import DATA, ORIGIN, TS, dropped, reasons, samples, series, values
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from quotaform.core.usage.format.jmxtool import parse_jmxtool, parse_jmxtool_lines
-from quotaform.core.usage.recording_format import detect_format
-from quotaform.core.usage.sample import DropReason, Item, Sample
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.format.recording_format import detect_format
+from quotaform.core.usage.sample.sample import DropReason, Item, Sample
+from quotaform.core.usage.sample.series import Attribute
 
 from .recorded import DATA, ORIGIN, TS, dropped, reasons, samples, series, values
 

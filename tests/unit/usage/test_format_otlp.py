@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from quotaform.core.usage.format.otlp import parse_otlp
-from quotaform.core.usage.sample import DropReason, Item, Sample
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.sample.sample import DropReason, Item, Sample
+from quotaform.core.usage.sample.series import Attribute
 
 from .recorded import ORIGIN, TS, dropped, reasons, samples, series, values
 

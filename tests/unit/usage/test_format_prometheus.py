@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quotaform.core.usage.format.prometheus import parse_prometheus
-from quotaform.core.usage.sample import DropReason, Item, Rejected, Sample
+from quotaform.core.usage.sample.sample import DropReason, Item, Rejected, Sample
 
 from .recorded import ORIGIN, TS, dropped, reasons, series, values
 

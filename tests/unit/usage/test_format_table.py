@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from quotaform.core.usage.format.table import parse_rows, read_cell_time
-from quotaform.core.usage.sample import DropReason, Item, Sample
-from quotaform.core.usage.series import Attribute
-from quotaform.core.usage.table_mapping import TableMapping, TimeUnit, guess_mapping, mapping_problem
+from quotaform.core.usage.format.table_mapping import TableMapping, TimeUnit, guess_mapping, mapping_problem
+from quotaform.core.usage.sample.sample import DropReason, Item, Sample
+from quotaform.core.usage.sample.series import Attribute
 
 from .recorded import ORIGIN, TS, dropped, reasons, samples, series, values
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from quotaform.core.usage.format.recording_format import detect_format
 from quotaform.core.usage.format.telegraf import parse_telegraf
-from quotaform.core.usage.recording_format import detect_format
-from quotaform.core.usage.sample import DropReason, Item
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.sample.sample import DropReason, Item
+from quotaform.core.usage.sample.series import Attribute
 
 from .recorded import ORIGIN, TS, dropped, reasons, samples, series, values
 

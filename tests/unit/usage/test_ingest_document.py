@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.recording_format import detect_format
-from quotaform.core.usage.sample import Rejected, Sample
+from quotaform.core.usage.format.recording_format import detect_format
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Rejected, Sample
 from quotaform.errors import FileReadError
 from quotaform.spark.usage.ingest.document import add_recording
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from quotaform.core.usage.merge import Row, merge
-from quotaform.core.usage.sample import Dropped, DropReason, Sample
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.sample.merge import Row, merge
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Sample
+from quotaform.core.usage.sample.series import Attribute
 
 from .recorded import series
 

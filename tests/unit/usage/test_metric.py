@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from quotaform.core.usage.metric import LONGEST_NAME, Measure, read_metric, read_object_name
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import DropReason, Unreadable
-from quotaform.core.usage.series import Attribute, Series
+from quotaform.core.usage.metric.metric import LONGEST_NAME, Measure, read_metric, read_object_name
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import DropReason, Unreadable
+from quotaform.core.usage.sample.series import Attribute, Series
 
 from .recorded import ORIGIN, series
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.sample import Rejected
+from quotaform.core.usage.sample.sample import Rejected
 
 from .recorded import ORIGIN, TS
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.sample import Dropped, DropReason, Sample
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Sample
 
 from .recorded import DATA, ORIGIN, TS, reasons, samples
 

@@ -11,8 +11,8 @@ import pytest
 
 from quotaform.cli.option.prometheus_range import PrometheusRange
 from quotaform.core.usage.format.prometheus import parse_prometheus
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Sample
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Sample
 from quotaform.errors import MetricsError, UsageError
 from quotaform.http.message import Url
 from quotaform.metrics import prometheus_range

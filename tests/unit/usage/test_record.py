@@ -17,8 +17,8 @@ from pyarrow import parquet
 from quotaform.app.usage.record import RecordRequest, record
 from quotaform.cli.main import run
 from quotaform.core.usage.format.exposition import parse_exposition
-from quotaform.core.usage.recording import Recording, UsageRow, explain_no_rows, read_rows
-from quotaform.core.usage.source import parse_source
+from quotaform.core.usage.record.recording import Recording, UsageRow, explain_no_rows, read_rows
+from quotaform.core.usage.record.source import parse_source
 from quotaform.errors import MetricsError, NothingReadError, QuotaformError, UsageError
 from quotaform.metrics.open import open_reader
 from quotaform.metrics.reading import Reading, origin_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.usage.schedule import next_slot
-from quotaform.core.usage.source import SourceKind, parse_source, require_distinct
+from quotaform.core.usage.record.schedule import next_slot
+from quotaform.core.usage.record.source import SourceKind, parse_source, require_distinct
 
 
 @pytest.mark.parametrize(

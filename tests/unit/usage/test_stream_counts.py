@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample.sample import DropReason
 from quotaform.core.usage.stream import StreamCounts
 
 

@@ -9,8 +9,8 @@ import pyarrow
 import pytest
 
 from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import DropReason, Item
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import DropReason, Item
 from quotaform.spark.usage.stream.message import Message, _column, parse_message
 
 AT = 1_790_000_000_123_456

@@ -8,7 +8,7 @@ from typing import Final
 
 from jsonschema import Draft7Validator
 
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample.sample import DropReason
 from quotaform.core.usage.stream import StreamCounts, Streamed
 from quotaform.document.usage_stream import dump_streamed
 from quotaform.schema.catalog import load_schema

@@ -17,7 +17,7 @@ from quotaform.app.clock import SYSTEM_CLOCK
 from quotaform.app.usage.top import TopReader
 from quotaform.cli.main import run
 from quotaform.core.usage.format.exposition import parse_exposition
-from quotaform.core.usage.recording import UsageRow
+from quotaform.core.usage.record.recording import UsageRow
 from quotaform.core.usage.top import BucketState, Top, Unread, make_top
 from quotaform.errors import ConnectError, MetricsError
 from quotaform.http.message import Url

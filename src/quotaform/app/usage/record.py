@@ -11,7 +11,7 @@ from typing import Final
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.app.usage.source_run import SourceRun
-from quotaform.core.usage.recording import Recording, UsageRow
+from quotaform.core.usage.record.recording import Recording, UsageRow
 from quotaform.errors import NothingReadError, QuotaformError
 from quotaform.interrupt import held_signals
 from quotaform.metrics.reading import Reader

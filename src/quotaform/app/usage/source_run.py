@@ -10,7 +10,7 @@ from threading import Event, Lock
 from typing import Final
 
 from quotaform.app.clock import Clock
-from quotaform.core.usage.recording import (
+from quotaform.core.usage.record.recording import (
     Gap,
     ReadRows,
     RecordedSource,
@@ -19,8 +19,8 @@ from quotaform.core.usage.recording import (
     first_problem,
     read_rows,
 )
-from quotaform.core.usage.sample import Dropped, DropReason
-from quotaform.core.usage.schedule import next_slot
+from quotaform.core.usage.record.schedule import next_slot
+from quotaform.core.usage.sample.sample import Dropped, DropReason
 from quotaform.metrics.reading import Reader, problem_of
 
 SHORTEST_WAIT: Final = 5.0

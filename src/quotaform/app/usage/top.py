@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Final, Generic, TypeVar
 
 from quotaform.app.clock import Clock, timestamp
-from quotaform.core.usage.recording import ReadRows, explain_no_rows, read_rows
+from quotaform.core.usage.record.recording import ReadRows, explain_no_rows, read_rows
 from quotaform.core.usage.top import Top, Unread, make_top
 from quotaform.errors import QuotaformError
 from quotaform.metrics.reading import Reader, problem_of

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.core.history import EntityHistory, HistoryAppend
-    from quotaform.core.usage.chart import Chart
+    from quotaform.core.usage.chart.chart import Chart
     from quotaform.model.entity import Entity
     from quotaform.spark.history.receipt import Receipts
 

@@ -12,7 +12,7 @@ from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.core.usage.source import MetricsSource
+    from quotaform.core.usage.record.source import MetricsSource
     from quotaform.metrics.reading import Reader
 
 _LONGEST_INTERVAL: Final = 24 * 3600.0
@@ -34,7 +34,7 @@ def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:
     Raises:
         UsageError: One is none, or two are of one broker.
     """
-    from quotaform.core.usage.source import parse_source, require_distinct
+    from quotaform.core.usage.record.source import parse_source, require_distinct
 
     try:
         sources = tuple(parse_source(text) for text in texts)
@@ -56,7 +56,7 @@ def open_readers(sources: Sequence[MetricsSource], cluster: str, console: Consol
         UsageError: One has no URL that can be used.
         SandboxError: One needs Kafka's reader of JMX, which cannot be had.
     """
-    from quotaform.core.usage.source import SourceKind
+    from quotaform.core.usage.record.source import SourceKind
     from quotaform.metrics.open import open_reader
 
     command: list[str] = []

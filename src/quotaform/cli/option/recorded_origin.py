@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from quotaform.core.usage.origin import Origin
+    from quotaform.core.usage.metric.origin import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class RecordedOrigin:
 
     def origin(self) -> Origin:
         """Return it as the parsers take it."""
-        from quotaform.core.usage.origin import (
+        from quotaform.core.usage.metric.origin import (
             BROKER_LABELS,
             CLIENT_ID_LABELS,
             CLUSTER_LABELS,

@@ -23,7 +23,7 @@ from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import request_of
 from quotaform.core.resolve.resolver import Resolver
 from quotaform.core.usage.headroom import CLOSE_RATIO
-from quotaform.core.usage.recording import UsageRow
+from quotaform.core.usage.record.recording import UsageRow
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas

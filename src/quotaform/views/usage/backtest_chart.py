@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from quotaform.core.usage.backtest import Backtest, BucketBacktest, ClusterBacktest
-from quotaform.core.usage.chart import (
+from quotaform.core.usage.chart.chart import (
     MOST_ROWS,
     BacktestPart,
     Bucket,
@@ -16,7 +16,7 @@ from quotaform.core.usage.chart import (
     ThrottledTime,
     replay_part,
 )
-from quotaform.core.usage.label import minute_text
+from quotaform.core.usage.chart.label import minute_text
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 from quotaform.views.usage.backtest_text import note_lines, total_text

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
-from quotaform.core.usage.label import span_text, value_text
+from quotaform.core.usage.chart.label import span_text, value_text
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.text import inert, listed

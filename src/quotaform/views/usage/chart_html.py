@@ -7,8 +7,8 @@ from html import escape as escaped
 from re import compile as regex
 from typing import Final
 
-from quotaform.core.usage.chart import Chart
-from quotaform.core.usage.chart_table import Table, chart_table
+from quotaform.core.usage.chart.chart import Chart
+from quotaform.core.usage.chart.chart_table import Table, chart_table
 from quotaform.printable import printable
 
 _STYLE: Final = """\

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from quotaform.core.usage.chart import MOST_ROWS, Bucket, Chart, HeadroomPart, UsedLimit, headroom_parts
+from quotaform.core.usage.chart.chart import MOST_ROWS, Bucket, Chart, HeadroomPart, UsedLimit, headroom_parts
+from quotaform.core.usage.chart.label import minute_text
 from quotaform.core.usage.headroom import BucketUse, Headroom
-from quotaform.core.usage.label import minute_text
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited

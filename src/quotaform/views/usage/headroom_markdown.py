@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from quotaform.core.usage.chart.label import span_text, value_text
 from quotaform.core.usage.headroom import BucketUse, Headroom, HeadroomStatus, UnusedQuota
-from quotaform.core.usage.label import span_text, value_text
 from quotaform.views.markdown import code, code_cell, details, table, words, words_cell
 from quotaform.views.usage.headroom_text import (
     COLUMNS,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from quotaform.core.usage.chart.label import minute_text, rate_text, span_text, value_text
 from quotaform.core.usage.headroom import BucketUse, Headroom, HeadroomStatus, UnknownCluster
-from quotaform.core.usage.label import minute_text, rate_text, span_text, value_text
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
 from quotaform.views.style import PLAIN, Style, counted

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Final
 
 from quotaform.core.history import Changer, EntityHistory, HistoryRow
-from quotaform.core.usage.chart import Chart, Curve, CurveKey, Limit, LimitPart
-from quotaform.core.usage.label import minute_text
+from quotaform.core.usage.chart.chart import Chart, Curve, CurveKey, Limit, LimitPart
+from quotaform.core.usage.chart.label import minute_text
 from quotaform.model.text import inert
 
 MOST_PARTS: Final = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from quotaform.core.usage.recording import Gap, RecordedSource, Recording
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.record.recording import Gap, RecordedSource, Recording
+from quotaform.core.usage.sample.sample import DropReason
 from quotaform.duration import duration_text
 from quotaform.model.moment import spell_moment
 from quotaform.model.text import inert

@@ -22,8 +22,8 @@ from quotaform.cli.option.recorded_origin import RecordedOrigin
 from quotaform.cli.option.topic import TopicSource
 from quotaform.cli.usage import one_of, require_choice
 from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.recording_format import TABLE
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.format.recording_format import TABLE
+from quotaform.core.usage.sample.sample import DropReason
 from quotaform.errors import UsageError
 from quotaform.exit_code import ExitCode
 from quotaform.model.entity import spell_name
@@ -32,8 +32,8 @@ from quotaform.views.style import counted
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
+    from quotaform.core.usage.format.table_mapping import TableMapping
     from quotaform.core.usage.ingest import Ingested
-    from quotaform.core.usage.table_mapping import TableMapping
     from quotaform.metrics.prometheus_range import RangeQuery
 
 _SUBJECT: Final = "usage-ingest"

@@ -17,7 +17,7 @@ from quotaform.errors import QuotaformError, UsageError
 from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
-    from quotaform.core.usage.source import MetricsSource
+    from quotaform.core.usage.record.source import MetricsSource
 
 _LONGEST: Final = 366 * 86_400.0
 

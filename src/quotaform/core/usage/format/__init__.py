@@ -11,8 +11,8 @@ from quotaform.core.usage.format.jolokia import parse_jolokia
 from quotaform.core.usage.format.otlp import parse_otlp
 from quotaform.core.usage.format.prometheus import parse_prometheus
 from quotaform.core.usage.format.telegraf import parse_telegraf
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Item
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Item
 
 
 class Parser(Protocol):

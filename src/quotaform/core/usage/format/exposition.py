@@ -12,11 +12,11 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.core.usage.format.text import read_text
-from quotaform.core.usage.metric import LONGEST_KNOWN, Measure, read_metric
-from quotaform.core.usage.metric_name import is_of_quotas
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
-from quotaform.core.usage.value import make_sample, read_epoch
+from quotaform.core.usage.metric.metric import LONGEST_KNOWN, Measure, read_metric
+from quotaform.core.usage.metric.metric_name import is_of_quotas
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
+from quotaform.core.usage.sample.value import make_sample, read_epoch
 
 _LINE = regex(
     r"(?P<series>[A-Za-z_:][A-Za-z0-9_:.\-]*+[ \t]*+"

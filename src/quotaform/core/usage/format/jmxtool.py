@@ -30,11 +30,11 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.core.usage.format.text import read_text
-from quotaform.core.usage.metric import Measure, read_known_object_name
-from quotaform.core.usage.object_name import PROPERTY
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
-from quotaform.core.usage.value import make_sample, read_epoch
+from quotaform.core.usage.metric.metric import Measure, read_known_object_name
+from quotaform.core.usage.metric.object_name import PROPERTY
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
+from quotaform.core.usage.sample.value import make_sample, read_epoch
 from quotaform.model.moment import read_moment
 from quotaform.model.text import quote
 

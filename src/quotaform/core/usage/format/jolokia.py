@@ -20,11 +20,11 @@ from math import nan
 from typing import Any, Final
 
 from quotaform.core.usage.format.json_text import json_documents, spell_document
-from quotaform.core.usage.metric import read_known_object_name
-from quotaform.core.usage.object_name import parse_object_name
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
-from quotaform.core.usage.value import make_sample, read_epoch, spell_value
+from quotaform.core.usage.metric.metric import read_known_object_name
+from quotaform.core.usage.metric.object_name import parse_object_name
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
+from quotaform.core.usage.sample.value import make_sample, read_epoch, spell_value
 from quotaform.model.text import quote
 
 Reading = tuple[str, str, object]

@@ -8,7 +8,7 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.usage.format.text import read_text
-from quotaform.core.usage.sample import LONGEST_RECORD, Rejected, reject
+from quotaform.core.usage.sample.sample import LONGEST_RECORD, Rejected, reject
 
 _DECODER: Final = JSONDecoder()
 _LINE_START = regex(r"\n[\[{]").search

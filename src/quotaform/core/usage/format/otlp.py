@@ -20,12 +20,12 @@ from re import compile as regex
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.usage.format.json_text import json_documents, spell_document
-from quotaform.core.usage.metric import Measure, read_known_metric
-from quotaform.core.usage.metric_name import size_factor, time_factor
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
-from quotaform.core.usage.series import Attribute
-from quotaform.core.usage.value import make_sample, read_number, read_time
+from quotaform.core.usage.metric.metric import Measure, read_known_metric
+from quotaform.core.usage.metric.metric_name import size_factor, time_factor
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
+from quotaform.core.usage.sample.series import Attribute
+from quotaform.core.usage.sample.value import make_sample, read_number, read_time
 from quotaform.model.text import quote
 
 _DELTA: Final = (1, "AGGREGATION_TEMPORALITY_DELTA")

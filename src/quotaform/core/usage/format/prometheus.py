@@ -16,10 +16,10 @@ from math import nan
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.usage.format.json_text import json_documents, spell_document
-from quotaform.core.usage.metric import Measure, read_known_metric
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
-from quotaform.core.usage.value import make_sample, read_time, spell_value
+from quotaform.core.usage.metric.metric import Measure, read_known_metric
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
+from quotaform.core.usage.sample.value import make_sample, read_time, spell_value
 from quotaform.model.text import quote
 
 NAME_LABEL: Final = "__name__"

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from json import loads
 
-from quotaform.core.usage.metric import Measure, check_series, read_metric
-from quotaform.core.usage.metric_name import key_of_type
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Sample, Unreadable, reject
-from quotaform.core.usage.series import Attribute, Series, broker_window_s
-from quotaform.core.usage.table_mapping import NAME_LABEL, UNITS_PER_SECOND, TableMapping
-from quotaform.core.usage.value import make_sample, read_number, read_time
+from quotaform.core.usage.format.table_mapping import NAME_LABEL, UNITS_PER_SECOND, TableMapping
+from quotaform.core.usage.metric.metric import Measure, check_series, read_metric
+from quotaform.core.usage.metric.metric_name import key_of_type
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Sample, Unreadable, reject
+from quotaform.core.usage.sample.series import Attribute, Series, broker_window_s
+from quotaform.core.usage.sample.value import make_sample, read_number, read_time
 from quotaform.model.ip import canonical_ip
 from quotaform.model.moment import read_moment
 from quotaform.model.quota_key import CONNECTION_CREATION_RATE

@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple
 
 from quotaform.core.usage.format.json_text import json_documents, spell_document
 from quotaform.core.usage.format.text import read_text
-from quotaform.core.usage.metric import read_known_metric
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
-from quotaform.core.usage.value import make_sample, read_number, read_time, spell_value
+from quotaform.core.usage.metric.metric import read_known_metric
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
+from quotaform.core.usage.sample.value import make_sample, read_number, read_time, spell_value
 
 _LINE = regex(
     r'(?!,)(?P<series>(?:\\.|[^ \\\n]|\\)+?) +(?P<fields>(?:"(?:[^"\\]|\\.)*+"|\\.|[^ "\\])++)(?: +(?P<ts>-?[0-9]+))? *'

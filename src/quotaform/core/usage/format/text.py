@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quotaform.core.usage.sample import Rejected, reject
+from quotaform.core.usage.sample.sample import Rejected, reject
 
 LONGEST: Final = 64 * 1024 * 1024
 """The limit on bytes of one document."""

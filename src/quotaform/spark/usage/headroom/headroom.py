@@ -27,7 +27,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from quotaform.core.usage.headroom import AT_LIMIT_RATIO
-from quotaform.core.usage.series import LONGEST_STEP_S, QUOTA_WINDOW_S
+from quotaform.core.usage.sample.series import LONGEST_STEP_S, QUOTA_WINDOW_S
 from quotaform.spark.resolve.level import source_of
 from quotaform.spark.usage.bucket.bucket import finite_limit
 from quotaform.spark.usage.bucket.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket

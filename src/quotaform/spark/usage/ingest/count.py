@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample.sample import DropReason
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,8 +11,7 @@ from typing import Final
 
 from quotaform.core.usage.format import FORMATS
 from quotaform.core.usage.format.jmxtool import parse_jmxtool_lines
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.recording_format import (
+from quotaform.core.usage.format.recording_format import (
     EXPOSITION,
     JMXTOOL,
     JOLOKIA,
@@ -22,7 +21,8 @@ from quotaform.core.usage.recording_format import (
     detect_format,
     other_program,
 )
-from quotaform.core.usage.sample import Rejected, Sample, reject
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Rejected, Sample, reject
 from quotaform.spark.usage.ingest.element import add_element
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
 from quotaform.spark.usage.ingest.part import LARGEST_PART, Part, elements, lines

@@ -15,10 +15,10 @@ import numpy
 import pyarrow
 
 from quotaform.core.usage.format.prometheus import NAME_LABEL, parse_element, read_frame
-from quotaform.core.usage.metric import read_metric
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import DropReason, Rejected, Unreadable, reject
-from quotaform.core.usage.value import LATEST
+from quotaform.core.usage.metric.metric import read_metric
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import DropReason, Rejected, Unreadable, reject
+from quotaform.core.usage.sample.value import LATEST
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
 
 if TYPE_CHECKING:

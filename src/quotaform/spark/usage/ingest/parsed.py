@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.metric.origin import Origin
 from quotaform.spark.usage.ingest.parsed_rows import PARSED
 
 if TYPE_CHECKING:

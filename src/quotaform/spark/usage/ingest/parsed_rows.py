@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructField, StructType
 
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
-from quotaform.core.usage.series import Attribute, Series
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.sample.series import Attribute, Series
 from quotaform.spark.schemas import row_batch
 
 if TYPE_CHECKING:

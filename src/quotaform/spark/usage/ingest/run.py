@@ -13,10 +13,10 @@ from pyspark.sql import functions as f
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.usage.format.recording_format import TABLE
+from quotaform.core.usage.format.table_mapping import TableMapping
 from quotaform.core.usage.ingest import Ingested, IngestedCluster, RejectedRecords
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.recording_format import TABLE
-from quotaform.core.usage.table_mapping import TableMapping
+from quotaform.core.usage.metric.origin import Origin
 from quotaform.errors import EngineError
 from quotaform.spark.session.progress import reported
 from quotaform.spark.table.named_table import read_table

@@ -1,4 +1,4 @@
-"""The samples of many series as arrays, brought together to rows: what `quotaform.core.usage.merge` does to one series.
+"""The samples of many series as arrays, brought together to rows, as `core.usage.sample.merge` does it to one series.
 
 Both do the same; here, no step of Python is taken per sample or series.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from quotaform.core.usage.sample import DropReason
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.sample.sample import DropReason
+from quotaform.core.usage.sample.series import Attribute
 
 if TYPE_CHECKING:
     import numpy

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
-from quotaform.core.usage.recording_format import TABLE, csv_separator, detect_format
+from quotaform.core.usage.format.recording_format import TABLE, csv_separator, detect_format
 from quotaform.errors import FileReadError, UsageError
 from quotaform.model.text import inert, quote
 from quotaform.spark.schemas import make_table

@@ -11,7 +11,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import IO, Final, NamedTuple, Protocol
 
-from quotaform.core.usage.recording_format import HEAD_BYTES
+from quotaform.core.usage.format.recording_format import HEAD_BYTES
 from quotaform.errors import FileReadError
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.table_mapping import TableMapping, guess_mapping
+from quotaform.core.usage.format.table_mapping import TableMapping, guess_mapping
+from quotaform.core.usage.metric.origin import Origin
 from quotaform.spark.table.named_table import bad_table, read_table, reason_of, require_columns
 from quotaform.spark.table.path import located
 from quotaform.spark.usage.ingest.source import CSV, SourceTable, separator_of

@@ -28,10 +28,10 @@ from pyspark.sql.types import (
 )
 
 from quotaform.core.usage.format.table import parse_rows
-from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Rejected, Sample
-from quotaform.core.usage.table_mapping import TS, UNITS_PER_SECOND, TableMapping
-from quotaform.core.usage.value import LATEST
+from quotaform.core.usage.format.table_mapping import TS, UNITS_PER_SECOND, TableMapping
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Rejected, Sample
+from quotaform.core.usage.sample.value import LATEST
 from quotaform.spark.usage.ingest.parsed_rows import PARSED, ParsedRows
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from quotaform.core.usage.chart import MOST_POINTS, Curve, curve_of
+from quotaform.core.usage.chart.chart import MOST_POINTS, Curve, curve_of
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.spark.job.kept_rows import repeatable_rows
 from quotaform.spark.schemas import make_table
@@ -19,7 +19,7 @@ from quotaform.spark.usage.schemas import BUCKET_NAMES
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from quotaform.core.usage.chart import CurveKey
+    from quotaform.core.usage.chart.chart import CurveKey
 
 _TYPES: Final = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
 _ENTITIES: Final = StructType(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from quotaform.core.usage.chart import Bucket, ReplaySlot, Span
+from quotaform.core.usage.chart.chart import Bucket, ReplaySlot, Span
 from quotaform.spark.job.kept_rows import repeatable_rows
 from quotaform.spark.schemas import make_table
 from quotaform.spark.usage.picture.curve import slot_seconds

@@ -46,7 +46,7 @@ from typing import Final
 import numpy
 
 from quotaform.core.usage.enforcement import Enforcement
-from quotaform.core.usage.series import LONGEST_STEP_S, QUOTA_WINDOW_S
+from quotaform.core.usage.sample.series import LONGEST_STEP_S, QUOTA_WINDOW_S
 from quotaform.spark.usage.bucket.bucket_rows import Booleans, Floats, Integers
 from quotaform.spark.usage.replay import mutations
 

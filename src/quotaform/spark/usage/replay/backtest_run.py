@@ -27,7 +27,7 @@ from quotaform.views.usage.backtest_chart import backtest_chart, bucket_of, draw
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from quotaform.core.usage.chart import Chart
+    from quotaform.core.usage.chart.chart import Chart
 
 _MOST_UNKNOWN = 100
 _Values = Mapping[tuple[Entity, str], float]

@@ -23,7 +23,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as f
 
 from quotaform.atomic_file import sync_folder, sync_tree
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample.sample import DropReason
 from quotaform.core.usage.stream import StreamCounts
 from quotaform.errors import StreamError
 from quotaform.spark.table.path import located, located_exactly
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from quotaform.cluster.topic import Topic
-    from quotaform.core.usage.origin import Origin
+    from quotaform.core.usage.metric.origin import Origin
     from quotaform.spark.usage.stream.checkpoint import Checkpoint
 
 _ROWS_IN_FILE: Final = 2_000_000

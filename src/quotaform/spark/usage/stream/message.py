@@ -21,9 +21,9 @@ from pyspark.sql.types import (
 )
 
 from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.merge import Row, merge
-from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Sample
-from quotaform.core.usage.series import Attribute, Series
+from quotaform.core.usage.sample.merge import Row, merge
+from quotaform.core.usage.sample.sample import LONGEST_RECORD, Dropped, DropReason, Item, Sample
+from quotaform.core.usage.sample.series import Attribute, Series
 from quotaform.files import MIB
 from quotaform.spark.usage.schemas import QUARANTINE, USAGE
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
-    from quotaform.core.usage.origin import Origin
+    from quotaform.core.usage.metric.origin import Origin
 
 MESSAGES: Final = StructType(
     [

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.cluster.client.config import ClientConfig
-    from quotaform.core.usage.origin import Origin
+    from quotaform.core.usage.metric.origin import Origin
     from quotaform.model.server import Server
 
 _POLL_S: Final = 0.25

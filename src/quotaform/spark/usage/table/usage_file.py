@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from quotaform.atomic_file import write_bytes_atomically
-from quotaform.core.usage.recording import UsageRow
+from quotaform.core.usage.record.recording import UsageRow
 from quotaform.errors import EngineError, QuotaformError, UsageError
 from quotaform.files import require_no_way_out
 from quotaform.model.text import inert

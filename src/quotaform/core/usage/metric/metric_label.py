@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from quotaform.core.usage.metric_name import key_of_type
-from quotaform.core.usage.object_name import parse_properties, unquote
-from quotaform.core.usage.origin import Origin, first_label, fold
-from quotaform.core.usage.sample import Unreadable
+from quotaform.core.usage.metric.metric_name import key_of_type
+from quotaform.core.usage.metric.object_name import parse_properties, unquote
+from quotaform.core.usage.metric.origin import Origin, first_label, fold
+from quotaform.core.usage.sample.sample import Unreadable
 from quotaform.model.ip import canonical_ip
 from quotaform.model.quota_key import CONNECTION_CREATION_RATE
 from quotaform.model.sanitizer import desanitize

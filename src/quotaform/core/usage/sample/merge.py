@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from quotaform.core.usage.sample import Dropped, DropReason, Sample
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Sample
+from quotaform.core.usage.sample.series import Attribute
 
 
 class Row(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from quotaform.core.usage.chart import Bucket, UsedLimit
+from quotaform.core.usage.chart.chart import Bucket, UsedLimit
 from quotaform.duration import duration_text
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from quotaform.core.usage.origin import (
+from quotaform.core.usage.metric.origin import (
     BROKER_LABELS,
     CLIENT_ID_LABELS,
     CLUSTER_LABELS,
@@ -26,7 +26,7 @@ from quotaform.core.usage.origin import (
     USER_LABELS,
     fold,
 )
-from quotaform.core.usage.value import read_number
+from quotaform.core.usage.sample.value import read_number
 from quotaform.model.text import listed
 
 TS: Final = "ts"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from quotaform.core.usage.merge import merge
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample
-from quotaform.core.usage.series import Series
+from quotaform.core.usage.sample.merge import merge
+from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample
+from quotaform.core.usage.sample.series import Series
 
 
 class UsageRow(NamedTuple):

@@ -9,18 +9,18 @@ from re import compile as regex
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from quotaform.core.usage.metric_label import hidden_name, names_of, split_type, type_of
-from quotaform.core.usage.metric_name import (
+from quotaform.core.usage.metric.metric_label import hidden_name, names_of, split_type, type_of
+from quotaform.core.usage.metric.metric_name import (
     MetricName,
     is_of_quotas,
     key_of_type,
     needs_attribute,
     read_metric_name,
 )
-from quotaform.core.usage.object_name import parse_object_name
-from quotaform.core.usage.origin import Origin, first_label, fold
-from quotaform.core.usage.sample import DropReason, Unreadable
-from quotaform.core.usage.series import Attribute, Series, broker_window_s
+from quotaform.core.usage.metric.object_name import parse_object_name
+from quotaform.core.usage.metric.origin import Origin, first_label, fold
+from quotaform.core.usage.sample.sample import DropReason, Unreadable
+from quotaform.core.usage.sample.series import Attribute, Series, broker_window_s
 from quotaform.model.text import quote
 
 CLIENT_WINDOW_S: Final = 60.0

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quotaform.core.usage.chart import BacktestPart, Bucket, HeadroomPart, LimitPart, Part, ReplayPart, ThrottledTime
-from quotaform.core.usage.label import key_heading, minute_text, rate_text, span_text, used_text, value_text
+from quotaform.core.usage.chart.chart import (
+    BacktestPart,
+    Bucket,
+    HeadroomPart,
+    LimitPart,
+    Part,
+    ReplayPart,
+    ThrottledTime,
+)
+from quotaform.core.usage.chart.label import key_heading, minute_text, rate_text, span_text, used_text, value_text
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 

@@ -22,8 +22,8 @@ from re import Match
 from re import compile as regex
 from typing import Final, NamedTuple
 
-from quotaform.core.usage.origin import fold
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.metric.origin import fold
+from quotaform.core.usage.sample.series import Attribute
 from quotaform.model.quota_key import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,

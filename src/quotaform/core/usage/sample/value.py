@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf, isinf, isnan
 from typing import Final
 
-from quotaform.core.usage.metric import Measure
-from quotaform.core.usage.sample import DropReason, Sample
-from quotaform.core.usage.series import Attribute
+from quotaform.core.usage.metric.metric import Measure
+from quotaform.core.usage.sample.sample import DropReason, Sample
+from quotaform.core.usage.sample.series import Attribute
 from quotaform.model.text import quote
 
 LATEST: Final = 253402300800.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from quotaform.core.usage.series import Series
+from quotaform.core.usage.sample.series import Series
 
 LONGEST_RECORD: Final = 200
 """The characters of a record that could not be read which are kept."""

@@ -1,0 +1,1 @@
+"""What pictures of usage show, and the tables beside them."""

@@ -1,0 +1,1 @@
+"""What metrics measure: names and labels as exporters write them, to series."""

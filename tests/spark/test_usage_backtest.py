@@ -208,21 +208,21 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
         "  user=alice on broker 1  producer_byte_rate 10 MiB/s -> 4 MiB/s: throttled for 23m 15s (2m 52s to 25m 8s)",
         "    # from 2026-10-01T00:10:00Z to 2026-10-01T00:33:00Z, longest 23m 15s, longest delay 10m (11s to 10m 48s) "
         "at 2026-10-01T00:19:00Z",
-        "    # at most 200 % of the limit, 59m 11s recorded",
+        "    # peak rate 200% of the limit, 59m 11s recorded",
         "",
         "Not changed by the plan",
         "  user=bob on broker 1  producer_byte_rate 10 MiB/s: throttled for 59m 11s (4m 20s to 59m 11s); was throttled "
-        "for 59m 11s",
+        "for 59m 11s in the recording",
         "    # from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z, longest 59m 11s, longest delay 11m 50s "
         "(2s to 11m 50s) at 2026-10-01T00:59:00Z",
-        "    # 11m 50s more after the recording, at most 120 % of the limit, limit of user=<default>, demand hidden "
+        "    # backlog of 11m 50s at the end, peak rate 120% of the limit, limit set by user=<default>, demand hidden "
         "for 59m 11s, 59m 11s recorded",
         "",
-        "  1 bucket was throttled while recorded, which hid a part of its demand: what is said of it is a lower bound.",
-        "Of 1 bucket with changed limits, 1 would have been throttled, 0 were; of 1 others, 1 would have been "
-        "throttled, 1 were.",
+        "  1 bucket was throttled in the recording, which hid part of its demand: its prediction is a lower bound.",
+        "1 bucket with changed limits: 1 would have been throttled, 0 were in the recording; 1 other bucket: 1 would "
+        "have been throttled, 1 were in the recording.",
         "",
-        "Recorded and not tested: prod.",
+        "Recorded, but not backtested: prod.",
     ]
     found = json.loads(repository.read("found.json"))
     assert not list(explainer("usage-backtest").iter_errors(found))
@@ -236,15 +236,15 @@ def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> Non
     plain = repository("plan", "--out", "json=plain.json")
     done = repository("plan", "--backtest", "usage", "--out", "json=plan.json", "--out", "markdown=plan.md")
     assert (plain.code, done.code) == (0, 0), done.err
-    assert "Backtest: Of 1 bucket with changed limits, 1 would have been throttled" in done.out
-    assert "**Backtest:** Of 1 bucket with changed limits" in repository.read("plan.md")
+    assert "Backtest: 1 bucket with changed limits: 1 would have been throttled" in done.out
+    assert "**Backtest:** 1 bucket with changed limits:" in repository.read("plan.md")
     saved = json.loads(repository.read("plan.json"))
     assert not list(explainer("plan").iter_errors(saved))
     assert saved["plan_id"] == json.loads(repository.read("plain.json"))["plan_id"]
     [row] = saved["backtest"]["changed"]["rows"]
     assert row["bucket"] == "user=alice"
     shown = repository("show", "plan.json")
-    assert "Backtest: Of 1 bucket with changed limits" in shown.out
+    assert "Backtest: 1 bucket with changed limits:" in shown.out
     again = repository(
         "usage", "backtest", "plan.json", "--usage", "usage", "--snapshot", "lab.json", "--format", "json"
     )

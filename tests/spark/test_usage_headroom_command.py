@@ -68,7 +68,7 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
     assert done.code == 0, done.err
     document = json.loads(done.out)
     assert document["summary"] == {
-        **dict.fromkeys(("calm", "coarse"), 0),
+        **dict.fromkeys(("below", "coarse"), 0),
         **dict.fromkeys(("throttled", "close", "noisy", "unused"), 1),
         "unlimited": 2,
     }
@@ -107,7 +107,7 @@ def test_a_recording_under_another_name_is_held_against_a_snapshot_with_a_warnin
     done = repository("usage", "headroom", "--usage", usage, *arguments)
     assert done.code == 0, done.err
     assert "Warning: the usage is of 10.0.0.5:9092, and is held against the quotas of lab\n" in done.err
-    assert done.last == "Headroom: 1 throttled, 1 close, 0 calm, 1 unlimited, of 3 buckets; 1 value not used."
+    assert done.last == "Headroom: 1 throttled, 1 close, 0 below, 1 unlimited, of 3 buckets; 1 unused value."
 
 
 def test_what_is_missing_is_said(repository: Repository, recording: Path) -> None:

@@ -57,7 +57,7 @@ def test_recordings_are_ingested_measured_and_replayed(
     assert parquet.read_table(repository.path / "usage-quarantine").num_rows == 1
     headroom = run("headroom", "--usage", "usage", "--snapshot", "lab.json", "--format", "json")
     assert headroom.code == 0, headroom.said
-    assert json.loads(headroom.out)["summary"]["calm"] == 1
+    assert json.loads(headroom.out)["summary"]["below"] == 1
     backtest = run("backtest", "--usage", "usage", "--format", "json", "--out", "parquet=rows")
     assert backtest.code == 0, backtest.said
     [row] = json.loads(backtest.out)["clusters"][0]["changed"]["rows"]

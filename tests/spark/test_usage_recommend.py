@@ -312,7 +312,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
         "  quotas.d/a.yaml\n"
         "  quotas.d/recommended.yaml\n"
         "\n"
-        "Recommended: 1 to add, 0 to change, 1 to remove; 2 kept, 2 left open.\n"
+        "Recommended: 1 to add, 0 to change, 1 to remove; 2 kept, 2 undecided.\n"
     )
     found = json.loads(repository.read("found.json"))
     assert found["backtest"] is None
@@ -343,9 +343,9 @@ def test_a_diff_is_printed_and_nothing_written_also_if_another_cluster_cannot_be
     assert "Error: far: far.json" in done.err
     assert "-    values: {producer_byte_rate: 4MiB/s}\n+    values: {producer_byte_rate: 6MiB/s}\n" in done.out
     assert '+    state: absent\n+    reason: "not used from 2026-11-02 to 2026-11-06 (2026-11-07)"' in done.out
-    assert "Recommended: 0 to add, 1 to change, 1 to remove; 1 kept, 2 left open.\n" in done.err
+    assert "Recommended: 0 to add, 1 to change, 1 to remove; 1 kept, 2 undecided.\n" in done.err
     # Of user=gone, nothing was recorded.
-    assert "Backtest of the proposals:\n  Of 1 bucket with changed limits," in done.err
+    assert "Backtest of the proposals:\n  1 bucket with changed limits:" in done.err
 
 
 def test_what_may_be_used_of_a_broker_that_is_not_recorded_is_not_removed(

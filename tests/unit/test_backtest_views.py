@@ -62,9 +62,10 @@ def test_bounds_are_shown_where_they_differ_from_the_estimate() -> None:
     assert line.endswith("10 MiB/s -> 4 MiB/s: throttled for 1m 30s (30s to 1m 40s)")
     text = render_backtest(Backtest(usage="usage", clusters=(CLUSTER,)))
     assert "longest delay 12s at 2026-10-01T09:30:00Z" in text
-    assert "4 MiB/s: throttled for 1m 30s (30s to 1m 40s); was throttled for 30s" in text
+    assert "4 MiB/s: throttled for 1m 30s (30s to 1m 40s); was throttled for 30s in the recording" in text
     assert (
-        "Of 1 bucket with changed limits, 1 would have been throttled, 0 were; of 5 others, 1 would have been" in text
+        "1 bucket with changed limits: 1 would have been throttled, 0 were in the recording; 5 other buckets: 1 would"
+        in text
     )
 
 
@@ -72,8 +73,8 @@ def test_what_cannot_be_told_apart_has_no_number_of_its_own() -> None:
     coarse = replace(BUCKET, is_coarse=True, throttled_s=Estimate(value=None, low=0.0, high=60.0))
     found = replace(CLUSTER, rows=(coarse,), changed=replace(CLUSTER.changed, coarse=1))
     text = "\n".join(plan_lines(found))
-    assert "cannot be told apart, throttled for at most 1m" in text
-    assert "1 bucket cannot be told apart: the plan limits parts of what brokers measured as one." in text
+    assert "recorded too coarsely, throttled for at most 1m" in text
+    assert "1 bucket recorded too coarsely: the plan splits what brokers measured as one bucket." in text
 
 
 def test_refused_connections_are_counted() -> None:
@@ -85,7 +86,7 @@ def test_refused_connections_are_counted() -> None:
 def test_a_cluster_without_a_recording_is_no_cluster_without_throttling() -> None:
     empty = replace(CLUSTER, first=None, last=None, series=0, changed=BucketCounts(), unchanged=BucketCounts())
     [first, *_] = plan_lines(empty)
-    assert first == "Backtest: Nothing is recorded of this cluster, so that nothing can be said."
+    assert first == "Backtest: No usage of this cluster is recorded, so there is no backtest."
 
 
 def test_names_of_a_recording_cannot_break_out() -> None:

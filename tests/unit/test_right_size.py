@@ -233,7 +233,7 @@ def test_a_limit_of_the_whole_cluster_needs_no_recording_of_each_broker() -> Non
     found = size([idle], {ALICE: 20.0}, recorded=recorded({None: 720}), key=key, others=others, broker_count=3)[
         "user=alice"
     ]
-    assert (found.action, found.note) == (Action.DELETE, "then nothing limits it: plan asks for --allow to-unlimited")
+    assert (found.action, found.note) == (Action.DELETE, "then nothing limits it: plan requires --allow to-unlimited")
 
 
 def test_nothing_is_removed_because_of_a_recording_that_ended_long_ago() -> None:
@@ -249,7 +249,7 @@ def test_nothing_is_removed_because_of_a_recording_that_ended_long_ago() -> None
 def test_a_removal_says_what_applies_instead() -> None:
     idle = [bucket("user=bob", entity="user=bob", limit=MIB)]
     held = {ALICE: 10 * MIB, Entity(user="bob"): MIB}
-    note = "then nothing limits it: plan asks for --allow to-unlimited; recorded on broker 1"
+    note = "then nothing limits it: plan requires --allow to-unlimited; recorded on broker 1"
     assert size(idle, held)["user=alice"].note == note
     note = "then 4 MiB/s of user=<default> applies; recorded on broker 1"
     assert size(idle, {**held, DEFAULT: 4 * MIB})["user=alice"].note == note

@@ -47,11 +47,11 @@ THROTTLED: Final = BucketUse(
     top_member_share=0.7,
     is_coarse=False,
 )
-CALM: Final = replace(
+BELOW: Final = replace(
     THROTTLED,
     bucket='user="<default>"',
     key=CONSUMER,
-    status=HeadroomStatus.CALM,
+    status=HeadroomStatus.BELOW,
     used_ratio=0.41,
     throttled_s=0.0,
     throttle_ms_max=None,
@@ -65,10 +65,10 @@ FOUND: Final = Headroom(
     counts={
         HeadroomStatus.THROTTLED: 1,
         HeadroomStatus.CLOSE: 0,
-        HeadroomStatus.CALM: 1,
+        HeadroomStatus.BELOW: 1,
         HeadroomStatus.UNLIMITED: 4,
     },
-    buckets=(THROTTLED, CALM),
+    buckets=(THROTTLED, BELOW),
     noisy=(THROTTLED,),
     noisy_total=1,
     unused=(
@@ -93,7 +93,7 @@ FOUND: Final = Headroom(
 NOTHING_CLOSE: Final = replace(
     FOUND,
     counts={**FOUND.counts, HeadroomStatus.THROTTLED: 0},
-    buckets=(CALM,),
+    buckets=(BELOW,),
     noisy=(),
     noisy_total=0,
     unused=(),
@@ -115,25 +115,25 @@ def test_the_text_names_the_gravest_first_and_ends_with_the_numbers() -> None:
         "  STATUS     USED  P50      P95       P99         MAX       LIMIT     THROTTLED  KEY                 BUCKET",
         "  throttled  102%  3 MiB/s  19 MiB/s  20.5 MiB/s  21 MiB/s  20 MiB/s  1h 31m     producer_byte_rate  "
         "client-id=etl (prod-eu, broker 2)",
-        "  calm       41%   3 MiB/s  19 MiB/s  20.5 MiB/s  21 MiB/s  20 MiB/s  -          consumer_byte_rate  "
+        "  below      41%   3 MiB/s  19 MiB/s  20.5 MiB/s  21 MiB/s  20 MiB/s  -          consumer_byte_rate  "
         'user="<default>" (prod-eu, broker 2)',
         "",
-        "Noisy neighbours, with more than half of a limit that others need:",
-        "  user=alice,client-id=etl has 70% of producer_byte_rate of client-id=etl (prod-eu, broker 2), shared with 2 "
+        "Noisy neighbours (more than half of the usage of a shared bucket):",
+        "  user=alice,client-id=etl uses 70% of producer_byte_rate of client-id=etl (prod-eu, broker 2), shared with 2 "
         "others",
         "",
-        "Not used by anybody who was recorded:",
-        "  prod-eu  producer_byte_rate  (not used in 14d of recordings)",
+        "Unused (they limited no recorded client):",
+        "  prod-eu  producer_byte_rate  (unused in 14d of recording)",
         "    user=legacy = 5 MB/s",
         "  ... and 6 more (all: --out parquet=DIR)",
         "",
-        "Not judged:",
-        "  3 buckets of rows without a cluster, cluster lab: recorded, but their quotas are not known.",
+        "Not assessed:",
+        "  3 buckets of rows without a cluster, cluster lab: recorded, but the quotas of the cluster are not known.",
         "  2 buckets of which the recording is too coarse: what they used is at most what is shown, unless several "
         "clients that measured themselves have one name.",
         '  4 values of consumer_byte_rate on prod-eu, "a\\nb": nothing was recorded of this quota key.',
         "",
-        "Headroom: 1 throttled, 0 close, 1 calm, 4 unlimited, of 6 buckets; 7 values not used.",
+        "Headroom: 1 throttled, 0 close, 1 below, 4 unlimited, of 6 buckets; 7 unused values.",
     ]
 
 
@@ -142,10 +142,10 @@ def test_where_nobody_is_close_the_closest_is_named() -> None:
         "  No bucket is close to its limit; the closest uses 41%: consumer_byte_rate of "
         'user="<default>" (prod-eu, broker 2).',
         "  STATUS  USED  P50      P95       P99         MAX       LIMIT     THROTTLED  KEY                 BUCKET",
-        "  calm    41%   3 MiB/s  19 MiB/s  20.5 MiB/s  21 MiB/s  20 MiB/s  -          consumer_byte_rate  "
+        "  below   41%   3 MiB/s  19 MiB/s  20.5 MiB/s  21 MiB/s  20 MiB/s  -          consumer_byte_rate  "
         'user="<default>" (prod-eu, broker 2)',
         "",
-        "Headroom: 0 throttled, 0 close, 1 calm, 4 unlimited, of 5 buckets; 0 values not used.",
+        "Headroom: 0 throttled, 0 close, 1 below, 4 unlimited, of 5 buckets; 0 unused values.",
     ]
     assert "No bucket that was recorded has a limit." in shown(replace(NOTHING_CLOSE, buckets=()))
 
@@ -156,7 +156,7 @@ def test_the_json_is_what_its_schema_says() -> None:
     assert document["summary"] == {
         "throttled": 1,
         "close": 0,
-        "calm": 1,
+        "below": 1,
         "unlimited": 4,
         "noisy": 1,
         "unused": 7,
@@ -171,7 +171,7 @@ def test_the_json_is_what_its_schema_says() -> None:
 
 def test_a_comment_has_the_table_and_foreign_names_in_code_spans() -> None:
     text = shown(FOUND, "markdown")
-    assert text.startswith("**Headroom: 1 throttled, 0 close, 1 calm, 4 unlimited, of 6 buckets; 7 values not used.**")
+    assert text.startswith("**Headroom: 1 throttled, 0 close, 1 below, 4 unlimited, of 6 buckets; 7 unused values.**")
     assert (
         "| throttled | 102% | 3 MiB/s | 19 MiB/s | 20.5 MiB/s | 21 MiB/s | 20 MiB/s | 1h 31m | `producer_byte_rate` "
         "| `client-id=etl (prod-eu, broker 2)` |"

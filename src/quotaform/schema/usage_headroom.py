@@ -13,7 +13,7 @@ _MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9
 _COUNTS: Final = {
     HeadroomStatus.THROTTLED: "Buckets that were throttled while they were recorded.",
     HeadroomStatus.CLOSE: "Other buckets whose p99 is at least 80 % of the limit.",
-    HeadroomStatus.CALM: "Other buckets with a limit.",
+    HeadroomStatus.BELOW: "Other buckets with a limit.",
     HeadroomStatus.UNLIMITED: "Buckets without a limit, or whose limit is not known.",
 }
 
@@ -73,7 +73,7 @@ def _bucket() -> Node:
             "bucket": text("The address of those who share the limit."),
             "source": maybe_text("The address of the entity whose value the limit is, or null."),
             "status": choice(
-                "throttled: while it was recorded; close: p99 is at least 80 % of the limit; calm: less; unlimited.",
+                "throttled: while it was recorded; close: p99 is at least 80 % of the limit; below: less; unlimited.",
                 [status.value for status in HeadroomStatus],
             ),
             "limit": ref("maybe_value"),

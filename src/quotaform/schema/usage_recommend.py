@@ -85,7 +85,7 @@ def usage_recommend() -> tuple[Node, dict[str, Node]]:
             "Numbers of values by what is proposed.", {action.value: count(about) for action, about in _COUNTS.items()}
         ),
         "proposals": items("What is proposed, by cluster, entity and key; at most 100000.", ref("recommendation")),
-        "others": items("The first 1000 values that are kept or left open.", ref("recommendation")),
+        "others": items("The first 1000 values that are kept or undecided.", ref("recommendation")),
         "edit": maybe(edit, "What becomes of the quota files; null if they were not asked for."),
         "backtest": maybe(_backtest(), "What the proposals would have throttled; null if that was not tested."),
     }

@@ -105,18 +105,18 @@ def test_the_text_has_the_backtest_below_the_proposals() -> None:
         "  3.2 of 14 days recorded: prod-us user=alice producer_byte_rate\n"
         "\n"
         "Backtest of the proposals:\n"
-        "  Of 8 buckets with changed limits, 7 would have been throttled, 2 were; "
-        "of 3 others, 0 would have been throttled, 0 were.\n"
+        "  8 buckets with changed limits: 7 would have been throttled, 2 were in the recording; "
+        "3 other buckets: 0 would have been throttled, 0 were in the recording.\n"
         + "".join(
             f"    user=alice on broker {number}  producer_byte_rate 10 MiB/s -> 3 MiB/s: "
             "throttled for 10m (10s to 15m)\n"
             for number in range(1, 6)
         )
         + "    ... and 2 more (list: quotaform usage backtest, when the files are written)\n"
-        "  Not in it: 1 proposal that the files do not follow (list: --diff).\n"
-        "  Not in it: 2 other entities that the files change without a proposal (list: quotaform plan).\n"
+        "  Not in the backtest: 1 proposal not written into the files (list: --diff).\n"
+        "  Not in the backtest: 2 other entities that the files change without a proposal (list: quotaform plan).\n"
         "\n"
-        "Recommended: 0 to add, 1 to change, 0 to remove; 0 kept, 1 left open.\n"
+        "Recommended: 0 to add, 1 to change, 0 to remove; 0 kept, 1 undecided.\n"
     )
 
 
@@ -129,21 +129,21 @@ def test_several_clusters_are_told_apart() -> None:
         edit=QuotaEdit(unwritten=(unwritten,)),
     )
     text = render_recommendations(report)
-    assert "  prod-eu: Of 8 buckets with changed limits, 7 would" in text
-    assert "  prod-us: Of 1 bucket with changed limits, 0 would" in text
-    assert "  Not in it: 1 proposal that the files do not follow.\n" in text
+    assert "  prod-eu: 8 buckets with changed limits: 7 would" in text
+    assert "  prod-us: 1 bucket with changed limits: 0 would" in text
+    assert "  Not in the backtest: 1 proposal not written into the files.\n" in text
     assert "  prod-eu user=alice producer_byte_rate: apply them first\n" in text
     left = render_recommendations(replace(REPORT, backtest=ProposalBacktest(unwritten=1)))
-    assert "No backtest: no file follows a proposal.\n  Not in it: 1 proposal that" in left
+    assert "No backtest: no proposal is in the files.\n  Not in the backtest: 1 proposal not" in left
     nothing = render_recommendations(replace(REPORT, backtest=None))
     assert "acktest" not in nothing
 
 
 def test_markdown_has_the_backtest() -> None:
     text = "".join(render_recommendations_markdown(REPORT))
-    assert "**Backtest of `prod-eu`:** Of 8 buckets with changed limits, 7 would have been throttled, 2 were;" in text
+    assert "**Backtest of `prod-eu`:** 8 buckets with changed limits: 7 would have been throttled, 2 were" in text
     assert text.count("| `user=alice on broker ") == 7
-    assert "- Not in it: 2 other entities" in text
+    assert "- Not in the backtest: 2 other entities" in text
 
 
 def test_json_fits_its_schema() -> None:

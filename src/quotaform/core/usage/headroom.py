@@ -4,7 +4,7 @@
 | --- | --- |
 | throttled | the broker reported new throttling of it while it was recorded |
 | close | it is not throttled, and p99 of its rates is at least 80 % of its limit |
-| calm | it has a limit, and is neither |
+| below | it has a limit, and is neither |
 | unlimited | nothing limits it |
 
 A neighbour is noisy who has more than half of what a bucket of several members uses that is throttled or close.
@@ -32,7 +32,7 @@ class HeadroomStatus(StrEnum):
 
     THROTTLED = "throttled"
     CLOSE = "close"
-    CALM = "calm"
+    BELOW = "below"
     UNLIMITED = "unlimited"
 
 

@@ -19,7 +19,7 @@ from quotaform.views.usage.backtest_text import (
     total_text,
 )
 
-_HEADER: Final = ("Bucket", "Quota", "Limit", "By the backtest", "When", "More")
+_HEADER: Final = ("Bucket", "Quota", "Limit", "Backtest", "When", "Details")
 _LONGEST_SOURCE: Final = 100
 
 
@@ -35,7 +35,7 @@ def render_backtest_markdown(result: Backtest) -> Iterator[str]:
             yield details("Not changed by the plan", "".join(table(_HEADER, map(_row, each.others))))
     if result.unknown:
         names = (code(name) if name else "rows without a cluster" for name in result.unknown)
-        yield f"Recorded and not tested: {', '.join(names)}\n"
+        yield f"Recorded, but not backtested: {', '.join(names)}\n"
 
 
 def plan_section(found: ClusterBacktest) -> Iterator[str]:
@@ -43,7 +43,7 @@ def plan_section(found: ClusterBacktest) -> Iterator[str]:
     yield from plan_sentence(found)
     yield from _recorded(found)
     if found.rows:
-        yield details("Changed limits that would have throttled", "".join(_table(found.rows)))
+        yield details("Changed limits that would throttle", "".join(_table(found.rows)))
         yield "\n"
 
 

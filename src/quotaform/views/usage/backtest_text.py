@@ -34,7 +34,7 @@ def _lines(result: Backtest, style: Style) -> Iterator[str]:
         yield ""
     if result.unknown:
         names = listed([spell_name(name) if name else "rows without a cluster" for name in result.unknown], _MOST_NAMES)
-        yield f"Recorded and not tested: {names}."
+        yield f"Recorded, but not backtested: {names}."
 
 
 def plan_lines(found: ClusterBacktest, style: Style = PLAIN) -> Iterator[str]:
@@ -59,33 +59,34 @@ def recorded_text(found: ClusterBacktest) -> str:
 def total_text(found: ClusterBacktest) -> str:
     """Return what the plan amounts to, in a sentence."""
     if found.first is None:
-        return "Nothing is recorded of this cluster, so that nothing can be said."
+        return "No usage of this cluster is recorded, so there is no backtest."
     changed, others = found.changed, found.unchanged
-    text = f"Of {counted(changed.buckets, 'bucket')} with changed limits, {_throttled_text(changed)}"
-    return f"{text}; of {others.buckets:,} others, {_throttled_text(others)}."
+    text = f"{counted(changed.buckets, 'bucket')} with changed limits: {_throttled_text(changed)}"
+    return f"{text}; {counted(others.buckets, 'other bucket')}: {_throttled_text(others)}."
 
 
 def _throttled_text(counts: BucketCounts) -> str:
     text = f"{counts.throttled:,} would have been throttled"
     if counts.possible:
-        text += f" ({counts.possible:,} more possibly)"
-    return f"{text}, {counts.recorded:,} were"
+        text += f" (and {counts.possible:,} possibly)"
+    return f"{text}, {counts.recorded:,} were in the recording"
 
 
 def note_lines(found: ClusterBacktest) -> Iterator[str]:
     """Yield what the recording cannot show."""
     hidden = found.changed.hidden + found.unchanged.hidden
     if hidden:
-        verb, whose, them = ("was", "its", "it") if hidden == 1 else ("were", "their", "them")
+        verb, whose, bound = "was", "its", "its prediction is a lower bound"
+        if hidden > 1:
+            verb, whose, bound = "were", "their", "their predictions are lower bounds"
         yield (
-            f"{counted(hidden, 'bucket')} {verb} throttled while recorded, which hid a part of {whose} demand: what is "
-            f"said of {them} is a lower bound."
+            f"{counted(hidden, 'bucket')} {verb} throttled in the recording, which hid part of {whose} demand: {bound}."
         )
     coarse = found.changed.coarse + found.unchanged.coarse
     if coarse:
         yield (
-            f"{counted(coarse, 'bucket')} cannot be told apart: the plan limits parts of what brokers measured as one. "
-            "The upper bound takes all of it as one part."
+            f"{counted(coarse, 'bucket')} recorded too coarsely: the plan splits what brokers measured as one bucket. "
+            "The upper bound assumes that one part has all of the traffic."
         )
     if found.unlimited:
         yield f"{counted(found.unlimited, 'series', 'series')} without a limit."
@@ -101,7 +102,7 @@ def _rows(title: str, rows: Sequence[BucketBacktest], counts: BucketCounts, styl
             if line:
                 yield f"    {style.paint(f'# {line}', 'dim')}"
     if counts.throttled + counts.possible > len(rows):
-        yield f"  the first {len(rows):,} (more: --top, or all: --out parquet=DIR)"
+        yield f"  showing the first {len(rows):,} (more: --top, or all: --out parquet=DIR)"
     yield ""
 
 
@@ -125,12 +126,14 @@ def change_text(row: BucketBacktest) -> str:
 def throttled_text(row: BucketBacktest) -> str:
     """Return for how long a bucket would have been throttled, and how long it was."""
     if row.is_coarse and row.throttled_s.high > 0:
-        text = f"cannot be told apart, throttled for at most {span_text(row.throttled_s.high)}"
+        text = f"recorded too coarsely, throttled for at most {span_text(row.throttled_s.high)}"
     elif row.throttled_s.high <= 0:
         text = "not throttled"
     else:
         text = f"throttled for {estimate_text(row.throttled_s)}"
-    return f"{text}; was throttled for {span_text(row.recorded_throttled_s)}" if row.recorded_throttled_s else text
+    if not row.recorded_throttled_s:
+        return text
+    return f"{text}; was throttled for {span_text(row.recorded_throttled_s)} in the recording"
 
 
 def estimate_text(found: Estimate) -> str:
@@ -158,13 +161,13 @@ def detail_text(row: BucketBacktest) -> str:
     """Return how much over the limit, and what the numbers rest on."""
     parts = []
     if row.backlog_s:
-        parts.append(f"{span_text(row.backlog_s)} more after the recording")
+        parts.append(f"backlog of {span_text(row.backlog_s)} at the end")
     if row.refused:
         parts.append(f"{row.refused:,.0f} connections refused")
     if row.over is not None:
-        parts.append(f"at most {row.over * 100:,.0f} % of the limit")
+        parts.append(f"peak rate {row.over * 100:,.0f}% of the limit")
     if row.entity is not None and row.entity != row.bucket:
-        parts.append(f"limit of {inert(row.entity)}")
+        parts.append(f"limit set by {inert(row.entity)}")
     if row.hidden_s:
         parts.append(f"demand hidden for {span_text(row.hidden_s)}")
     parts.append(f"{span_text(row.recorded_s)} recorded")

@@ -34,7 +34,7 @@ def render_headroom_markdown(found: Headroom) -> Iterator[str]:
     else:
         yield f"{words(closest_words(found))}\n\n"
     if found.noisy:
-        yield "Noisy neighbours, with more than half of a limit that others need:\n\n"
+        yield "Noisy neighbours (more than half of the usage of a shared bucket):\n\n"
         yield from (f"- {words(noisy_words(each))}\n" for each in found.noisy[:_MOST_ROWS])
         left = found.noisy_total - len(found.noisy[:_MOST_ROWS])
         yield f"- and {left:,} more\n\n" if left else "\n"
@@ -42,10 +42,10 @@ def render_headroom_markdown(found: Headroom) -> Iterator[str]:
         left = found.unused_total - len(found.unused[:_MOST_ROWS])
         more = f"\nAnd {left:,} more.\n" if left else ""
         rows = "".join(table(_UNUSED, map(_unused, found.unused[:_MOST_ROWS])))
-        yield details(f"Not used by anybody who was recorded: {found.unused_total:,}", rows + more)
+        yield details(f"Unused (they limited no recorded client): {found.unused_total:,}", rows + more)
     unjudged = list(unjudged_words(found))
     if unjudged:
-        yield "Not judged:\n\n"
+        yield "Not assessed:\n\n"
         yield from (f"- {words(each)}\n" for each in unjudged)
 
 

@@ -26,9 +26,9 @@ def render_headroom(found: Headroom, style: Style = PLAIN) -> str:
 def _lines(found: Headroom, style: Style) -> Iterator[str]:
     yield f"Usage  {style.paint(inert(found.usage), 'bold')}   {span_words(found)}"
     yield from _section("", _bucket_lines(found, style))
-    yield from _section("Noisy neighbours, with more than half of a limit that others need:", _noisy_lines(found))
-    yield from _section("Not used by anybody who was recorded:", _unused_lines(found))
-    yield from _section("Not judged:", unjudged_words(found))
+    yield from _section("Noisy neighbours (more than half of the usage of a shared bucket):", _noisy_lines(found))
+    yield from _section("Unused (they limited no recorded client):", _unused_lines(found))
+    yield from _section("Not assessed:", unjudged_words(found))
     yield ""
     yield style.paint(total_words(found), "bold")
 
@@ -118,13 +118,13 @@ def noisy_words(each: BucketUse) -> str:
     """Return who takes how much of what a bucket uses."""
     share = percent(each.top_member_share or 0.0)
     others = counted(each.members - 1, "other")
-    return f"{each.top_member} has {share} of {inert(each.key)} of {place_text(each)}, shared with {others}"
+    return f"{each.top_member} uses {share} of {inert(each.key)} of {place_text(each)}, shared with {others}"
 
 
 def _unused_lines(found: Headroom) -> Iterator[str]:
     for (cluster, key), values in groupby(found.unused, lambda each: (each.cluster, each.key)):
         rows = list(values)
-        recorded = f"not used in {span_text(rows[0].recorded_s)} of recordings"
+        recorded = f"unused in {span_text(rows[0].recorded_s)} of recording"
         yield f"{spell_name(cluster)}  {inert(key)}  ({recorded})"
         yield from (f"  {each.entity} = {value_text(key, each.value)}" for each in rows)
     if found.unused_total > len(found.unused):
@@ -136,7 +136,7 @@ def unjudged_words(found: Headroom) -> Iterator[str]:
     if found.unknown:
         number = counted(sum(each.buckets for each in found.unknown), "bucket")
         names = listed([_unknown_name(each) for each in found.unknown], _MOST_NAMES)
-        yield f"{number} of {names}: recorded, but their quotas are not known."
+        yield f"{number} of {names}: recorded, but the quotas of the cluster are not known."
     if found.coarse:
         number = counted(found.coarse, "bucket")
         yield (
@@ -157,5 +157,5 @@ def _unknown_name(each: UnknownCluster) -> str:
 def total_words(found: Headroom) -> str:
     """Return how many buckets are how close to their limits."""
     counts = ", ".join(f"{found.counts[status]:,} {status.value}" for status in HeadroomStatus)
-    unused = counted(found.unused_total, "value")
-    return f"Headroom: {counts}, of {counted(found.total, 'bucket')}; {unused} not used."
+    unused = counted(found.unused_total, "unused value")
+    return f"Headroom: {counts}, of {counted(found.total, 'bucket')}; {unused}."

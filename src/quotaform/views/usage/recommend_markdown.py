@@ -37,7 +37,7 @@ def render_recommendations_markdown(report: RecommendReport) -> Iterator[str]:
         rows = report.others[:_MOST_ROWS]
         left = report.counts[Action.KEEP] + report.counts[Action.NONE] - len(rows)
         more = f"\nAnd {left:,} more.\n" if left else ""
-        yield details("Kept, or left open", "".join(table(_OTHERS, map(_other, rows))) + more)
+        yield details("Kept, or undecided", "".join(table(_OTHERS, map(_other, rows))) + more)
 
 
 def _row(each: Recommendation) -> tuple[str, ...]:

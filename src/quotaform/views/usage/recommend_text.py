@@ -116,7 +116,7 @@ def backtest_lines(report: RecommendReport, style: Style = PLAIN) -> Iterator[st
     if found.clusters:
         yield style.paint("Backtest of the proposals:", "bold")
     else:
-        yield "No backtest: no file follows a proposal."
+        yield "No backtest: no proposal is in the files."
     for each in found.clusters:
         yield f"  {f'{spell_name(each.cluster)}: ' if len(found.clusters) > 1 else ''}{total_of_backtest(each)}"
         for row in each.rows[:_MOST_THROTTLED]:
@@ -135,10 +135,10 @@ def limit_lines(report: RecommendReport) -> Iterator[str]:
         return
     if found.unwritten:
         place = " (list: --diff)" if report.edit is None else ""
-        yield f"Not in it: {counted(found.unwritten, 'proposal')} that the files do not follow{place}."
+        yield f"Not in the backtest: {counted(found.unwritten, 'proposal')} not written into the files{place}."
     if found.others and found.clusters:
         others = counted(found.others, "other entity", "other entities")
-        yield f"Not in it: {others} that the files change without a proposal (list: quotaform plan)."
+        yield f"Not in the backtest: {others} that the files change without a proposal (list: quotaform plan)."
 
 
 def _edit_lines(report: RecommendReport) -> Iterator[str]:
@@ -170,5 +170,5 @@ def total_text(report: RecommendReport) -> str:
     counts = report.counts
     return (
         f"Recommended: {counts[Action.CREATE]:,} to add, {counts[Action.UPDATE]:,} to change, "
-        f"{counts[Action.DELETE]:,} to remove; {counts[Action.KEEP]:,} kept, {counts[Action.NONE]:,} left open."
+        f"{counts[Action.DELETE]:,} to remove; {counts[Action.KEEP]:,} kept, {counts[Action.NONE]:,} undecided."
     )

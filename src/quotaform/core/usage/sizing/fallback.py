@@ -37,5 +37,5 @@ def with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator[
 def _fallback(key: str, effect: Effect) -> str:
     value, source = effect.after.value, effect.after.source
     if value is None or source is None:
-        return "then nothing limits it: plan asks for --allow to-unlimited"
+        return "then nothing limits it: plan requires --allow to-unlimited"
     return f"then {render_value(QUOTA_KEYS[key], value)} of {source.address} applies"

@@ -196,7 +196,7 @@ def _status() -> Column:
         f.when(f.col("throttled_s") > 0, HeadroomStatus.THROTTLED.value)
         .when(finite_limit().isNull(), HeadroomStatus.UNLIMITED.value)
         .when(f.col("used_ratio") >= CLOSE_RATIO, HeadroomStatus.CLOSE.value)
-        .otherwise(HeadroomStatus.CALM.value)
+        .otherwise(HeadroomStatus.BELOW.value)
     )
 
 

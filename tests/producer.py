@@ -1,16 +1,17 @@
-"""A producer for tests of quotas: one batch after the other on a blocking socket.
+"""Producers for tests of quotas: a connection to a secured sandbox, and one batch after the other on it.
 
-kafka-python's own producer keeps the interpreter busy while a broker holds it back, so that several in one process slow
-each other down.
+The sockets block: kafka-python's own producer keeps the interpreter busy while a broker holds it back, so that several
+in one process slow each other down.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event
 from time import monotonic, time
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import BrokerConnection
@@ -21,8 +22,29 @@ from quotaform.model.server import parse_server
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.security import USERS
 
-TIMEOUT: Final = 30.0
+TIMEOUT: Final = 60.0
 """Seconds for connecting, and for each request with the time that the broker holds it back."""
+
+
+@contextmanager
+def connected(sandbox: Sandbox, user: str, client_id: str) -> Iterator[BrokerConnection]:
+    """A connection of a user of a secured sandbox with a client-id, which may be empty."""
+    known = USERS[user]
+    config = ClientConfig(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=known.mechanisms[0],
+        sasl_username=known.name,
+        sasl_password=Secret(known.password),
+    )
+    connection = BrokerConnection(
+        parse_server(sandbox.bootstrap_servers), config, ssl_context=None, software_version="0", closing=Event()
+    )
+    connection.client_id = client_id
+    try:
+        connection.open(monotonic() + TIMEOUT)
+        yield connection
+    finally:
+        connection.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,34 +132,8 @@ def open_topic(sandbox: Sandbox, topic: str) -> None:
         client.close()
 
 
-class BlockingProducer:
-    """A connection of one user with one client-id, which may be empty."""
-
-    def __init__(self, server: str, topic: str, client_id: str, mechanism: str, user: str, password: str) -> None:
-        """Describe it; entering it connects."""
-        config = ClientConfig(
-            security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism=mechanism,
-            sasl_username=user,
-            sasl_password=Secret(password),
-        )
-        self._topic = topic
-        self._connection = BrokerConnection(
-            parse_server(server), config, ssl_context=None, software_version="0", closing=Event()
-        )
-        self._connection.client_id = client_id
-
-    def send(self, batch: bytes) -> int:
-        """Send a batch, and return for how many milliseconds the broker asks to wait."""
-        answer = self._connection.exchange(Produce(self._topic, batch), monotonic() + TIMEOUT)
-        assert answer.error_code == 0
-        return answer.throttle_time_ms
-
-    def __enter__(self) -> Self:
-        self._connection.open(monotonic() + TIMEOUT)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._connection.close()
+def send(connection: BrokerConnection, topic: str, batch: bytes) -> int:
+    """Produce a batch, and return for how many milliseconds the broker asks to wait."""
+    answer = connection.exchange(Produce(topic, batch), monotonic() + TIMEOUT)
+    assert answer.error_code == 0
+    return answer.throttle_time_ms

@@ -8,24 +8,17 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event
 from time import monotonic, sleep
 from typing import Final, NamedTuple
 
-from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.codec import INT8, INT16, INT32, INT64, Reader, Writer
 from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, BrokerResponse, ResponseT
-from quotaform.model.secret import Secret
-from quotaform.model.server import parse_server
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.security import USERS
-from tests.producer import Produce
+from tests.producer import TIMEOUT, Produce, connected
 
-TIMEOUT: Final = 60.0
-"""Seconds for connecting, and for each request with the time that the broker holds it back."""
 OVERHEAD: Final = 100
 """Bytes of a request to produce besides its batch, about."""
 QUOTA_EXCEEDED: Final = 89
@@ -49,27 +42,6 @@ def covered(spans: Iterable[Span]) -> float:
         total += max(0.0, end - max(begin, reached))
         reached = max(reached, end)
     return total
-
-
-@contextmanager
-def connected(sandbox: Sandbox, user: str, client_id: str) -> Iterator[BrokerConnection]:
-    """A connection of a user of a secured sandbox."""
-    known = USERS[user]
-    config = ClientConfig(
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism=known.mechanisms[0],
-        sasl_username=known.name,
-        sasl_password=Secret(known.password),
-    )
-    connection = BrokerConnection(
-        parse_server(sandbox.bootstrap_servers), config, ssl_context=None, software_version="0", closing=Event()
-    )
-    connection.client_id = client_id
-    try:
-        connection.open(monotonic() + TIMEOUT)
-        yield connection
-    finally:
-        connection.close()
 
 
 def ask(connection: BrokerConnection, request: BrokerRequest[ResponseT], spans: list[Span]) -> ResponseT:

@@ -23,9 +23,8 @@ from quotaform.model.quota_key import PRODUCER_BYTE_RATE
 from quotaform.model.quotas import Quotas
 from quotaform.model.units import is_unlimited
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.security import USERS
 from tests.broker import wait_for
-from tests.producer import BlockingProducer, make_batch, open_topic
+from tests.producer import connected, make_batch, open_topic, send
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -89,16 +88,13 @@ class Traffic:
 
     def produce(self, sandbox: Sandbox, batch: bytes, is_over: Event) -> None:
         """Send until it is over."""
-        known = USERS[self.user]
-        with BlockingProducer(
-            sandbox.bootstrap_servers, TOPIC, self.client_id, known.mechanisms[0], known.name, known.password
-        ) as producer:
+        with connected(sandbox, self.user, self.client_id) as connection:
             begin = monotonic()
             while not is_over.is_set():
                 if self.taken > OFFERED * (monotonic() - begin):
                     sleep(0.002)
                     continue
-                self.throttled = max(self.throttled, producer.send(batch))
+                self.throttled = max(self.throttled, send(connection, TOPIC, batch))
                 self.taken += len(RECORD)
 
 

@@ -21,9 +21,8 @@ from quotaform.metrics.open import open_reader
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.jmx_tool import jmx_tool_command
-from quotaform.sandbox.security import USERS
 from tests.broker import wait_for
-from tests.producer import BlockingProducer, make_batch
+from tests.producer import connected, make_batch, open_topic, send
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -33,31 +32,11 @@ LIMIT: Final = 100_000.0
 TOPIC: Final = "usage"
 
 
-def open_topic(sandbox: Sandbox) -> None:
-    from kafka import KafkaAdminClient
-    from kafka.admin import NewTopic
-
-    known = USERS["admin"]
-    client = KafkaAdminClient(
-        bootstrap_servers=sandbox.bootstrap_servers,
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism=known.mechanisms[0],
-        sasl_plain_username=known.name,
-        sasl_plain_password=known.password,
-    )
-    try:
-        client.create_topics([NewTopic(TOPIC, 1, 1)])
-    finally:
-        client.close()
-
-
 def produce(sandbox: Sandbox, is_over: Event) -> None:
-    known = USERS["admin"]
-    server, mechanism = sandbox.bootstrap_servers, known.mechanisms[0]
-    with BlockingProducer(server, TOPIC, "app", mechanism, known.name, known.password) as producer:
+    with connected(sandbox, "admin", "app") as connection:
         batch = make_batch(bytes(20_000))
         while not is_over.is_set():
-            producer.send(batch)
+            send(connection, TOPIC, batch)
 
 
 def is_at_limit(sandbox: Sandbox) -> bool:
@@ -78,7 +57,7 @@ def repository(metered_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactor
         f"clusters:\n  lab:\n    bootstrap_servers: [{metered_sandbox.bootstrap_servers}]\n"
         f"    command_config: admin.properties\n    metrics: {{brokers: ['1={metered_sandbox.metrics_urls[1]}']}}\n"
     )
-    open_topic(metered_sandbox)
+    open_topic(metered_sandbox, TOPIC)
     quotas = {Entity(user="admin"): {KEY: LIMIT}, Entity(ip=None): {"connection_creation_rate": 1000.0}}
     is_over = Event()
     with QuotaAdmin.connect(metered_sandbox.bootstrap_servers, command_config=config) as admin:

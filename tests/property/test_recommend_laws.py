@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from re import search
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,8 @@ from quotaform.core.usage.sizing.rounding import round_up, spell_rounded
 from quotaform.model.address import parse_address
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
-from quotaform.model.units import is_writable, parse_value
+from quotaform.model.units import is_decimal, is_writable, parse_value
+from quotaform.views.usage.recommend_text import change_text
 from tests.builder import PRODUCER
 
 LAST = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)
@@ -111,3 +113,28 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
             assert row.bucket is not None
             assert row.after >= bases[row.bucket]
             assert parse_address(row.bucket)
+
+
+@given(
+    _buckets(),
+    st.dictionaries(
+        st.sampled_from([*"abcdef", None]),
+        st.integers(1, 10_000).flatmap(lambda number: st.sampled_from([number * size for size in (1e3, 1e6, 2.0**20)])),
+        min_size=1,
+    ),
+)
+def test_all_rates_of_a_proposal_are_powers_of_1000_or_of_1024(
+    buckets: list[BucketDemand], held: dict[str | None, float]
+) -> None:
+    """Of a value of 10 MB/s it was said that 1.04 MiB/s were used."""
+    own = [OwnValue(entity=Entity(user=name), key=PRODUCER, value=value) for name, value in held.items()]
+    hours: dict[str | None, BrokerRecorded] = {
+        name: BrokerRecorded(LAST - timedelta(days=60), 720) for name in ("1", "2")
+    }
+    recorded = {PRODUCER: Recorded(last=LAST, brokers=hours)}
+    for row in recommend("prod", own, buckets, recorded, RecommendSettings(has_creates=True), LAST):
+        if row.action in (Action.CREATE, Action.UPDATE):
+            text = f"{change_text(row)} {row.reason} {row.note}"
+            binary, decimal = (bool(search(unit, text)) for unit in (r"[KMGTP]iB/s", r" [kMGTP]B/s"))
+            assert not (binary and decimal), text
+            assert decimal <= is_decimal(QUOTA_KEYS[PRODUCER], row.after if row.before is None else row.before)

@@ -105,6 +105,23 @@ def test_units_are_those_of_the_value_now() -> None:
     assert size([bucket()], {ALICE: 10 * MIB})["user=alice"].after == 3 * MIB
 
 
+def test_rates_in_a_reason_are_in_the_units_of_the_value() -> None:
+    """A value of 10 MB/s became one of 1.75 MB/s because of 1.04 MiB/s."""
+    day = replace(MONDAYS, is_weekly=False, next_basis=MIB, outlier=20 * MIB, outlier_day=20760)
+    found = size([bucket(brokers={"1": 2e6}, day=day)], {ALICE: 10e6}, replace(SETTINGS, outlier_days=1))["user=alice"]
+    assert (found.reason, found.after) == (
+        "p99 of 40 days without outliers, 2 MB/s on Monday 2026-11-02, x 1.5",
+        3e6,
+    )
+    assert found.note is not None
+    assert found.note.startswith("left out: 21 MB/s on Tuesday 2026-11-03; that day stands out: at most 1.05 MB/s on")
+    cap = replace(SETTINGS, caps={PRODUCER: 1e6})
+    low = size([bucket()], settings=cap)["user=alice"]
+    assert low.reason == "the cap of 1 MB/s is below the p99 of 2.1 MB/s"
+    full = size([bucket(brokers={"1": 20e6})], {ALICE: 10e6}, replace(SETTINGS, capacities={"prod": {PRODUCER: 25e6}}))
+    assert full["user=alice"].note == "x 1.5 exceeds the capacity of 25 MB/s"
+
+
 def test_nothing_is_proposed_from_too_little_history_or_too_few_samples() -> None:
     young = size([bucket(days=3.2)])["user=alice"]
     assert (young.action, young.reason, young.after) == (Action.NONE, "3.2 of 14 days recorded", 10 * MIB)

@@ -203,20 +203,24 @@ def _cut_digits(digits: str) -> str:
 
 
 @lru_cache(maxsize=65536)
-def render_value(key: QuotaKey | None, value: float) -> str:
+def render_value(key: QuotaKey | None, value: float, *, decimal: bool | None = None) -> str:
     """Return a value as plans print it: units, at most 3 decimals, `[raw]` behind what was rounded.
 
-    Bytes have the unit that is exact, of two such units the one with fewer digits, of equal ones that of IEC.
+    Bytes have the unit that is exact, of two such units the preferred one, else the one with fewer digits, of equal
+    ones that of IEC.
 
     >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE
     >>> render_value(PRODUCER_BYTE_RATE, 10485760.0), render_value(PRODUCER_BYTE_RATE, 50e6)
     ('10 MiB/s', '50 MB/s')
     >>> render_value(PRODUCER_BYTE_RATE, 12345678.0)
     '11.774 MiB/s [12345678]'
+    >>> render_value(PRODUCER_BYTE_RATE, 128000.0), render_value(PRODUCER_BYTE_RATE, 128000.0, decimal=True)
+    ('125 KiB/s', '128 kB/s')
 
     Args:
         key: The quota key, or `None` for a key that this version does not know: then the plain number.
         value: The value, which may be one that quotaform would not write (NaN, a fraction of a byte).
+        decimal: Whether units that are powers of 1000 are preferred, or those of IEC; `None` for neither.
     """
     if key is None or not isfinite(value) or value <= 0:
         return readable(value)
@@ -227,29 +231,47 @@ def render_value(key: QuotaKey | None, value: float) -> str:
         return f"{_rounded(exact)}{key.unit}{'' if round(exact, 3) == exact else f' [{readable(value)}]'}"
     units = (_largest_unit(_IEC, value), _largest_unit(_SHOWN_SI, value))
     fitting = [(size, name) for size, name in units if round(exact / size, 3) == exact / size]
+    preferred = None if decimal is None else units[decimal]
+    if preferred in fitting:
+        fitting = [unit for unit in fitting if unit == preferred]
     size, name = min(fitting, key=lambda unit: len(plain_fraction(exact / unit[0])), default=units[0])
     rest = "" if fitting else f" [{readable(value)}]"
     return f"{_rounded(exact / size)} {name}{rest}"
 
 
-def render_measured(key: QuotaKey | None, value: float) -> str:
-    """Return what was measured as reports print it: three digits, in the largest unit of IEC that it has one of.
+def is_decimal(key: QuotaKey | None, value: float | None) -> bool:
+    """Whether a value is written in units that are powers of 1000, as 5 MB/s is.
+
+    >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE
+    >>> [is_decimal(PRODUCER_BYTE_RATE, value) for value in (5e6, 2.0**20, None)]
+    [True, False, False]
+    """
+    if key is None or value is None or key.unit != "B/s" or value < min(_SHOWN_SI.values()):
+        return False
+    return render_value(key, value).rpartition(" ")[2] in _SHOWN_SI
+
+
+def render_measured(key: QuotaKey | None, value: float, *, decimal: bool = False) -> str:
+    """Return what was measured as reports print it: three digits, in the largest unit that it has one of.
 
     >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
     >>> render_measured(PRODUCER_BYTE_RATE, 12345678.0), render_measured(REQUEST_PERCENTAGE, 0.04567)
     ('11.8 MiB/s', '0.0457%')
+    >>> render_measured(PRODUCER_BYTE_RATE, 12345678.0, decimal=True)
+    '12.3 MB/s'
 
     Args:
         key: The quota key, or `None` for a key that this version does not know: then the number alone.
         value: The value.
+        decimal: Whether units are powers of 1000, as those of the limit are beside which it stands; see `is_decimal`.
     """
     if not isfinite(value):
         return plain(value)
-    size, unit = measuring_unit(key, value)
+    size, unit = measuring_unit(key, value, decimal=decimal)
     return f"{_three_digits(value / size)}{' ' * unit.endswith('B/s')}{unit}"
 
 
-def measuring_unit(key: QuotaKey | None, highest: float) -> tuple[int, str]:
+def measuring_unit(key: QuotaKey | None, highest: float, *, decimal: bool = False) -> tuple[int, str]:
     """Return the unit in which values up to the highest one are best read: its size, and its name.
 
     >>> from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
@@ -258,7 +280,7 @@ def measuring_unit(key: QuotaKey | None, highest: float) -> tuple[int, str]:
     """
     if key is None:
         return 1, ""
-    return _largest_unit(_IEC, highest) if key.unit == "B/s" else (1, key.unit)
+    return _largest_unit(_SHOWN_SI if decimal else _IEC, highest) if key.unit == "B/s" else (1, key.unit)
 
 
 def _three_digits(number: float) -> str:

@@ -23,7 +23,7 @@ from typing import Final
 from quotaform.core.check.writable import writable_values
 from quotaform.core.usage.sizing.entry_reason import entry_reason
 from quotaform.core.usage.sizing.recommendation import Action, Recommendation
-from quotaform.core.usage.sizing.rounding import is_decimal, spell_rounded
+from quotaform.core.usage.sizing.rounding import spell_rounded
 from quotaform.desired.config import Config
 from quotaform.desired.edit.entry_edit import EntryEdit
 from quotaform.desired.edit.mapping_text import UneditableError
@@ -34,7 +34,7 @@ from quotaform.model.location import Position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values, same_value
 from quotaform.model.text import quote
-from quotaform.model.units import is_writable, render_value
+from quotaform.model.units import is_decimal, is_writable, render_value
 
 NEW_FILE: Final = "recommended.yaml"
 """The file of new entries, in the quotas directory or in the folder of a cluster."""

@@ -57,7 +57,8 @@ def bucket_cells(each: BucketUse) -> tuple[str, ...]:
     """Return what `COLUMNS` say of a bucket."""
     used = "-" if each.used_ratio is None else percent(each.used_ratio)
     rates = (
-        "-" if rate is None else rate_text(each.key, rate) for rate in (each.p50, each.p95, each.p99, each.maximum)
+        "-" if rate is None else rate_text(each.key, rate, each.limit)
+        for rate in (each.p50, each.p95, each.p99, each.maximum)
     )
     limit = "-" if each.limit is None else value_text(each.key, each.limit)
     return (each.status.value, used, *rates, limit, span_text(each.throttled_s), inert(each.key), place_text(each))

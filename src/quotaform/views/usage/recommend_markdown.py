@@ -6,9 +6,15 @@ from collections.abc import Iterator
 
 from quotaform.core.usage.sizing.recommendation import Action, Recommendation, RecommendReport
 from quotaform.views.markdown import code, code_cell, details, table, words_cell
-from quotaform.views.plan.effect_text import value_text
 from quotaform.views.usage.backtest_markdown import proposal_section
-from quotaform.views.usage.recommend_text import SIGNS, busiest_text, limit_lines, recording_text, total_text
+from quotaform.views.usage.recommend_text import (
+    SIGNS,
+    busiest_text,
+    limit_lines,
+    own_value_text,
+    recording_text,
+    total_text,
+)
 
 _MOST_ROWS = 100
 _HEADER = ("", "Cluster", "Entity", "Quota", "Now", "Proposed", "Why")
@@ -48,16 +54,12 @@ def _row(each: Recommendation) -> tuple[str, ...]:
         code_cell(each.cluster),
         code_cell(each.entity.address),
         code_cell(each.key),
-        _value(each.key, each.before),
-        _value(each.key, each.after),
+        words_cell(own_value_text(each, each.before)),
+        words_cell(own_value_text(each, each.after)),
         words_cell(why),
     )
 
 
 def _other(each: Recommendation) -> tuple[str, ...]:
     names = (code_cell(each.cluster), code_cell(each.entity.address), code_cell(each.key))
-    return (*names, _value(each.key, each.before), words_cell(each.reason))
-
-
-def _value(key: str, value: float | None) -> str:
-    return "none" if value is None else words_cell(value_text(key, value))
+    return (*names, words_cell(own_value_text(each, each.before)), words_cell(each.reason))

@@ -12,8 +12,9 @@ from quotaform.core.usage.sizing.recommendation import (
 )
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert, listed
-from quotaform.views.plan.effect_text import value_text
+from quotaform.model.units import is_decimal, render_value
 from quotaform.views.style import PLAIN, Style, counted
 from quotaform.views.usage.backtest_text import note_lines, row_text
 from quotaform.views.usage.backtest_text import total_text as total_of_backtest
@@ -71,7 +72,15 @@ def recording_text(cluster: ClusterRecording) -> str:
 
 def change_text(each: Recommendation) -> str:
     """Return the value now and the proposed one."""
-    return " -> ".join("none" if value is None else value_text(each.key, value) for value in (each.before, each.after))
+    return f"{own_value_text(each, each.before)} -> {own_value_text(each, each.after)}"
+
+
+def own_value_text(each: Recommendation, value: float | None) -> str:
+    """Return a value of a proposal, in the units of the value now."""
+    if value is None:
+        return "none"
+    key = QUOTA_KEYS.get(each.key)
+    return render_value(key, value, decimal=is_decimal(key, value if each.before is None else each.before))
 
 
 def busiest_text(each: Recommendation) -> str | None:

@@ -66,7 +66,7 @@ def _headroom_table(part: HeadroomPart) -> Table:
         (
             *_bucket(row.bucket, row.brokers),
             value_text(part.key, row.limit),
-            *(rate_text(part.key, each) for each in (row.p50, row.p95, row.p99, row.max)),
+            *(rate_text(part.key, each, row.limit) for each in (row.p50, row.p95, row.p99, row.max)),
             used_text(row, 1),
             span_text(row.throttled_s),
             span_text(row.recorded_s),

@@ -10,7 +10,7 @@ from quotaform.duration import duration_text
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert, shorten_middle
-from quotaform.model.units import is_unlimited, render_measured, render_value
+from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
 
 
 def bucket_label(bucket: Bucket, longest: int, *, rows: Sequence[Bucket]) -> str:
@@ -66,13 +66,14 @@ def value_text(key: str, value: float | None) -> str:
     return render_measured(known, value) if "[" in exact or len(exact) > 12 else exact
 
 
-def rate_text(key: str, value: float) -> str:
-    """Return a measured rate.
+def rate_text(key: str, value: float, limit: float | None = None) -> str:
+    """Return a measured rate, in the units of the limit with which it is compared.
 
-    >>> rate_text("producer_byte_rate", 12345678.0)
-    '11.8 MiB/s'
+    >>> rate_text("producer_byte_rate", 12345678.0), rate_text("producer_byte_rate", 12345678.0, 10e6)
+    ('11.8 MiB/s', '12.3 MB/s')
     """
-    return render_measured(QUOTA_KEYS.get(key), value)
+    known = QUOTA_KEYS.get(key)
+    return render_measured(known, value, decimal=is_decimal(known, limit))
 
 
 def span_text(seconds: float) -> str:

@@ -39,7 +39,7 @@ from quotaform.core.usage.sizing.sizing_case import SizingCase, sizing_cases
 from quotaform.model.address import parse_address
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
-from quotaform.model.units import is_unlimited, render_measured, render_value
+from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
 
 
 def recommend(
@@ -153,10 +153,10 @@ class _KeySizer:
         if (reason := self.history.missing(demand)) is not None:
             return self.row(case, Action.NONE, reason)
         if demand.basis and self.sizer.cap < demand.basis:
-            cap, basis = render_value(self.key, self.sizer.cap), render_measured(self.key, demand.basis)
-            return self.row(
-                case, Action.NONE, f"the cap of {cap} is below the p{self.settings.percentile:g} of {basis}"
-            )
+            cap = self.sizer.cap
+            basis = render_measured(self.key, demand.basis, decimal=is_decimal(self.key, cap))
+            below = f"is below the p{self.settings.percentile:g} of {basis}"
+            return self.row(case, Action.NONE, f"the cap of {render_value(self.key, cap)} {below}")
         return None if demand.basis else self.row(case, Action.KEEP, f"the p{self.settings.percentile:g} is 0")
 
     def may_be_created(self, case: SizingCase) -> bool:
@@ -188,13 +188,14 @@ class _KeySizer:
             return None
         factor = settings.headroom if headroom is None else headroom
         after = self.sizer.value(case, factor)
-        capacity = render_value(self.key, self.capacity or 0.0)
+        decimal = is_decimal(self.key, after if case.before is None else case.before)
+        capacity = render_value(self.key, self.capacity or 0.0, decimal=decimal)
         if headroom is None and (case.before is None or after > case.before):
             return self.row(case, Action.NONE, f"the capacity of {capacity} is used up")
         if case.before == after:
             return self.row(case, Action.KEEP, f"within {MIN_CHANGE:.0%} of what fits")
-        reason = size_reason(self.key, demand.busiest, self.history.seconds(demand), settings, factor)
-        notes = list(size_notes(self.key, demand, settings))
+        reason = size_reason(self.key, demand.busiest, self.history.seconds(demand), settings, factor, decimal=decimal)
+        notes = list(size_notes(self.key, demand, settings, decimal=decimal))
         if factor < settings.headroom:
             notes.insert(0, f"x {settings.headroom:g} exceeds the capacity of {capacity}")
         action = Action.CREATE if case.before is None else Action.UPDATE

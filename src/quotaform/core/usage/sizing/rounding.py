@@ -17,7 +17,7 @@ from math import ceil, isfinite
 from typing import Final
 
 from quotaform.model.quota_key import QuotaKey
-from quotaform.model.units import UNLIMITED, plain_fraction, render_value, spell_value
+from quotaform.model.units import UNLIMITED, plain_fraction, spell_value
 
 _BINARY: Final = {"B/s": 1, "KiB/s": 2**10, "MiB/s": 2**20, "GiB/s": 2**30, "TiB/s": 2**40, "PiB/s": 2**50}
 _DECIMAL: Final = {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9, "TB/s": 10**12, "PB/s": 10**15}
@@ -26,19 +26,6 @@ _LAST_STEP: Final = Fraction(10)
 _LARGEST: Final = 1000
 """What has more of a unit is rounded up to one of the next unit."""
 _EXACT: Final = 2**53
-
-
-def is_decimal(key: QuotaKey, value: float | None) -> bool:
-    """Whether a value is written in units that are powers of 1000, as 5 MB/s is.
-
-    >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE
-    >>> [is_decimal(PRODUCER_BYTE_RATE, value) for value in (5e6, 2.0**20, None)]
-    [True, False, False]
-    """
-    if value is None or key.unit != "B/s" or value < 1000:
-        return False
-    shown = render_value(key, value)
-    return not shown.endswith("]") and shown.rpartition(" ")[2] in _DECIMAL.keys() - _BINARY.keys()
 
 
 def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
@@ -51,7 +38,7 @@ def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
     Args:
         key: The quota key.
         value: The rate, above 0 and finite.
-        decimal: Whether bytes are counted in powers of 1000; see `is_decimal`.
+        decimal: Whether bytes are counted in powers of 1000; see `quotaform.model.units.is_decimal`.
 
     Raises:
         ValueError: The rate is not above 0, or not finite.

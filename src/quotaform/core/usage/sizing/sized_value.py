@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quotaform.core.usage.sizing.recommendation import MIN_CHANGE, SizingSettings
-from quotaform.core.usage.sizing.rounding import is_decimal, round_up
+from quotaform.core.usage.sizing.rounding import round_up
 from quotaform.core.usage.sizing.sizing_case import SizingCase
 from quotaform.model.quota_key import QuotaKey
+from quotaform.model.units import is_decimal
 
 
 @dataclass(frozen=True, slots=True)

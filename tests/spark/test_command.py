@@ -8,7 +8,9 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST
@@ -49,6 +51,35 @@ def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Re
         "quotaform.yaml",
         "quotas.d",
     ]
+
+
+def test_no_directory_of_spark_is_left_behind(repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An empty spark-warehouse was left in the folder in which the command was run."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    write_usage(repository.path / "taken")
+    before = {path.name for path in repository.path.iterdir()}
+    arguments = ("usage", "ingest", "taken", "--out", "json=found.json", "--usage")
+    done = repository.process(*arguments, "usage", env={"TMPDIR": str(temporary)})
+    assert (done.code, messages(done)) == (0, "Saved the result to: found.json\n"), done.err
+    assert {path.name for path in repository.path.iterdir()} == before | {"found.json", "usage"}
+    assert not list(temporary.glob("quotaform-*"))
+    chosen = repository.process(*arguments, "other", "--quiet", "--spark-conf", "spark.sql.warehouse.dir=tables")
+    assert (chosen.code, chosen.err) == (0, "")
+    assert (repository.path / "tables").is_dir()
+
+
+def write_usage(folder: Path) -> None:
+    """A recording of one minute."""
+    names = ("window_s", "cluster", "broker", "key", "user", "client_id", "ip", "rate", "throttle_ms")
+    values = (10.0, "lab", "1", PRODUCER, "bob", None, None, 7.0, None)
+    times = pyarrow.array([number * 10_000_000 for number in range(6)], pyarrow.timestamp("us", "UTC"))
+    kinds = {"window_s": pyarrow.float64(), "rate": pyarrow.float64(), "throttle_ms": pyarrow.float64()}
+    columns = {
+        name: pyarrow.array([value] * 6, kinds.get(name, pyarrow.string()))
+        for name, value in zip(names, values, strict=True)
+    }
+    folder.mkdir()
+    parquet.write_table(pyarrow.table({"ts": times, **columns}), folder / "part-0.parquet")
 
 
 @pytest.mark.usefixtures("spark")

@@ -17,6 +17,7 @@ from warnings import catch_warnings, simplefilter
 from quotaform.errors import EngineError
 from quotaform.interrupt import held_signals
 from quotaform.model.text import inert
+from quotaform.spark.session.catalog import temporary_warehouse, warehouse_options
 from quotaform.spark.session.cause import start_cause
 from quotaform.spark.session.endpoint import Master
 from quotaform.spark.session.environment import environment
@@ -78,10 +79,15 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
     variables = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
     # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
     # among the results of a command; it is kept for the case that Spark does not start.
-    with environment(variables), _silent_py4j(), TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+    with (
+        environment(variables),
+        _silent_py4j(),
+        temporary_warehouse() as tables,
+        TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
+    ):
         own: SparkSession | None = None
         try:
-            own = _started(master, conf, output, has_joins=has_joins)
+            own = _started(master, conf, output, tables, has_joins=has_joins)
             if not master.is_local:
                 _require_executor(master, own, output)
             yield own
@@ -93,19 +99,24 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
 @contextmanager
 def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """Yield a session of the Java process that spark-submit started, which is stopped at the end."""
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     own: SparkSession | None = None
-    try:
-        with held_signals():
-            own = SparkSession.builder.config(map=dict(conf)).getOrCreate()
-        yield own
-    finally:
-        if own is not None:
-            _stop(own)
+    with temporary_warehouse() as tables:
+        try:
+            with held_signals():
+                context = SparkContext.getOrCreate(SparkConf().setAll(list(conf.items())))
+                own = SparkSession(context, options=warehouse_options(context, tables))
+            yield own
+        finally:
+            if own is not None:
+                _stop(own)
 
 
-def _started(master: Master, conf: Mapping[str, str], output: IO[str], *, has_joins: bool) -> SparkSession:
+def _started(
+    master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool
+) -> SparkSession:
     """Return a session, or end its Java process as soon as a signal arrives.
 
     PySpark cannot be interrupted at any instruction and leave nothing half-made, so that the signal ends what it
@@ -117,13 +128,13 @@ def _started(master: Master, conf: Mapping[str, str], output: IO[str], *, has_jo
     java = JavaProcess()
     try:
         with held_signals(on_first=java.end):
-            return _start(java, master, conf, output, has_joins=has_joins)
+            return _start(java, master, conf, output, tables, has_joins=has_joins)
     finally:
         java.forget()
 
 
 def _start(
-    java: JavaProcess, master: Master, conf: Mapping[str, str], output: IO[str], *, has_joins: bool
+    java: JavaProcess, master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool
 ) -> SparkSession:
     import pyspark
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -139,7 +150,7 @@ def _start(
         with environment({"SPARK_HOME": str(Path(pyspark.__file__).parent), **_variables(master, conf)}):
             context = SparkContext(conf=config, gateway=java.launch(config, output))
             _silence_accumulators(context)
-            return SparkSession(context)
+            return SparkSession(context, options=warehouse_options(context, tables))
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise _not_started(master, output, str(error), java.signal()) from error
 

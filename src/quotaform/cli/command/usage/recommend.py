@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,15 +20,11 @@ from quotaform.cli.outcomes import report_failures
 from quotaform.cli.selection import selection_text
 from quotaform.cli.table_output import TableOutput
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import QuotaformError, UsageError
+from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.quota_edit.quota_edit import EditedFiles
-    from quotaform.app.repository.repository import Repository
     from quotaform.cli.console import Console
     from quotaform.core.usage.sizing.recommendation import RecommendReport
-    from quotaform.desired.config import Config
-    from quotaform.spark.usage.recommend.recommend_run import Recommended
 
 _SUBJECT = "usage-recommend"
 
@@ -97,66 +92,43 @@ def recommend(
     settings = sizing.settings(config, clusters)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
-    from quotaform.app.clock import SYSTEM_CLOCK
-    from quotaform.app.quota_edit.quota_edit import write_quotas
     from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.session.session import spark_session
-    from quotaform.spark.usage.recommend.recommend_backtest import backtest_proposals
-    from quotaform.spark.usage.recommend.recommend_run import recommended
+    from quotaform.spark.usage.recommend.recommend_change import (
+        FileChange,
+        RecommendRequest,
+        recommended_change,
+        require_files,
+    )
+    from quotaform.spark.usage.table.usage_table import require_usage
 
-    def warn(text: str) -> None:
-        console.warn(f"Warning: {text}")
-
+    request = RecommendRequest(
+        usage=usage,
+        repository=repository,
+        config=config,
+        clusters=clusters,
+        settings=settings,
+        change=FileChange.WRITTEN if write else FileChange.SHOWN if diff else FileChange.NOT_ASKED,
+        is_tested=not no_backtest,
+    )
+    require_files(request)
+    require_usage(usage, session)
     progress = JobProgress(console, "Sizing quotas", session)
-    with spark_session(session, progress) as spark:
-        progress("Sizing quotas", 0, 0)
-        with recommended(spark, usage, clusters, settings, SYSTEM_CLOCK.now(), warn) as found:
-            if settings.selection.is_partial and not sum(found.report.counts.values()):
-                raise UsageError(f"{selection_text(settings.selection)}: no entity of the clusters is left")
-            report = found.report
-            edited = _edited(found, repository, config, console, is_needed=write or diff, is_tested=not no_backtest)
-            if edited is not None and report.proposals and not no_backtest:
-                progress("Replaying usage", 0, 0)
-                tested = backtest_proposals(spark, report, edited, repository, config, clusters, warn)
-                report = replace(report, backtest=tested)
-            if edited is not None and (write or diff):
-                report = replace(report, edit=write_quotas(edited) if write else edited.edit)
-            files.write(report, found.rows)
+    with (
+        spark_session(session, progress) as spark,
+        recommended_change(spark, request, lambda text: console.warn(f"Warning: {text}"), progress=progress) as found,
+    ):
+        report = found.report
+        if settings.selection.is_partial and not sum(report.counts.values()):
+            raise UsageError(f"{selection_text(settings.selection)}: no entity of the clusters is left")
+        files.write(report, found.rows)
     if diff:
         _print_diff(console, report)
     else:
         console.echo(render(_SUBJECT, format_name, report, style=console.style()))
-    failures: list[ClusterOutcome[None]] = [ClusterOutcome(name, error=error) for name, error in found.failures]
-    report_failures(console, failures)
+    files.report(console)
+    report_failures(console, [ClusterOutcome[None](name, error=error) for name, error in found.failures])
     return gravest(error.exit_code for _, error in found.failures)
-
-
-def _edited(
-    found: Recommended, repository: Repository, config: Config, console: Console, *, is_needed: bool, is_tested: bool
-) -> EditedFiles | None:
-    """Return the files as they follow the proposals; `None` if they are not needed, or cannot be read for a backtest.
-
-    Raises:
-        InvalidFilesError: The files are needed and invalid.
-        QuotaformError: They cannot be changed.
-    """
-    from quotaform.app.clock import SYSTEM_CLOCK, today
-    from quotaform.app.quota_edit.quota_edit import edit_quotas
-    from quotaform.core.usage.sizing.recommendation import PROPOSED
-
-    report = found.report
-    total = sum(report.counts[action] for action in PROPOSED)
-    if not is_needed and not (is_tested and total):
-        return None
-    try:
-        if total > (most := len(report.proposals)):
-            raise UsageError(f"{total:,} proposals are more than the {most:,} of a change; choose some with --select")
-        return edit_quotas(repository, config, report.proposals, found.live, today(SYSTEM_CLOCK))
-    except QuotaformError as error:
-        if is_needed:
-            raise
-        console.warn(f"Warning: no backtest of the proposals: {error}")
-        return None
 
 
 def _print_diff(console: Console, report: RecommendReport) -> None:

@@ -65,7 +65,7 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
     out = repository.path / "rows"
     arguments = ("--usage", str(recording / "usage"), "--quotas", str(recording / "quotas"), "--format", "json")
     done = repository("usage", "headroom", *arguments, "--out", f"parquet={out}", "--out", "markdown=headroom.md")
-    assert done.code == 0, done.err
+    assert (done.code, done.err.splitlines()[1:]) == (0, [f"Saved the result to: {out}, headroom.md"])
     document = json.loads(done.out)
     assert document["summary"] == {
         **dict.fromkeys(("below", "coarse"), 0),

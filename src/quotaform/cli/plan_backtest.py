@@ -38,6 +38,7 @@ class PlanBacktest:
         Raises:
             UsageError: Options exclude each other, or cannot be used.
             EngineError: Spark is not installed.
+            InvalidFilesError: There is no usage table of that name, as far as is known before Spark starts.
         """
         place = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf)
         if usage is not None:
@@ -46,7 +47,10 @@ class PlanBacktest:
                     "--backtest is for plans that this process makes of files; leave --engine, --clusters-table and "
                     "--desired-table out (--master and --remote say where usage is replayed)"
                 )
-            place.session()
+            session = place.session()
+            from quotaform.spark.usage.table.usage_table import require_usage
+
+            require_usage(usage, session)
         return cls(usage, place)
 
     def engine(self, engine: Engine) -> Engine:

@@ -7,8 +7,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
+from quotaform.cli.saved_file import report_saved_files
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.model.text import inert, listed
+from quotaform.model.text import inert
 
 _MOST_FILES: Final = 10
 
@@ -39,8 +40,7 @@ def report_saved(
     saved = [paths[name] for paths in files for name in plans]
     if not saved:
         return
-    noun = "plan" if len(saved) == 1 else "plans"
-    console.warn(f"Saved the {noun} to: {listed(inert(str(path)) for path in saved)}")
+    report_saved_files(console, "plan" if len(saved) == 1 else "plans", saved)
     if request.base is not None and request.base.is_proposed:
         return
     clusters = [each for each in request.clusters if each.name in plans and _can_apply(request, each, plans[each.name])]

@@ -10,12 +10,14 @@ from quotaform.app.picture import PICTURES
 from quotaform.app.rendering import render
 from quotaform.cli.console import require_writable, write_binary_file, write_file
 from quotaform.cli.format import read_output
+from quotaform.cli.saved_file import report_saved_files
 from quotaform.errors import QuotaformError, UsageError
 from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from quotaform.cli.console import Console
     from quotaform.core.usage.chart.chart import Chart
 
 _PARQUET: Final = "parquet"
@@ -35,13 +37,16 @@ class TableOutput:
         self._files: list[tuple[str, Path]] = []
         self._folders: list[str] = []
         self._pictures: list[tuple[str, Path]] = []
+        self._paths: list[str] = []
         for text in written:
             name, separator, path = text.partition("=")
             if name == _PARQUET and separator:
                 self._folders.append(_new_folder(path))
+                self._paths.append(path)
             else:
                 format_name, file = read_output(subject, text)
                 require_writable(file)
+                self._paths.append(str(file))
                 (self._pictures if format_name in PICTURES else self._files).append((format_name, file))
         if self._pictures:
             from quotaform.plot.library import require_matplotlib
@@ -74,6 +79,10 @@ class TableOutput:
         """
         for format_name, file in self._pictures:
             write_binary_file(file, PICTURES[format_name](chart))
+
+    def report(self, console: Console) -> None:
+        """Print to stderr what was written, once it is."""
+        report_saved_files(console, "result", self._paths)
 
 
 def _new_folder(path: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.app.rendering import render
 from quotaform.cli.console import Console, write_file
+from quotaform.cli.saved_file import report_saved_files
 from quotaform.errors import EngineError, UsageError
 from quotaform.exit_code import ExitCode
 from quotaform.interrupt import held_signals
@@ -55,11 +56,13 @@ def stream_request(
     Raises:
         UsageError: A table is no directory, there is no such topic or cluster, or Spark cannot run there.
         ClusterError: The cluster cannot be read.
-        InvalidFilesError: The client properties or quotaform.yaml are invalid.
+        InvalidFilesError: The client properties or quotaform.yaml are invalid, or there is a table of something else.
     """
     from quotaform.spark.table.path import is_url
+    from quotaform.spark.usage.schemas import USAGE
     from quotaform.spark.usage.stream.connector import require_no_server
     from quotaform.spark.usage.stream.run import StreamRequest
+    from quotaform.spark.usage.table.usage_folder import require_free
 
     require_no_server(session, os.environ)
     folders = {
@@ -72,6 +75,7 @@ def stream_request(
             raise UsageError(
                 f"{option}: a topic is read into a directory of a file system that this machine sees; give its path"
             )
+    require_free(usage, USAGE, session)
     topic, servers, client = source.connect(config)
     return StreamRequest(
         topic=topic,
@@ -146,6 +150,7 @@ def _end(
     for name, file in files:
         write_file(file, render(SUBJECT, name, result))
     console.echo(render(SUBJECT, format_name, result, style=console.style()))
+    report_saved_files(console, "result", [file for _, file in files])
     if result.has_quarantine:
         bad = counts.quarantined + counts.late_records
         console.warn(

@@ -199,8 +199,11 @@ def show(
     from quotaform.spark.history.query import entity_history, of_clusters, rows_of_entities
     from quotaform.spark.history.store import open_history, require_history
     from quotaform.spark.session.session import spark_session
+    from quotaform.spark.usage.table.usage_table import require_usage
 
     require_history(history, is_read=True)
+    if usage is not None:
+        require_usage(usage, session)
     progress = JobProgress(console, "Reading the history", session)
     with spark_session(session, progress) as spark:
         used = None if usage is None else _read_usage(spark, usage)
@@ -212,6 +215,7 @@ def show(
         if files.has_pictures:
             files.draw(_limits_chart(found, usage, used))
     console.echo(render("history", format_name, found, style=console.style()))
+    files.report(console)
     return ExitCode.DONE
 
 
@@ -277,6 +281,7 @@ def diff(
         found, changes = difference(table, rows, since, until)
         files.write(found, changes)
     console.echo(render("history-diff", format_name, found, style=console.style()))
+    files.report(console)
     return ExitCode.DONE
 
 

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 _FORMATS: Final = {f".{name}": name for name in ("parquet", "orc", "avro", "delta")}
 _CAUSE: Final = regex(r"^\s*Caused by: [\w.$]+: (.*)$", MULTILINE).findall
+NO_PATH: Final = "there is no such file or directory; correct the path"
+NO_TABLE: Final = "there is neither such a file nor such a table in the catalog; correct the name"
+NO_COLUMNS: Final = "there are no rows and no columns in it"
 _REASONS: Final = {
-    "PATH_NOT_FOUND": "there is no such file or directory; correct the path",
-    "TABLE_OR_VIEW_NOT_FOUND": "there is neither such a file nor such a table in the catalog; correct the name",
-    "UNABLE_TO_INFER_SCHEMA": "there are no rows and no columns in it",
+    "PATH_NOT_FOUND": NO_PATH,
+    "TABLE_OR_VIEW_NOT_FOUND": NO_TABLE,
+    "UNABLE_TO_INFER_SCHEMA": NO_COLUMNS,
     "DATA_SOURCE_NOT_FOUND": "this session has nothing that reads the format",
 }
 
@@ -74,8 +77,19 @@ def require_columns(name: str, table: DataFrame, columns: Sequence[str]) -> None
     """
     missing = [column for column in columns if column not in table.columns]
     if missing:
-        has = listed([inert(each) for each in table.columns])
-        raise bad_table(name, f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has {has}")
+        raise lacking_columns(name, missing, table.columns)
+
+
+def lacking_columns(name: str, missing: Sequence[str], columns: Sequence[str]) -> InvalidFilesError:
+    """Return the error of a table without some columns.
+
+    Args:
+        name: The table.
+        missing: The columns, at least one.
+        columns: Those that it has.
+    """
+    has = listed([inert(each) for each in columns])
+    return bad_table(name, f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has {has}")
 
 
 def is_nothing_there(error: InvalidFilesError) -> bool:

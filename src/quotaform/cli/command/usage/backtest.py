@@ -79,6 +79,9 @@ def backtest(
         raise UsageError("--since must be before --until")
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
+    from quotaform.spark.usage.table.usage_table import require_usage
+
+    require_usage(usage, session)
     outcomes = _plans(console, source, target, snapshot)
     plans = [outcome.value for outcome in outcomes if outcome.value is not None]
     if plans:
@@ -94,6 +97,7 @@ def backtest(
             with backtested(spark, request, plans, draw) as (found, rows):
                 files.write(found, rows)
         console.echo(render(_SUBJECT, format_name, found, style=console.style()))
+        files.report(console)
     report_failures(console, outcomes)
     return gravest(outcome.error.exit_code for outcome in outcomes if outcome.error is not None)
 

@@ -72,7 +72,10 @@ def headroom(
     from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.session.session import spark_session
     from quotaform.spark.usage.headroom.headroom_run import measured_headroom
+    from quotaform.spark.usage.table.usage_table import require_usage
 
+    require_usage(request.usage, session)
+    request.quotas.require_valid(session)
     progress = JobProgress(console, "Measuring headroom", session)
     with spark_session(session, progress) as spark:
         progress("Measuring headroom", 0, 0)
@@ -83,6 +86,7 @@ def headroom(
 
                 files.draw(headroom_chart(found.report))
     console.echo(render(_SUBJECT, format_name, found.report, style=console.style()))
+    files.report(console)
     report_failures(console, [ClusterOutcome[None](name, error=error) for name, error in found.failures])
     return gravest(error.exit_code for _, error in found.failures)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from quotaform.app.rendering import render
+from quotaform.cli.console import require_writable, write_file
 from quotaform.cli.format import format_option, out_option, read_output, require_format
 from quotaform.cli.option.common import ConfigOption
 from quotaform.cli.option.completion import complete_from
@@ -20,6 +21,7 @@ from quotaform.cli.option.output import Output
 from quotaform.cli.option.prometheus_range import PrometheusRange
 from quotaform.cli.option.recorded_origin import RecordedOrigin
 from quotaform.cli.option.topic import TopicSource
+from quotaform.cli.saved_file import report_saved_files
 from quotaform.cli.usage import one_of, require_choice
 from quotaform.core.usage.format import FORMATS
 from quotaform.core.usage.format.recording_format import TABLE
@@ -104,6 +106,8 @@ def ingest(
     require_format(_SUBJECT, format_name)
     require_choice("input format", input_format, _INPUT_FORMATS)
     files = [read_output(_SUBJECT, text) for text in out or ()]
+    for _, file in files:
+        require_writable(file)
     topic.require_valid(sources)
     range_query = prometheus.range_query(has_others=bool(sources) or topic.is_given)
     origin = recorded.origin()
@@ -121,10 +125,9 @@ def ingest(
         raise UsageError("nothing is given to ingest: give files as SOURCE, a --topic, or a --prometheus")
     declared = _declared(config)
     session = place.session()
-    from quotaform.cli.console import write_file
     from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.session.session import spark_session
-    from quotaform.spark.usage.ingest.run import IngestRequest
+    from quotaform.spark.usage.ingest.run import IngestRequest, require_ingestible
     from quotaform.spark.usage.ingest.run import ingest as ingest_recordings
 
     ingest_request = IngestRequest(
@@ -136,6 +139,7 @@ def ingest(
         origin=origin,
         declared=declared,
     )
+    require_ingestible(ingest_request, session)
     progress = JobProgress(console, "Ingesting", session)
     with ExitStack() as stack:
         if range_query is not None:
@@ -148,6 +152,7 @@ def ingest(
     for name, file in files:
         write_file(file, render(_SUBJECT, name, result))
     console.echo(render(_SUBJECT, format_name, result, style=console.style()))
+    report_saved_files(console, "result", [file for _, file in files])
     return _end(console, result)
 
 

@@ -18,6 +18,7 @@ from quotaform.core.usage.format.table_mapping import TableMapping
 from quotaform.core.usage.ingest import Ingested, IngestedCluster, RejectedRecords
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.errors import EngineError
+from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.session.progress import reported
 from quotaform.spark.table.named_table import read_table
 from quotaform.spark.usage.ingest.count import Counter, Counts
@@ -29,12 +30,13 @@ from quotaform.spark.usage.ingest.source import (
     find_files,
     find_tables,
     ranges,
+    require_sources,
     table_bytes,
     total_bytes,
 )
 from quotaform.spark.usage.ingest.table import read_parsed_table
 from quotaform.spark.usage.schemas import QUARANTINE, USAGE
-from quotaform.spark.usage.table.usage_folder import add_rows, require_writable
+from quotaform.spark.usage.table.usage_folder import add_rows, require_free, require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,6 +71,24 @@ class IngestRequest:
     declared: frozenset[str] | None
     shown: str | None = None
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether all sources are tables."""
+        return self.format_name == TABLE or self.mapping is not None
+
+
+def require_ingestible(request: IngestRequest, session: SessionOptions) -> None:
+    """Make sure that there is something to ingest and a place for it, as far as is known before Spark is started.
+
+    Raises:
+        UsageError: A source names no file, or a table is a file.
+        InvalidFilesError: There is another table where rows are to be added.
+        FileReadError: A directory cannot be read.
+    """
+    require_sources(request.sources, has_tables=request.has_tables)
+    require_free(request.usage, USAGE, session)
+    require_free(request.quarantine, QUARANTINE, session)
+
 
 def ingest(
     spark: SparkSession, request: IngestRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
@@ -84,8 +104,7 @@ def ingest(
     require_writable(spark, request.usage, USAGE)
     require_writable(spark, request.quarantine, QUARANTINE)
     progress("Looking for files", 0, 0)
-    has_tables = request.format_name == TABLE or request.mapping is not None
-    tables = find_tables(request.sources, has_tables=has_tables) if request.format_name in (None, TABLE) else []
+    tables = find_tables(request.sources, has_tables=request.has_tables) if request.format_name in (None, TABLE) else []
     others = [name for name in request.sources if name not in {table.name for table in tables}]
     files = find_files(spark, others)
     if request.shown is not None:

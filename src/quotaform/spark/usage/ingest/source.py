@@ -143,6 +143,23 @@ def _is_table_folder(path: Path) -> bool:
     return any(each.suffix.lower() in _TABLES for pattern in ("*", "*=*/*", "*=*/*=*/*") for each in path.glob(pattern))
 
 
+def require_sources(names: Sequence[str], *, has_tables: bool) -> None:
+    """Make sure, without Spark, that sources of this machine name files; see `find_files`.
+
+    Args:
+        names: The sources.
+        has_tables: Whether all of them are tables, which Spark reads.
+
+    Raises:
+        UsageError: One names none.
+        FileReadError: A directory cannot be read.
+    """
+    for name in names:
+        is_left_to_spark = has_tables or is_url(name) or Path(name).suffix.lower() in _TABLES
+        if not is_left_to_spark and next(_local_files(name), None) is None:
+            raise _no_files(name)
+
+
 def find_files(spark: SparkSession, names: Sequence[str]) -> list[SourceFile]:
     """Return the files that sources name, each once.
 
@@ -152,18 +169,23 @@ def find_files(spark: SparkSession, names: Sequence[str]) -> list[SourceFile]:
     """
     found: dict[str, SourceFile] = {}
     for name in names:
-        files = _remote_files(spark, name) if is_url(name) else _local_files(name)
+        files = _remote_files(spark, name) if is_url(name) else list(_local_files(name))
         if not files:
-            is_folder = not is_url(name) and Path(name).is_dir()
-            what = "has no files" if is_folder else "is not a file, and no file matches it as a glob"
-            raise UsageError(f"{quote(name)} {what}; name files, directories or globs of recordings")
+            raise _no_files(name)
         found |= {file.name: file for file in files}
     return list(found.values())
 
 
-def _local_files(name: str) -> list[SourceFile]:
+def _no_files(name: str) -> UsageError:
+    is_folder = not is_url(name) and Path(name).is_dir()
+    what = "has no files" if is_folder else "is not a file, and no file matches it as a glob"
+    return UsageError(f"{quote(name)} {what}; name files, directories or globs of recordings")
+
+
+def _local_files(name: str) -> Iterator[SourceFile]:
     paths = [name] if Path(name).exists() else sorted(glob(name, recursive=True))  # noqa: PTH207 (as it is written)
-    return [file for path in paths for file in _files_at(Path(path))]
+    for path in paths:
+        yield from _files_at(Path(path))
 
 
 def _files_at(path: Path) -> Iterator[SourceFile]:

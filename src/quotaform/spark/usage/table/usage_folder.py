@@ -27,6 +27,9 @@ from pyspark.errors import PySparkException
 from quotaform.errors import EngineError, InvalidFilesError, UsageError
 from quotaform.model.text import inert
 from quotaform.spark.job.kept_rows import repeatable_rows
+from quotaform.spark.session.catalog import may_have_tables
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.table.local_table import is_of_spark, require_table
 from quotaform.spark.table.named_table import format_of, is_nothing_there, read_table, require_columns
 from quotaform.spark.table.path import is_url, located
 from quotaform.spark.usage.table.staged_folder import remove_dead, staged_folder
@@ -151,11 +154,9 @@ def require_writable(spark: SparkSession, name: str, schema: StructType) -> None
     """
     path = Path(name)
     is_local = not (is_catalog_table(spark, name) or is_url(name))
-    if is_local and path.exists() and not path.is_dir():
-        raise UsageError(
-            f"{inert(name)} is a file, and a table that rows are added to is a directory; name another one"
-        )
-    if is_local and not (path.is_dir() and any(not each.name.startswith((".", "_")) for each in path.iterdir())):
+    if is_local:
+        _require_folder(name, path)
+    if is_local and not _has_files(path):
         return
     try:
         table = read_table(spark, name)
@@ -164,3 +165,34 @@ def require_writable(spark: SparkSession, name: str, schema: StructType) -> None
             return
         raise
     require_columns(name, table, schema.names)
+
+
+def require_free(name: str, schema: StructType, session: SessionOptions) -> None:
+    """Make sure that rows can be added, as far as is known before Spark is started; see `require_writable`.
+
+    Args:
+        name: The table.
+        schema: The rows.
+        session: Where Spark is to run.
+
+    Raises:
+        InvalidFilesError: There is a table of other rows, or files that are no table.
+        UsageError: There is a file.
+    """
+    path = Path(name)
+    if is_of_spark(name, session) or (format_of(name) is None and may_have_tables(session)):
+        return
+    _require_folder(name, path)
+    if _has_files(path):
+        require_table(name, schema.names, session)
+
+
+def _require_folder(name: str, path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise UsageError(
+            f"{inert(name)} is a file, and a table that rows are added to is a directory; name another one"
+        )
+
+
+def _has_files(path: Path) -> bool:
+    return path.is_dir() and any(not each.name.startswith((".", "_")) for each in path.iterdir())

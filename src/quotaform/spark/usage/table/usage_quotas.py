@@ -11,7 +11,9 @@ from pyspark.sql import functions as f
 from quotaform.errors import QuotaformError
 from quotaform.spark.failure import require_read
 from quotaform.spark.schemas import QUOTAS
+from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.source import read_clusters
+from quotaform.spark.table.local_table import require_table
 from quotaform.spark.table.named_table import bad_table, read_table, require_columns
 
 if TYPE_CHECKING:
@@ -33,6 +35,18 @@ class QuotaSource:
 
     clusters: tuple[Cluster, ...] = ()
     table: str | None = None
+
+    def require_valid(self, session: SessionOptions) -> None:
+        """Make sure that the table can be one of quotas, as far as is known before Spark is started.
+
+        Args:
+            session: Where Spark is to run.
+
+        Raises:
+            InvalidFilesError: It cannot be read, or lacks a column.
+        """
+        if self.table is not None:
+            require_table(self.table, _REQUIRED, session)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return `quotaform.spark.schemas.QUOTAS`, not read yet; persist them, since they are read several times.

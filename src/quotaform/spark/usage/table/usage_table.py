@@ -9,11 +9,26 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, NumericType, StringType, TimestampType
 
 from quotaform.model.text import inert
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.table.local_table import require_table
 from quotaform.spark.table.named_table import bad_table, read_table, require_columns
 from quotaform.spark.usage.schemas import USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def require_usage(name: str, session: SessionOptions) -> None:
+    """Make sure that a table can be one of usage, as far as is known before Spark is started.
+
+    Args:
+        name: As `read_usage` takes it.
+        session: Where Spark is to run.
+
+    Raises:
+        InvalidFilesError: It cannot be read, or lacks a column.
+    """
+    require_table(name, USAGE.names, session)
 
 
 def read_usage(spark: SparkSession, name: str) -> DataFrame:

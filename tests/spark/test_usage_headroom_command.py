@@ -110,6 +110,15 @@ def test_a_recording_under_another_name_is_held_against_a_snapshot_with_a_warnin
     assert done.last == "Headroom: 1 throttled, 1 close, 0 below, 1 unlimited, of 3 buckets; 1 unused value."
 
 
+def test_a_cluster_that_cannot_be_read_is_named_beside_the_others(repository: Repository, recording: Path) -> None:
+    """The command ended with an internal error instead."""
+    lab = json.dumps(str(recording / "lab.json"))
+    repository.config(f"clusters: {{lab: {{snapshot: {lab}}}, far: {{snapshot: far.json}}}}\n")
+    done = repository("usage", "headroom", "--usage", recording / "usage", "--all")
+    assert (done.code, "Error: far: far.json: " in done.err) == (3, True), done.err
+    assert done.last == "Headroom: 1 throttled, 1 close, 0 calm, 2 unlimited, of 4 buckets; 1 value not used."
+
+
 def test_what_is_missing_is_said(repository: Repository, recording: Path) -> None:
     usage, quotas = ("--usage", recording / "usage"), ("--quotas", recording / "quotas")
     cases: list[tuple[tuple[Any, ...], int, str]] = [

@@ -12,7 +12,7 @@ from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
 from quotaform.cli.console import Console, remove_earlier, require_writable, write_file
 from quotaform.cli.format import read_output
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import NotReadError, UsageError
+from quotaform.errors import NotReadError, QuotaformError, UsageError
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
@@ -133,6 +133,11 @@ def report_failures(console: Console, outcomes: Iterable[ClusterOutcome[T]]) -> 
     for outcome in outcomes:
         if outcome.error is not None:
             console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error.text_of(outcome.cluster)}\n")
+
+
+def failed_outcomes(failures: Iterable[tuple[str, QuotaformError]]) -> list[ClusterOutcome[None]]:
+    """Return the outcomes of clusters that could not be read, each given by its name and why."""
+    return [ClusterOutcome(name, error=error) for name, error in failures]
 
 
 def require_one(format_name: str, clusters: Sequence[str]) -> None:

@@ -16,10 +16,9 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.option.sizing import Sizing
 from quotaform.cli.option.usage_table import UsageOption
-from quotaform.cli.outcomes import report_failures
+from quotaform.cli.outcomes import failed_outcomes, report_failures
 from quotaform.cli.selection import selection_text
 from quotaform.cli.table_output import TableOutput
-from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def recommend(
     else:
         console.echo(render(_SUBJECT, format_name, report, style=console.style()))
     files.report(console)
-    report_failures(console, [ClusterOutcome[None](name, error=error) for name, error in found.failures])
+    report_failures(console, failed_outcomes(found.failures))
     return gravest(error.exit_code for _, error in found.failures)
 
 

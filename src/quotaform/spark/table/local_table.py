@@ -10,7 +10,6 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from quotaform.model.text import quote
 from quotaform.spark.session.catalog import may_have_tables
@@ -120,7 +119,7 @@ def _partitions(file: Path) -> Iterator[str]:
     for part in file.parts[:-1]:
         name, separator, _ = part.partition("=")
         if separator:
-            yield unquote(name)
+            yield name
 
 
 def data_files(folder: Path) -> Iterator[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -236,6 +237,129 @@ def test_an_entry_that_is_a_part_of_others_is_overridden_and_they_stay(files: Fi
     edited = files.edit(update())
     assert not edited.edit.files
     assert [each.proposal.entity for each in edited.edit.unwritten] == [ALICE]
+
+
+@pytest.mark.parametrize(
+    ("values", "used"),
+    [
+        ("&v {producer_byte_rate: 1MiB/s}", "{<<: *v, request_percentage: 50%}"),
+        ("{producer_byte_rate: &v 1MiB/s}", "{producer_byte_rate: *v}"),
+        ("\n      producer_byte_rate: &v 1MiB/s", "{producer_byte_rate: *v}"),
+    ],
+)
+def test_an_anchor_that_others_use_is_not_taken_away(files: Files, values: str, used: str) -> None:
+    """The file had an alias of nothing then, and no proposal for any entity of any cluster was written."""
+    text = f"quotas:\n  - match: {{user: alice}}\n    values: {values}\n  - {{match: {{user: bob}}, values: {used}}}\n"
+    text += "  - match: {user: eve}\n    values: {producer_byte_rate: 1MiB/s}\n"
+    files.write(TWO, prod__a=text)
+    eve = update(entity=Entity(user="eve"))
+    edited = files.edit(update(after=None), eve)
+    assert [(each.proposal.entity, "has an anchor" in each.reason) for each in edited.edit.unwritten] == [(ALICE, True)]
+    (file,) = edited.edit.files
+    assert file.after.startswith(text.partition("  - match: {user: eve}")[0])
+    assert "12.5MiB/s" in file.after
+
+
+BASE = "quotas:\n  - match: {user: bob}\n    values: &v {producer_byte_rate: 1MiB/s}\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "proposals", "after"),
+    [
+        (
+            "  - match: {user: alice}\n    values: *v # all\n",
+            [update(after=None)],
+            "  - match: {user: alice}\n    state: absent # all\n",
+        ),
+        (
+            "  - {match: {user: alice}, values: *v, owner: me}\n",
+            [update(after=None)],
+            "  - {match: {user: alice}, state: absent, owner: me, ",
+        ),
+        (
+            "  - match: {user: alice}\n    values: {<<: *v, request_percentage: 50%}\n",
+            [update(50.0, None, key=REQUEST)],
+            "values: {<<: *v}\n",
+        ),
+        (
+            "  - match: {user: alice}\n    values: { <<: [*v] , request_percentage: 50%}\n",
+            [update(50.0, None, key=REQUEST)],
+            "values: { <<: [*v]}\n",
+        ),
+        (
+            "  - match: {user: alice}\n    values: {<<: *v}\n",
+            [update(None, 2 * MIB, key=CONSUMER)],
+            "values: {<<: *v, consumer_byte_rate: 2MiB/s}\n",
+        ),
+        (
+            "  - match: {user: alice}\n    values:\n      <<: *v\n      request_percentage: 50%\n",
+            [update(50.0, None, key=REQUEST), update(None, 2 * MIB, key=CONSUMER)],
+            "values:\n      <<: *v\n      consumer_byte_rate: 2MiB/s\n",
+        ),
+    ],
+)
+def test_what_stands_beside_an_alias_is_changed_and_the_alias_stays_whole(
+    files: Files, entry: str, proposals: list[Recommendation], after: str
+) -> None:
+    """An alias was taken to end where its key does: `{<<: *v, b: 1}` became `{<<}`, and nothing was written at all."""
+    files.write(TWO, prod__a=BASE + entry)
+    changed = files.written(*proposals)
+    assert changed.startswith(BASE)
+    assert after in changed
+
+
+def test_a_value_that_is_merged_from_elsewhere_too_is_not_taken_away(files: Files) -> None:
+    values = "{<<: *v, producer_byte_rate: 3MiB/s, request_percentage: 50%}"
+    files.write(TWO, prod__a=f"{BASE}  - match: {{user: alice}}\n    values: {values}\n")
+    left = [each.reason for each in files.edit(update(3 * MIB, None)).edit.unwritten]
+    assert left == ["without producer_byte_rate here, that from elsewhere in the file counts"]
+
+
+def test_a_value_with_an_anchor_is_not_taken_from_the_others_of_its_entry(files: Files) -> None:
+    text = "quotas:\n  - match: {user: alice}\n    values:\n      producer_byte_rate: &v 1MiB/s\n"
+    text += "      consumer_byte_rate: 2MiB/s\n  - {match: {user: bob}, values: {producer_byte_rate: *v}}\n"
+    files.write(TWO, prod__a=text)
+    gone = update(after=None)
+    left = [(each.proposal, each.reason) for each in files.edit(gone).edit.unwritten]
+    assert left == [(gone, "producer_byte_rate has an anchor")]
+
+
+def test_what_cannot_be_written_of_one_cluster_does_not_keep_that_of_another_from_being_written(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it was not known which change made a file invalid, nothing was written of any cluster."""
+    files.write(TWO, prod__a=COMMON, lab__a=COMMON)
+    right = placement._spelled
+    monkeypatch.setattr(placement, "_spelled", lambda each: right(each) if each.cluster == "lab" else "*nothing")
+    edited = files.edit(update(), replace(update(), cluster="lab"))
+    assert [(each.proposal.cluster, each.reason) for each in edited.edit.unwritten] == [
+        ("prod", "its entry cannot be changed without changing others")
+    ]
+    assert [file.name.endswith("lab/a.yaml") for file in edited.edit.files] == [True]
+
+
+def test_a_value_beside_a_profile_that_has_it_too_is_not_taken_away(files: Files) -> None:
+    """Without it, the value of the profile would count."""
+    profiles = "profiles: {gold: {producer_byte_rate: 4MiB/s, consumer_byte_rate: 2MiB/s}}\n"
+    entry = "quotas:\n  - match: {user: alice}\n    profile: gold\n    values: {producer_byte_rate: 1MiB/s}\n"
+    files.write(TWO + profiles, prod__a=entry)
+    gone, changed = update(after=None), update(2 * MIB, key=CONSUMER)
+    edited = files.edit(gone, changed)
+    (file,) = edited.edit.files
+    assert "values: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 12.5MiB/s}" in file.after
+    assert [(each.proposal, each.reason) for each in edited.edit.unwritten] == [
+        (gone, 'it comes from the profile "gold"; write values in the place of the profile')
+    ]
+    # Of an entry that is common, the folder of the cluster can say so.
+    (files.folder / "quotas.d/prod/a.yaml").rename(files.folder / "quotas.d/a.yaml")
+    (files.folder / "quotaform.yaml").write_text(ONE + profiles, encoding="utf-8")
+    (file,) = files.edit(gone).edit.files
+    assert (file.name.endswith("prod/recommended.yaml"), "unset: [producer_byte_rate]" in file.after) == (True, True)
+    # And where the entry of the folder has the profile, and the common one a value, too.
+    (files.folder / "quotas.d/prod/a.yaml").write_text(entry, encoding="utf-8")
+    (files.folder / "quotas.d/a.yaml").write_text(COMMON, encoding="utf-8")
+    (file,) = files.edit(gone).edit.files
+    assert "profile: gold\n    unset: [producer_byte_rate]\n" in file.after
 
 
 def test_a_profile_is_overridden_beside_it(files: Files) -> None:

@@ -73,6 +73,7 @@ class ClusterEntries:
         self.desired: Desired = loaded.desired(cluster)
         self._cluster = cluster
         self._has_layer = cluster in config.clusters
+        self._profiles = config.profiles
         self._has_several = len(config.clusters) > 1
         self._by_layer: dict[str | None, dict[Entity, Entry]] = {}
         self._shared: Counter[tuple[str, Position]] = Counter()
@@ -95,11 +96,12 @@ class ClusterEntries:
         is_absent = not left and len(gone) == len(proposals)
         if proposal.action is not Action.DELETE or top is None or is_absent:
             return None
-        place = top.provenances().get(proposal.key)
         common = self._by_layer.get(None, {}).get(proposal.entity)
-        if place is None or place.profile is None or (common is not None and proposal.key in common.values):
+        if top.profile is None or proposal.key not in self._of_profile(top):
             return None
-        return f"it comes from the profile {quote(place.profile)}; write values in the place of the profile"
+        if common is not None and proposal.key in common.values:
+            return None
+        return f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
 
     def place(self, entity: Entity, proposals: Sequence[Recommendation], live: Values, day: date) -> list[Placed]:
         """Return the ways to follow the proposals for an entity, the best one first.
@@ -159,7 +161,7 @@ class ClusterEntries:
             raise UneditableError("it is of several entities; give this one an entry of its own")
         own = {key for key, place in target.provenances().items() if place.profile is None} & target.values.keys()
         beneath = frozenset() if below is None else gone & below.values.keys()
-        if not is_absent and (given := gone - own - beneath):
+        if not is_absent and (given := gone - (own - self._of_profile(target).keys()) - beneath):
             raise UneditableError(f"{min(given)} comes from a profile")
         edit = EntryEdit(
             entity=target.entity,
@@ -170,6 +172,10 @@ class ClusterEntries:
             reason=reason,
         )
         return Placed(edit=edit, file=target.file.name, position=target.position)
+
+    def _of_profile(self, entry: Entry) -> Values:
+        """Return what the profile of an entry gives, also where `values` beside it override that."""
+        return {} if entry.profile is None else self._profiles.get(entry.profile.name, {})
 
 
 def _require_applied(entry: Entry, proposals: Sequence[Recommendation]) -> None:

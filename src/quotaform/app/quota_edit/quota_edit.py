@@ -35,6 +35,8 @@ Changed = tuple[str, Entity]
 """A cluster and an entity."""
 
 _ENTANGLED: Final = "its entry cannot be changed without changing others"
+_MOST_ROUNDS: Final = 4
+"""What is wrong is left out first, then all changes of its cluster, then all, until the files say what they should."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def edit_quotas(
     editor = _Editor(loaded, config, grouped, live, today)
     refused = editor.refuse()
     blocked = dict(_claimed(editor.proposals, read_claims(repository, config, today), config))
-    for _ in range(3):
+    for _ in range(_MOST_ROUNDS):
         files, unwritten = editor.edited(blocked)
         wrong = editor.wrong(files, {(each.proposal.cluster, each.proposal.entity) for each in unwritten})
         if not wrong:
@@ -232,13 +234,19 @@ class _Editor:
             errors = [finding for finding in findings if finding.severity is Severity.ERROR]
             if errors:
                 addresses = {finding.address for finding in errors}
-                at_fault = {each for each in self.proposals if each[0] == cluster and each[1].address in addresses}
-                return at_fault - set(left) or set(self.proposals)
-            wrong |= self.different(cluster, found, left)
+                mine = self.of_cluster(cluster)
+                at_fault = {each for each in mine if each[1].address in addresses}
+                wrong |= at_fault - set(left) or mine - set(left) or set(self.proposals)
+            else:
+                wrong |= self.different(cluster, found, left)
         return wrong
 
+    def of_cluster(self, cluster: str) -> set[Changed]:
+        """Return the changes of a cluster."""
+        return {each for each in self.proposals if each[0] == cluster}
+
     def different(self, cluster: str, found: Desired, left: Collection[Changed]) -> set[Changed]:
-        """Return the changes of a cluster that are not as proposed; all of them if others changed, too."""
+        """Return the changes of a cluster that are not as proposed; all that can be at fault if others changed, too."""
         before = self.loaded.desired(cluster)
         wrong: set[Changed] = set()
         for entity in before.keys() | found.keys():
@@ -249,7 +257,7 @@ class _Editor:
             if proposals and values != self.expected(cluster, entity, known, proposals):
                 wrong.add((cluster, entity))
             elif not proposals and (values != known or (old is None) != (new is None)):
-                return set(self.proposals)
+                return self.of_cluster(cluster) - set(left) or set(self.proposals)
         return wrong
 
     def expected(self, cluster: str, entity: Entity, known: Values, proposals: Sequence[Recommendation]) -> Values:

@@ -57,6 +57,7 @@ def edit_entry(text: str, node: Any, edit: EntryEdit) -> list[Splice]:
 
 def _absent(item: MappingText) -> Iterator[Splice]:
     first, *others = [pair for pair in item.pairs if pair.key in _GONE]
+    item.require_unanchored(first)
     yield Splice(first.start, first.end, "state: absent")
     if others:
         yield from item.removed(pair.key for pair in others)
@@ -70,6 +71,7 @@ def _values(item: MappingText, edit: EntryEdit) -> Iterator[Splice]:
         if not edit.removed.issuperset(own):
             yield from _changed(values, [key for key in own if key not in edit.removed], edit)
         elif edit.values:
+            item.require_unanchored(pair)
             yield Splice(pair.start, pair.end, f"{_VALUES}: {_in_braces(edit.values)}")
         else:
             yield from item.removed([_VALUES])

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
+from re import compile as regex
 from typing import Any, Final, NamedTuple
 
 _MARKED: Final = ("&", "*", "!")
 """What begins a value with an anchor or a tag, or an alias."""
+_ANCHOR: Final = "&"
+_ALIAS: Final = regex(r"\s*:\s+\*[^\s,\[\]{}]+").match
+"""What follows a key whose value is an alias."""
 _BLOCKS: Final = ("|", ">")
 _MERGE: Final = "<<"
 
@@ -71,7 +76,7 @@ class MappingText:
         self.column = node.start_mark.column
         self.line_end = "\r\n" if "\r\n" in text else "\n"
         self.pairs = [
-            Pair(str(key.value), key.start_mark.index, max(content_end(text, value), key.end_mark.index), value)
+            Pair(str(key.value), key.start_mark.index, _value_end(text, key.end_mark.index, value), value)
             for key, value in node.value
         ]
         self.end = node.end_mark.index if self.is_flow else self.pairs[-1].end
@@ -129,14 +134,18 @@ class MappingText:
         """Yield what takes keys away; at least one other stays.
 
         Raises:
-            UneditableError: One of them is not here, or begins the line of something else.
+            UneditableError: One of them is not here, has an anchor, or is in what is merged, too; or it begins the line
+                of something else.
         """
         gone = set(keys)
         if not gone <= {pair.key for pair in self.pairs}:
             raise UneditableError("it comes from elsewhere in the file")
+        if beneath := gone & {key for pair in self.pairs if pair.key == _MERGE for key in _keys(pair.node)}:
+            raise UneditableError(f"without {min(beneath)} here, that from elsewhere in the file counts")
         for index, pair in enumerate(self.pairs):
             if pair.key not in gone:
                 continue
+            self.require_unanchored(pair)
             if self.is_flow:
                 yield self._removed_in_flow(index, gone)
                 continue
@@ -145,6 +154,25 @@ class MappingText:
                 raise UneditableError(f"{pair.key} begins the line of its entry")
             # With the end of the line before it: something may be inserted at the end of this one.
             yield Splice(self._line_stop(line - 1), self._line_stop(pair.end), "")
+
+    def require_unanchored(self, pair: Pair) -> None:
+        """Make sure that nothing elsewhere can be an alias of a part of a value.
+
+        Raises:
+            UneditableError: It has an anchor.
+        """
+        if self._is_anchored(pair.node, pair):
+            raise UneditableError(f"{pair.key} has an anchor")
+
+    def _is_anchored(self, node: Any, pair: Pair) -> bool:
+        start = node.start_mark.index
+        if not pair.start <= start <= pair.end:
+            # It is what an alias stands for.
+            return False
+        if self.text.startswith(_ANCHOR, start):
+            return True
+        parts = [] if node.id == "scalar" else chain(*node.value) if node.id == "mapping" else node.value
+        return any(self._is_anchored(part, pair) for part in parts)
 
     def _removed_in_flow(self, index: int, gone: set[str]) -> Splice:
         pair = self.pairs[index]
@@ -158,6 +186,29 @@ class MappingText:
         if end < 0:
             return len(self.text)
         return end - 1 if self.text[end - 1] == "\r" else end
+
+
+def _value_end(text: str, key_end: int, value: Any) -> int:
+    """Return where what is written of a value ends; of an alias, that is not where its node ends."""
+    if value.start_mark.index >= key_end:
+        return max(content_end(text, value), key_end)
+    alias = _ALIAS(text, key_end)
+    if alias is None:
+        raise UneditableError("it has an alias")
+    return alias.end()
+
+
+def _keys(node: Any) -> Iterator[str]:
+    """Yield the keys that a merge key adds: those of a mapping or of a list of them."""
+    if node.id == "sequence":
+        for each in node.value:
+            yield from _keys(each)
+    elif node.id == "mapping":
+        for key, value in node.value:
+            if key.value == _MERGE:
+                yield from _keys(value)
+            else:
+                yield str(key.value)
 
 
 def content_end(text: str, node: Any) -> int:

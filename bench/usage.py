@@ -58,7 +58,7 @@ def generate(spark: SparkSession, rows: int, path: Path) -> None:
         (number % 3).cast("string").alias("broker"),
         f.lit(KEY).alias("key"),
         f.format_string("svc-%04d", number).alias("user"),
-        *(f.lit(None).cast("string").alias(name) for name in ("client_id", "ip")),
+        *(f.lit(None).cast("string").alias(name) for name in ("client_id", "ip", "instance")),
         (LIMIT * (0.2 + f.pow(f.rand(1), 6) * 1.4)).alias("rate"),
         f.when(f.rand(2) < 0.02, f.rand(3) * 800).alias("throttle_ms"),
     )

@@ -32,6 +32,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_usage_headroom.py",
     "tests/spark/test_usage_headroom_command.py",
     "tests/spark/test_usage_ingest.py",
+    "tests/spark/test_usage_instance.py",
     "tests/spark/test_usage_places.py",
     "tests/spark/test_usage_plot.py",
     "tests/spark/test_usage_record.py",

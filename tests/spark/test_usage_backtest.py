@@ -41,6 +41,7 @@ class Sample(NamedTuple):
     throttle_ms: float | None = None
     cluster: str | None = "prod"
     window_s: float | None = 11.5
+    instance: str | None = None
 
 
 def usage_table(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:

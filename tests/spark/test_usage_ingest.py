@@ -121,7 +121,7 @@ def merged_by_definition(items: Iterable[Item]) -> tuple[list[tuple[Any, ...]], 
             counts[each.reason.name.lower()] += each.samples
         for row in merged:
             names = (series.cluster, series.broker, series.key, series.user, series.client_id, series.ip)
-            rows.append((row.ts, row.window_s, *names, row.rate, row.throttle_ms))
+            rows.append((row.ts, row.window_s, *names, row.rate, row.throttle_ms, series.instance))
     return rows, counts
 
 

@@ -33,7 +33,7 @@ ALICE = Entity(user="alice")
 APP = Entity(user="alice", client_id="app")
 BOB = Entity(user="bob")
 NOBODY = Entity(user="nobody")
-Row = tuple[datetime, float, str, str, str, str | None, str | None, None, float | None, float | None]
+Row = tuple[datetime, float, str, str, str, str | None, str | None, None, float | None, float | None, None]
 
 
 def usage_rows(minutes: int) -> list[Row]:
@@ -45,12 +45,12 @@ def usage_rows(minutes: int) -> list[Row]:
         for broker in ("1", "2"):
             for user, client in (("alice", None), ("alice", "app"), ("bob", "one"), ("bob", "two")):
                 rate = None if random.random() < 0.1 else float(random.randrange(1000))
-                row: Row = (at, 11.5, "lab", broker, PRODUCER, user, client, None, rate, None)
+                row: Row = (at, 11.5, "lab", broker, PRODUCER, user, client, None, rate, None, None)
                 rows.extend([row] * random.choice((1, 1, 2)))
-    rows.append((START, 11.5, "other", "1", PRODUCER, "alice", None, None, 1e9, None))
-    rows.append((START, 11.5, "lab", "1", REQUEST, "alice", None, None, 1e9, None))
-    rows.append((START, 11.5, "lab", "1", PRODUCER, "alice", None, None, float("nan"), None))
-    rows.append((START, 11.5, "lab", "1", PRODUCER, "alice", None, None, float("inf"), None))
+    rows.append((START, 11.5, "other", "1", PRODUCER, "alice", None, None, 1e9, None, None))
+    rows.append((START, 11.5, "lab", "1", REQUEST, "alice", None, None, 1e9, None, None))
+    rows.append((START, 11.5, "lab", "1", PRODUCER, "alice", None, None, float("nan"), None, None))
+    rows.append((START, 11.5, "lab", "1", PRODUCER, "alice", None, None, float("inf"), None, None))
     return rows
 
 
@@ -63,7 +63,7 @@ def oracle(rows: list[Row], user: str, client: str | None, slot_s: int) -> list[
     """The points of a bucket, by loops: of a user without a client of its own, all of its clients are added up."""
     once: dict[tuple[datetime, str, str | None], float] = {}
     has_own = any(row[5] == user and row[6] == client for row in rows)
-    for at, _, cluster, broker, key, name, app, _, rate, _ in rows:
+    for at, _, cluster, broker, key, name, app, _, rate, _, _ in rows:
         is_meant = name == user and (app == client if has_own else True)
         if cluster == "lab" and key == PRODUCER and is_meant and rate is not None and 0 <= rate < 1e300:
             once[at, broker, app] = rate

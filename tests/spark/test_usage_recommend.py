@@ -43,7 +43,7 @@ def usage_of(spark: SparkSession, samples: list[Sample], path: Path | None = Non
     from quotaform.spark.usage.schemas import USAGE
 
     rows = [
-        (at, 11.5, "lab", broker, key, user, client, None, rate, throttle)
+        (at, 11.5, "lab", broker, key, user, client, None, rate, throttle, None)
         for at, broker, key, user, client, rate, throttle in samples
     ]
     import pyarrow

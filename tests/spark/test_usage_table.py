@@ -18,7 +18,7 @@ from tests.builder import PRODUCER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROW = (datetime(2026, 11, 1, tzinfo=UTC), 11.5, "eu", "1", PRODUCER, "alice", None, None, 5.0, None)
+ROW = (datetime(2026, 11, 1, tzinfo=UTC), 11.5, "eu", "1", PRODUCER, "alice", None, None, 5.0, None, None)
 
 
 @pytest.fixture

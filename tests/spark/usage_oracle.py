@@ -32,6 +32,7 @@ class Sample(NamedTuple):
     ip: str | None
     rate: float | None
     throttle_ms: float | None
+    instance: str | None = None
 
 
 class FoundBucket(NamedTuple):

@@ -129,8 +129,7 @@ def test_the_text_names_the_gravest_first_and_ends_with_the_numbers() -> None:
         "",
         "Not assessed:",
         "  3 buckets of rows without a cluster, cluster lab: recorded, but the quotas of the cluster are not known.",
-        "  2 buckets of which the recording is too coarse: what they used is at most what is shown, unless several "
-        "clients that measured themselves have one name.",
+        "  2 buckets of which the recording is too coarse: what they used is at most what is shown.",
         '  4 values of consumer_byte_rate on prod-eu, "a\\nb": nothing was recorded of this quota key.',
         "",
         "Headroom: 1 throttled, 0 close, 1 below, 4 unlimited, of 6 buckets; 7 unused values.",

@@ -53,4 +53,5 @@ _COLUMNS = {
     "user": "The user.",
     "client_id": "The client-id.",
     "ip": "The address.",
+    "instance": "Which of several clients with these names measured itself, in rows without a broker.",
 }

@@ -9,6 +9,7 @@ import pytest
 
 from quotaform.core.usage.format.table import parse_rows, read_cell_time
 from quotaform.core.usage.format.table_mapping import TableMapping, TimeUnit, guess_mapping, mapping_problem
+from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.sample.sample import DropReason, Item, Sample
 from quotaform.core.usage.sample.series import Attribute
 
@@ -130,11 +131,32 @@ def test_the_columns_of_a_dump_of_metrics_are_guessed() -> None:
 
 
 def test_the_columns_of_a_table_of_usage_are_guessed() -> None:
-    names = ["ts", "window_s", "cluster", "broker", "key", "user", "client_id", "ip", "rate", "throttle_ms"]
+    names = ["ts", "window_s", "cluster", "broker", "key", "user", "client_id", "ip", "rate", "throttle_ms", "instance"]
     mapping = guess_mapping(names)
     assert isinstance(mapping, TableMapping)
     assert mapping.columns == {name: name for name in names}
     assert values(parse(mapping, {"ts": TS, "key": "producer_byte_rate", "user": "a", "rate": 5})) == [(TS, 5.0)]
+
+
+@pytest.mark.parametrize(("broker", "instance"), [(None, "h1"), ("", "h1"), ("b1", None)])
+def test_an_instance_is_a_client_unless_a_broker_measured(broker: str | None, instance: str | None) -> None:
+    """In rows of brokers, what is called instance is often the address of the broker."""
+    mapping = guess_mapping(["ts", "key", "client_id", "rate", "broker", "instance"])
+    assert isinstance(mapping, TableMapping)
+    cells = {"ts": TS, "key": "Fetch", "client_id": "a", "rate": 5, "broker": broker, "instance": "h1"}
+    [sample] = parse_rows([cells], mapping, Origin(cluster="lab"))
+    assert isinstance(sample, Sample)
+    assert (sample.series.broker, sample.series.instance) == (broker or None, instance)
+
+
+def test_the_label_that_tells_clients_apart_may_be_a_column() -> None:
+    mapping = guess_mapping(["ts", "metric", "value", "client_id", "client_instance_id"])
+    assert isinstance(mapping, TableMapping)
+    metric = "org.apache.kafka.producer.outgoing.byte.rate"
+    cells = {"ts": TS, "metric": metric, "value": 5, "client_id": "a", "client_instance_id": "h1"}
+    [sample] = parse_rows([cells], mapping, Origin(cluster="lab"))
+    assert isinstance(sample, Sample)
+    assert sample.series.instance == "h1"
 
 
 def test_other_columns_are_not_guessed() -> None:

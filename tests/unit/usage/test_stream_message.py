@@ -28,8 +28,17 @@ def dropped(message: Message) -> dict[DropReason, int]:
 
 def test_rate_and_throttle_time_are_a_row_of_two_samples_at_the_time_of_the_record() -> None:
     message = parse(RATE, TIME)
-    assert message.rows == [(AT, 11.5, "prod", "b1", "producer_byte_rate", "a=b", None, None, 5.0, 7.0)]
+    assert message.rows == [(AT, 11.5, "prod", "b1", "producer_byte_rate", "a=b", None, None, 5.0, 7.0, None)]
     assert (message.samples, message.newest, dropped(message)) == (2, AT, {})
+
+
+def test_two_clients_of_one_name_are_two_rows_of_one_time() -> None:
+    names = ("h1", "h2", "h2")
+    message = parse(
+        *(f'kafka_producer_outgoing_byte_rate{{client_id="app",client_instance_id="{name}"}} 5' for name in names)
+    )
+    assert [(row[3], row[8], row[10]) for row in message.rows] == [(None, 5.0, "h1"), (None, 5.0, "h2")]
+    assert (message.samples, dropped(message)) == (2, {DropReason.DUPLICATE: 1})
 
 
 def test_one_line_of_each_kind_is_counted_once() -> None:

@@ -95,6 +95,16 @@ def test_the_last_of_several_measurements_of_a_bucket_counts() -> None:
     assert [bucket.rate for bucket in top(row(1.0, user="a", ts=2.0), row(9.0, user="a", ts=1.0)).buckets] == [1.0]
 
 
+def test_clients_of_one_name_that_measured_themselves_are_added_up() -> None:
+    """The rate of one of them was shown as that of the bucket."""
+    rows = [
+        row(rate, throttle, client_id="etl", ts=ts)._replace(broker=None, instance=name)
+        for rate, throttle, name, ts in ((1.0, None, "a", 1.0), (3.0, 5.0, "a", 2.0), (4.0, 7.0, "b", 1.0))
+    ]
+    [bucket] = top(*rows).buckets
+    assert (bucket.rate, bucket.throttle_ms) == (7.0, 7.0)
+
+
 # Text
 
 

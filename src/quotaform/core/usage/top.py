@@ -132,21 +132,32 @@ def make_top(
     Args:
         cluster: The name of the cluster.
         at: When it was measured.
-        rows: What was measured; of several rows of a bucket the last one counts.
+        rows: What was measured; of several rows of a bucket, or of a client that measured itself, the last one counts.
         quotas: All quotas of the cluster; `None` if they are not known.
         unread: What could not be read.
     """
     resolver = Resolver(QuotaIndex(quotas or {}))
-    latest: dict[tuple[object, ...], UsageRow] = {}
+    latest: dict[tuple[object, ...], dict[str | None, UsageRow]] = {}
     for row in sorted(rows, key=lambda row: row.ts):
-        latest[row.broker, row.key, row.user, row.client_id, row.ip] = row
-    buckets = [_bucket(row, resolver) for row in latest.values()]
+        latest.setdefault((row.broker, row.key, row.user, row.client_id, row.ip), {})[row.instance] = row
+    buckets = [_bucket(_together(list(each.values())), resolver) for each in latest.values()]
     return Top(
         cluster=cluster,
         at=at,
         buckets=tuple(sorted(buckets, key=_order)),
         unread=tuple(unread),
         has_limits=quotas is not None,
+    )
+
+
+def _together(rows: list[UsageRow]) -> UsageRow:
+    """Return what clients of the same names measured as one row: their limit is one of all of them."""
+    if len(rows) == 1:
+        return rows[0]
+    rates = [row.rate for row in rows if row.rate is not None]
+    throttle_times = [row.throttle_ms for row in rows if row.throttle_ms is not None]
+    return rows[0]._replace(
+        rate=sum(rates) if rates else None, throttle_ms=max(throttle_times, default=None), instance=None
     )
 
 

@@ -19,8 +19,11 @@ from quotaform.spark.table.path import located
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _FORMATS: Final = {f".{name}": name for name in ("parquet", "orc", "avro", "delta")}
+FILE_FORMATS: Final = ("parquet", "orc", "avro")
+"""The formats of directories in which each file has a schema of its own."""
 _CAUSE: Final = regex(r"^\s*Caused by: [\w.$]+: (.*)$", MULTILINE).findall
 NO_PATH: Final = "there is no such file or directory; correct the path"
 NO_TABLE: Final = "there is neither such a file nor such a table in the catalog; correct the name"
@@ -50,19 +53,21 @@ def format_of(name: str) -> str | None:
     return "parquet" if "/" in name else None
 
 
-def read_table(spark: SparkSession, name: str) -> DataFrame:
+def read_table(spark: SparkSession, name: str, schema: StructType | None = None) -> DataFrame:
     """Return a table, not read yet but for its schema.
 
     Args:
         spark: The session.
         name: A path of files, or the name of a table or view of the catalog.
+        schema: The schema of files, which may have columns that some files lack; `None` takes that of one of them.
 
     Raises:
         InvalidFilesError: It cannot be read.
     """
     kind = format_of(name)
     try:
-        table = spark.table(name) if kind is None else spark.read.format(kind).load(located(name))
+        reader = spark.read if schema is None else spark.read.schema(schema)
+        table = spark.table(name) if kind is None else reader.format(kind).load(located(name))
         _ = table.columns
     except (PySparkException, Py4JError) as error:
         raise bad_table(name, f"cannot be read: {reason_of(error)}") from error

@@ -23,8 +23,11 @@ from pyspark.sql.types import (
 BUCKET_NAMES: Final = ("user", "client_id", "ip")
 """The columns that name who shares one limit; null where the bucket has no such name."""
 
-SERIES: Final = ("cluster", "broker", "key", *BUCKET_NAMES)
+SERIES: Final = ("cluster", "broker", "key", *BUCKET_NAMES, "instance")
 """The columns that name one recorded series."""
+
+LATER_COLUMNS: Final = ("instance",)
+"""The columns of `USAGE` that tables of earlier versions lack; there they are null."""
 
 USAGE: Final = StructType(
     [
@@ -38,6 +41,7 @@ USAGE: Final = StructType(
         StructField("ip", StringType()),
         StructField("rate", DoubleType()),
         StructField("throttle_ms", DoubleType()),
+        StructField("instance", StringType()),
     ]
 )
 """What clients used, a row per series and time.
@@ -52,9 +56,11 @@ USAGE: Final = StructType(
 | user, client_id, ip | the bucket that the broker metered; null is a name that the bucket does not have |
 | rate | in the unit of the key; null if only the throttle time was recorded |
 | throttle_ms | the average delay of the throttled requests of the last 30 to 60 s; null if there were none |
+| instance | which of several clients with these names measured itself; null if a broker measured |
 
-A time may have two rows of a series, one with a rate and one with a throttle time, where a source gives them apart and
-they arrived apart; and the same row twice, where a recording was ingested twice. Readers count a series once per time.
+Clients with the same names share one limit, so what each of them measured has to be added up. A time may have two rows
+of a series, one with a rate and one with a throttle time, where a source gives them apart and they arrived apart; and
+the same row twice, where a recording was ingested twice. Readers count a series once per time.
 """
 
 QUARANTINE: Final = StructType(
@@ -146,7 +152,7 @@ HEADROOM: Final = StructType(
 | recorded_s | seconds that the samples stand for, without gaps |
 | throttled_s | seconds of these in which requests were throttled |
 | throttle_ms_max | the largest average delay, in ms |
-| members | recorded series that share the bucket on the broker |
+| members | those who share the bucket on the broker, by their names; several clients of one name are one |
 | top_member, top_member_share | the one with the most of the sum of rates, and its share of it |
 | is_coarse | as in `BUCKETS`; and true of a limit per broker if the recording does not say which broker it is of |
 
@@ -317,3 +323,8 @@ RECOMMENDATIONS: Final = StructType(
 | note | what else there is to know |
 | day, is_weekly | the day (UTC) of this rate, and whether its weekday is the busiest of each week |
 """
+
+
+def first_columns(schema: StructType) -> list[str]:
+    """Return the columns that a table of any version has."""
+    return [name for name in schema.names if name not in LATER_COLUMNS]

@@ -141,8 +141,8 @@ def unjudged_words(found: Headroom) -> Iterator[str]:
     if found.coarse:
         number = counted(found.coarse, "bucket")
         yield (
-            f"{number} of which the recording is too coarse: what they used is at most what is shown, unless several "
-            "clients that measured themselves have one name."
+            f"{number} of which the recording is too coarse: what {'it' if found.coarse == 1 else 'they'} used is at "
+            "most what is shown."
         )
     for key in dict.fromkeys(each.key for each in found.unrecorded):
         rows = [each for each in found.unrecorded if each.key == key]

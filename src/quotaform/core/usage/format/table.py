@@ -56,7 +56,8 @@ def read_bucket(
     """Return the series of the rates of a bucket.
 
     Args:
-        names: What a row has in the fields key, cluster, broker, user, client_id and ip, columns and constants alike.
+        names: What a row has in the fields key, cluster, broker, user, client_id, ip and instance, columns and
+            constants alike. Where a broker measured, what is called instance is that broker.
         mapping: How users are spelled.
         origin: What counts for rows that do not say where they are from.
     """
@@ -73,8 +74,9 @@ def read_bucket(
         user, client_id, ip = None, None, address
     else:
         ip = None
+    instance = None if names.get("broker") else names.get("instance") or None
     cluster, broker = names.get("cluster") or origin.cluster, names.get("broker") or origin.broker
-    return check_series(Series(cluster, broker, key, user, client_id, ip, Attribute.RATE))
+    return check_series(Series(cluster, broker, key, user, client_id, ip, Attribute.RATE, instance))
 
 
 def read_labels(cell: object) -> dict[str, str] | None:
@@ -143,7 +145,7 @@ def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[
 
 
 def _of_bucket(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Sample | DropReason | str]:
-    fields = ("key", "cluster", "broker", "user", "client_id", "ip")
+    fields = ("key", "cluster", "broker", "user", "client_id", "ip", "instance")
     series = read_bucket({name: _text(_cell(cells, mapping, name)) for name in fields}, mapping, origin)
     if isinstance(series, Unreadable):
         yield series.reason

@@ -5,7 +5,7 @@ A row is a sample of a metric, with its name and labels, or what a bucket used a
 | rows of | fields |
 | --- | --- |
 | metrics | ts, metric, value, labels (a column with all labels), or a column per label |
-| buckets | ts, key, rate, throttle_ms, window_s, user, client_id, ip |
+| buckets | ts, key, rate, throttle_ms, window_s, user, client_id, ip, instance |
 
 Both may have cluster and broker. A field is a column or a constant.
 """
@@ -21,6 +21,7 @@ from quotaform.core.usage.metric.origin import (
     BROKER_LABELS,
     CLIENT_ID_LABELS,
     CLUSTER_LABELS,
+    INSTANCE_LABELS,
     IP_LABELS,
     TYPE_LABELS,
     USER_LABELS,
@@ -34,7 +35,7 @@ NAME_LABEL: Final = "__name__"
 PLACES: Final = ("cluster", "broker")
 NAMES: Final = ("user", "client_id", "ip")
 METRIC_FIELDS: Final = ("metric", "value", "labels")
-BUCKET_FIELDS: Final = ("key", "rate", "throttle_ms", "window_s", *NAMES)
+BUCKET_FIELDS: Final = ("key", "rate", "throttle_ms", "window_s", *NAMES, "instance")
 COLUMN_FIELDS: Final = (TS, *PLACES, *METRIC_FIELDS, *BUCKET_FIELDS)
 """The fields that may be columns."""
 CONSTANT_FIELDS: Final = (*PLACES, "metric", "key", *NAMES)
@@ -165,6 +166,7 @@ _ALIASES: Final = {
     "user": ("user", "principal", "username"),
     "client_id": ("clientid", "client"),
     "ip": ("ip", "address"),
+    "instance": ("instance", "clientinstanceid"),
 }
 """The usual names of columns, folded, best first."""
 
@@ -178,6 +180,7 @@ _LABELS: Final = frozenset(
             *USER_LABELS,
             *CLIENT_ID_LABELS,
             *IP_LABELS,
+            *INSTANCE_LABELS,
             *("attribute_name", "attribute", "quantile", "le", "topic", "partition"),
         ),
     )

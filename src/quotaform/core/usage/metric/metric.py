@@ -18,7 +18,7 @@ from quotaform.core.usage.metric.metric_name import (
     read_metric_name,
 )
 from quotaform.core.usage.metric.object_name import parse_object_name
-from quotaform.core.usage.metric.origin import Origin, first_label, fold
+from quotaform.core.usage.metric.origin import INSTANCE_LABELS, Origin, first_label, fold
 from quotaform.core.usage.sample.sample import DropReason, Unreadable
 from quotaform.core.usage.sample.series import Attribute, Series, broker_window_s
 from quotaform.model.text import quote
@@ -35,7 +35,6 @@ NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 LONGEST_KNOWN: Final = 4096
 """The limit on characters of names that are remembered."""
 
-_INSTANCE_LABELS: Final = ("client_instance_id", "instance", "service_instance_id", "pod")
 _PART_LABELS: Final = ("topic", "partition")
 _ATTRIBUTE_LABELS: Final = ("attribute_name", "attribute")
 _STATISTIC_LABELS: Final = ("quantile", "le")
@@ -188,7 +187,7 @@ def _of_broker(meaning: MetricName, labels: dict[str, str], origin: Origin) -> M
 def _of_client(meaning: MetricName, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
     if meaning.key is None:
         return DropReason.OTHER_METRIC
-    return _measure(meaning, meaning.key, labels, origin, first_label(labels, _INSTANCE_LABELS))
+    return _measure(meaning, meaning.key, labels, origin, first_label(labels, INSTANCE_LABELS))
 
 
 def _measure(

@@ -68,6 +68,9 @@ CLIENT_ID_LABELS: Final = ("exported_client_id", "client_id", "client", "kafka_c
 IP_LABELS: Final = ("ip", "client_ip", "source_ip", "address", "exported_ip")
 """The labels that name the address, the first one that a metric has."""
 
+INSTANCE_LABELS: Final = ("client_instance_id", "instance", "service_instance_id", "pod")
+"""The labels that tell clients of the same names apart that measure themselves, the first one that a metric has."""
+
 _LONGEST_KNOWN: Final = 256
 _LETTERS: Final = regex(r"[^a-z0-9]+")
 _URL = regex(r"[a-z]+://(?:[^/?#@]*@)?([^/?#@]+)(?:[/?#].*)?").fullmatch

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from quotaform.core.usage.sample.merge import merge
 from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample
-from quotaform.core.usage.sample.series import Series
+from quotaform.core.usage.sample.series import Attribute, Series
 
 
 class UsageRow(NamedTuple):
@@ -26,6 +26,7 @@ class UsageRow(NamedTuple):
     ip: str | None
     rate: float | None
     throttle_ms: float | None
+    instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def read_rows(items: Iterable[Item]) -> ReadRows:
     rejected: list[Rejected] = []
     for item in items:
         if isinstance(item, Sample):
-            series[Series(*item.series[:6], attribute=item.series.attribute.RATE)].append(item)
+            series[item.series._replace(attribute=Attribute.RATE)].append(item)
         elif isinstance(item, Dropped):
             reason, count = item
             dropped[reason] += count
@@ -136,7 +137,7 @@ def read_rows(items: Iterable[Item]) -> ReadRows:
     rows: list[UsageRow] = []
     for of, samples in series.items():
         merged, left_out = merge(samples)
-        rows += [UsageRow(row.ts, row.window_s, *of[:6], row.rate, row.throttle_ms) for row in merged]
+        rows += [UsageRow(row.ts, row.window_s, *of[:6], row.rate, row.throttle_ms, of.instance) for row in merged]
         for reason, count in left_out:
             dropped[reason] += count
     return ReadRows(rows, [Dropped(reason, count) for reason, count in dropped.items()], rejected)

@@ -68,8 +68,7 @@ class Series(NamedTuple):
         client_id: The client-id of the bucket; `None` if the bucket has none.
         ip: The address of the bucket; `None` if the bucket has none.
         attribute: What is measured.
-        instance: Which of several clients with these names measured itself; `None` if a broker measured. It is no
-            column of the table of usage, but counters of two clients are two counters.
+        instance: Which of several clients with these names measured itself; `None` if a broker measured.
     """
 
     cluster: str | None

@@ -3,6 +3,9 @@
 Only numbers are shuffled, once, by bucket; Spark sorts them by that one number, which it does without comparing rows.
 The order of time is made here: recordings nearly have it. A bucket's samples on one broker have to fit in the memory of
 a Python worker: 60 bytes each, and some 300 bytes while they are replayed.
+
+Brokers measure all their buckets at one time, and are added up time by time. Clients that measure themselves do so at
+times of their own; `quotaform.spark.usage.bucket.instance` brings them to common ones.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from numpy.typing import NDArray
 from pyspark.sql import functions as f
 
 from quotaform.spark.usage.bucket.bucket import same_columns
+from quotaform.spark.usage.bucket.instance import Samples, Sum, added_up, has_instances, starts_of
+from quotaform.spark.usage.bucket.member import INSTANCE_BITS
 from quotaform.spark.usage.schemas import SERIES
 
 if TYPE_CHECKING:
@@ -45,11 +50,12 @@ class BucketRows:
     Attributes:
         bucket_id: The bucket.
         at: Microseconds since 1970.
-        series: The series.
+        series: The number of the series' member; of no one where clients that measured themselves are added up.
         rate: In the unit of the key.
         window_s: How many seconds up to `at` the rate covers.
         throttle_ms: The average delay of requests that were throttled.
-        of_series: What else is known of the series of each row, by column.
+        of_series: What else is known of the series of each row, by column; the least one of those that are added up.
+        instances: The sum of what clients measured themselves, if some did; then each time has one row.
     """
 
     bucket_id: int
@@ -59,10 +65,11 @@ class BucketRows:
     window_s: Floats
     throttle_ms: Floats
     of_series: Mapping[str, Floats]
+    instances: Sum | None = None
 
     def starts(self) -> Integers | None:
         """Return where each time begins; `None` if each has one row."""
-        found = _starts(self.at)
+        found = starts_of(self.at)
         return None if len(found) == len(self.at) else found
 
     def summed(self, values: Floats) -> Floats:
@@ -73,6 +80,26 @@ class BucketRows:
         is_missing = numpy.isnan(values)
         sums = numpy.add.reduceat(numpy.where(is_missing, 0.0, values), starts)
         return numpy.where(numpy.logical_and.reduceat(is_missing, starts), numpy.nan, sums)
+
+    def is_new(self, throttle_ms: Floats, times: Booleans | slice = slice(None)) -> Booleans:
+        """Return at which times a throttle time is another one than before, where there is one: others are old.
+
+        Args:
+            throttle_ms: The throttle time of the bucket at each time.
+            times: Which of its times these are.
+        """
+        if self.instances is not None:
+            return self.instances.is_new[times]
+        # Nothing equals NaN: after a time without throttling, all of it is new.
+        return numpy.append(True, throttle_ms[1:] != throttle_ms[:-1]) & ~numpy.isnan(throttle_ms)
+
+    def totals(self) -> tuple[Integers, Floats]:
+        """Return the numbers of the members, in their order, and the sum of the rates of each."""
+        if self.instances is not None:
+            return self.instances.members, self.instances.totals
+        members, place = numpy.unique(self.series, return_inverse=True)
+        sums: Floats = numpy.bincount(place, weights=numpy.nan_to_num(self.rate)).astype(numpy.float64, copy=False)
+        return members, sums
 
 
 def bucket_rows(usage: DataFrame, series: DataFrame, number: int, columns: Sequence[str] = ()) -> DataFrame:
@@ -162,7 +189,7 @@ def _buckets(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[BucketRows]:
         names = batch.schema.names
         arrays = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
         first = 0
-        cuts = _starts(arrays[0])
+        cuts = starts_of(arrays[0])
         for cut in cuts if held and held[-1][0][-1] != arrays[0][0] else cuts[1:]:
             if cut > first:
                 held.append([array[first:cut] for array in arrays])
@@ -181,15 +208,22 @@ def _bucket(names: Sequence[str], parts: Sequence[Sequence[NDArray[Any]]]) -> Bu
     order = numpy.argsort(at, kind="stable") if is_one else numpy.lexsort((series, at))
     series, at = series[order], at[order]
     by_name = {name: array[order] for name, array in by_name.items()}
-    starts = _starts(at) if is_one else numpy.union1d(_starts(at), _starts(series))
+    starts = starts_of(at) if is_one else numpy.union1d(starts_of(at), starts_of(series))
     if len(starts) < len(at):
         # Some rows are there twice, and some have the rate apart from the throttle time.
         series, at = series[starts], at[starts]
         by_name = {name: numpy.fmax.reduceat(array, starts) for name, array in by_name.items()}
     rate, window_s, throttle_ms = (by_name.pop(name) for name in ("rate", "window_s", "throttle_ms"))
+    if has_instances(series[:1] if is_one else series):
+        if not is_one:
+            return _added_up(int(bucket[0]), Samples(at, series, rate, window_s, throttle_ms), by_name)
+        series = series >> INSTANCE_BITS << INSTANCE_BITS
     return BucketRows(int(bucket[0]), at, series, rate, window_s, throttle_ms, by_name)
 
 
-def _starts(values: NDArray[Any]) -> Integers:
-    """Return where runs of equal values begin."""
-    return numpy.flatnonzero(numpy.concatenate(([True], values[1:] != values[:-1])))
+def _added_up(bucket_id: int, samples: Samples, of_series: Mapping[str, Floats]) -> BucketRows:
+    found = added_up(samples)
+    count = len(found.at)
+    least = {name: numpy.full(count, numpy.fmin.reduce(values)) for name, values in of_series.items()}
+    no_one = numpy.zeros(count, numpy.int64)
+    return BucketRows(bucket_id, found.at, no_one, found.rate, found.window_s, found.throttle_ms, least, found)

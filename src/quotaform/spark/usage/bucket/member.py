@@ -1,8 +1,16 @@
-"""The series that make each bucket on a broker, with numbers that stand for both while rows are many."""
+"""The series that make each bucket on a broker, with numbers that stand for both while rows are many.
+
+The number of a series has two parts:
+
+| bits | content |
+| --- | --- |
+| from the 32nd on | the number of its member: those who have the same names, in the order of their addresses |
+| the lower 32 | which of several clients with these names it is; 0 if a broker measured |
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as f
@@ -11,7 +19,10 @@ from quotaform.spark.usage.bucket.bucket import CLUSTER_KEYS, OF_SERIES, same_co
 from quotaform.spark.usage.schemas import SERIES
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+INSTANCE_BITS: Final = 32
+"""How many of the lower bits of `series_id` tell clients of the same names apart."""
 
 
 def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
@@ -21,7 +32,7 @@ def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
     | --- | --- |
     | bucket_broker | the broker; null where one limit holds for the whole cluster |
     | bucket_id | the number of the bucket on the broker |
-    | series_id | the number of the series in its bucket, in the order of their addresses |
+    | series_id | the number of the series in its bucket, see above |
     | is_sum | whether it is of all brokers, each of which has the whole limit, as what clients measure |
 
     A limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
@@ -46,5 +57,13 @@ def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
     )
     bucket = Window.orderBy("cluster", "key", "bucket", "bucket_broker")
     rows = rows.withColumn("bucket_id", f.dense_rank().over(bucket).cast("long"))
-    of_bucket = Window.partitionBy("bucket_id").orderBy("member")
-    return rows.withColumn("series_id", f.dense_rank().over(of_bucket).cast("long"))
+    member = f.dense_rank().over(Window.partitionBy("bucket_id").orderBy("member")).cast("long")
+    # Nulls come first, and are no instance.
+    instance = f.dense_rank().over(Window.partitionBy("bucket_id", "member").orderBy("instance"))
+    own = f.when(f.col("instance").isNotNull(), instance).otherwise(0)
+    return rows.withColumn("series_id", f.shiftleft(member, INSTANCE_BITS) + own)
+
+
+def member_number() -> Column:
+    """Return the `series_id` of the member that a series is of: that of a series without an instance."""
+    return f.shiftleft(f.shiftright(f.col("series_id"), INSTANCE_BITS), INSTANCE_BITS)

@@ -11,6 +11,8 @@ average that does not change is an old one, unless every delay is as long as the
 tells. A time that is throttled may thus be counted up to 60 seconds too late or too long, once each time that
 throttling begins or ends, and less than a sample's seconds cannot be told.
 
+Clients that measured themselves are brought to common times before, see `quotaform.spark.usage.bucket.instance`.
+
 A percentile is the smallest rate that at least that share of the samples does not exceed (nearest rank).
 
 The limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
@@ -31,6 +33,7 @@ from quotaform.core.usage.sample.series import LONGEST_STEP_S, QUOTA_WINDOW_S
 from quotaform.spark.resolve.level import source_of
 from quotaform.spark.usage.bucket.bucket import finite_limit
 from quotaform.spark.usage.bucket.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket
+from quotaform.spark.usage.bucket.member import member_number
 from quotaform.spark.usage.schemas import HEADROOM
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ _USES: Final = StructType(
         *(StructField(name, LongType()) for name in ("bucket_id", "samples", "first", "last")),
         *(StructField(name, DoubleType()) for name in (*_SHARES, "max")),
         *(StructField(name, DoubleType()) for name in ("recorded_s", "throttled_s", "throttle_ms_max")),
-        *(StructField(name, LongType()) for name in ("members", "top_series")),
+        *(StructField(name, LongType()) for name in ("members", "top_number")),
         StructField("top_share", DoubleType()),
     ]
 )
@@ -67,10 +70,10 @@ def headroom(usage: DataFrame, found: DataFrame, series: int, samples: int) -> D
         f.first("bucket_broker").alias("broker"),
         f.bool_or(f.col("is_coarse") | f.col("is_sum")).alias("is_coarse"),
     )
-    top = found.select("bucket_id", f.col("series_id").alias("top_series"), f.col("member").alias("top_member"))
+    top = found.select("bucket_id", member_number().alias("top_number"), f.col("member").alias("top_member"))
     return (
         use.join(buckets, "bucket_id")
-        .join(top.distinct(), ["bucket_id", "top_series"])
+        .join(top.distinct(), ["bucket_id", "top_number"])
         .withColumns(
             {
                 **{name: f.timestamp_micros(name) for name in ("first", "last")},
@@ -92,13 +95,10 @@ def _use(rows: BucketRows) -> dict[str, Any]:
         window, throttle = (numpy.fmax.reduceat(each, starts) for each in (window, throttle))
     step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
     seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
-    # Nothing equals NaN: after a time without throttling, all of it is new.
-    is_new = numpy.append(True, throttle[1:] != throttle[:-1])
-    is_throttled = ~numpy.isnan(throttle) & (is_new | (rate >= rows.of_series["at_limit"][0]))
+    is_throttled = rows.is_new(throttle) | (~numpy.isnan(throttle) & (rate >= rows.of_series["at_limit"][0]))
     rates = numpy.sort(rate[~numpy.isnan(rate)])
     delays = throttle[~numpy.isnan(throttle)]
-    series, place = numpy.unique(rows.series, return_inverse=True)
-    totals = numpy.bincount(place, weights=numpy.nan_to_num(rows.rate))
+    members, totals = rows.totals()
     total = float(totals.sum())
     return {
         "samples": len(rates),
@@ -109,9 +109,9 @@ def _use(rows: BucketRows) -> dict[str, Any]:
         "recorded_s": seconds.sum(),
         "throttled_s": seconds[is_throttled].sum(),
         "throttle_ms_max": float(delays.max()) if len(delays) else None,
-        "members": len(series),
+        "members": len(members),
         # Of equals the first by address.
-        "top_series": series[totals.argmax()],
+        "top_number": members[totals.argmax()],
         "top_share": float(totals.max()) / total if total else None,
     }
 

@@ -13,6 +13,8 @@ from quotaform.spark.table.named_table import bad_table, read_table, reason_of, 
 from quotaform.spark.table.path import located
 from quotaform.spark.usage.ingest.source import CSV, SourceTable, separator_of
 from quotaform.spark.usage.ingest.table_rows import parsed_table
+from quotaform.spark.usage.schemas import USAGE, first_columns
+from quotaform.spark.usage.table.usage_table import with_later_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +35,8 @@ def read_parsed_table(
         InvalidFilesError: It cannot be read, lacks columns, or nothing says what its columns are.
     """
     table = _csv(spark, source.name) if source.kind == CSV else read_table(spark, source.name)
+    if source.kind != CSV and set(table.columns) >= set(first_columns(USAGE)):
+        table = with_later_columns(source.name, table)
     chosen = guess_mapping(table.columns) if mapping is None else mapping
     if isinstance(chosen, str):
         raise bad_table(source.name, f"cannot be read: {chosen} (--mapping FILE)")

@@ -95,8 +95,6 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
     demand = Demand(at, rate, window, _pace(at))
     enforcement = _ENFORCEMENTS[int(key_number)]
     is_throttled = ~numpy.isnan(total)
-    # Nothing equals NaN: after a time without throttling, all of it is new.
-    is_new = numpy.append(True, total[1:] != total[:-1])
     return ReplayedBucket(
         demand=demand,
         limit=limit,
@@ -104,7 +102,7 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
         replay=replay(demand, limit, enforcement),
         throttle_ms=throttle,
         is_throttled=is_throttled,
-        is_newly_throttled=is_throttled & (is_new | is_at_limit),
+        is_newly_throttled=rows.is_new(total, has_rate) | (is_throttled & is_at_limit),
     )
 
 

@@ -134,8 +134,14 @@ class Message:
         reason, count = dropped
         self.dropped[_REASONS[reason]] += count
 
-    def add(self, names: Sequence[str | None], samples: Sequence[Sample]) -> None:
-        """Add the samples of one bucket, whose cluster, broker, key, user, client-id and ip are given."""
+    def add(self, names: Sequence[str | None], instance: str | None, samples: Sequence[Sample]) -> None:
+        """Add the samples of one bucket.
+
+        Args:
+            names: Its cluster, broker, key, user, client-id and ip.
+            instance: Which client with these names measured itself; `None` if a broker measured.
+            samples: The samples.
+        """
         if len(samples) == 1 and samples[0].series.attribute is Attribute.RATE:
             # Nearly all of them, and `merge` takes longer than parsing.
             rows = [Row(samples[0].ts, samples[0].window_s, samples[0].value, None)]
@@ -147,7 +153,7 @@ class Message:
                 self.drop(each)
         for row in rows:
             ts = round(row.ts * 1_000_000)
-            self.rows.append((ts, row.window_s, *names, row.rate, row.throttle_ms))
+            self.rows.append((ts, row.window_s, *names, row.rate, row.throttle_ms, instance))
             self.samples += (row.rate is not None) + (row.throttle_ms is not None)
             self.newest = ts if self.newest is None else max(self.newest, ts)
 
@@ -191,8 +197,8 @@ def _add_items(message: Message, items: Iterable[Item]) -> None:
             message.drop(item)
         else:
             message.rejected.append((item.reason, item.record))
-    for (*names, _), samples in buckets.items():
-        message.add(names, samples)
+    for (*names, instance), samples in buckets.items():
+        message.add(names, instance, samples)
     if without_cluster:
         message.rejected.append((f"{without_cluster:,} samples: {_NO_CLUSTER}", message.head))
 

@@ -80,7 +80,8 @@ class UsageDirectory:
                 f"{inert(str(files[0]))} is no Parquet file that can be read ({inert(str(error)[:200])}); "
                 "give another directory"
             ) from None
-        if missing := [name for name in UsageRow._fields if name not in names]:
+        # A column with a default came later; files of an earlier version lack it.
+        if missing := [name for name in UsageRow._fields if name not in {*names, *UsageRow._field_defaults}]:
             raise UsageError(
                 f"--usage {shown} is no table of usage, as it lacks the column {missing[0]}; give another directory"
             )

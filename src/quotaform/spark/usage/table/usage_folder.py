@@ -30,8 +30,16 @@ from quotaform.spark.job.kept_rows import repeatable_rows
 from quotaform.spark.session.catalog import may_have_tables
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.table.local_table import is_of_spark, require_table
-from quotaform.spark.table.named_table import format_of, is_nothing_there, read_table, require_columns
+from quotaform.spark.table.named_table import (
+    FILE_FORMATS,
+    bad_table,
+    format_of,
+    is_nothing_there,
+    read_table,
+    require_columns,
+)
 from quotaform.spark.table.path import is_url, located
+from quotaform.spark.usage.schemas import LATER_COLUMNS, first_columns
 from quotaform.spark.usage.table.staged_folder import remove_dead, staged_folder
 
 if TYPE_CHECKING:
@@ -164,7 +172,17 @@ def require_writable(spark: SparkSession, name: str, schema: StructType) -> None
         if is_url(name) and is_nothing_there(error):
             return
         raise
-    require_columns(name, table, schema.names)
+    later = [column for column in schema.names if column in LATER_COLUMNS and column not in table.columns]
+    require_columns(name, table, first_columns(schema))
+    kind = format_of(name)
+    if later and kind not in FILE_FORMATS:
+        shown = inert(name if kind is None else f"{kind}.`{name}`")
+        columns = ", ".join(f"{column} {schema[column].dataType.simpleString().upper()}" for column in later)
+        raise bad_table(
+            name,
+            f"is of an earlier version and lacks the column{'s' * (len(later) > 1)} {', '.join(later)}; "
+            f"run: ALTER TABLE {shown} ADD COLUMNS ({columns})",
+        )
 
 
 def require_free(name: str, schema: StructType, session: SessionOptions) -> None:
@@ -184,7 +202,7 @@ def require_free(name: str, schema: StructType, session: SessionOptions) -> None
         return
     _require_folder(name, path)
     if _has_files(path):
-        require_table(name, schema.names, session)
+        require_table(name, first_columns(schema), session)
 
 
 def _require_folder(name: str, path: Path) -> None:

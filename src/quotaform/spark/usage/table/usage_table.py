@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType, NumericType, StringType, TimestampType
+from pyspark.sql.types import DataType, NumericType, StringType, StructType, TimestampType
 
 from quotaform.model.text import inert
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.table.local_table import require_table
-from quotaform.spark.table.named_table import bad_table, read_table, require_columns
-from quotaform.spark.usage.schemas import USAGE
+from quotaform.spark.table.named_table import FILE_FORMATS, bad_table, format_of, read_table, require_columns
+from quotaform.spark.usage.schemas import LATER_COLUMNS, USAGE, first_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ def require_usage(name: str, session: SessionOptions) -> None:
     Raises:
         InvalidFilesError: It cannot be read, or lacks a column.
     """
-    require_table(name, USAGE.names, session)
+    require_table(name, first_columns(USAGE), session)
 
 
 def read_usage(spark: SparkSession, name: str) -> DataFrame:
@@ -40,6 +40,8 @@ def read_usage(spark: SparkSession, name: str) -> DataFrame:
     | a number | any number |
     | a text | a text or a number, as partition columns are |
 
+    The columns that came later are null where tables and files of earlier versions lack them.
+
     Args:
         spark: The session.
         name: A path of files, or the name of a table or view of the catalog.
@@ -47,7 +49,7 @@ def read_usage(spark: SparkSession, name: str) -> DataFrame:
     Raises:
         InvalidFilesError: It cannot be read, lacks a column, or has one of another type.
     """
-    table = read_table(spark, name)
+    table = with_later_columns(name, read_table(spark, name))
     require_columns(name, table, USAGE.names)
     for field in USAGE:
         kind = table.schema[field.name].dataType
@@ -55,6 +57,23 @@ def read_usage(spark: SparkSession, name: str) -> DataFrame:
             wanted, found = field.dataType.simpleString(), inert(kind.simpleString())
             raise bad_table(name, f"has the column {field.name} of type {found}; it must be {wanted}")
     return table.select(*(f.col(field.name).cast(field.dataType).alias(field.name) for field in USAGE))
+
+
+def with_later_columns(name: str, table: DataFrame) -> DataFrame:
+    """Return a table of usage with the columns that tables of earlier versions lack.
+
+    Files of both kinds may be in one directory, of which Spark takes the schema of one.
+
+    Args:
+        name: The table, as for `read_usage`.
+        table: What `read_table` returned.
+    """
+    missing = [field for field in USAGE if field.name in LATER_COLUMNS and field.name not in table.columns]
+    if not missing:
+        return table
+    if format_of(name) in FILE_FORMATS:
+        return read_table(table.sparkSession, name, StructType([*table.schema, *missing]))
+    return table.withColumns({field.name: f.lit(None).cast(field.dataType) for field in missing})
 
 
 def usage_between(usage: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:

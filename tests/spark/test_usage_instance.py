@@ -145,6 +145,14 @@ def test_what_a_quota_is_sized_by_is_the_sum(spark: SparkSession) -> None:
     assert (day["broker"], day["basis"]) == ("1", 10 * MB)
 
 
+def test_a_curve_is_the_sum(spark: SparkSession) -> None:
+    from quotaform.spark.usage.picture.curve import entity_curves
+
+    wanted = [("lab", Entity(client_id="reports"), CONSUMER)]
+    [found] = entity_curves(usage_table(spark, group()), wanted).values()
+    assert set(found.values[CONSUMERS - 1 : -CONSUMERS]) == {10 * MB}
+
+
 # Ingest
 
 

@@ -57,9 +57,19 @@ def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
     )
     bucket = Window.orderBy("cluster", "key", "bucket", "bucket_broker")
     rows = rows.withColumn("bucket_id", f.dense_rank().over(bucket).cast("long"))
-    member = f.dense_rank().over(Window.partitionBy("bucket_id").orderBy("member")).cast("long")
+    return with_series_id(rows, "member")
+
+
+def with_series_id(rows: DataFrame, *names: str) -> DataFrame:
+    """Return series with their number in their bucket.
+
+    Args:
+        rows: The columns of `schemas.SERIES` and `bucket_id`, a row per series.
+        names: The columns that name the member.
+    """
+    member = f.dense_rank().over(Window.partitionBy("bucket_id").orderBy(*names)).cast("long")
     # Nulls come first, and are no instance.
-    instance = f.dense_rank().over(Window.partitionBy("bucket_id", "member").orderBy("instance"))
+    instance = f.dense_rank().over(Window.partitionBy("bucket_id", *names).orderBy("instance"))
     own = f.when(f.col("instance").isNotNull(), instance).otherwise(0)
     return rows.withColumn("series_id", f.shiftleft(member, INSTANCE_BITS) + own)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quotaform.core.usage.sample.series import LONGEST_STEP_S, QUOTA_WINDOW_S
@@ -109,6 +109,8 @@ def _of_member(rates: Mapping[int, float]) -> float:
 
 
 @given(rows_of)
+@example([Row(0, 1, 1, 1.0, 60.0, nan), Row(300, 1, 2, 1.0, 60.0, nan), Row(600, 1, 1, 1.0, 60.0, 30.0)])
+@example([Row(0, 1, 1, 1.0, 60.0, nan), Row(300, 1, 2, 1.0, 60.0, nan), Row(601, 1, 1, 1.0, 60.0, 30.0)])
 def test_the_sum_is_that_of_the_oracle(rows: list[Row]) -> None:
     found, wanted = summed(rows), expected(rows)
     assert (found.at // SECOND).tolist() == [each["at"] for each in wanted]

@@ -63,7 +63,8 @@ def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
                 )
                 for broker in draw(st.lists(st.sampled_from("12"), unique=True, min_size=1))
             ),
-            first=LAST - timedelta(days=(age := draw(st.integers(1, 60)))),
+            first=(first := LAST - timedelta(days=(age := draw(st.integers(1, 60))))),
+            begin=first - timedelta(seconds=11.5),
             last_used=LAST,
             hours=draw(st.integers(0, age * 24)),
             is_coarse=draw(st.integers(0, 9)) == 0,
@@ -91,7 +92,7 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
     ]
     settings = RecommendSettings(has_creates=creates, capacities={"prod": {PRODUCER: capacity}})
     hours: dict[str | None, BrokerRecorded] = {
-        name: BrokerRecorded(LAST - timedelta(days=60), 720) for name in ("1", "2")
+        name: BrokerRecorded(begin, 720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
     }
     found = recommend("prod", own, limited, {PRODUCER: Recorded(last=LAST, brokers=hours)}, settings, LAST)
     after = {**values, **{each.entity.address: each.after for each in found if each.action is not Action.NONE}}
@@ -129,7 +130,7 @@ def test_all_rates_of_a_proposal_are_powers_of_1000_or_of_1024(
     """Of a value of 10 MB/s it was said that 1.04 MiB/s were used."""
     own = [OwnValue(entity=Entity(user=name), key=PRODUCER, value=value) for name, value in held.items()]
     hours: dict[str | None, BrokerRecorded] = {
-        name: BrokerRecorded(LAST - timedelta(days=60), 720) for name in ("1", "2")
+        name: BrokerRecorded(begin, 720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
     }
     recorded = {PRODUCER: Recorded(last=LAST, brokers=hours)}
     for row in recommend("prod", own, buckets, recorded, RecommendSettings(has_creates=True), LAST):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
 MIB = 2.0**20
+WINDOW = timedelta(seconds=11.5)
 START = datetime(2026, 11, 1, 22, 30, tzinfo=UTC)
 Sample = tuple[datetime, str | None, str, str | None, str | None, float | None, float | None]
 
@@ -43,7 +44,7 @@ def usage_of(spark: SparkSession, samples: list[Sample], path: Path | None = Non
     from quotaform.spark.usage.schemas import USAGE
 
     rows = [
-        (at, 11.5, "lab", broker, key, user, client, None, rate, throttle, None)
+        (at, WINDOW.total_seconds(), "lab", broker, key, user, client, None, rate, throttle, None)
         for at, broker, key, user, client, rate, throttle in samples
     ]
     import pyarrow
@@ -101,14 +102,17 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
             place
         )
         assert (row.first.astimezone(UTC), row.last_used.astimezone(UTC), row.hours) == (first, last_used, hours), place
+        assert row.begin.astimezone(UTC) == first - WINDOW
+    record = recorded_keys(days, 1).collect()
     spans = {
         row.key: (
             row.key_last.astimezone(UTC),
             {each.broker: (each.first.astimezone(UTC), each.recent_hours) for each in row.key_brokers},
         )
-        for row in recorded_keys(days, 1).collect()
+        for row in record
     }
     assert spans == keys
+    assert all(each.begin == each.first - WINDOW for row in record for each in row.key_brokers)
     # Of broker 2, of which nothing is recorded on the last day, too.
     assert [found["2"][1] for _, found in spans.values() if "2" in found].count(0) == 1
 

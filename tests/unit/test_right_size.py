@@ -54,6 +54,7 @@ def bucket(
             for name, basis in ({"1": 2 * MIB} if brokers is None else brokers).items()
         ),
         first=LAST - timedelta(days=days),
+        begin=LAST - timedelta(days=days, seconds=more.pop("window", 0)),
         last_used=None if used_days_ago is None else LAST - timedelta(days=used_days_ago),
         hours=more.pop("hours", round(days * 24)),
         is_coarse=more.pop("is_coarse", False),
@@ -64,7 +65,7 @@ def recorded(brokers: dict[str | None, int] | None = None, *, days: float = 40, 
     """A recording of 40 days up to LAST, with the recent hours per broker: 720 of broker 1 unless said otherwise."""
     hours = {"1": 720} if brokers is None else brokers
     first = last - timedelta(days=days)
-    return Recorded(last=last, brokers={name: BrokerRecorded(first, found) for name, found in hours.items()})
+    return Recorded(last=last, brokers={name: BrokerRecorded(first, found, first) for name, found in hours.items()})
 
 
 MONTH = recorded()
@@ -145,6 +146,10 @@ def test_times_shorter_than_two_days_are_given_in_their_own_units() -> None:
     single = BusiestDay(basis=0.0, day=20759)
     found = size([bucket(days=37 / 86_400, hours=1, day=single)], settings=settings, recorded=short)["user=alice"]
     assert (found.action, found.reason) == (Action.UPDATE, "p99 of 37s, 2 MiB/s, x 1.5")
+    # The first sample stands for its window, as in headroom and backtests.
+    window = bucket(days=37 / 86_400, hours=1, day=single, window=11.5)
+    found = size([window], settings=settings, recorded=short)["user=alice"]
+    assert found.reason == "p99 of 48s, 2 MiB/s, x 1.5"
     hours = replace(SETTINGS, min_history_days=0.1)
     found = size([bucket(days=1.5)], settings=hours)["user=alice"]
     assert found.reason == "p99 of 1d 12h, 2 MiB/s on Mondays, x 1.5"
@@ -210,8 +215,8 @@ def test_a_value_is_removed_only_if_the_time_is_recorded_on_each_broker() -> Non
     late = Recorded(
         last=LAST,
         brokers={
-            "1": BrokerRecorded(LAST - timedelta(days=40), 720),
-            "2": BrokerRecorded(LAST - timedelta(days=29), 690),
+            "1": BrokerRecorded(LAST - timedelta(days=40), 720, LAST - timedelta(days=40)),
+            "2": BrokerRecorded(LAST - timedelta(days=29), 690, LAST - timedelta(days=29)),
         },
     )
     found = size([idle], recorded=late)["user=alice"]

@@ -20,10 +20,12 @@ class BrokerRecorded:
     Attributes:
         first: The first sample.
         recent_hours: How many hours are recorded of those after which a quota counts as unused.
+        begin: When the window of the first sample began.
     """
 
     first: datetime
     recent_hours: int
+    begin: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,7 @@ class BucketDemand:
         limit: That value.
         brokers: What it used of each broker.
         first: Its first sample.
+        begin: When the window of that sample began.
         last_used: The last time with a rate above 0; `None` if there is none.
         hours: How many hours are recorded from its first sample on.
         is_coarse: Whether the recording cannot tell the bucket from others.
@@ -83,6 +86,7 @@ class BucketDemand:
     limit: float | None
     brokers: tuple[BrokerDemand, ...]
     first: datetime
+    begin: datetime
     last_used: datetime | None
     hours: int
     is_coarse: bool
@@ -101,6 +105,7 @@ class Demand:
         samples: Times with a rate, of all.
         throttled: Times with a throttle time above 0, of all.
         first: The first sample.
+        begin: When the window of that sample began.
         last_used: The last time with a rate above 0; `None` if there is none.
         hours: How many hours are recorded from the first sample on.
         coarse: A bucket that the recording cannot tell from others; `None` if there is none.
@@ -115,6 +120,7 @@ class Demand:
     samples: int
     throttled: int
     first: datetime
+    begin: datetime
     last_used: datetime | None
     hours: int
     coarse: str | None
@@ -165,6 +171,7 @@ def make_demand(buckets: Iterable[BucketDemand], *, is_per_broker: bool) -> Dema
         samples=samples,
         throttled=throttled,
         first=min(each.first for each in listed),
+        begin=min(each.begin for each in listed),
         last_used=max(used, default=None),
         hours=max(each.hours for each in listed),
         coarse=next((each.bucket for each in listed if each.is_coarse), None),

@@ -41,8 +41,8 @@ class History:
     broker_count: int | None = None
 
     def seconds(self, demand: Demand) -> float:
-        """How much is recorded since the first sample of a demand: its hours, or less if it began within the last."""
-        return min(demand.hours * HOUR_S, self._seconds_since(demand.first))
+        """How much is recorded of a demand: its hours, or less if the window of its first sample began later."""
+        return min(demand.hours * HOUR_S, self._seconds_since(demand.begin))
 
     def missing(self, demand: Demand) -> str | None:
         """Return what is missing to size a value; `None` if it is enough."""
@@ -119,7 +119,7 @@ class History:
         return {name: known.get(name) for name in sorted(self.brokers)} if self._is_per_broker else {**known}
 
     def _recent_seconds(self, part: BrokerRecorded | None) -> float:
-        return 0.0 if part is None else min(part.recent_hours * HOUR_S, self._seconds_since(part.first))
+        return 0.0 if part is None else min(part.recent_hours * HOUR_S, self._seconds_since(part.begin))
 
     def _seconds_since(self, moment: datetime) -> float:
         return (self.recorded.last - moment).total_seconds()

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from quotaform.core.usage.sample.series import QUOTA_WINDOW_S
 from quotaform.spark.usage.bucket.bucket_rows import BucketRows, bucket_rows, per_bucket
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ BUCKET_DAYS: Final = StructType(
         StructField("samples", LongType()),
         StructField("throttled", LongType()),
         StructField("first", TimestampType()),
+        StructField("begin", TimestampType()),
         StructField("last", TimestampType()),
         StructField("last_used", TimestampType()),
     ]
@@ -58,6 +60,7 @@ BUCKET_DAYS: Final = StructType(
 | basis | the percentile of the rates; null without a rate |
 | samples, throttled | times with a rate, and with a throttle time above 0 |
 | first, last, last_used | times: of the first and the last sample, and of the last one with a rate above 0 |
+| begin | when the window of the first sample began |
 """
 
 _DAYS: Final = StructType(
@@ -65,7 +68,7 @@ _DAYS: Final = StructType(
         StructField("bucket_id", LongType()),
         *(StructField(name, LongType()) for name in ("day", "hours", "samples", "throttled")),
         StructField("basis", DoubleType()),
-        *(StructField(name, LongType()) for name in ("first", "last", "last_used")),
+        *(StructField(name, LongType()) for name in ("first", "begin", "last", "last_used")),
     ]
 )
 """`BUCKET_DAYS` without what is known of the bucket; times are in microseconds since 1970."""
@@ -75,6 +78,7 @@ _RECORDED_BROKERS: Final = ArrayType(
         [
             StructField("broker", StringType()),
             StructField("first", TimestampType()),
+            StructField("begin", TimestampType()),
             StructField("recent_hours", LongType()),
         ]
     )
@@ -111,16 +115,18 @@ def bucket_days(usage: DataFrame, found: DataFrame, series: int, samples: int, p
         f.first("bucket_broker").alias("broker"),
         f.bool_or("is_coarse").alias("is_coarse"),
     )
-    times = {name: f.timestamp_micros(name) for name in ("first", "last", "last_used")}
+    times = {name: f.timestamp_micros(name) for name in ("first", "begin", "last", "last_used")}
     return days.withColumns(times).join(f.broadcast(buckets), "bucket_id").select(*BUCKET_DAYS.names)
 
 
 def _days(percentile: float, rows: BucketRows) -> dict[str, Any]:
     """Return the columns of `_DAYS` of a bucket on a broker."""
     at, rate, throttle = rows.at, rows.rate, rows.throttle_ms
+    window = numpy.where(numpy.isfinite(rows.window_s), rows.window_s, QUOTA_WINDOW_S)
     starts = rows.starts()
     if starts is not None:
-        at, rate, throttle = at[starts], rows.summed(rate), numpy.fmax.reduceat(throttle, starts)
+        at, rate = at[starts], rows.summed(rate)
+        window, throttle = (numpy.fmax.reduceat(each, starts) for each in (window, throttle))
     day = at // (DAY_S * 1_000_000)
     hour = at % (DAY_S * 1_000_000) // (_HOUR_S * 1_000_000)
     found: dict[str, list[Any]] = {name: [] for name in _DAYS.names[1:]}
@@ -136,6 +142,7 @@ def _days(percentile: float, rows: BucketRows) -> dict[str, Any]:
         found["samples"].append(len(rates))
         found["throttled"].append(numpy.count_nonzero(throttle[begin:end] > 0))
         found["first"].append(at[begin])
+        found["begin"].append(at[begin] - round(window[begin] * 1e6))
         found["last"].append(at[end - 1])
         found["last_used"].append(at[begin + used[-1]] if len(used) else None)
     return found
@@ -150,7 +157,9 @@ def recorded_keys(days: DataFrame, unused_after_days: float) -> DataFrame:
     """
     of_key = ["cluster", "key"]
     last = days.groupBy(*of_key).agg(f.max("last").alias("key_last"))
-    hours = days.groupBy(*of_key, "broker", "day").agg(f.bit_or("hours").alias("hours"), f.min("first").alias("first"))
+    hours = days.groupBy(*of_key, "broker", "day").agg(
+        f.bit_or("hours").alias("hours"), f.min("first").alias("first"), f.min("begin").alias("begin")
+    )
     last_hour = f.floor(f.unix_seconds("key_last") / _HOUR_S)
     # The first of the hours that count, from the start of a day on.
     skipped = (last_hour - ceil(unused_after_days * _HOURS) + 1 - f.col("day") * _HOURS).cast("int")
@@ -161,9 +170,9 @@ def recorded_keys(days: DataFrame, unused_after_days: float) -> DataFrame:
         hours.join(last, of_key)
         .withColumn("skipped", skipped)
         .groupBy(*of_key, "key_last", "broker")
-        .agg(f.min("first").alias("first"), f.sum(recent).alias("recent_hours"))
+        .agg(f.min("first").alias("first"), f.min("begin").alias("begin"), f.sum(recent).alias("recent_hours"))
     )
-    of_broker = f.struct("broker", "first", "recent_hours")
+    of_broker = f.struct("broker", "first", "begin", "recent_hours")
     found = brokers.groupBy(*of_key, "key_last").agg(f.collect_list(of_broker).alias("key_brokers"))
     return found.select(*RECORDED_KEYS.names)
 

@@ -59,6 +59,7 @@ BUCKET_DEMANDS: Final = StructType(
         StructField("is_coarse", BooleanType()),
         StructField("brokers", _BROKERS),
         StructField("first", TimestampType()),
+        StructField("begin", TimestampType()),
         StructField("last_used", TimestampType()),
         StructField("hours", LongType()),
     ]
@@ -78,12 +79,14 @@ def bucket_demands(days: DataFrame, outlier_days: int = 0) -> DataFrame:
         f.sum("samples").alias("samples"),
         f.sum("throttled").alias("throttled"),
         f.min("first").alias("first"),
+        f.min("begin").alias("begin"),
         f.max("last_used").alias("last_used"),
     )
     brokers = grouped.withColumn("busiest", busiest_day(f.col("days"), outlier_days))
     demands = brokers.groupBy(*OF_BUCKET, *_LIMITED).agg(
         f.collect_list(f.struct("broker", "busiest", "samples", "throttled")).alias("brokers"),
         f.min("first").alias("first"),
+        f.min("begin").alias("begin"),
         f.max("last_used").alias("last_used"),
     )
     first_day = f.floor(f.unix_seconds("first") / DAY_S)

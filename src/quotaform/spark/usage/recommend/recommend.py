@@ -80,6 +80,7 @@ def _bucket_demand(row: dict[str, Any]) -> BucketDemand:
         limit=row["limit"],
         brokers=tuple(_broker_demand(broker) for broker in row["brokers"]),
         first=row["first"],
+        begin=row["begin"],
         last_used=row["last_used"],
         hours=row["hours"],
         is_coarse=bool(row["is_coarse"]),
@@ -92,7 +93,7 @@ def _broker_demand(row: dict[str, Any]) -> BrokerDemand:
 
 
 def _recorded(row: dict[str, Any]) -> Recorded:
-    brokers = {part["broker"]: BrokerRecorded(part["first"], part["recent_hours"]) for part in row["key_brokers"]}
+    brokers = {part.pop("broker"): BrokerRecorded(**part) for part in map(dict, row["key_brokers"])}
     return Recorded(last=row["key_last"], brokers=brokers)
 
 

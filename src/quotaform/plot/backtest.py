@@ -1,4 +1,4 @@
-"""What a plan would have throttled: how long in all, and when, beside what was throttled really."""
+"""What a plan would have throttled: how long in all, and when, next to the recorded throttling."""
 
 from __future__ import annotations
 

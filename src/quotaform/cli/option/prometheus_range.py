@@ -22,23 +22,25 @@ class PrometheusRange:
         typer.Option(
             "--prometheus",
             metavar="URL",
-            help="Prometheus to ask instead of SOURCE; QUOTAFORM_PROMETHEUS_TOKEN holds its bearer token.",
+            help="Prometheus to query instead of SOURCE; QUOTAFORM_PROMETHEUS_TOKEN holds its bearer token.",
         ),
     ] = None
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="With --prometheus: from when on: a time, a day or an age as 7d."),
+        typer.Option(
+            "--since", metavar="TIME", help="With --prometheus: start time: ISO 8601, a date, or an age such as 7d."
+        ),
     ] = None
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help="With --prometheus: up to when.")] = "now"
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="With --prometheus: end time.")] = "now"
     step: Annotated[
-        str, typer.Option("--step", metavar="DURATION", help="With --prometheus: the time between two samples.")
+        str, typer.Option("--step", metavar="DURATION", help="With --prometheus: time between two samples.")
     ] = "60s"
     query: Annotated[
         list[str] | None,
         typer.Option(
             "--query",
             metavar="PROMQL",
-            help="With --prometheus: the series. Repeatable. [default: all metrics of client quotas]",
+            help="With --prometheus: series to query. Repeatable. [default: all metrics of client quotas]",
         ),
     ] = None
 

@@ -16,17 +16,17 @@ class RecordedOrigin:
     """What counts for metrics that do not say where they are from, and how labels are called."""
 
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of metrics that have no label for it.")
+        str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of metrics without a cluster label.")
     ] = None
     broker: Annotated[
-        str | None, typer.Option("--broker", metavar="NAME", help="Broker of metrics that have no label for it.")
+        str | None, typer.Option("--broker", metavar="NAME", help="Broker of metrics without a broker label.")
     ] = None
     cluster_label: Annotated[
         list[str] | None,
         typer.Option(
             "--cluster-label",
             metavar="LABEL",
-            help="Label that names the cluster. Repeatable; the first one counts. [default: cluster, ...]",
+            help="Label with the cluster name. Repeatable; the first match counts. [default: cluster, ...]",
         ),
     ] = None
     broker_label: Annotated[
@@ -34,7 +34,7 @@ class RecordedOrigin:
         typer.Option(
             "--broker-label",
             metavar="LABEL",
-            help="Label that names the broker. Repeatable; the first one counts. [default: broker, ...]",
+            help="Label with the broker name. Repeatable; the first match counts. [default: broker, ...]",
         ),
     ] = None
     type_label: Annotated[
@@ -42,26 +42,24 @@ class RecordedOrigin:
         typer.Option(
             "--type-label",
             metavar="LABEL",
-            help="Label that has the type of quota, such as Produce. Repeatable. [default: quota_type, ...]",
+            help="Label with the quota type, such as Produce. Repeatable. [default: quota_type, ...]",
         ),
     ] = None
     user_label: Annotated[
         list[str] | None,
-        typer.Option(
-            "--user-label", metavar="LABEL", help="Label that names the user. Repeatable. [default: user, ...]"
-        ),
+        typer.Option("--user-label", metavar="LABEL", help="Label with the user. Repeatable. [default: user, ...]"),
     ] = None
     client_id_label: Annotated[
         list[str] | None,
         typer.Option(
             "--client-id-label",
             metavar="LABEL",
-            help="Label that names the client-id. Repeatable. [default: client_id, ...]",
+            help="Label with the client-id. Repeatable. [default: client_id, ...]",
         ),
     ] = None
     ip_label: Annotated[
         list[str] | None,
-        typer.Option("--ip-label", metavar="LABEL", help="Label that names the ip. Repeatable. [default: ip, ...]"),
+        typer.Option("--ip-label", metavar="LABEL", help="Label with the IP address. Repeatable. [default: ip, ...]"),
     ] = None
 
     def origin(self) -> Origin:

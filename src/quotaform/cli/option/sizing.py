@@ -24,9 +24,7 @@ class Sizing:
 
     percentile: Annotated[
         str | None,
-        typer.Option(
-            "--percentile", metavar="pN", help="Percentile of each day on which a value rests. [default: p99]"
-        ),
+        typer.Option("--percentile", metavar="pN", help="Percentile of the rates of each day. [default: p99]"),
     ] = None
     outlier_days: Annotated[
         int | None,
@@ -38,45 +36,50 @@ class Sizing:
         ),
     ] = None
     headroom: Annotated[
-        float | None, typer.Option("--headroom", metavar="FACTOR", help="What it is multiplied by. [default: 1.5]")
+        float | None,
+        typer.Option(
+            "--headroom", metavar="FACTOR", help="Factor by which the percentile is multiplied. [default: 1.5]"
+        ),
     ] = None
     floor: Annotated[
         list[str] | None,
-        typer.Option("--floor", metavar="KEY=VALUE", help="Propose no value below this. Repeatable."),
+        typer.Option("--floor", metavar="KEY=VALUE", help="Lowest proposed value. Repeatable."),
     ] = None
     cap: Annotated[
         list[str] | None,
-        typer.Option("--cap", metavar="KEY=VALUE", help="Propose no value above this. Repeatable."),
+        typer.Option("--cap", metavar="KEY=VALUE", help="Highest proposed value. Repeatable."),
     ] = None
     capacity: Annotated[
         list[str] | None,
         typer.Option(
             "--capacity",
             metavar="KEY=VALUE",
-            help="What the limits of all buckets may sum up to, per broker. Repeatable. [default: that of the cluster]",
+            help="Maximum sum of the limits of all buckets on a broker. Repeatable. [default: that of the cluster]",
         ),
     ] = None
     min_history: Annotated[
         str | None,
-        typer.Option(
-            "--min-history", metavar="DURATION", help="How much must be recorded of an entity. [default: 14d]"
-        ),
+        typer.Option("--min-history", metavar="DURATION", help="Minimum recorded time of an entity. [default: 14d]"),
     ] = None
     min_samples: Annotated[
         int | None,
-        typer.Option("--min-samples", metavar="N", min=1, help="How many samples it must have. [default: 100]"),
+        typer.Option(
+            "--min-samples", metavar="N", min=1, help="Minimum number of samples of an entity. [default: 100]"
+        ),
     ] = None
     unused_after: Annotated[
         str | None,
         typer.Option(
             "--unused-after",
             metavar="DURATION",
-            help="Propose to remove what nobody used for so long. [default: 30d]",
+            help="Propose to remove values that were unused for this time. [default: 30d]",
         ),
     ] = None
     create: Annotated[
         bool,
-        typer.Option("--create", help="Also propose values for those that a default limits too much, or nothing."),
+        typer.Option(
+            "--create", help="Also propose values for clients that a default limits too much, or that have no limit."
+        ),
     ] = False
     select: SelectOption = None
     exclude: ExcludeOption = None

@@ -30,7 +30,9 @@ class TopicSource:
 
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="NAME", help="Topic to read, each record a document, instead of SOURCE."),
+        typer.Option(
+            "--topic", metavar="NAME", help="Kafka topic to read instead of SOURCE; each record is a document."
+        ),
     ] = None
     bootstrap_server: Annotated[
         str | None,
@@ -45,14 +47,14 @@ class TopicSource:
         typer.Option(
             "--topic-cluster",
             metavar="NAME",
-            help="Cluster in quotaform.yaml that has the topic, instead of --bootstrap-server.",
+            help="Cluster in quotaform.yaml with the topic, instead of --bootstrap-server.",
             autocompletion=complete_cluster,
         ),
     ] = None
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            "--checkpoint", metavar="DIR", help="Directory in which the stream keeps its progress; one per topic."
+            "--checkpoint", metavar="DIR", help="Directory for the progress of the stream; one per topic and table."
         ),
     ] = None
     watermark: Annotated[
@@ -60,7 +62,7 @@ class TopicSource:
         typer.Option(
             "--watermark",
             metavar="DURATION",
-            help="Records that are so much older than the newest one go to the quarantine; duplicates are found "
+            help="Records older than the newest one by more than this are quarantined; duplicates are detected "
             "among the others.",
         ),
     ] = "10m"
@@ -69,27 +71,27 @@ class TopicSource:
         typer.Option(
             "--starting",
             metavar="|".join(STARTS),
-            help="Where a new checkpoint begins: with the oldest record, or with those to come.",
+            help="Where a new checkpoint begins: at the oldest record, or at new records.",
             autocompletion=complete_from(STARTS),
         ),
     ] = EARLIEST
     until_empty: Annotated[
-        bool, typer.Option("--until-empty", help="End when all records are read that are there at the start.")
+        bool, typer.Option("--until-empty", help="End when all records that exist at the start are read.")
     ] = False
     duration: Annotated[
         str | None,
-        typer.Option("--for", metavar="DURATION", help="End after that time. [default: until it is interrupted]"),
+        typer.Option("--for", metavar="DURATION", help="End after this time. [default: until it is interrupted]"),
     ] = None
     every: Annotated[
         str,
         typer.Option(
             "--every",
             metavar="DURATION",
-            help="The most time until records are written, with few of them: a file each.",
+            help="Longest time until records are written; each batch writes a file.",
         ),
     ] = "10s"
     batch_records: Annotated[
-        int, typer.Option("--batch-records", metavar="N", help="The most records that are written at a time.")
+        int, typer.Option("--batch-records", metavar="N", help="Largest number of records in a batch.")
     ] = 2000
 
     @property

@@ -1,4 +1,4 @@
-"""`quotaform usage`: what clients use of their quotas, and what follows from it; on Spark."""
+"""`quotaform usage`: the usage of quotas: recorded, compared with limits, replayed, and turned into limits that fit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from quotaform.cli.command.usage.record import record
 
 app = typer.Typer(help="Measure usage: record, ingest, headroom, backtest, recommend.", no_args_is_help=True)
 
-app.command("ingest", short_help="Add recordings of other programs to a usage table.")(ingest)
-app.command("record", short_help="Record what clients use, from what brokers offer.")(record)
+app.command("ingest", short_help="Add existing recordings to a usage table.")(ingest)
+app.command("record", short_help="Record the usage metrics of brokers.")(record)
 app.command("headroom", short_help="Show how close clients are to their quotas.")(headroom)
-app.command("backtest", short_help="Show what a plan would have throttled, by recorded usage.")(backtest)
-app.command("recommend", short_help="Propose quotas that fit what is used.")(recommend)
+app.command("backtest", short_help="Show what a plan would have throttled, from recorded usage.")(backtest)
+app.command("recommend", short_help="Propose quotas that fit the recorded usage.")(recommend)

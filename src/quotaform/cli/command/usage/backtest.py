@@ -50,17 +50,17 @@ def backtest(
         typer.Option("--since", metavar="TIME", help="Only usage from this time on: ISO 8601, a day, or an age (30d)."),
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only usage before this time.")] = None,
-    top: Annotated[int, typer.Option("--top", min=1, max=_MOST, help="How many buckets of each kind are shown.")] = 20,
+    top: Annotated[int, typer.Option("--top", min=1, max=_MOST, help="How many buckets of each kind to show.")] = 20,
     out: DrawnOutOption = None,
     place: SparkPlace,
     format_name: Annotated[str, format_option(_SUBJECT)] = "text",
     output: Output,
 ) -> int:
-    """Replay recorded usage against the limits that a plan would make: who would have been throttled, when and for how
-    long, beside what was throttled really.
+    """Replay recorded usage against the limits of a plan: who would have been throttled, when and for how long, next to
+    the recorded throttling.
 
-    Brokers are modelled as Kafka implements each quota: windows of rates, caps on delays, and the token bucket of
-    mutations. What the recording cannot show is given as a lower and an upper bound. Nothing is written to a cluster.
+    Each quota is modelled as Kafka implements it: windows of rates, caps on delays, and the token bucket of mutations.
+    Lower and upper bounds cover what the recording cannot show. Nothing is written to a cluster.
 
     \b
     Examples:

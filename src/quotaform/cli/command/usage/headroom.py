@@ -52,9 +52,9 @@ def headroom(
     format_name: Annotated[str, format_option(_SUBJECT)] = "text",
     output: Output,
 ) -> int:
-    """Show how close clients are to their quotas: who was throttled, who uses 80% or more, and what nobody uses.
+    """Show how close clients are to their quotas: throttled, at 80% or more, and unused.
 
-    What is compared with a limit is the 99th percentile of the rates of all who share it, on each broker.
+    A limit is compared with the 99th percentile of the rates of all clients that share it, on each broker.
 
     \b
     Examples:

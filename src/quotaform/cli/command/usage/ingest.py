@@ -53,7 +53,7 @@ def ingest(
     usage: Annotated[
         str,
         typer.Option(
-            "--usage", metavar="DIR|TABLE", help="Usage table to add to: a directory, which is made, or a table."
+            "--usage", metavar="DIR|TABLE", help="Usage table to add to: a directory, created if missing, or a table."
         ),
     ],
     input_format: Annotated[
@@ -61,7 +61,7 @@ def ingest(
         typer.Option(
             "--input-format",
             metavar="|".join(_INPUT_FORMATS),
-            help="Format of the recordings. auto: of each file, by how it begins.",
+            help="Format of the recordings. auto: detected per file.",
             autocompletion=complete_from(_INPUT_FORMATS),
         ),
     ] = _AUTO,
@@ -70,7 +70,7 @@ def ingest(
         typer.Option(
             "--mapping",
             metavar="FILE",
-            help="YAML or JSON that says what the columns of a table are. [default: by their names]",
+            help="YAML or JSON file that maps the columns of a table. [default: by their names]",
         ),
     ] = None,
     recorded: RecordedOrigin,
@@ -90,10 +90,11 @@ def ingest(
     out: Annotated[list[str] | None, out_option(_SUBJECT)] = None,
     output: Output,
 ) -> int:
-    """Add recordings to a usage table: of Prometheus, exporters, JmxTool, Jolokia, OpenTelemetry, Telegraf, or tables.
+    """Add recordings (Prometheus, exporters, JmxTool, Jolokia, OpenTelemetry, Telegraf, tables) to a usage table.
 
-    Every sample is written, or counted with the reason; a record that cannot be read is in the quarantine table.
-    With --topic, the records of a Kafka topic are read, each once, until the command is interrupted.
+    Each sample is either written, or counted as dropped with the reason; records that cannot be read are written to the
+    quarantine table. With --topic, the records of a Kafka topic are read, exactly once, until the command is
+    interrupted.
 
     \b
     Examples:

@@ -39,16 +39,14 @@ def recommend(
     target: ManyClusters,
     sizing: Sizing,
     write: Annotated[
-        bool, typer.Option("--write", help="Change the files so that they say what is proposed: all of it, or nothing.")
+        bool, typer.Option("--write", help="Write the proposals into the files: all of them, or none.")
     ] = False,
     diff: Annotated[
-        bool, typer.Option("--diff", help="Write nothing; print what --write would change as a unified diff.")
+        bool, typer.Option("--diff", help="Print the changes of --write as a unified diff, and write nothing.")
     ] = False,
     no_backtest: Annotated[
         bool,
-        typer.Option(
-            "--no-backtest", help="Do not replay the usage against the proposals, which takes most of the time."
-        ),
+        typer.Option("--no-backtest", help="Skip the backtest of the proposals, which takes most of the time."),
     ] = False,
     out: Annotated[
         list[str] | None,
@@ -62,16 +60,16 @@ def recommend(
     format_name: Annotated[str, format_option(_SUBJECT)] = "text",
     output: Output,
 ) -> int:
-    """Propose quotas that fit what is used: the daily percentile of the busiest weekday of each value's buckets, times
-    a headroom.
+    """Propose quotas that fit the recorded usage.
 
-    A value that is too far from what is used is to change, one that nobody used is to be removed, and nothing is
-    proposed where too little is recorded. Beside the proposals stands their backtest: what a plan of the changed files
-    would have throttled of the same usage.
+    The basis of a value is the highest daily percentile of all buckets that it limits. Values that differ too much
+    from the basis times a headroom are changed, unused values are removed, and nothing is proposed where too little is
+    recorded. The output includes a backtest of the proposals: what a plan of the changed files would have throttled of
+    the same usage.
 
-    With --write, values are changed where they stand, comments stay, and each changed entry gets a reason. A value of a
-    profile, of an anchor, or of a file that is common to several clusters is overridden by an entry in the folder of
-    the cluster. What nobody used is removed, or becomes state: absent.
+    With --write, values are changed in place, comments are kept, and each changed entry gets a reason. A value from a
+    profile, an anchor, or a file for several clusters is overridden by an entry in the cluster's directory. An unused
+    value is removed, or the entry becomes state: absent.
 
     \b
     Examples:

@@ -27,7 +27,7 @@ def record(
     *,
     usage: Annotated[
         Path,
-        typer.Option("--usage", metavar="DIR", help="The table of usage: a directory, to which files are added."),
+        typer.Option("--usage", metavar="DIR", help="Usage table: a directory to which files are added."),
     ],
     source: SourceOption = None,
     interval: Annotated[
@@ -42,11 +42,11 @@ def record(
     format_name: Annotated[str, format_option("usage-record")] = "text",
     output: Output,
 ) -> int:
-    """Record what clients use, from what brokers offer, without Spark and without stored monitoring.
+    """Record the usage metrics of brokers into a usage table, without Spark and without stored monitoring.
 
-    All brokers are measured at once, each by one request at a time. A file of the table is written every minute, and
-    what was recorded is kept when it ends by Ctrl-C or SIGTERM (exit 0). A broker that does not answer is a gap in the
-    table and in the summary. Needs the extra spark, for Parquet.
+    All brokers are measured in parallel, each with one request at a time. A file is written every minute, and when the
+    recording ends, also by Ctrl-C or SIGTERM (exit 0). A broker that does not respond is a gap in the table and in the
+    summary. Needs the extra spark, for Parquet.
 
     \b
     Examples:

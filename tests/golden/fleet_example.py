@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from quotaform.core.blast_radius import DirectionCount, LimitDirection, RadiusCounts
+from quotaform.core.blast_radius import DirectionCount, RadiusCounts
 from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
 from quotaform.core.fleet_report import FleetReport, make_fleet_report
+from quotaform.core.limit_change import LimitDirection
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import ConnectError, InvalidFilesError, NotReadError, PlanBlockedError
 from quotaform.model.finding import Finding

@@ -9,15 +9,8 @@ from random import Random
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from quotaform.core.blast_radius import (
-    MOST_LARGEST,
-    LimitChange,
-    LimitDirection,
-    Principals,
-    make_blast_radius,
-    principal_order,
-    size_order,
-)
+from quotaform.core.blast_radius import MOST_LARGEST, Principals, make_blast_radius, principal_order
+from quotaform.core.limit_change import LimitChange, LimitDirection, size_order
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.entry import NOT_LIMITED, Resolved
 from quotaform.core.resolve.index import QuotaIndex

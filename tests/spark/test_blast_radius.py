@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from quotaform.core.blast_radius import LimitDirection, Principals, change_row, make_blast_radius
+from quotaform.core.blast_radius import Principals, make_blast_radius
+from quotaform.core.limit_change import LimitDirection, change_row
 from quotaform.core.plan import Plan
 from quotaform.document.plan import load_plan
 from quotaform.model.entity import KNOWN_TYPES, Entity

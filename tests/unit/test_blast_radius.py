@@ -7,13 +7,8 @@ from math import inf, nan
 
 import pytest
 
-from quotaform.core.blast_radius import (
-    LimitChange,
-    LimitDirection,
-    Principals,
-    make_blast_radius,
-    size_order,
-)
+from quotaform.core.blast_radius import Principals, make_blast_radius
+from quotaform.core.limit_change import LimitChange, LimitDirection, size_order
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
 from tests.builder import CONNECTION, CONSUMER, PRODUCER, REQUEST, plan_of

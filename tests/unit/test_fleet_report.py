@@ -15,8 +15,8 @@ from quotaform.cli.ci import MOST_SUMMARIES, STEP_SUMMARY, Ci
 from quotaform.cli.console import Console
 from quotaform.cli.documents import documents_of
 from quotaform.cli.main import run
-from quotaform.core.blast_radius import LimitDirection
 from quotaform.core.fleet_report import MOST_LARGEST, FleetStatus, make_fleet_report
+from quotaform.core.limit_change import LimitDirection
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.errors import ClusterIdError, PlanBlockedError

@@ -13,7 +13,7 @@ from quotaform.app.plan import principals
 from quotaform.app.plan.principals import read_principals
 from quotaform.cli.limit_changes import read_changes_path
 from quotaform.cli.main import run
-from quotaform.core.blast_radius import CHANGE_COLUMNS, LimitDirection
+from quotaform.core.limit_change import CHANGE_COLUMNS, LimitDirection
 from quotaform.document.plan import load_plan
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.errors import InvalidFilesError, UsageError

@@ -12,10 +12,11 @@ from re import compile as regex
 from re import escape
 from typing import Any, Final
 
-from quotaform.core.blast_radius import LimitDirection, RadiusCounts
+from quotaform.core.blast_radius import RadiusCounts
 from quotaform.core.change import Action
 from quotaform.core.check import rule
 from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
+from quotaform.core.limit_change import LimitDirection
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.receipt import Result
 from quotaform.errors import ClusterIdError, NotReadError, PlanBlockedError, QuotaformError

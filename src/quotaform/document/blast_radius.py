@@ -6,15 +6,9 @@ from collections.abc import Iterator, Mapping
 from json import dumps
 from typing import Any
 
-from quotaform.core.blast_radius import (
-    BlastRadius,
-    DirectionCount,
-    LimitChange,
-    LimitDirection,
-    RadiusCounts,
-    change_row,
-)
+from quotaform.core.blast_radius import BlastRadius, DirectionCount, RadiusCounts
 from quotaform.core.canonical import json_number
+from quotaform.core.limit_change import LimitChange, LimitDirection, change_row
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.entry import Effective
 from quotaform.document.field import dump_entity, load_number
@@ -94,7 +88,7 @@ def _load_limit(item: Mapping[str, Any]) -> Effective:
 
 
 def limit_change_lines(plan: Plan) -> Iterator[str]:
-    """Yield all changes of limits by a plan as JSON lines, with the fields of `core.blast_radius.change_row`."""
+    """Yield all changes of limits by a plan as JSON lines, with the fields of `core.limit_change.change_row`."""
     for change in plan.blast_radius.changes if plan.blast_radius else ():
         row = change_row(change)
         yield f"{dumps({name: json_number(cell) if type(cell) is float else cell for name, cell in row.items()})}\n"

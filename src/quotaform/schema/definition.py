@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from quotaform.core.blast_radius import LimitDirection
 from quotaform.core.change import Action
 from quotaform.core.check.rule import RULES
+from quotaform.core.limit_change import LimitDirection
 from quotaform.core.prune import PruneMode
 from quotaform.model.approval import DELETE
 from quotaform.model.document_kind import DocumentKind

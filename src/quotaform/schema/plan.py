@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from quotaform.core.blast_radius import MOST_LARGEST, LimitDirection
+from quotaform.core.blast_radius import MOST_LARGEST
 from quotaform.core.effects import Direction
+from quotaform.core.limit_change import LimitDirection
 from quotaform.core.origin import Origin
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import ENTITY_TYPES

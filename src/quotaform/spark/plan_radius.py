@@ -18,8 +18,9 @@ from quotaform.app.plan.principals import PrincipalList
 from quotaform.app.rendering import Document, StoredResult, render
 from quotaform.app.resolve.request_file import nameless_note
 from quotaform.cluster.gateway import Progress
-from quotaform.core.blast_radius import BlastRadius, DirectionCount, LimitChange, LimitDirection
+from quotaform.core.blast_radius import BlastRadius, DirectionCount
 from quotaform.core.digest import PlanDigest
+from quotaform.core.limit_change import LimitChange, LimitDirection
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.resolve.entry import NO_LIMIT, Effective
 from quotaform.errors import QuotaformError

@@ -226,7 +226,7 @@ LIMIT_CHANGES: Final = StructType(
         ),
     ]
 )
-"""The effective limits of principals that a plan changes: the columns of `quotaform.core.blast_radius.change_row`."""
+"""The effective limits of principals that a plan changes: the columns of `quotaform.core.limit_change.change_row`."""
 
 LIMIT_COUNTS: Final = StructType(
     [

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from quotaform.core.blast_radius import MOST_LARGEST, RANK, LimitDirection
+from quotaform.core.blast_radius import MOST_LARGEST
+from quotaform.core.limit_change import RANK, LimitDirection
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.resolve.address import CANONICAL
@@ -113,7 +114,7 @@ def limit_counts(rows: DataFrame) -> DataFrame:
 
 
 def largest_changes(rows: DataFrame) -> DataFrame:
-    """Return the largest changes of each cluster, in the order of `quotaform.core.blast_radius.size_order`.
+    """Return the largest changes of each cluster, in the order of `quotaform.core.limit_change.size_order`.
 
     Args:
         rows: `schemas.LIMIT_CHANGES`.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from quotaform.core.blast_radius import LimitDirection, RadiusCounts
+from quotaform.core.blast_radius import RadiusCounts
 from quotaform.core.fleet_report import FleetReport
+from quotaform.core.limit_change import LimitDirection
 from quotaform.views.plan.blast_radius_text import affected_text, direction_text
 
 MOST_RADII: Final = 20

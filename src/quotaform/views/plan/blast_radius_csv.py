@@ -1,4 +1,4 @@
-"""All changes of limits as a table of comma-separated values: the rows of `quotaform.core.blast_radius.change_row`.
+"""All changes of limits as a table of comma-separated values: the rows of `quotaform.core.limit_change.change_row`.
 
 Names are written as `quotaform.views.csv_cell` has it; a name that the principal leaves out is an empty field, and an
 empty client-id is `""`.
@@ -10,7 +10,7 @@ import csv
 from collections.abc import Iterator
 from io import StringIO
 
-from quotaform.core.blast_radius import CHANGE_COLUMNS, Cell, change_row
+from quotaform.core.limit_change import CHANGE_COLUMNS, Cell, change_row
 from quotaform.core.plan import Plan
 from quotaform.model.units import plain
 from quotaform.views.csv_cell import csv_cell

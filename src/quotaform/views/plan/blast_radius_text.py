@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from quotaform.core.blast_radius import BlastRadius, LimitChange, LimitDirection, RadiusCounts
+from quotaform.core.blast_radius import BlastRadius, RadiusCounts
+from quotaform.core.limit_change import LimitChange, LimitDirection
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS

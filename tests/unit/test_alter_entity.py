@@ -9,7 +9,7 @@ import pytest
 
 from quotaform.admin import QuotaAdmin
 from quotaform.app.alter import alter_entity
-from quotaform.app.repository import repository
+from quotaform.app.repository import gateway as gateways
 from quotaform.cli.client_quotas import command as client_quotas
 from quotaform.cli.main import run
 from quotaform.cli.option.op_reader import read_ops
@@ -174,7 +174,7 @@ def test_an_interrupt_says_that_the_outcome_is_unknown(
 ) -> None:
     interrupted = [Answer(raises=KeyboardInterrupt())]
     gateway = ScriptedGateway(BEFORE, writes=interrupted, validates=interrupted)
-    monkeypatch.setattr(repository, "open_gateway", lambda cluster: gateway)
+    monkeypatch.setattr(gateways, "open_gateway", lambda cluster: gateway)
     words = ["alter", "--bootstrap-server", "lab:9092", "--name", "user=alice", "--add", f"{PRODUCER}=2", *options]
     assert run(words) == 130
     said = capsys.readouterr()
@@ -204,7 +204,7 @@ def test_a_cluster_may_ask_for_its_name(
     config = tmp_path / "quotaform.yaml"
     config.write_text("clusters: {lab: {bootstrap_servers: ['b:9092'], confirm: name}}\n", encoding="utf-8")
     gateway = ScriptedGateway(BEFORE)
-    monkeypatch.setattr(repository, "open_gateway", lambda cluster: gateway)
+    monkeypatch.setattr(gateways, "open_gateway", lambda cluster: gateway)
     (tmp_path / "typed").write_text(typed, encoding="utf-8")
     words = ["alter", "--config", str(config), "--name", "user=alice", "--add", f"{PRODUCER}=2", *options]
     with _Terminal((tmp_path / "typed").open("rb")) as terminal:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.app.repository.address import bootstrap_servers, client_config
-from quotaform.app.repository.repository import open_gateway
+from quotaform.app.repository.gateway import open_gateway
 from quotaform.cluster.wire.connect_error import connect_error
 from quotaform.cluster.wire.failure import Failure, Intent, Stage
 from quotaform.desired.config import Cluster

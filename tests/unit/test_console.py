@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from quotaform.app.repository import repository
+from quotaform.app.repository import gateway as gateways
 from quotaform.cli import console
 from quotaform.cli.main import run
 from quotaform.errors import ClusterError
@@ -68,7 +68,7 @@ def test_a_connection_that_takes_its_time_has_a_progress_line(
         shown_meanwhile.append(terminal.getvalue())
         raise ClusterError("down")
 
-    monkeypatch.setattr(repository, "open_gateway", connect)
+    monkeypatch.setattr(gateways, "open_gateway", connect)
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(console, "_PROGRESS_DELAY", 0.1)
     assert run(command) == 1

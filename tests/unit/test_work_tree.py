@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from quotaform.app.repository import tree_reading
-from quotaform.app.repository.repository import Repository, open_gateway
+from quotaform.app.repository.gateway import open_gateway
+from quotaform.app.repository.repository import Repository
 from quotaform.app.repository.revision import WORK_TREE, WorkTree
 from quotaform.desired.config import Cluster
 from quotaform.desired.tree import Layout, Root, Tree

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from quotaform.app.repository.address import bootstrap_servers, client_config
-from quotaform.app.repository.repository import require_pinned
+from quotaform.app.repository.gateway import require_pinned
 from quotaform.cluster.scram import ScramGateway, make_upsertion
 from quotaform.errors import BlockedError, UsageError
 from quotaform.model.scram import ScramDeletion, ScramMechanism, ScramUpsertion

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quotaform.app.actual import read_actual
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.each_cluster import ClusterWork, Connect
-from quotaform.app.repository.repository import open_pinned_gateway
+from quotaform.app.repository.gateway import open_pinned_gateway
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome

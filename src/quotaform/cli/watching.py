@@ -29,7 +29,7 @@ def watch_drift(
     from quotaform.app.clock import SYSTEM_CLOCK, timestamp
     from quotaform.app.drift.watch import Watch
     from quotaform.app.drift.watched_files import WatchedFiles
-    from quotaform.app.repository.repository import open_gateway
+    from quotaform.app.repository.gateway import open_gateway
     from quotaform.notify.metrics_server import MetricsServer
     from quotaform.views.drift.log_text import event_text, warning_text
 

@@ -12,7 +12,7 @@ from quotaform.app.drift.drift import drift_of
 from quotaform.app.plan.plan import plan_cluster, with_same_clusters
 from quotaform.app.plan.request import PlanRequest
 from quotaform.app.rendering import Document, StoredResult, digest_of, render
-from quotaform.app.repository.repository import open_gateway
+from quotaform.app.repository.gateway import open_gateway
 from quotaform.app.repository.source import Source
 from quotaform.core.digest import PlanDigest
 from quotaform.core.outcome import ClusterOutcome

@@ -26,7 +26,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from quotaform.app.apply.apply import ClusterPlan, apply_plans
 from quotaform.app.apply.lock import cluster_lock
 from quotaform.app.clock import SYSTEM_CLOCK, timestamp
-from quotaform.app.repository.repository import open_gateway
+from quotaform.app.repository.gateway import open_gateway
 from quotaform.app.run import Applier
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan, PlanHeader, PlanSource

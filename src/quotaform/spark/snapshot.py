@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.app.rendering import StoredResult
-from quotaform.app.repository.repository import open_pinned_gateway
+from quotaform.app.repository.gateway import open_pinned_gateway
 from quotaform.app.snapshot import snapshot_of
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome

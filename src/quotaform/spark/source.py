@@ -12,7 +12,7 @@ from weakref import WeakSet
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
 from quotaform.app.clock import SYSTEM_CLOCK
-from quotaform.app.repository.repository import open_gateway, open_pinned_gateway
+from quotaform.app.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.app.repository.revision import CONFIG_NAME
 from quotaform.core.check.rule import SNAPSHOT
 from quotaform.desired.config import Cluster

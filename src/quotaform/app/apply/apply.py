@@ -21,7 +21,7 @@ from quotaform.app.apply.run import ApplyRun
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp, today
 from quotaform.app.each_cluster import Connect
 from quotaform.app.rendering import digest_of
-from quotaform.app.repository.repository import open_gateway, require_pinned
+from quotaform.app.repository.gateway import open_gateway, require_pinned
 from quotaform.app.run import Applier
 from quotaform.cluster.error_code import asking_for_alter
 from quotaform.cluster.gateway import Gateway, Progress, no_progress

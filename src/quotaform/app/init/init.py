@@ -10,7 +10,8 @@ from typing import Final
 
 from quotaform.app.init.ci_files import CI_FILES, PROPERTIES_VARIABLE, ci_files
 from quotaform.app.init.import_quotas import import_cluster
-from quotaform.app.repository.repository import Repository, open_gateway
+from quotaform.app.repository.gateway import open_gateway
+from quotaform.app.repository.repository import Repository
 from quotaform.app.repository.revision import CONFIG_NAME, QUOTAS_NAME
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.result import Import, Initialization

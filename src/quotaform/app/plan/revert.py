@@ -13,7 +13,7 @@ from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.each_cluster import ClusterWork, Connect
 from quotaform.app.plan.cluster_plan import make_cluster_plan
 from quotaform.app.plan.request import PlanRequest, Reading
-from quotaform.app.repository.repository import open_gateway
+from quotaform.app.repository.gateway import open_gateway
 from quotaform.app.repository.source import Source, read_source
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quotaform.app.repository.repository import open_pinned_gateway
+from quotaform.app.repository.gateway import open_pinned_gateway
 from quotaform.core.freshness import require_cluster
 from quotaform.core.plan import Plan
 

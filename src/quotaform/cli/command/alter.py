@@ -64,7 +64,7 @@ def alter(
     from quotaform.admin import QuotaAdmin
     from quotaform.app.alter import alter_entity
     from quotaform.app.clock import timestamp
-    from quotaform.app.repository.repository import open_gateway, require_pinned
+    from quotaform.app.repository.gateway import open_gateway, require_pinned
     from quotaform.app.steps import repeated
     from quotaform.cli.option.entity_reader import read_entity
     from quotaform.cli.option.op_reader import read_ops

@@ -76,7 +76,7 @@ def describe(
     from quotaform.admin import QuotaAdmin
     from quotaform.app.clock import timestamp
     from quotaform.app.describe import describe_quotas
-    from quotaform.app.repository.repository import open_pinned_gateway
+    from quotaform.app.repository.gateway import open_pinned_gateway
     from quotaform.app.steps import repeated
     from quotaform.cli.option.entity_reader import read_filter
     from quotaform.model.entity import spell_name

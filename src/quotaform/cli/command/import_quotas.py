@@ -99,6 +99,6 @@ def _opened(cluster: Cluster, engine: Engine, console: Console) -> Gateway:
         )
         text = "".join(taken.require().documents[SNAPSHOT]())
         return SnapshotGateway(load_snapshot(text, cluster.name), name=cluster.name, path=cluster.name)
-    from quotaform.app.repository.repository import open_pinned_gateway
+    from quotaform.app.repository.gateway import open_pinned_gateway
 
     return open_pinned_gateway(cluster)

@@ -99,7 +99,7 @@ def resolve(
       quotaform resolve --from principals.parquet --engine spark --out parquet=resolved
     """
     from quotaform.app.plan.plan_file import load_plan_file
-    from quotaform.app.repository.repository import open_pinned_gateway
+    from quotaform.app.repository.gateway import open_pinned_gateway
     from quotaform.app.resolve.resolve import ResolveRun
     from quotaform.app.steps import repeated
     from quotaform.core.resolve.resolution import Detail

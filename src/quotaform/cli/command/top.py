@@ -212,7 +212,7 @@ class _LiveQuotas:
 
     def read(self) -> Quotas:
         from quotaform.admin import QuotaAdmin
-        from quotaform.app.repository.repository import open_pinned_gateway
+        from quotaform.app.repository.gateway import open_pinned_gateway
 
         if self._admin is None:
             self._admin = QuotaAdmin(open_pinned_gateway(self._cluster))

@@ -21,8 +21,8 @@ from quotaform.app.drift.drift import drift_of
 from quotaform.app.plan.plan import plan_cluster, with_claims
 from quotaform.app.plan.request import PlanRequest
 from quotaform.app.rendering import Document, StoredResult, digest_of, render
+from quotaform.app.repository.gateway import open_gateway
 from quotaform.app.repository.policy import NO_POLICIES
-from quotaform.app.repository.repository import open_gateway
 from quotaform.app.repository.source import Source
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.base import Base, DeclaredBase

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
-from quotaform.app.repository.repository import open_pinned_gateway
+from quotaform.app.repository.gateway import open_pinned_gateway
 from quotaform.app.resolve.request_file import RequestFile, nameless_note
 from quotaform.app.resolve.resolve import require_key
 from quotaform.cluster.gateway import Progress, no_progress

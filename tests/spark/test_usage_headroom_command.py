@@ -129,7 +129,7 @@ def test_what_is_missing_is_said(repository: Repository, recording: Path) -> Non
             "has no rows from 2026-11-02T00:00:00Z on; choose another time",
         ),
         ((*usage, "--quotas", recording / "usage"), 3, "the table lacks the columns entity_key, entity, value"),
-        ((*usage, *quotas, "--since", "1d", "--until", "2d"), 64, "--since is not before --until"),
+        ((*usage, *quotas, "--since", "1d", "--until", "2d"), 64, "--since must be before --until"),
         ((*usage, *quotas, "--snapshot", "lab.json"), 64, "--quotas is of the clusters that it holds"),
         (usage, 64, "no cluster is given"),
     ]

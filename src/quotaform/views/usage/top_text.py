@@ -10,7 +10,7 @@ from quotaform.core.usage.top import BucketState, Top, TopBucket
 from quotaform.model.moment import spell_moment
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert
-from quotaform.model.units import render_value
+from quotaform.model.units import is_decimal, render_value
 from quotaform.views.style import PLAIN, Style, counted
 
 _TITLES: Final = ("BROKER", "BUCKET", "KEY", "RATE", "LIMIT", "%", "THROTTLE")
@@ -152,8 +152,7 @@ def rate_text(key: str, rate: float, limit: float | None = None) -> str:
     unit = "" if known is None else known.unit
     if unit != "B/s":
         return f"{_three_digits(rate)}{unit}"
-    is_decimal = limit is not None and render_value(known, limit).partition(" ")[2] in dict(_DECIMAL)
-    for name, size in _DECIMAL if is_decimal else _BINARY:
+    for name, size in _DECIMAL if is_decimal(known, limit) else _BINARY:
         if rate >= size:
             return f"{_three_digits(rate / size)} {name}"
     return f"{_three_digits(rate)} B/s"

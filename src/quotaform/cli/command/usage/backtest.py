@@ -17,12 +17,11 @@ from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.drawn_output import DrawnOutOption
 from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.moment import read_moment_option
+from quotaform.cli.option.moment import read_period
 from quotaform.cli.option.output import Output
 from quotaform.cli.option.usage_table import UsageOption
 from quotaform.cli.outcomes import report_failures
 from quotaform.cli.table_output import TableOutput
-from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -71,12 +70,7 @@ def backtest(
     """
     console = output.console()
     require_format(_SUBJECT, format_name)
-    moments = {
-        name: None if text is None else read_moment_option(f"--{name}", text)
-        for name, text in (("since", since), ("until", until))
-    }
-    if moments["since"] is not None and moments["until"] is not None and moments["since"] >= moments["until"]:
-        raise UsageError("--since must be before --until")
+    first, last = read_period(since, until)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
     from quotaform.spark.usage.table.usage_table import require_usage
@@ -89,7 +83,7 @@ def backtest(
         from quotaform.spark.session.session import spark_session
         from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
 
-        request = BacktestRequest(usage=usage, most=top, **moments)
+        request = BacktestRequest(usage=usage, most=top, since=first, until=last)
         progress = JobProgress(console, "Replaying usage", session)
         with spark_session(session, progress) as spark:
             progress("Replaying usage", 0, 0)

@@ -14,7 +14,7 @@ from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.drawn_output import DrawnOutOption
 from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.moment import read_moment_option
+from quotaform.cli.option.moment import read_period
 from quotaform.cli.option.output import Output
 from quotaform.cli.option.usage_table import UsageOption
 from quotaform.cli.outcomes import failed_outcomes, report_failures
@@ -106,12 +106,7 @@ def _request(
         UsageError: Options exclude each other, or name no cluster or no time.
         InvalidFilesError: quotaform.yaml or the snapshot is invalid.
     """
-    times = {
-        name: None if text is None else read_moment_option(f"--{name}", text)
-        for name, text in (("since", since), ("until", until))
-    }
-    if times["since"] is not None and times["until"] is not None and times["since"] >= times["until"]:
-        raise UsageError("--since is not before --until; swap them")
+    first, last = read_period(since, until)
     if quotas is not None and (target.is_narrow or target.all_clusters or snapshot is not None):
         raise UsageError("--quotas is of the clusters that it holds; leave the options that choose clusters out")
     clusters: tuple[Cluster, ...] = ()
@@ -132,6 +127,7 @@ def _request(
         quotas=QuotaSource(clusters, quotas),
         only_chosen=bool(target.cluster),
         is_unnamed=is_unnamed,
+        since=first,
+        until=last,
         most=top,
-        **times,
     )

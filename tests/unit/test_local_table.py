@@ -13,7 +13,7 @@ from quotaform.errors import InvalidFilesError, UsageError
 from quotaform.spark.session import session
 from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
 from quotaform.spark.table.local_table import require_table
-from quotaform.spark.usage.ingest.source import require_sources
+from quotaform.spark.usage.ingest.source import CSV, SourceTable, require_sources
 from quotaform.spark.usage.schemas import USAGE
 from quotaform.spark.usage.table.usage_folder import require_free
 from tests.workflow.command import Repository
@@ -121,11 +121,15 @@ def test_rows_are_added_to_usage_or_to_a_new_directory_alone(folder: Path) -> No
 def test_sources_name_files(folder: Path) -> None:
     (folder / "empty").mkdir()
     (folder / "a.json").write_text("{}", encoding="utf-8")
-    require_sources(["a.json", "*.json", "s3a://lake/none", "none.parquet"], has_tables=False)
-    require_sources(["lake.usage"], has_tables=True)
-    for name, reason in {"empty": "has no files", "b.json": "is not a file", "*.csv": "is not a file"}.items():
+    (folder / "a.csv").write_text("user\n", encoding="utf-8")
+    require_sources(["a.json", "*.json", "s3a://lake/none"], [], LOCAL_SESSION)
+    require_sources(["a.csv", "*.csv"], [SourceTable("a.csv", CSV), SourceTable("*.csv", CSV)], LOCAL_SESSION)
+    for name, reason in {"empty": "has no files", "b.json": "is not a file", "*.jsonl": "is not a file"}.items():
         with pytest.raises(UsageError, match=reason):
-            require_sources(["a.json", name], has_tables=False)
+            require_sources(["a.json", name], [], LOCAL_SESSION)
+    for table in (SourceTable("none.csv", CSV), SourceTable("none.parquet", "parquet")):
+        with pytest.raises(InvalidFilesError, match=NO_FILE):
+            require_sources([table.name], [table], LOCAL_SESSION)
 
 
 COMMANDS: list[tuple[tuple[Any, ...], int, str]] = [
@@ -144,6 +148,7 @@ COMMANDS: list[tuple[tuple[Any, ...], int, str]] = [
     (("usage", "recommend", "--cluster", "lab", "--usage", "usag"), 3, f"usag: error: the table {NO_TABLE}"),
     (("plan", "--cluster", "lab", "--backtest", "./usag"), 3, f"./usag: error: the table {NO_FILE}"),
     (("usage", "ingest", "none.json", "--usage", "usage"), 64, 'Error: "none.json" is not a file, and no file'),
+    (("usage", "ingest", "none.parquet", "--usage", "usage"), 3, f"none.parquet: error: the table {NO_FILE}"),
     (("usage", "ingest", "lab.json", "--usage", "lab.json"), 64, "Error: lab.json is a file, and a table that"),
     (("usage", "ingest", "lab.json", "--usage", "quotas.d"), 3, "quotas.d: error: the table cannot be"),
     (

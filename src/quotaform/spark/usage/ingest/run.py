@@ -71,10 +71,11 @@ class IngestRequest:
     declared: frozenset[str] | None
     shown: str | None = None
 
-    @property
-    def has_tables(self) -> bool:
-        """Whether all sources are tables."""
-        return self.format_name == TABLE or self.mapping is not None
+    def tables(self) -> list[SourceTable]:
+        """Return the sources that are tables."""
+        if self.format_name not in (None, TABLE):
+            return []
+        return find_tables(self.sources, has_tables=self.format_name == TABLE or self.mapping is not None)
 
 
 def require_ingestible(request: IngestRequest, session: SessionOptions) -> None:
@@ -82,10 +83,10 @@ def require_ingestible(request: IngestRequest, session: SessionOptions) -> None:
 
     Raises:
         UsageError: A source names no file, or a table is a file.
-        InvalidFilesError: There is another table where rows are to be added.
+        InvalidFilesError: There is another table where rows are to be added, or a source that is none.
         FileReadError: A directory cannot be read.
     """
-    require_sources(request.sources, has_tables=request.has_tables)
+    require_sources(request.sources, request.tables(), session)
     require_free(request.usage, USAGE, session)
     require_free(request.quarantine, QUARANTINE, session)
 
@@ -104,7 +105,7 @@ def ingest(
     require_writable(spark, request.usage, USAGE)
     require_writable(spark, request.quarantine, QUARANTINE)
     progress("Looking for files", 0, 0)
-    tables = find_tables(request.sources, has_tables=request.has_tables) if request.format_name in (None, TABLE) else []
+    tables = request.tables()
     others = [name for name in request.sources if name not in {table.name for table in tables}]
     files = find_files(spark, others)
     if request.shown is not None:

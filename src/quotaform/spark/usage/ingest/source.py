@@ -27,7 +27,9 @@ from quotaform.core.usage.format.recording_format import TABLE, csv_separator, d
 from quotaform.errors import FileReadError, UsageError
 from quotaform.model.text import inert, quote
 from quotaform.spark.schemas import make_table
-from quotaform.spark.table.named_table import format_of, reason_of
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.table.local_table import is_of_spark, require_table
+from quotaform.spark.table.named_table import NO_PATH, bad_table, format_of, reason_of
 from quotaform.spark.table.path import is_url
 from quotaform.spark.usage.ingest.stream import COMPRESSED, Range, Stream
 
@@ -143,20 +145,27 @@ def _is_table_folder(path: Path) -> bool:
     return any(each.suffix.lower() in _TABLES for pattern in ("*", "*=*/*", "*=*/*=*/*") for each in path.glob(pattern))
 
 
-def require_sources(names: Sequence[str], *, has_tables: bool) -> None:
-    """Make sure, without Spark, that sources of this machine name files; see `find_files`.
+def require_sources(names: Sequence[str], tables: Sequence[SourceTable], session: SessionOptions) -> None:
+    """Make sure that there is something to read, as far as is known before Spark is started.
 
     Args:
         names: The sources.
-        has_tables: Whether all of them are tables, which Spark reads.
+        tables: Those of them that are tables.
+        session: Where Spark is to run.
 
     Raises:
-        UsageError: One names none.
+        UsageError: A source names no file; see `find_files`.
+        InvalidFilesError: A table cannot be read.
         FileReadError: A directory cannot be read.
     """
+    for table in tables:
+        if table.kind != CSV:
+            require_table(table.name, (), session)
+        elif not (is_of_spark(table.name, session) or Path(table.name).exists()):
+            raise bad_table(table.name, f"cannot be read: {NO_PATH}")
     for name in names:
-        is_left_to_spark = has_tables or is_url(name) or Path(name).suffix.lower() in _TABLES
-        if not is_left_to_spark and next(_local_files(name), None) is None:
+        is_table = any(table.name == name for table in tables)
+        if not (is_table or is_url(name)) and next(_local_files(name), None) is None:
             raise _no_files(name)
 
 

@@ -116,7 +116,7 @@ def test_a_cluster_that_cannot_be_read_is_named_beside_the_others(repository: Re
     repository.config(f"clusters: {{lab: {{snapshot: {lab}}}, far: {{snapshot: far.json}}}}\n")
     done = repository("usage", "headroom", "--usage", recording / "usage", "--all")
     assert (done.code, "Error: far: far.json: " in done.err) == (3, True), done.err
-    assert done.last == "Headroom: 1 throttled, 1 close, 0 calm, 2 unlimited, of 4 buckets; 1 value not used."
+    assert done.last == "Headroom: 1 throttled, 1 close, 0 below, 2 unlimited, of 4 buckets; 1 unused value."
 
 
 def test_what_is_missing_is_said(repository: Repository, recording: Path) -> None:

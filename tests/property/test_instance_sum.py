@@ -47,7 +47,7 @@ rows_of = st.lists(
 
 def summed(rows: Sequence[Row]) -> Sum:
     columns = list(zip(*sorted(rows), strict=True))
-    series = [member << 32 | instance for member, instance in zip(columns[1], columns[2], strict=True)]
+    series = [instance << 32 | member for member, instance in zip(columns[1], columns[2], strict=True)]
     return added_up(
         Samples(
             numpy.array(columns[0]) * SECOND,
@@ -78,13 +78,19 @@ def expected(rows: Sequence[Row]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for at in sorted({row.at for row in rows}):
         parts: dict[int, dict[int, float]] = {}
+        highs: dict[int, dict[int, float]] = {}
         windows, throttle_times, is_new = [], [], False
         for (member, instance), own in series.items():
             rated = standing_for([row for row in own if not isnan(row.rate)], at)
             if rated is not None:
-                row, _ = rated
+                row, before = rated
                 parts.setdefault(member, {})[instance] = row.rate
-                windows.append(at - row.at + (QUOTA_WINDOW_S if isnan(row.window_s) else min(row.window_s, 1e9)))
+                window = QUOTA_WINDOW_S if isnan(row.window_s) else min(row.window_s, 1e9)
+                windows.append(at - row.at + window)
+                is_covered = bool(found) and row.at - window <= found[-1]["at"]
+                is_near = before is not None and row.at - before.at <= LONGEST_STEP_S
+                rates = [row.rate, before.rate] if before is not None and is_near and not is_covered else [row.rate]
+                highs.setdefault(member, {})[instance] = max(rates)
             throttled = standing_for(own, at)
             if throttled is not None and not isnan(throttled[0].throttle_ms):
                 row, before = throttled
@@ -95,6 +101,7 @@ def expected(rows: Sequence[Row]) -> list[dict[str, Any]]:
             {
                 "at": at,
                 "rate": sum(of_members.values()) if of_members else None,
+                "rate_high": sum(map(_of_member, highs.values())) if highs else None,
                 "window_s": max(0.0, min(windows)) if windows else None,
                 "throttle_ms": max(throttle_times, default=None),
                 "is_new": is_new,
@@ -111,15 +118,16 @@ def _of_member(rates: Mapping[int, float]) -> float:
 @given(rows_of)
 @example([Row(0, 1, 1, 1.0, 60.0, nan), Row(300, 1, 2, 1.0, 60.0, nan), Row(600, 1, 1, 1.0, 60.0, 30.0)])
 @example([Row(0, 1, 1, 1.0, 60.0, nan), Row(300, 1, 2, 1.0, 60.0, nan), Row(601, 1, 1, 1.0, 60.0, 30.0)])
+@example([Row(0, 1, 1, 9.0, 60.0, nan), Row(240, 1, 2, 1.0, 60.0, nan), Row(300, 1, 1, 1.0, 60.0, nan)])
 def test_the_sum_is_that_of_the_oracle(rows: list[Row]) -> None:
     found, wanted = summed(rows), expected(rows)
     assert (found.at // SECOND).tolist() == [each["at"] for each in wanted]
-    for name in ("rate", "window_s", "throttle_ms"):
+    for name in ("rate", "rate_high", "window_s", "throttle_ms"):
         values = [None if isnan(value) else value for value in getattr(found, name).tolist()]
         assert values == pytest.approx([each[name] for each in wanted]), name
     assert found.is_new.tolist() == [each["is_new"] for each in wanted]
     members = sorted({row.member for row in rows})
-    assert (found.members >> 32).tolist() == members
+    assert found.members.tolist() == members
     totals = [sum(each["members"].get(member, 0.0) for each in wanted) for member in members]
     assert found.totals.tolist() == pytest.approx(totals)
 

@@ -111,25 +111,58 @@ def test_members_with_instances_are_beside_those_of_other_names(spark: SparkSess
     assert row["top_member_share"] == pytest.approx(5 / 9)
 
 
-def test_a_backtest_holds_the_sum_against_the_limit(spark: SparkSession) -> None:
+def backtest_of(spark: SparkSession, samples: Sequence[Sample], limit: float) -> dict[str, Any]:
+    """The one row of `backtest`."""
     from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
     from quotaform.spark.usage.replay.backtest import backtest
     from quotaform.spark.usage.replay.demand import members
 
-    usage = usage_table(spark, group())
-    found = {}
-    for limit in (9.5 * MB, 12 * MB):
-        quotas = quota_table(spark, {"lab": {Entity(client_id="reports"): {CONSUMER: limit}}})
-        series = recorded(usage).persist()
-        [row] = backtest(usage, members(series, quotas, quotas).persist(), *recorded_size(series)).toArrow().to_pylist()
-        found[limit] = row
-    over, under = found[9.5 * MB], found[12 * MB]
+    usage = usage_table(spark, samples)
+    quotas = quota_table(spark, {"lab": {Entity(client_id="reports"): {CONSUMER: limit}}})
+    series = recorded(usage).persist()
+    found = members(series, quotas, quotas).persist()
+    rows: list[dict[str, Any]] = backtest(usage, found, *recorded_size(series)).toArrow().to_pylist()
+    [row] = rows
+    return row
+
+
+def test_a_backtest_holds_the_sum_against_the_limit(spark: SparkSession) -> None:
+    over, under = (backtest_of(spark, group(), limit) for limit in (9.5 * MB, 12 * MB))
     assert over["throttled_s_high"] > 3500
     assert (over["over_max"], under["over_max"]) == (pytest.approx(10 / 9.5), pytest.approx(10 / 12))
     assert under["throttled_s_high"] == 0
     # It is of all brokers together, so what is said of one is an upper bound.
     assert over["is_coarse"]
     assert over["throttled_s"] is None
+
+
+def test_a_sum_is_replayed_as_that_of_one_client(spark: SparkSession) -> None:
+    """Ten that push at other times have used as much as one of ten times their rate, also in its estimates."""
+    whole = [
+        consumed(6.0 * number, None, (12 if 100 <= number < 200 else 5) * MB)._replace(broker="1", window_s=6.0)
+        for number in range(400)
+    ]
+    parts = [
+        consumed(60.0 * push + 6.0 * number, f"c{number}", (1.2 if 10 <= push < 20 else 0.5) * MB)._replace(broker="1")
+        for push in range(40)
+        for number in range(CONSUMERS)
+    ]
+    one, ten = (backtest_of(spark, rows, 10 * MB) for rows in (whole, parts))
+    # Each of the ten sees the beginning and the end of the ten minutes in windows of its own.
+    assert ten["throttled_s"] == pytest.approx(one["throttled_s"], rel=0.1)
+    assert ten["delay_s_max"] == pytest.approx(one["delay_s_max"], rel=0.1)
+
+
+def test_what_the_windows_of_a_client_do_not_cover_is_in_the_upper_bound(spark: SparkSession) -> None:
+    """The samples of a client before and after bound it, however many others push in between."""
+    busy = [consumed(300.0 * push, "busy", (0 if push % 2 else 9) * MB) for push in range(10)]
+    idle = [
+        consumed(300.0 * push + 60.0 * number, f"idle{number}", 0.0) for push in range(10) for number in range(1, 4)
+    ]
+    alone, together = (backtest_of(spark, rows, 8.5 * MB)["throttled_s_high"] for rows in (busy, busy + idle))
+    # All but the minutes of which the samples without traffic are; what waits then is gone soon.
+    assert alone == pytest.approx(9 * 300 - 5 * 60, rel=0.1)
+    assert alone <= together <= 10 * 300
 
 
 def test_what_a_quota_is_sized_by_is_the_sum(spark: SparkSession) -> None:

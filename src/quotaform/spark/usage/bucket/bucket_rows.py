@@ -23,7 +23,7 @@ from pyspark.sql import functions as f
 
 from quotaform.spark.usage.bucket.bucket import same_columns
 from quotaform.spark.usage.bucket.instance import Samples, Sum, added_up, has_instances, starts_of
-from quotaform.spark.usage.bucket.member import INSTANCE_BITS
+from quotaform.spark.usage.bucket.member import MEMBER
 from quotaform.spark.usage.schemas import SERIES
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _bucket(names: Sequence[str], parts: Sequence[Sequence[NDArray[Any]]]) -> Bu
     if has_instances(series[:1] if is_one else series):
         if not is_one:
             return _added_up(int(bucket[0]), Samples(at, series, rate, window_s, throttle_ms), by_name)
-        series = series >> INSTANCE_BITS << INSTANCE_BITS
+        series = series & MEMBER
     return BucketRows(int(bucket[0]), at, series, rate, window_s, throttle_ms, by_name)
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy
 
 from quotaform.core.usage.sample.series import LONGEST_STEP_S, QUOTA_WINDOW_S
-from quotaform.spark.usage.bucket.member import INSTANCE_BITS
+from quotaform.spark.usage.bucket.member import MEMBER, MEMBER_BITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _MICROSECONDS = 1e6
 _LONGEST_STEP = round(LONGEST_STEP_S * _MICROSECONDS)
+_NEVER = numpy.iinfo(numpy.int64).min
 _LONGEST_WINDOW_S = 1e9
 """Longer windows count as so long, as microseconds have 64 bits."""
 
@@ -58,6 +59,8 @@ class Sum:
     Attributes:
         at: The times, each once.
         rate: The sum of the rates; NaN where nobody has one.
+        rate_high: The same, with the larger one of a client's rates before and after where neither covers the time
+            since the time before.
         window_s: How many seconds up to a time all rates cover; NaN where nobody has one.
         throttle_ms: The largest throttle time; NaN without any.
         is_new: Whether one of these is another one than in the sample before it.
@@ -67,6 +70,7 @@ class Sum:
 
     at: Integers
     rate: Floats
+    rate_high: Floats
     window_s: Floats
     throttle_ms: Floats
     is_new: Booleans
@@ -76,7 +80,7 @@ class Sum:
 
 def has_instances(series: Integers) -> bool:
     """Whether clients that measured themselves are among the series."""
-    return bool((series & ((1 << INSTANCE_BITS) - 1)).any())
+    return bool((series >> MEMBER_BITS).any())
 
 
 def added_up(samples: Samples) -> Sum:
@@ -84,12 +88,15 @@ def added_up(samples: Samples) -> Sum:
     at = samples.at[starts_of(samples.at)]
     total = _Total.of(at)
     members, totals = [], []
-    for member in _runs(samples.take(numpy.argsort(samples.series, kind="stable")), INSTANCE_BITS):
-        members.append(member.series[0] >> INSTANCE_BITS << INSTANCE_BITS)
+    # A member's series without an instance comes first.
+    order = numpy.lexsort((samples.series, samples.series & MEMBER))
+    for member in _runs(samples.take(order), MEMBER):
+        members.append(member.series[0] & MEMBER)
         totals.append(total.add_member(member))
     return Sum(
         at=at,
         rate=numpy.where(total.has_rate, total.rate, numpy.nan),
+        rate_high=numpy.where(total.has_rate, total.rate_high, numpy.nan),
         window_s=numpy.where(total.has_rate, numpy.maximum(0, at - total.covered_since) / _MICROSECONDS, numpy.nan),
         throttle_ms=total.throttle_ms,
         is_new=total.is_new,
@@ -104,6 +111,7 @@ class _Total:
 
     at: Integers
     rate: Floats
+    rate_high: Floats
     has_rate: Booleans
     covered_since: Integers
     throttle_ms: Floats
@@ -116,8 +124,9 @@ class _Total:
         return cls(
             at,
             numpy.zeros(count),
+            numpy.zeros(count),
             numpy.zeros(count, bool),
-            numpy.full(count, numpy.iinfo(numpy.int64).min),
+            numpy.full(count, _NEVER),
             numpy.full(count, numpy.nan),
             numpy.zeros(count, bool),
         )
@@ -140,19 +149,23 @@ class _Total:
             numpy.logical_or(self.has_rate, whole.has_rate | parts.has_rate, out=self.has_rate)
             larger = numpy.maximum(whole.rate, parts.rate)
             numpy.add(self.rate, larger, out=self.rate)
+            numpy.add(self.rate_high, numpy.maximum(whole.rate_high, parts.rate_high), out=self.rate_high)
             return float(larger.sum())
         return self._add_rates(series)
 
     def _add_rates(self, series: list[Samples]) -> float:
         """Add the rates of series, each in the order of time; return their sum over the times."""
         found = 0.0
+        before = numpy.append(_NEVER, self.at[:-1])
         for each in series:
             covered_since = _window_start(each)
             span = _span(self.at, each)
             rate, is_known = span.filled(each.rate, 0.0), span.filled(numpy.ones(len(each.at), bool), False)
             self.rate[span.place] += rate
             self.has_rate[span.place] |= is_known
-            since = span.filled(covered_since, numpy.iinfo(numpy.int64).min)
+            since = span.filled(covered_since, _NEVER)
+            higher = numpy.where(since > before[span.place], span.filled(_higher(each), 0.0), rate)
+            self.rate_high[span.place] += higher
             self.covered_since[span.place] = numpy.maximum(self.covered_since[span.place], since)
             found += float(rate.sum())
         return found
@@ -192,6 +205,14 @@ class _Span(NamedTuple):
         return numpy.repeat(both, self.counts)
 
 
+def _higher(samples: Samples) -> Floats:
+    """Return the larger one of each rate and the one before it, if that is near."""
+    found = samples.rate.copy()
+    is_near = numpy.diff(samples.at) <= _LONGEST_STEP
+    numpy.fmax(found[1:], samples.rate[:-1], out=found[1:], where=is_near)
+    return found
+
+
 def _window_start(samples: Samples) -> Integers:
     window = numpy.where(numpy.isnan(samples.window_s), QUOTA_WINDOW_S, samples.window_s)
     return samples.at - numpy.rint(numpy.minimum(window, _LONGEST_WINDOW_S) * _MICROSECONDS).astype(numpy.int64)
@@ -210,14 +231,14 @@ def _span(times: Integers, samples: Samples) -> _Span:
     return _Span(slice(int(first[0]), int(end[-1])), counts)
 
 
-def _runs(samples: Samples, bits: int = 0) -> Iterator[Samples]:
-    """Yield the samples of each series; those of one follow one another.
+def _runs(samples: Samples, part: int = -1) -> Iterator[Samples]:
+    """Yield the samples of each series, or of each member; those of one follow one another.
 
     Args:
         samples: The samples.
-        bits: How many of the lower bits of their numbers make no difference.
+        part: The bits of their numbers that make a difference.
     """
-    for begin, end in pairwise((*starts_of(samples.series >> bits), len(samples.series))):
+    for begin, end in pairwise((*starts_of(samples.series & part), len(samples.series))):
         yield samples.take(slice(begin, end))
 
 

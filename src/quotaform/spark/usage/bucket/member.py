@@ -4,8 +4,8 @@ The number of a series has two parts:
 
 | bits | content |
 | --- | --- |
-| from the 32nd on | the number of its member: those who have the same names, in the order of their addresses |
-| the lower 32 | which of several clients with these names it is; 0 if a broker measured |
+| the lower 32 | the number of its member: those who have the same names, in the order of their addresses |
+| the others | which of several clients with these names it is; 0 if a broker measured |
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from quotaform.spark.usage.schemas import SERIES
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-INSTANCE_BITS: Final = 32
-"""How many of the lower bits of `series_id` tell clients of the same names apart."""
+MEMBER_BITS: Final = 32
+"""How many of the lower bits of `series_id` are the number of the member."""
+MEMBER: Final = (1 << MEMBER_BITS) - 1
+"""What of `series_id` is the number of the member."""
 
 
 def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
@@ -70,10 +72,10 @@ def with_series_id(rows: DataFrame, *names: str) -> DataFrame:
     member = f.dense_rank().over(Window.partitionBy("bucket_id").orderBy(*names)).cast("long")
     # Nulls come first, and are no instance.
     instance = f.dense_rank().over(Window.partitionBy("bucket_id", *names).orderBy("instance"))
-    own = f.when(f.col("instance").isNotNull(), instance).otherwise(0)
-    return rows.withColumn("series_id", f.shiftleft(member, INSTANCE_BITS) + own)
+    own = f.when(f.col("instance").isNotNull(), instance).otherwise(0).cast("long")
+    return rows.withColumn("series_id", f.shiftleft(own, MEMBER_BITS) + member)
 
 
 def member_number() -> Column:
-    """Return the `series_id` of the member that a series is of: that of a series without an instance."""
-    return f.shiftleft(f.shiftright(f.col("series_id"), INSTANCE_BITS), INSTANCE_BITS)
+    """Return the number of the member that a series is of: the `series_id` of one without an instance."""
+    return f.col("series_id").bitwiseAND(f.lit(MEMBER))

@@ -69,12 +69,14 @@ class Demand:
         rate: In the unit of the key.
         window_s: How many seconds up to `at` the rate covers; NaN if that is not known.
         pace_s: About how many seconds are between two samples, gaps aside; NaN of a single one.
+        rate_high: The most that the rate was where windows do not cover it; `None` for that of the samples around it.
     """
 
     at: Integers
     rate: Floats
     window_s: Floats
     pace_s: float
+    rate_high: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +121,8 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
         demand = _asked(demand)
     steps = _steps(demand)
     limits = {variant: _used_limit(variant, limit, enforcement) for variant in VARIANTS}
-    if not (demand.rate > (0.0 if enforcement.burst_s else limits["_high"])).any() or numpy.isnan(limit):
+    least = 0.0 if enforcement.burst_s else limits["_high"]
+    if not (steps.rate_high > least).any() or numpy.isnan(limit):
         none = numpy.zeros(len(demand.at))
         return Replay(steps.step_s, dict.fromkeys(VARIANTS, Wait(none, none)), none, numpy.full(len(none), numpy.nan))
     backlogs = {variant: _backlog(steps, variant, used, enforcement) for variant, used in limits.items()}
@@ -162,6 +165,7 @@ class _Steps:
         seen_s: Those of `spaced_s` that the rate covers; the others come before them.
         unseen_s: The others.
         rate_before: The rate of the sample before it; NaN if there is none.
+        rate_high: The most that the rate was in `unseen_s`.
     """
 
     at: Integers
@@ -174,12 +178,13 @@ class _Steps:
     seen_s: Floats
     unseen_s: Floats
     rate_before: Floats
+    rate_high: Floats
 
     def unseen_rate(self, variant: str) -> Floats:
         """Return the rate in the part of a step that was not recorded."""
         if variant == "_low":
             return numpy.zeros(len(self.rate))
-        rate = numpy.fmax(self.rate, self.rate_before) if variant == "_high" else self.rate
+        rate = self.rate_high if variant == "_high" else self.rate
         return numpy.where(self.is_gap, 0.0, rate)
 
     def apart(self, values: Floats) -> Floats:
@@ -200,6 +205,7 @@ def _steps(demand: Demand) -> _Steps:
     spaced = since if combs == 1 else (at - _before(at, combs)) / 1e6
     spaced = numpy.where(numpy.isnan(spaced), window, spaced)
     seen = numpy.minimum(window, spaced)
+    rate_before = _before(demand.rate, 1)
     return _Steps(
         at=at,
         rate=demand.rate,
@@ -211,7 +217,10 @@ def _steps(demand: Demand) -> _Steps:
         is_gap=spaced > LONGEST_STEP_S,
         seen_s=seen,
         unseen_s=spaced - seen,
-        rate_before=_before(demand.rate, 1),
+        rate_before=rate_before,
+        rate_high=numpy.fmax(demand.rate, rate_before)
+        if demand.rate_high is None
+        else _latest(demand.rate_high, combs),
     )
 
 
@@ -219,6 +228,14 @@ def _before(values: Floats | Integers, places: int) -> Floats:
     """Return the value so many places before each; NaN if there is none."""
     found = numpy.full(len(values), numpy.nan)
     found[places:] = values[:-places]
+    return found
+
+
+def _latest(values: Floats, places: int) -> Floats:
+    """Return the largest of so many values up to each."""
+    found = values
+    for place in range(1, places):
+        found = numpy.fmax(found, _before(values, place))
     return found
 
 

@@ -92,7 +92,8 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
         rate, window, throttle, total = (each[has_rate] for each in (rate, window, throttle, total))
     if not len(at):
         return None
-    demand = Demand(at, rate, window, _pace(at))
+    rate_high = None if rows.instances is None else rows.instances.rate_high[has_rate]
+    demand = Demand(at, rate, window, _pace(at), rate_high)
     enforcement = _ENFORCEMENTS[int(key_number)]
     is_throttled = ~numpy.isnan(total)
     return ReplayedBucket(

@@ -93,6 +93,9 @@ def test_a_replay_is_what_a_loop_over_the_samples_finds(
         if window is not None:
             windows[time] = window
     found = replayed(rates, limit, key, windows)
+    for wait in found.waits.values():
+        # After a gap it was as long as the window, of a sample that stood for less.
+        assert (wait.waited <= found.step_s + 1e-6).all()
     wanted = backtest_oracle.replay(rates, limit, key, windows)
     assert found.step_s.sum() == pytest.approx(wanted.recorded_s)
     assert found.backlog_s[-1] == pytest.approx(wanted.backlog_s, abs=1e-6)

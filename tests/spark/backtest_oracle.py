@@ -107,7 +107,7 @@ def _replay_comb(
             ahead = unseen_rate if unseen > 0 else before
             second = _part(middle, rate, seen, ahead, used, burst, is_mutation)
             end = max(0.0, middle + (rate - used) * seen)
-            wait = first + second if combs == 1 else (counted if end > burst else 0.0)
+            wait = min(counted, first + second) if combs == 1 else (counted if end > burst else 0.0)
             reached = max(middle, end) if variant == "_high" else end
             delay = (reached - burst) / used
             if variant == "_high" and is_mutation and rate > 0:

@@ -271,7 +271,8 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
     if steps.combs > 1:
         waited = numpy.where(backlog.end > burst, steps.step_s, 0.0)
     else:
-        waited = _coarse_wait(steps, steps.unseen_rate(variant), backlog, limit, burst)
+        # Of a sample after a gap, the window can be longer than what it stands for.
+        waited = numpy.fmin(steps.step_s, _coarse_wait(steps, steps.unseen_rate(variant), backlog, limit, burst))
     if variant == "_low" and enforcement.is_refused:
         # If nobody tries again: a window is full again and again, and in between as many are admitted as leave it.
         share = 1.0 - divided(numpy.minimum(limit, steps.rate), steps.rate)

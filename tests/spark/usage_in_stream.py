@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from quotaform.cluster.client.config import ClientConfig
@@ -29,6 +30,7 @@ from quotaform.spark.usage.schemas import QUARANTINE, USAGE
 from quotaform.spark.usage.stream.checkpoint import FILE, open_checkpoint
 from quotaform.spark.usage.stream.connector import with_connector
 from quotaform.spark.usage.stream.run import StreamRequest, run_stream
+from quotaform.spark.usage.table.usage_table import read_usage
 from tests.spark.usage_topic import BUCKETS, STEP_S, UsageTopic
 from tests.waiting import once
 from tests.workflow.command import run
@@ -183,6 +185,40 @@ def clock_ahead(stream: Stream) -> None:
     stream.require(pages)
 
 
+def clients(stream: Stream) -> None:
+    """Two clients of one name at one time, beside files of an earlier version, which had no column for them."""
+
+    def push(client: str, page: int, rate: float) -> bytes:
+        attributes = [
+            {"key": key, "value": {"stringValue": text}}
+            for key, text in (("client_id", "app"), ("client_instance_id", client))
+        ]
+        point = {"timeUnixNano": f"{stream.topic.time_of(page)}000000", "asDouble": rate, "attributes": attributes}
+        metric = {"name": "org.apache.kafka.producer.outgoing.byte.rate", "gauge": {"dataPoints": [point]}}
+        return json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).encode()
+
+    def found() -> list[tuple[int, float, str | None, str | None]]:
+        rows = read_usage(stream.spark, str(stream.folder / "usage")).collect()
+        pages = [(round(row.ts.timestamp() * 1000) - stream.topic.start_ms) // (STEP_S * 1000) for row in rows]
+        return sorted((page, row.rate, row.broker, row.instance) for page, row in zip(pages, rows, strict=True))
+
+    settings = {"input_format": "otlp", "origin": Origin("prod")}
+    first = [push("a", 0, 5.0), push("b", 0, 5.0)]
+    stream.topic.send((), other=[*first, first[0]])
+    counts = stream.run(**settings)
+    assert (counts.written, counts.duplicate_records) == (2, 1), counts
+    assert found() == [(0, 5.0, None, "a"), (0, 5.0, None, "b")], found()
+    for file in (stream.folder / "usage").glob("*.parquet"):
+        earlier = parquet.read_table(file)
+        parquet.write_table(earlier.drop_columns(["instance"]).slice(0, 1), file)
+        # Spark keeps a checksum of the file that it has written.
+        (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
+    stream.topic.send((), other=[first[1], push("a", 1, 6.0), push("b", 1, 7.0)])
+    counts = stream.run(**settings)
+    assert (counts.written, counts.duplicate_records) == (2, 1), counts
+    assert found() == [(0, 5.0, None, None), (1, 6.0, None, "a"), (1, 7.0, None, "b")], found()
+
+
 def stopped(stream: Stream) -> None:
     """The command goes on until Ctrl-C, says what it has done, and another one goes on from there."""
     stream.topic.send(range(3))
@@ -279,6 +315,7 @@ def main() -> None:
         counted(Stream(spark, servers, folder, "counted", 2))
         killed(Stream(spark, servers, folder, "killed"))
         clock_ahead(Stream(spark, servers, folder, "ahead"))
+        clients(Stream(spark, servers, folder, "clients"))
         stopped(Stream(spark, servers, folder, "stopped"))
         seen = refused(Stream(spark, servers, folder, "refused"))
     print(json.dumps(seen))

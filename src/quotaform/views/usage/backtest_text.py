@@ -85,8 +85,9 @@ def note_lines(found: ClusterBacktest) -> Iterator[str]:
     coarse = found.changed.coarse + found.unchanged.coarse
     if coarse:
         yield (
-            f"{counted(coarse, 'bucket')} recorded too coarsely: the plan splits what brokers measured as one bucket. "
-            "The upper bound assumes that one part has all of the traffic."
+            f"{counted(coarse, 'bucket')} recorded too coarsely: the plan splits what brokers measured as one bucket, "
+            "or clients measured all brokers together. The upper bound assumes that one part or broker has all of the "
+            "traffic."
         )
     if found.unlimited:
         yield f"{counted(found.unlimited, 'series', 'series')} without a limit."

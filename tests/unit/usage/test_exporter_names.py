@@ -78,6 +78,36 @@ EXPORTERS = {
         kafka_server_produce_quota_utilization{client_id="x"} 1
         kafka_server_quota_byte_quota_value{quota_type="Produce",client_id="x"} 2
     """,
+    "rules that write the value into the name": """
+        kafka_server_quota_Produce_byte_rate:_55300_995 {user="alice",client="x"} 55300.995
+        kafka_server_quota_Request_request_time:_1_5E_4 {user="alice",client="x"} 0.00015
+        kafka_server_quota_Fetch_throttle_time:_NaN {user="alice",client="x"} NaN
+        kafka_server_quota_Request_queue_size:_0_0 0.0
+        kafka_server_socket_server_metrics_incoming_byte_rate:_7_0{listener="PLAIN",networkProcessor="0"} 7
+    """,
+    "rules for any two properties, which split at the last equals sign": """
+        kafka_server_produce{user="alice",client_id="x",attribute_name="byte-rate"} 1
+        kafka_server_fetch{user="bob",client_id_a="b\\"",attribute_name="byte-rate"} 2
+        kafka_server_controllermutation{user="alice",attribute_name="tokens"} 3
+    """,
+    "the type and the attribute in labels": """
+        kafka_server{type="Produce",attribute="byte-rate",user="alice"} 1
+        kafka_server{type="Log",attribute="size",topic="t"} 2
+    """,
+    "the name of the MBean in a label": """
+        kafka_server_byte_rate{mbean="kafka.server:type=Produce,user=CN%3Da,client-id=\\"a,b\\""} 1
+        kafka_server_byte_rate{mbean="kafka.server:type=LeaderReplication"} 2
+    """,
+    "clients whose attribute is in a label": """
+        kafka_producer_producer_metrics{client_id="x",attribute_name="outgoing-byte-rate"} 1
+        kafka_consumer_consumer_fetch_manager_metrics{client_id="x",attribute_name="fetch-throttle-time-avg"} 2
+        kafka_producer_producer_metrics{client_id="x",attribute_name="batch-size-avg"} 3
+    """,
+    "clients of both kinds under one name": """
+        kafka_client_produce_throttle_time_avg{client_id="x"} 1
+        kafka_client_bytes_consumed_rate{client_id="x"} 2
+        kafka_client_outgoing_byte_rate{client_id="x"} 3
+    """,
     "replication": """
         kafka_server_leaderreplication_byte_rate 1
         kafka_server_quota_byte_rate{resource="FollowerReplication"} 2
@@ -87,6 +117,10 @@ EXPORTERS = {
 ALICE: dict[str, Any] = {"user": "alice"}
 X: dict[str, Any] = {"client_id": "x"}
 IP: dict[str, Any] = {"ip": "10.0.0.1"}
+VALUE_IN_NAME = (
+    "its value is in its name, so that each value makes another metric; end the pattern of the exporter's rule with a "
+    "colon: ><>(.+):"
+)
 EXPECTED: dict[str, list[object]] = {
     "rules with the attribute in a label": [
         (series(PRODUCE, **ALICE), 1.0),
@@ -136,6 +170,32 @@ EXPECTED: dict[str, list[object]] = {
         (DropReason.OTHER_METRIC, 1),
     ],
     "newer brokers": [(DropReason.OTHER_ATTRIBUTE, 2)],
+    "rules that write the value into the name": [
+        *[f"line {line}: {VALUE_IN_NAME}" for line in (2, 3, 4)],
+        (DropReason.OTHER_ATTRIBUTE, 1),
+        (DropReason.OTHER_METRIC, 1),
+    ],
+    "rules for any two properties, which split at the last equals sign": [
+        (series(PRODUCE, **ALICE, **X), 1.0),
+        'line 3: it has no client-id, but a label "client_id_a"; if that names one, give it with --client-id-label of usage '
+        "ingest, otherwise say that client_id does: --client-id-label client_id",
+        (DropReason.OTHER_ATTRIBUTE, 1),
+    ],
+    "the type and the attribute in labels": [(series(PRODUCE, **ALICE), 1.0), (DropReason.OTHER_METRIC, 1)],
+    "the name of the MBean in a label": [
+        (series(PRODUCE, user="CN=a", client_id="a,b"), 1.0),
+        (DropReason.OTHER_METRIC, 1),
+    ],
+    "clients whose attribute is in a label": [
+        (series(PRODUCE, **X, broker=None), 1.0),
+        (series(FETCH, **X, broker=None, attribute=THROTTLE), 2.0),
+        (DropReason.OTHER_METRIC, 1),
+    ],
+    "clients of both kinds under one name": [
+        (series(PRODUCE, **X, broker=None, attribute=THROTTLE), 1.0),
+        (series(FETCH, **X, broker=None), 2.0),
+        (DropReason.OTHER_METRIC, 1),
+    ],
     "replication": [(DropReason.OTHER_METRIC, 2)],
 }
 
@@ -171,6 +231,46 @@ def test_a_label_that_may_name_somebody_is_not_taken_for_a_whole_broker(label: s
     measure = read_metric("kafka_server_quota_byte_rate", labels, ORIGIN)
     assert isinstance(measure, Unreadable)
     assert f"{json.dumps(label)}; if that names one of them, give it with --user-label" in measure.reason
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "option"),
+    [
+        ({"user": "alice", "clientName": "x"}, "clientName", "--client-id-label"),
+        ({"client_id": "x", "sasl_principal": "alice"}, "sasl_principal", "--user-label"),
+    ],
+)
+def test_a_bucket_of_two_names_is_not_taken_for_one_of_one_name(
+    labels: dict[str, str], label: str, option: str
+) -> None:
+    """The bucket of alice with x was taken for that of alice, which is another one."""
+    measure = read_metric("kafka_server_produce_byte_rate", labels, ORIGIN)
+    assert isinstance(measure, Unreadable)
+    assert f'a label "{label}"; if that names one, give it with {option}' in measure.reason
+
+
+@pytest.mark.parametrize(
+    ("labels", "origin"),
+    [
+        ({"user": "alice", "client_type": "internal"}, Origin("prod", client_id_labels=("client_id",))),
+        ({"client_id": "x", "user_tier": "gold"}, Origin("prod", user_labels=("user",))),
+        ({"user": "alice", "client_software_name": "java", "client_ip": "10.0.0.1"}, ORIGIN),
+        ({"user": "alice", "client_id": "x", "client_type": "internal", "user_tier": "gold"}, ORIGIN),
+    ],
+)
+def test_other_labels_do_not_matter_where_the_names_are_known(labels: dict[str, str], origin: Origin) -> None:
+    measure = read_metric("kafka_server_produce_byte_rate", labels, origin)
+    assert isinstance(measure, Measure)
+    assert measure.series[3:5] == (labels.get("user"), labels.get("client_id"))
+
+
+def test_the_rate_of_a_client_for_a_topic_is_not_taken_for_that_of_a_quota() -> None:
+    """Rules that leave the topic out give a client's metric the name of a broker's."""
+    measure = read_metric("kafka_producer_byte_rate", {"client_id": "x", "type": "producer-topic-metrics"}, ORIGIN)
+    assert isinstance(measure, Unreadable)
+    assert "begin its name with kafka_server" in measure.reason
+    for labels in (ALICE, {"client_id": "x", "quota_type": "Produce"}):
+        assert isinstance(read_metric("kafka_producer_byte_rate", labels, ORIGIN), Measure)
 
 
 def test_no_label_that_may_name_somebody_is_a_whole_broker() -> None:

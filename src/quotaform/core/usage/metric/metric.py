@@ -9,13 +9,15 @@ from re import compile as regex
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from quotaform.core.usage.metric.metric_label import hidden_name, names_of, split_type, type_of
+from quotaform.core.usage.metric.metric_label import hidden_name, names_of, other_name, split_type, type_of
 from quotaform.core.usage.metric.metric_name import (
     MetricName,
     is_of_quotas,
     key_of_type,
+    may_be_of_client,
     needs_attribute,
     read_metric_name,
+    without_value,
 )
 from quotaform.core.usage.metric.object_name import parse_object_name
 from quotaform.core.usage.metric.origin import INSTANCE_LABELS, Origin, first_label, fold
@@ -36,13 +38,22 @@ LONGEST_KNOWN: Final = 4096
 """The limit on characters of names that are remembered."""
 
 _PART_LABELS: Final = ("topic", "partition")
-_ATTRIBUTE_LABELS: Final = ("attribute_name", "attribute")
+_ATTRIBUTE_LABELS: Final = ("attribute_name", "attribute", "attr")
+_OBJECT_NAME_LABELS: Final = ("mbean", "object_name", "bean")
 _STATISTIC_LABELS: Final = ("quantile", "le")
 _OBJECT_NAME = regex(r"([^<]+)<(.+)><>([^<>]+)", DOTALL).fullmatch
 
 _SWALLOWED: Final = (
     "the names of the bucket are in the metric's name, in which they can't be told apart; "
     "put rules that keep labels before the catch-all rule of the exporter"
+)
+_VALUE_IN_NAME: Final = (
+    "its value is in its name, so that each value makes another metric; end the pattern of the exporter's rule with a "
+    "colon: ><>(.+):"
+)
+_OF_CLIENT_OR_BROKER: Final = (
+    "a producer or consumer may have measured it, for one topic, or a broker for all; if it is a broker's, let the "
+    "rules of the exporter begin its name with kafka_server"
 )
 _OTHER_UNIT: Final = (
     "its name ends in a unit into which the metric of a broker cannot be converted; record it without that unit"
@@ -77,7 +88,11 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
     """
     if not is_of_quotas(name):
         return DropReason.OTHER_METRIC
+    if (plain := without_value(name)) is not None:
+        measure = read_metric(plain, labels, origin)
+        return Unreadable(_VALUE_IN_NAME) if isinstance(measure, Measure) else measure
     folded = {fold(label): value for label, value in labels.items()}
+    folded |= _of_object_name(folded)
     meaning = read_metric_name(name)
     if meaning is None and needs_attribute(name):
         attribute = first_label(folded, _ATTRIBUTE_LABELS)
@@ -90,7 +105,15 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
         return DropReason.OTHER_METRIC
     if meaning.attribute is None or first_label(folded, _STATISTIC_LABELS):
         return DropReason.OTHER_ATTRIBUTE
-    measure = _of_client(meaning, folded, origin) if meaning.is_of_client else _of_broker(meaning, folded, origin)
+    if meaning.is_of_client:
+        measure = _of_client(meaning, folded, origin)
+    else:
+        measure = _of_broker(meaning, folded, origin)
+        if isinstance(measure, Measure):
+            kind = type_of(folded, origin)
+            if may_be_of_client(name) and measure.series.user is None and not (kind and key_of_type(kind)):
+                return Unreadable(_OF_CLIENT_OR_BROKER)
+            return other_name(measure.series.user, measure.series.client_id, labels, origin) or measure
     hidden = hidden_name(labels, origin) if measure is DropReason.BROKER_TOTAL else None
     return measure if hidden is None else hidden
 
@@ -170,6 +193,12 @@ def _swallowed(labels: Mapping[str, str], origin: Origin) -> Measure | DropReaso
     if found is None:
         return Unreadable(_SWALLOWED)
     return read_object_name(f"{found[1]}:{found[2]}", found[3], origin, labels)
+
+
+def _of_object_name(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return what the name of the MBean says, where a label holds all of it."""
+    parsed = parse_object_name(first_label(labels, _OBJECT_NAME_LABELS) or "")
+    return {fold(name): value for name, value in parsed.properties.items()} if parsed else {}
 
 
 def _of_broker(meaning: MetricName, labels: dict[str, str], origin: Origin) -> Measure | DropReason | Unreadable:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from quotaform.core.usage.metric.metric_name import key_of_type
 from quotaform.core.usage.metric.object_name import parse_properties, unquote
-from quotaform.core.usage.metric.origin import Origin, first_label, fold
+from quotaform.core.usage.metric.origin import CLIENT_ID_LABELS, USER_LABELS, Origin, first_label, fold
 from quotaform.core.usage.sample.sample import Unreadable
 from quotaform.model.ip import canonical_ip
 from quotaform.model.quota_key import CONNECTION_CREATION_RATE
@@ -93,6 +93,36 @@ def hidden_name(labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
             return Unreadable(
                 f"it has no user and no client-id, but a label {quote(label)}; if that names one of them, give it with "
                 "--user-label or --client-id-label of usage ingest, or call it user or client_id in the exporter"
+            )
+    return None
+
+
+def other_name(user: str | None, client_id: str | None, labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
+    """Return that a bucket with one name may have the other one in a label which is not known; `None` if not.
+
+    Such a label is that of another naming, or half a client-id with an equals sign, at which a rule split it. Where it
+    was said which label holds the name, others are not asked.
+
+    >>> other_name("alice", None, {"user": "alice", "client_name": "app"}, Origin()) is None
+    False
+    """
+    if user is None and client_id is not None and origin.user_labels == USER_LABELS:
+        return _other_name(("user", "principal"), "user", labels, origin)
+    if client_id is None and user is not None and origin.client_id_labels == CLIENT_ID_LABELS:
+        return _other_name(("client",), "client-id", labels, origin)
+    return None
+
+
+def _other_name(hints: tuple[str, ...], what: str, labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
+    known = {fold(name) for name in (*_NO_NAMES, *origin.user_labels, *origin.client_id_labels, *origin.ip_labels)}
+    known |= {fold(name) for name in (*origin.cluster_labels, *origin.broker_labels, *origin.type_labels)}
+    for label, value in labels.items():
+        name = fold(label)
+        if value and name not in known and (name.startswith(hints) or name.endswith(hints)):
+            option = f"--{what}-label"
+            return Unreadable(
+                f"it has no {what}, but a label {quote(label)}; if that names one, give it with {option} of usage "
+                f"ingest, otherwise say that {what.replace('-', '_')} does: {option} {what.replace('-', '_')}"
             )
     return None
 

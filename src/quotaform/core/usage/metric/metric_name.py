@@ -18,7 +18,7 @@ Clients that measure themselves (KIP-714, or an exporter in the client) say `org
 from __future__ import annotations
 
 from functools import lru_cache
-from re import Match
+from re import IGNORECASE, Match
 from re import compile as regex
 from typing import Final, NamedTuple
 
@@ -138,6 +138,9 @@ Source: KIP-714; org.apache.kafka.clients.producer.internals.SenderMetricsRegist
 org.apache.kafka.clients.consumer.internals.FetchMetricsRegistry, org.apache.kafka.common.network.Selector.
 """
 
+_CLIENTS: Final = {"produce": "producer", "fetch": "consumer", "bytes": "consumer"}
+"""The kind of client by the first word of its metric; both have an `outgoing_byte_rate`."""
+
 _TYPE: Final = "produce|producer|fetch|consume|consumer|request|controller_?mutation|mutation|socket_?server_?metrics"
 _SCOPE: Final = "quotas?|users?|client_ids?|clients?|ips?"
 """What rules add to a name which say for whom a bucket is; the names themselves are in labels."""
@@ -148,9 +151,17 @@ _BROKER_NAME = regex(
     rf"(?P<attribute>{'|'.join(name.replace('_', '_?') for name in (*_ATTRIBUTES, *_OTHERS))})(?:_(?:{_STATISTIC}))?+"
     rf"(?:_(?P<unit>{_ALL_UNITS}))?+(?:_per_sec(?:ond)?)?+(?:_(?:{_STATISTIC}))*+"
 ).fullmatch
-_UNATTRIBUTED = regex(rf"kafka_{_PREFIX}(?:{_TYPE})?|kafka_server_quotas?").fullmatch
+_UNATTRIBUTED = regex(
+    rf"kafka_{_PREFIX}(?:{_TYPE})?|kafka_server(?:_quotas?)?"
+    r"|kafka_(?:producer_(?:producer_)?metrics|consumer_(?:consumer_)?fetch_manager_metrics)"
+).fullmatch
+_MAY_BE_OF_CLIENT = regex(r"kafka_(?:producer|consumer)_byte_?rate").fullmatch
+"""The byte rate of a topic as a client measures it, without the topic, or the rate of a quota."""
+_VALUE = regex(r"(.+?)_?:_?(?:[0-9][0-9_.]*(?:E_?[0-9]+)?|NaN|Infinity)", IGNORECASE).fullmatch
+"""A name that a rule of an exporter made of an attribute and its value: `byte-rate: 1.5`."""
 _CLIENT_NAME = regex(
-    r"(?:org_apache_)?kafka_(?P<client>producer|consumer)_(?:(?:producer|consumer)_)?(?:fetch_manager_)?(?:metrics_)?"
+    r"(?:org_apache_)?kafka_(?:clients?_|(?P<client>producer|consumer)_(?:(?:producer|consumer)_)?)"
+    r"(?:fetch_manager_)?(?:metrics_)?"
     r"(?P<attribute>outgoing_byte_(?:rate|total)|bytes_consumed_(?:rate|total)"
     rf"|(?:produce|fetch)_throttle_time_(?:avg|max))(?:_(?P<unit>bytes|{'|'.join(_TIME_UNITS)}))?(?:_total)?"
 ).fullmatch
@@ -202,13 +213,33 @@ def read_metric_name(name: str) -> MetricName | None:
 
 
 def _of_client(found: Match[str]) -> MetricName | None:
-    measured = _CLIENT_METRICS.get((found["client"], found["attribute"]))
+    client = found["client"] or _CLIENTS.get(found["attribute"].partition("_")[0], "")
+    measured = _CLIENT_METRICS.get((client, found["attribute"]))
     if measured is None:
         return None
     key, attribute = measured
     units = _TIME_UNITS if attribute is Attribute.THROTTLE_TIME else _SIZE_UNITS
     factor = units.get(found["unit"]) if found["unit"] else 1.0
     return MetricName(key, (key,), attribute, factor, is_of_client=True)
+
+
+def may_be_of_client(name: str) -> bool:
+    """Whether a name is that of a client's metric as well as that of a broker's.
+
+    >>> may_be_of_client("kafka_producer_byte_rate"), may_be_of_client("kafka_server_producer_byte_rate")
+    (True, False)
+    """
+    return _MAY_BE_OF_CLIENT(_plain(name)) is not None
+
+
+def without_value(name: str) -> str | None:
+    """Return a name without the value at its end; `None` if there is none.
+
+    >>> without_value("kafka_server_quota_Produce_byte_rate:_55300_99"), without_value("kafka_server_Produce_byte_rate")
+    ('kafka_server_quota_Produce_byte_rate', None)
+    """
+    found = _VALUE(name) if ":" in name else None
+    return found[1] if found else None
 
 
 def needs_attribute(name: str) -> bool:
@@ -253,7 +284,7 @@ def is_of_quotas(name: str) -> bool:
     >>> is_of_quotas("kafka_server_Fetch_queue_size"), is_of_quotas("jvm_threads_current")
     (True, False)
     """
-    return len(name) <= LONGEST_METRIC and _is_of_quotas(name)
+    return len(name) <= LONGEST_METRIC and _is_of_quotas(without_value(name) or name)
 
 
 @lru_cache(maxsize=16384)

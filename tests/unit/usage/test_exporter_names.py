@@ -177,8 +177,8 @@ EXPECTED: dict[str, list[object]] = {
     ],
     "rules for any two properties, which split at the last equals sign": [
         (series(PRODUCE, **ALICE, **X), 1.0),
-        'line 3: it has no client-id, but a label "client_id_a"; if that names one, give it with --client-id-label of usage '
-        "ingest, otherwise say that client_id does: --client-id-label client_id",
+        'line 3: it has no client-id, but a label "client_id_a"; if that names one, give it with --client-id-label of '
+        "usage ingest, otherwise say that client_id does: --client-id-label client_id",
         (DropReason.OTHER_ATTRIBUTE, 1),
     ],
     "the type and the attribute in labels": [(series(PRODUCE, **ALICE), 1.0), (DropReason.OTHER_METRIC, 1)],

@@ -65,7 +65,7 @@ def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
             ),
             first=(first := LAST - timedelta(days=(age := draw(st.integers(1, 60))))),
             begin=first - timedelta(seconds=11.5),
-            last_used=LAST,
+            last_used=draw(st.sampled_from([LAST, LAST, LAST - timedelta(days=31)])),
             hours=draw(st.integers(0, age * 24)),
             is_coarse=draw(st.integers(0, 9)) == 0,
         )
@@ -96,16 +96,29 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
     }
     found = recommend("prod", own, limited, {PRODUCER: Recorded(last=LAST, brokers=hours)}, settings, LAST)
     after = {**values, **{each.entity.address: each.after for each in found if each.action is not Action.NONE}}
-    increased = [each for each in found if (each.after or 0) > (each.before or 0)]
+    # Who loses a value has that of the default then.
+    of_default = after.get("user=<default>")
+    loosened = [
+        each
+        for each in found
+        if each.action is Action.DELETE
+        for bucket in limited
+        if bucket.bucket == each.entity.address
+        for part in bucket.brokers
+        if (_basis(part) if of_default is None else of_default) > (each.before or 0)
+    ]
+    increased = [each for each in found if (each.after or 0) > (each.before or 0)] + loosened
     bases = {each.bucket: max(_basis(part) for part in each.brokers) for each in limited}
     total: dict[str | None, float] = {}
     for each in limited:
-        source = each.bucket if after.get(each.bucket) is not None else each.entity_key
-        limit = after.get(source) if source is not None else None
+        source = each.bucket if after.get(each.bucket) is not None else "user=<default>"
+        limit = after.get(source)
         for part in each.brokers:
             total[part.broker] = total.get(part.broker, 0.0) + (limit if limit is not None else _basis(part))
     assert not increased or all(rate <= capacity * (1 + 1e-9) for rate in total.values())
     for row in found:
+        # Of what nobody used for long and nothing limits, a value was to be removed that was not there.
+        assert (row.action in (Action.UPDATE, Action.DELETE)) <= (row.before is not None)
         if row.action in (Action.CREATE, Action.UPDATE):
             assert row.samples >= settings.min_samples
             assert row.days >= settings.min_history_days * 0.8

@@ -364,6 +364,63 @@ def test_nothing_is_increased_where_even_the_bases_exceed_the_capacity() -> None
     assert found["user=alice"].reason == "the capacity of 15 MiB/s is used up"
 
 
+BOB = Entity(user="bob")
+IDLE = bucket("user=bob", entity="user=bob", limit=MIB, brokers={"1": 0.5 * MIB}, used_days_ago=35)
+
+
+def test_what_loses_its_value_counts_with_that_of_the_default_for_the_capacity() -> None:
+    """It did not count at all: 60 MiB/s of alice and 100 MiB/s of bob exceeded a capacity of 150 MiB/s."""
+    values = {ALICE: 41 * MIB, BOB: MIB, DEFAULT: 100 * MIB}
+    busy = bucket(limit=41 * MIB, brokers={"1": 40 * MIB})
+    short = replace(SETTINGS, capacities={"prod": {PRODUCER: 150 * MIB}})
+    found = size([busy, IDLE], values, short)
+    assert (found["user=bob"].action, found["user=alice"].after) == (Action.DELETE, 50 * MIB)
+    assert found["user=alice"].note == "x 1.5 exceeds the capacity of 150 MiB/s"
+    # On another broker, it takes nothing from alice.
+    elsewhere = replace(IDLE, brokers=(replace(IDLE.brokers[0], broker="2"),))
+    both = recorded({"1": 720, "2": 720})
+    assert size([busy, elsewhere], values, short, both)["user=alice"].after == 60 * MIB
+
+
+def test_no_value_is_removed_for_which_the_capacity_has_no_room() -> None:
+    values = {ALICE: 41 * MIB, BOB: MIB, DEFAULT: 100 * MIB}
+    busy = bucket(limit=41 * MIB, brokers={"1": 40 * MIB})
+    found = size([busy, IDLE], values, replace(SETTINGS, capacities={"prod": {PRODUCER: 120 * MIB}}))
+    assert (found["user=bob"].action, found["user=bob"].after) == (Action.NONE, MIB)
+    assert found["user=bob"].reason == "the capacity of 120 MiB/s is used up"
+    # Then it keeps its limit, and alice gets what she needs.
+    assert found["user=alice"].after == 60 * MIB
+    less = {**values, DEFAULT: 0.5 * MIB}
+    lowered = size([busy, IDLE], less, replace(SETTINGS, capacities={"prod": {PRODUCER: 10 * MIB}}))
+    assert lowered["user=bob"].action is Action.DELETE
+
+
+def test_who_joins_the_bucket_of_a_user_takes_nothing_more_of_the_capacity() -> None:
+    own = Entity(user="alice", client_id="app")
+    idle = replace(IDLE, bucket="user=alice,client-id=app", entity_key="user=alice,client-id=app")
+    busy = bucket(limit=41 * MIB, brokers={"1": 40 * MIB})
+    short = replace(SETTINGS, capacities={"prod": {PRODUCER: 60 * MIB}})
+    found = size([busy, idle], {ALICE: 41 * MIB, own: MIB}, short)
+    assert found["user=alice,client-id=app"].action is Action.DELETE
+    assert found["user=alice"].after == 60 * MIB
+
+
+def test_a_removal_that_was_not_asked_for_keeps_its_part_of_the_capacity() -> None:
+    settings = replace(SETTINGS, selection=Selection(select=("user=alice",)))
+    settings = replace(settings, capacities={"prod": {PRODUCER: 60.5 * MIB}})
+    found = size([bucket(brokers={"1": 40 * MIB}), IDLE], {ALICE: 41 * MIB, BOB: MIB}, settings)
+    assert found["user=alice"].note == "x 1.5 exceeds the capacity of 60.5 MiB/s"
+
+
+def test_nothing_is_created_for_who_is_idle() -> None:
+    """A value that was not there was to be removed: none became none, and files said `state: absent`."""
+    unlimited = bucket("user=bob", entity=None, limit=None, used_days_ago=35)
+    assert list(size([unlimited, bucket()], settings=replace(SETTINGS, has_creates=True))) == ["user=alice"]
+    small = bucket("user=bob", entity="user=<default>", limit=MIB, used_days_ago=35)
+    found = size([small], {DEFAULT: MIB}, replace(SETTINGS, has_creates=True))
+    assert [(name, each.action) for name, each in found.items()] == [("user=<default>", Action.KEEP)]
+
+
 def test_entities_out_of_scope_or_not_selected_are_left_alone_and_count_for_the_capacity() -> None:
     scope = Scope(include=(Pattern((("user", "svc-*"),)),))
     found = size([bucket()], settings=replace(SETTINGS, scope=scope))["user=alice"]

@@ -13,7 +13,7 @@ that of the busiest weekday (see `busiest_day`) of each bucket that the value li
 | the cap is below the basis | nothing |
 | too little is recorded, or it cannot be told apart | nothing |
 | the limits of all buckets on a broker would exceed its capacity | less headroom, down to the basis |
-| they would do so without headroom, too | no value is increased or created |
+| they would without headroom, too | no value is increased or created, nor removed if a larger one applies then |
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from quotaform.core.usage.sizing.recommendation import (
     Recommendation,
     RecommendSettings,
 )
+from quotaform.core.usage.sizing.removal import Removal, fixed_limits, make_removals, with_moved
 from quotaform.core.usage.sizing.sized_value import ValueSizer
 from quotaform.core.usage.sizing.sizing_case import SizingCase, sizing_cases
 from quotaform.model.address import parse_address
@@ -93,29 +94,66 @@ class _KeySizer:
         self.capacity = settings.capacities.get(cluster, {}).get(key.name)
 
     def size(self, values: Sequence[OwnValue], buckets: Sequence[BucketDemand]) -> list[Recommendation]:
-        settled: list[Recommendation] = []
+        rows: list[Recommendation] = []
+        settled: list[SizingCase] = []
         sized: list[SizingCase] = []
-        fixed: dict[str | None, float] = {}
-        for case in sizing_cases(self.key, values, buckets, self.own_entity):
+        removed: list[tuple[Recommendation, SizingCase]] = []
+        cases = list(sizing_cases(self.key, values, buckets, self.own_entity))
+        for case in cases:
             decided = self.settle(case)
             if decided is None:
                 sized.append(case)
-                continue
-            if self.is_asked(case.entity) and not (case.before is None and decided.action is Action.NONE):
-                settled.append(decided)
-            if decided.action is not Action.DELETE:
-                for broker, rate in case.limits(case.limit).items():
-                    fixed[broker] = fixed.get(broker, 0.0) + rate
-        headroom = fitting_headroom(
-            sized, self.sizer.value, wanted=self.settings.headroom, capacity=self.capacity, fixed=fixed
+            elif decided.action is Action.DELETE and self.is_asked(case.entity):
+                removed.append((decided, case))
+            else:
+                settled.append(case)
+                if self.is_asked(case.entity) and not (case.before is None and decided.action is Action.NONE):
+                    rows.append(decided)
+        own = {case.entity: case for case in cases if case.before is not None}
+        removals = make_removals(self.key, values, removed, own)
+        headroom = self.headroom(settled, sized, removals)
+        if headroom is None and (loosening := self.loosening(sized, removals)):
+            rows += [self.row(each.case, Action.NONE, self.used_up(each.case.before)) for each in loosening]
+            settled += [each.case for each in loosening]
+            removals = [each for each in removals if each not in loosening]
+            headroom = self.headroom(settled, sized, removals)
+        rows += [each.row for each in removals]
+        return rows + [row for case in sized if (row := self.sized(case, headroom)) is not None]
+
+    def headroom(
+        self, settled: Sequence[SizingCase], sized: Sequence[SizingCase], removals: Sequence[Removal]
+    ) -> float | None:
+        """Return the headroom that the capacity leaves; `None` if not even the rates themselves fit."""
+        entities = {case.entity for case in sized}
+        return fitting_headroom(
+            with_moved(sized, removals),
+            self.sizer.value,
+            wanted=self.settings.headroom,
+            capacity=self.capacity,
+            fixed=fixed_limits(settled, removals, entities.__contains__),
         )
-        return settled + [row for case in sized if (row := self.sized(case, headroom)) is not None]
+
+    def loosening(self, sized: Sequence[SizingCase], removals: Sequence[Removal]) -> list[Removal]:
+        """Return the removals after which buckets may use more than now."""
+        least = {case.entity: self.sizer.value(case, 1.0) for case in sized}
+        return [
+            each
+            for each in removals
+            if each.is_loosening(each.value if each.source is None else least.get(each.source, each.value))
+        ]
+
+    def used_up(self, value: float | None) -> str:
+        capacity = render_value(self.key, self.capacity or 0.0, decimal=is_decimal(self.key, value))
+        return f"the capacity of {capacity} is used up"
 
     def is_asked(self, entity: Entity) -> bool:
         return self.settings.selection.contains(entity)
 
     def missing(self, demand: Demand) -> str | None:
         return f"no usage of {self.key.name} is recorded" if self.history is None else self.history.missing(demand)
+
+    def is_idle(self, demand: Demand) -> bool:
+        return self.history is not None and self.history.is_idle(demand)
 
     def own_entity(self, bucket: BucketDemand, demand: Demand) -> Entity | None:
         """Return the entity that gets a value for a bucket alone: it needs more than its default, or a limit at all."""
@@ -128,7 +166,7 @@ class _KeySizer:
             return None
         if not (self.key.fits(entity) and self.settings.scope.contains(entity) and self.is_asked(entity)):
             return None
-        if self.missing(demand) is not None or not demand.basis:
+        if self.missing(demand) is not None or not demand.basis or self.is_idle(demand):
             return None
         if is_unlimited(self.key, bucket.limit) or bucket.limit is None:
             return entity
@@ -169,6 +207,7 @@ class _KeySizer:
             and self.is_asked(case.entity)
             and self.missing(demand) is None
             and bool(demand.basis)
+            and not self.is_idle(demand)
         )
 
     def unused(self, case: SizingCase, history: History) -> Recommendation:
@@ -191,7 +230,7 @@ class _KeySizer:
         decimal = is_decimal(self.key, after if case.before is None else case.before)
         capacity = render_value(self.key, self.capacity or 0.0, decimal=decimal)
         if headroom is None and (case.before is None or after > case.before):
-            return self.row(case, Action.NONE, f"the capacity of {capacity} is used up")
+            return self.row(case, Action.NONE, self.used_up(after if case.before is None else case.before))
         if case.before == after:
             return self.row(case, Action.KEEP, f"within {MIN_CHANGE:.0%} of what fits")
         reason = size_reason(self.key, demand.busiest, self.history.seconds(demand), settings, factor, decimal=decimal)

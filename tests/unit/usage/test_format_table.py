@@ -198,3 +198,57 @@ def test_a_first_line_of_values_is_not_taken_for_names() -> None:
     found = guess_mapping(["kafka_server_produce_byte_rate", "5.5", "1795000000000", "alice"])
     assert isinstance(found, str)
     assert "which are values and not names of columns; put a line with the names before it" in found
+
+
+def test_rows_without_the_name_of_a_metric_are_not_taken_for_other_metrics() -> None:
+    """Files that lie in a folder called after the metric lost all rows as metrics that are not of quotas."""
+    mapping = guess_mapping(["timestamp", "value", "labels", "pod"])
+    assert isinstance(mapping, TableMapping)
+    row = {"timestamp": TS, "value": 5.5, "labels": '{"user": "alice"}', "pod": "b1"}
+    assert "constants: {metric: NAME}" in reasons(parse(mapping, row))[0]
+
+
+@pytest.mark.parametrize("column", ["clientName", "client_app", "mbean"])
+def test_a_column_of_metrics_that_may_name_somebody_is_a_label(column: str) -> None:
+    """A column that was not known was left out, and its bucket taken for that of the user alone."""
+    mapping = guess_mapping(["ts", "metric", "value", "user", column, "listener"])
+    assert isinstance(mapping, TableMapping)
+    assert set(mapping.labels) == {"user", column}
+
+
+def test_a_row_of_metrics_with_half_its_names_known_is_quarantined() -> None:
+    mapping = guess_mapping(["ts", "metric", "value", "user", "clientName"])
+    assert isinstance(mapping, TableMapping)
+    row = {"ts": TS, "metric": METRIC, "value": 5.5, "user": "alice"}
+    items = parse(mapping, {**row, "clientName": "x"}, {**row, "clientName": None})
+    assert 'a label "clientName"' in reasons(items)[0]
+    assert [sample.series for sample in samples(items)] == [series(user="alice")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        (["ts", "key", "rate", "user", "clientName"], "no column client_id, but clientName"),
+        (["ts", "key", "rate", "client_id", "sasl_user"], "no column user, but sasl_user"),
+    ],
+)
+def test_a_column_of_buckets_that_may_name_somebody_is_asked_for(columns: list[str], names: str) -> None:
+    assert names in str(guess_mapping(columns))
+
+
+def test_columns_that_name_nobody_do_not_matter() -> None:
+    columns = ["ts", "key", "rate", "user", "client_software_name", "client_rack", "job"]
+    assert isinstance(guess_mapping(columns), TableMapping)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["s_series_hash", "l___name__", "l_user", "s_col_indexes", "s_data_0"],
+        ["___cf_meta_index", "___cf_meta_chunk_0"],
+        ["___cf_meta_index", "___cf_meta_hash", "___cf_meta_label_user"],
+    ],
+)
+def test_the_blocks_of_a_store_are_not_read(columns: list[str]) -> None:
+    assert "encoded in chunks" in str(guess_mapping(columns))
+    assert "--prometheus" in str(guess_mapping(columns))

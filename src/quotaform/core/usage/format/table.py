@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from json import loads
+from typing import Final
 
 from quotaform.core.usage.format.table_mapping import NAME_LABEL, UNITS_PER_SECOND, TableMapping
 from quotaform.core.usage.metric.metric import Measure, check_series, read_metric
@@ -26,6 +27,10 @@ from quotaform.model.text import quote
 Cells = Mapping[str, object]
 """The cells of a row, by column."""
 
+_NAMELESS: Final = (
+    "it has no name of a metric; if all rows of the file are of one, say in a mapping file what it is called: "
+    "constants: {metric: NAME}"
+)
 _SIZES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """From which size on a number of a time counts which part of a second: seconds reach 1e11 in the year 5138, and
 milliseconds passed it in 1973."""
@@ -134,6 +139,9 @@ def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[
     labels |= {label: text for label, column in mapping.labels.items() if (text := _text(cells.get(column)))}
     labels |= {name: text for name in ("cluster", "broker") if (text := _text(_cell(cells, mapping, name)))}
     name = _text(_cell(cells, mapping, "metric")) or labels.get(NAME_LABEL, "")
+    if not name:
+        yield _NAMELESS
+        return
     measure = read_metric(name, labels, origin)
     if isinstance(measure, Unreadable):
         yield measure.reason

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from quotaform.core.usage.metric.metric_label import may_name_client, may_name_user
 from quotaform.core.usage.metric.origin import (
     BROKER_LABELS,
     CLIENT_ID_LABELS,
@@ -137,10 +138,16 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
     wanted = (TS, *METRIC_FIELDS) if of_metrics else (TS, *PLACES, *BUCKET_FIELDS)
     mapping = TableMapping(
         columns={name: column for name, column in found.items() if name in wanted},
-        labels={column: column for key, column in by_fold.items() if of_metrics and key in _LABELS},
+        labels={column: column for column in by_fold.values() if of_metrics and _is_label(column)},
     )
     if mapping_problem(mapping) is None:
-        return mapping
+        other = None if of_metrics else _other_column(found, by_fold.values())
+        return mapping if other is None else other
+    if {*_CHUNK_COLUMNS} & by_fold.keys():
+        return (
+            "its samples are encoded in chunks, as stores of Prometheus keep them; ask the store by its HTTP API, "
+            "with --prometheus ADDRESS"
+        )
     if any(read_number(column) is not None for column in by_fold.values()):
         return (
             f"its first line is {listed(by_fold.values())}, which are values and not names of columns; "
@@ -151,6 +158,25 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
         "or of buckets (ts, key, rate); say in a mapping file what they are"
     )
 
+
+def _is_label(column: str) -> bool:
+    return fold(column) in _LABELS or may_name_user(column) or may_name_client(column)
+
+
+def _other_column(found: Mapping[str, str], columns: Iterable[str]) -> str | None:
+    """Return that a column of rows of buckets may have the names that no column is known to have."""
+    for field_name, may_name in (("user", may_name_user), ("client_id", may_name_client)):
+        for column in columns if field_name not in found else ():
+            if column not in found.values() and may_name(column):
+                return (
+                    f"it has no column {field_name}, but {column}; say in a mapping file which columns it has, "
+                    f"and whether that is {field_name}"
+                )
+    return None
+
+
+_CHUNK_COLUMNS: Final = ("sdata0", "scolindexes", "cfmetachunk0", "cfmetaindex")
+"""Columns of Parquet files of Cortex, Mimir and Thanos, folded."""
 
 _ALIASES: Final = {
     TS: ("ts", "timestamp", "time", "datetime", "date"),
@@ -182,6 +208,7 @@ _LABELS: Final = frozenset(
             *IP_LABELS,
             *INSTANCE_LABELS,
             *("attribute_name", "attribute", "quantile", "le", "topic", "partition"),
+            *("attr", "mbean", "object_name", "bean", "_objectname"),
         ),
     )
 )

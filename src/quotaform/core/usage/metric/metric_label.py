@@ -31,9 +31,16 @@ _NO_NAMES: Final = (
     "client_source_port",
     "client_address",
     "client_rack",
+    "client_host",
+    "client_ip",
+    "client_port",
     "user_agent",
 )
 """Labels that name nobody; most of them are of KIP-714."""
+_FOLDED_NO_NAMES: Final = frozenset(map(fold, _NO_NAMES))
+_USER_HINTS: Final = ("user", "principal")
+_CLIENT_HINTS: Final = ("client",)
+"""How names of labels begin or end which may name users, or client-ids."""
 
 _SEPARATOR: Final = ", client-id="
 """What stands before the client-id where an exporter's rules see the name of an MBean."""
@@ -107,18 +114,39 @@ def other_name(user: str | None, client_id: str | None, labels: Mapping[str, str
     False
     """
     if user is None and client_id is not None and origin.user_labels == USER_LABELS:
-        return _other_name(("user", "principal"), "user", labels, origin)
+        return _other_name(_USER_HINTS, "user", labels, origin)
     if client_id is None and user is not None and origin.client_id_labels == CLIENT_ID_LABELS:
-        return _other_name(("client",), "client-id", labels, origin)
+        return _other_name(_CLIENT_HINTS, "client-id", labels, origin)
     return None
 
 
+def may_name_user(label: str) -> bool:
+    """Whether a label or a column that is not known may name users.
+
+    >>> may_name_user("sasl_principal"), may_name_user("listener")
+    (True, False)
+    """
+    return _ends_in(fold(label), _USER_HINTS)
+
+
+def may_name_client(label: str) -> bool:
+    """Whether a label or a column that is not known may name client-ids.
+
+    >>> may_name_client("clientName"), may_name_client("client_software_name")
+    (True, False)
+    """
+    return _ends_in(fold(label), _CLIENT_HINTS)
+
+
+def _ends_in(name: str, hints: tuple[str, ...]) -> bool:
+    return name not in _FOLDED_NO_NAMES and (name.startswith(hints) or name.endswith(hints))
+
+
 def _other_name(hints: tuple[str, ...], what: str, labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
-    known = {fold(name) for name in (*_NO_NAMES, *origin.user_labels, *origin.client_id_labels, *origin.ip_labels)}
+    known = {fold(name) for name in (*origin.user_labels, *origin.client_id_labels, *origin.ip_labels)}
     known |= {fold(name) for name in (*origin.cluster_labels, *origin.broker_labels, *origin.type_labels)}
     for label, value in labels.items():
-        name = fold(label)
-        if value and name not in known and (name.startswith(hints) or name.endswith(hints)):
+        if value and fold(label) not in known and _ends_in(fold(label), hints):
             option = f"--{what}-label"
             return Unreadable(
                 f"it has no {what}, but a label {quote(label)}; if that names one, give it with {option} of usage "

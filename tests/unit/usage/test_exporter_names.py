@@ -273,6 +273,36 @@ def test_the_rate_of_a_client_for_a_topic_is_not_taken_for_that_of_a_quota() -> 
         assert isinstance(read_metric("kafka_producer_byte_rate", labels, ORIGIN), Measure)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aiven_kafka_server_Produce_byte_rate",
+        "instance:kafka_server_produce_byte_rate",
+        "spring_kafka_producer_outgoing_byte_rate",
+    ],
+)
+def test_a_metric_with_a_prefix_is_neither_guessed_nor_lost(name: str) -> None:
+    """Such metrics were left out as others; a recording rule may have added up several of them."""
+    measure = read_metric(name, X, ORIGIN)
+    assert isinstance(measure, Unreadable)
+    assert "something before kafka_" in measure.reason
+    assert [summary(item) for item in parse_exposition(f'{name}{{client_id="x"}} 1', ORIGIN, 1.0)] == [
+        f"line 1: {measure.reason}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "job:kafka_server_produce_byte_rate:sum",
+        "aiven_kafka_server_brokertopicmetrics_bytesin_total",
+        "kafka_connect_source_task_metrics_source_record_poll_rate",
+    ],
+)
+def test_what_is_not_of_quotas_is_not_quarantined(name: str) -> None:
+    assert read_metric(name, X, ORIGIN) is DropReason.OTHER_METRIC
+
+
 def test_no_label_that_may_name_somebody_is_a_whole_broker() -> None:
     labels = {"quota_type": "Produce", "client_software_name": "java", "job": "kafka", "label_user": ""}
     assert read_metric("kafka_server_quota_byte_rate", labels, ORIGIN) is DropReason.BROKER_TOTAL

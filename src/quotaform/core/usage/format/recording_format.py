@@ -69,6 +69,15 @@ _OTHERS: Final = (
         "Prometheus answers to the query",
     ),
     (
+        regex(rb'#(?:group|datatype|default),|,result,table,|\s*\{\s*"results"\s*:\s*\[\s*\{[^\]]*"series"\s*:'),
+        "an answer of InfluxDB to a query; export it as line protocol, with influxd inspect export-lp or with "
+        "influx_inspect export -lponly",
+    ),
+    (
+        regex(rb"[\w-]+(?:\.[^\s.]+){2,} [-+\d.eE]+ \d{10}\s*$", MULTILINE),
+        "of Graphite, whose paths cannot be split into the names of a bucket; record the pages of an exporter",
+    ),
+    (
         regex(rb"\xff\xfe|\xfe\xff|[\[{\"]\0"),
         "text in UTF-16; save it as UTF-8",
     ),

@@ -17,6 +17,7 @@ from quotaform.core.usage.metric.metric_name import (
     may_be_of_client,
     needs_attribute,
     read_metric_name,
+    without_prefix,
     without_value,
 )
 from quotaform.core.usage.metric.object_name import parse_object_name
@@ -50,6 +51,10 @@ _SWALLOWED: Final = (
 _VALUE_IN_NAME: Final = (
     "its value is in its name, so that each value makes another metric; end the pattern of the exporter's rule with a "
     "colon: ><>(.+):"
+)
+_PREFIX: Final = (
+    "there is something before {} in its name, so that it may have been computed of others; record the metric itself, "
+    "or take that away if it is a prefix only"
 )
 _OF_CLIENT_OR_BROKER: Final = (
     "a producer or consumer may have measured it, for one topic, or a broker for all; if it is a broker's, let the "
@@ -91,6 +96,9 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
     if (plain := without_value(name)) is not None:
         measure = read_metric(plain, labels, origin)
         return Unreadable(_VALUE_IN_NAME) if isinstance(measure, Measure) else measure
+    if (plain := without_prefix(name)) is not None:
+        measure = read_metric(plain, labels, origin)
+        return Unreadable(_PREFIX.format(plain)) if isinstance(measure, Measure) else measure
     folded = {fold(label): value for label, value in labels.items()}
     folded |= _of_object_name(folded)
     meaning = read_metric_name(name)

@@ -169,6 +169,8 @@ _BY_FOLD: Final = {fold(name): name for name in _ATTRIBUTES}
 _SWALLOWED = regex(
     rf"kafka_server_(?:quotas?_)?(?:{_TYPE})_(?:user|client_?id|ip)_.+_(?:rate|time|tokens)(?:_ms)?"
 ).fullmatch
+_PREFIXED = regex(r".+?_(kafka_(?:server|broker|producer|consumer)_.+)").fullmatch
+"""A name with something before it: that of an application or a service, or of what was computed."""
 _CAPITAL: Final = regex(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS: Final = regex(r"[^A-Za-z0-9]+")
 
@@ -242,6 +244,16 @@ def without_value(name: str) -> str | None:
     return found[1] if found else None
 
 
+def without_prefix(name: str) -> str | None:
+    """Return a name without what is before it; `None` if there is nothing, or the rest is not about client quotas.
+
+    >>> without_prefix("aiven_kafka_server_Produce_byte_rate"), without_prefix("jmx_kafka_server_Produce_byte_rate")
+    ('kafka_server_produce_byte_rate', None)
+    """
+    found = None if read_metric_name(name) or needs_attribute(name) else _PREFIXED(_plain(name))
+    return found[1] if found and (read_metric_name(found[1]) or needs_attribute(found[1])) else None
+
+
 def needs_attribute(name: str) -> bool:
     """Whether a label has to say what a metric measures.
 
@@ -289,7 +301,8 @@ def is_of_quotas(name: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def _is_of_quotas(name: str) -> bool:
-    return read_metric_name(name) is not None or needs_attribute(name) or has_swallowed_names(name)
+    is_plain = read_metric_name(name) is not None or needs_attribute(name) or has_swallowed_names(name)
+    return is_plain or without_prefix(name) is not None
 
 
 def has_swallowed_names(name: str) -> bool:

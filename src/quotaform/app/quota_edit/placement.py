@@ -159,6 +159,8 @@ class ClusterEntries:
             raise UneditableError("it is in no file")
         if self._shared[target.file.name, target.position] > 1:
             raise UneditableError("it is of several entities; give this one an entry of its own")
+        if both := spelled.keys() & (target.unset or {}).keys():
+            raise UneditableError(f"its entry unsets {min(both)}; take it from unset first")
         own = {key for key, place in target.provenances().items() if place.profile is None} & target.values.keys()
         beneath = frozenset() if below is None else gone & below.values.keys()
         if not is_absent and (given := gone - (own - self._of_profile(target).keys()) - beneath):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from re import fullmatch
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from quotaform.core.usage.metric.metric import Measure, read_metric
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable
 from quotaform.core.usage.sample.series import Attribute
+from quotaform.metrics.prometheus import QUERY
 
 from .recorded import ORIGIN, series
 
@@ -335,3 +337,23 @@ def test_labels_of_other_names_can_be_given() -> None:
 )
 def test_a_broker_is_never_called_by_what_may_be_secret_in_a_url(url: str, broker: str) -> None:
     assert ORIGIN.broker_of({"jolokiaagenturl": url}) == broker
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka_server",
+        "kafka_server_quota",
+        "kafka_server_Produce",
+        "kafka_server_quota_byte_rate",
+        "kafka_server_quota_Produce_byte_rate:_1_5",
+        "kafka_client_throttle_time",
+    ],
+)
+def test_a_prometheus_is_asked_for_each_name_that_is_read(name: str) -> None:
+    assert fullmatch(QUERY, name)
+
+
+def test_a_prometheus_is_not_asked_for_other_metrics() -> None:
+    names = ("kafka_server_brokertopicmetrics_bytesin_total", "kafka_servers", "kafka_server_request_queue_size")
+    assert not any(fullmatch(QUERY, name) for name in names)

@@ -419,6 +419,10 @@ def test_nothing_is_created_for_who_is_idle() -> None:
     small = bucket("user=bob", entity="user=<default>", limit=MIB, used_days_ago=35)
     found = size([small], {DEFAULT: MIB}, replace(SETTINGS, has_creates=True))
     assert [(name, each.action) for name, each in found.items()] == [("user=<default>", Action.KEEP)]
+    busy = bucket(entity="user=<default>", limit=MIB)
+    mixed = size([small, busy], {DEFAULT: MIB}, replace(SETTINGS, has_creates=True))
+    assert mixed["user=alice"].action is Action.CREATE
+    assert mixed["user=<default>"].reason == "those that it limits get values of their own"
 
 
 def test_entities_out_of_scope_or_not_selected_are_left_alone_and_count_for_the_capacity() -> None:

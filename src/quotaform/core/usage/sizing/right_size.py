@@ -184,7 +184,7 @@ class _KeySizer:
             return self.row(case, Action.KEEP, "unlimited: the entity is exempt")
         if self.history is None:
             return self.row(case, Action.NONE, f"no usage of {self.key.name} is recorded")
-        if demand is None and case.has_created:
+        if case.has_created and (demand is None or self.is_idle(demand)):
             return self.row(case, Action.KEEP, "those that it limits get values of their own")
         if demand is None or self.history.is_idle(demand):
             return self.unused(case, self.history)

@@ -20,7 +20,8 @@ from quotaform.model.text import quote
 
 QUERY: Final = (
     "(?i:kafka_(server|broker|clients?|users?|quotas?)_.*(byte_?rate|request_?time|mutation_?rate|accept_?rate|"
-    "throttle_?time).*|kafka_server(_(quotas?|produce|fetch|request|controller_?mutation|socket_?server_?metrics))?)"
+    "throttle_?time).*|kafka_server_(quotas?|produce|fetch|request|controller_?mutation|socket_?server_?metrics)|"
+    "kafka_server)"
 )
 """The names of metrics of client quotas, whatever the rules of an exporter make of them, as a regular expression."""
 

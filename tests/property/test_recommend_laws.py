@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from re import search
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from quotaform.core.scope import Selection
 from quotaform.core.usage.sizing.busiest_day import BusiestDay
 from quotaform.core.usage.sizing.demand import BrokerDemand, BrokerRecorded, BucketDemand, Recorded
 from quotaform.core.usage.sizing.recommendation import Action, OwnValue, RecommendSettings
@@ -73,14 +74,34 @@ def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
     ]
 
 
+def _steady(name: str) -> BucketDemand:
+    """A bucket that used 20 MiB/s for two months."""
+    part = BrokerDemand(broker="1", busiest=BusiestDay(basis=20 * 2.0**20, day=1), samples=400, throttled=0)
+    first = LAST - timedelta(days=60)
+    return BucketDemand(
+        bucket=f"user={name}",
+        key=PRODUCER,
+        entity_key=f"user={name}",
+        limit=None,
+        brokers=(part,),
+        first=first,
+        begin=first,
+        last_used=LAST,
+        hours=1440,
+        is_coarse=False,
+    )
+
+
+@example([_steady("a"), _steady("b")], {"a": 30 * 2.0**20, "b": 10 * 2.0**20}, False, 50 * 2.0**20, ["user=b"])
 @given(
     _buckets(),
     st.dictionaries(st.sampled_from([*"abcdef", None]), st.integers(1, 2**34).map(float), min_size=1),
     st.booleans(),
     st.integers(1, 2**36).map(float),
+    st.lists(st.sampled_from([*(f"user={name}" for name in "abcdef"), "user=<default>"]), unique=True),
 )
 def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data(
-    buckets: list[BucketDemand], held: dict[str | None, float], creates: bool, capacity: float
+    buckets: list[BucketDemand], held: dict[str | None, float], creates: bool, capacity: float, select: list[str]
 ) -> None:
     own = [OwnValue(entity=Entity(user=name), key=PRODUCER, value=value) for name, value in held.items()]
     values = {value.entity.address: value.value for value in own}
@@ -90,7 +111,11 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
         for each in buckets
         for source in [next((name for name in (each.bucket, "user=<default>") if name in values), None)]
     ]
-    settings = RecommendSettings(has_creates=creates, capacities={"prod": {PRODUCER: capacity}})
+    settings = RecommendSettings(
+        has_creates=creates,
+        capacities={"prod": {PRODUCER: capacity}},
+        selection=Selection(select=tuple(select)),
+    )
     hours: dict[str | None, BrokerRecorded] = {
         name: BrokerRecorded(begin, 720, begin) for begin in [LAST - timedelta(days=60)] for name in ("1", "2")
     }
@@ -117,6 +142,7 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
             total[part.broker] = total.get(part.broker, 0.0) + (limit if limit is not None else _basis(part))
     assert not increased or all(rate <= capacity * (1 + 1e-9) for rate in total.values())
     for row in found:
+        assert not select or row.entity.address in select
         # Of what nobody used for long and nothing limits, a value was to be removed that was not there.
         assert (row.action in (Action.UPDATE, Action.DELETE)) <= (row.before is not None)
         if row.action in (Action.CREATE, Action.UPDATE):

@@ -433,4 +433,7 @@ def test_entities_out_of_scope_or_not_selected_are_left_alone_and_count_for_the_
     buckets = [bucket(brokers={"1": 20 * MIB}), bucket("user=bob", entity="user=bob", brokers={"1": 20 * MIB})]
     values = {ALICE: 30 * MIB, Entity(user="bob"): 10 * MIB}
     settings = replace(SETTINGS, selection=selection, capacities={"prod": {PRODUCER: 50 * MIB}})
-    assert list(size(buckets, values, settings)) == ["user=bob"]
+    selected = size(buckets, values, settings)
+    assert list(selected) == ["user=bob"]
+    # Alice keeps her 30 MiB, so that 20 are left.
+    assert selected["user=bob"].after == 20 * MIB

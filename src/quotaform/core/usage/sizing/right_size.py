@@ -100,14 +100,18 @@ class _KeySizer:
         removed: list[tuple[Recommendation, SizingCase]] = []
         cases = list(sizing_cases(self.key, values, buckets, self.own_entity))
         for case in cases:
+            if not self.is_asked(case.entity):
+                # It keeps its limit, whatever was used.
+                settled.append(case)
+                continue
             decided = self.settle(case)
             if decided is None:
                 sized.append(case)
-            elif decided.action is Action.DELETE and self.is_asked(case.entity):
+            elif decided.action is Action.DELETE:
                 removed.append((decided, case))
             else:
                 settled.append(case)
-                if self.is_asked(case.entity) and not (case.before is None and decided.action is Action.NONE):
+                if not (case.before is None and decided.action is Action.NONE):
                     rows.append(decided)
         own = {case.entity: case for case in cases if case.before is not None}
         removals = make_removals(self.key, values, removed, own)
@@ -204,7 +208,6 @@ class _KeySizer:
             and demand is not None
             and self.key.fits(case.entity)
             and all(name for _, name in case.entity.parts)
-            and self.is_asked(case.entity)
             and self.missing(demand) is None
             and bool(demand.basis)
             and not self.is_idle(demand)
@@ -221,9 +224,9 @@ class _KeySizer:
         return self.row(case, Action.DELETE, idle, days=covered, note=history.brokers_text())
 
     def sized(self, case: SizingCase, headroom: float | None) -> Recommendation | None:
-        """Return what is proposed for a value of some size; `None` of one that was not asked for."""
+        """Return what is proposed for a value of some size; `None` if there is nothing on which it could rest."""
         demand, settings = case.demand, self.settings
-        if demand is None or demand.busiest is None or self.history is None or not self.is_asked(case.entity):
+        if demand is None or demand.busiest is None or self.history is None:
             return None
         factor = settings.headroom if headroom is None else headroom
         after = self.sizer.value(case, factor)

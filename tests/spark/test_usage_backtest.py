@@ -228,6 +228,8 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
     found = json.loads(repository.read("found.json"))
     assert not list(explainer("usage-backtest").iter_errors(found))
     assert found["not_tested"] == ["prod"]
+    [tested] = found["clusters"]
+    assert [tested[kind]["affected"] for kind in ("changed", "unchanged")] == [1, 1]
     rows = spark.read.parquet(str(repository.path / "rows")).collect()
     assert {row["bucket"]: row["is_changed"] for row in rows} == {"user=alice": True, "user=bob": False}
     assert "`user=alice on broker 1`" in repository.read("found.md")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
+from quotaform.core.usage.backtest import (
+    MOST_IN_PLAN,
+    Backtest,
+    BucketBacktest,
+    BucketCounts,
+    ClusterBacktest,
+    Estimate,
+)
 from quotaform.document.usage_backtest import dump_cluster_backtest, load_cluster_backtest
 from quotaform.model.quota_key import CONNECTION_CREATION_RATE, PRODUCER_BYTE_RATE
 from quotaform.views.usage.backtest_markdown import render_backtest_markdown
@@ -46,8 +53,8 @@ CLUSTER = ClusterBacktest(
     last=AT,
     series=7,
     unlimited=1,
-    changed=BucketCounts(buckets=1, throttled=1),
-    unchanged=BucketCounts(buckets=5, throttled=1, possible=1, recorded=1),
+    changed=BucketCounts(buckets=1, throttled=1, affected=1),
+    unchanged=BucketCounts(buckets=5, throttled=1, possible=1, recorded=1, affected=2),
     rows=(BUCKET,),
     others=(replace(BUCKET, is_changed=False, before=BUCKET.limit, recorded_throttled_s=30.0, hidden_s=60.0),),
 )
@@ -99,3 +106,32 @@ def test_names_of_a_recording_cannot_break_out() -> None:
     [row, _] = [line for line in markdown.splitlines() if "user=a" in line]
     assert row.replace("\\|", "").count("|") == 7
     assert "rows without a cluster" in markdown
+
+
+def test_a_plan_says_how_many_affected_buckets_it_leaves_out() -> None:
+    rows = tuple(replace(BUCKET, bucket=f"user=u{number}") for number in range(MOST_IN_PLAN))
+    found = replace(CLUSTER, changed=BucketCounts(buckets=300, throttled=120, possible=30, affected=200), rows=rows)
+    lines = list(plan_lines(found))
+    assert sum("user=u" in line for line in lines) == MOST_IN_PLAN
+    assert f"    and {200 - MOST_IN_PLAN} more (list: quotaform usage backtest)" in lines
+    whole = replace(found, changed=replace(found.changed, affected=MOST_IN_PLAN))
+    assert not [line for line in plan_lines(whole) if " more (list" in line]
+
+
+def test_buckets_that_were_only_throttled_in_the_recording_do_not_vanish_without_a_note() -> None:
+    row = replace(BUCKET, throttled_s=NONE, first=None, last=None, longest_s=None, recorded_throttled_s=30.0)
+    found = replace(CLUSTER, changed=BucketCounts(buckets=3, recorded=2, affected=2), rows=(row,))
+    text = render_backtest(Backtest(usage="usage", clusters=(found,)))
+    assert "  showing the first 1 of 2 (more: --top, or all: --out parquet=DIR)" in text
+    whole = replace(found, rows=(row, row))
+    assert "showing the first 2" not in render_backtest(Backtest(usage="usage", clusters=(whole,)))
+
+
+def test_a_backtest_of_an_earlier_version_reads_back() -> None:
+    document = dump_cluster_backtest(CLUSTER)
+    for kind in ("changed", "unchanged"):
+        del document[kind]["affected"]
+    document["changed"]["recorded"] = 4
+    found = load_cluster_backtest(document)
+    # No fewer than what it counted in another way.
+    assert (found.changed.affected, found.unchanged.affected) == (4, 2)

@@ -95,7 +95,11 @@ def load_cluster_backtest(item: Mapping[str, Any]) -> ClusterBacktest:
 
 
 def _load_counts(item: Mapping[str, Any]) -> BucketCounts:
-    return BucketCounts(**{name: int(item[name]) for name in BucketCounts.__dataclass_fields__})
+    names = set(BucketCounts.__dataclass_fields__) - {"affected"}
+    counts = {name: int(item[name]) for name in names}
+    # An earlier plan file does not have this count; it is no smaller than these.
+    least = max(counts["throttled"] + counts["possible"], counts["recorded"], len(item["rows"]))
+    return BucketCounts(**counts, affected=int(item.get("affected", least)))
 
 
 def _load_bucket(cluster: str, item: Mapping[str, Any], *, is_changed: bool) -> BucketBacktest:

@@ -53,12 +53,14 @@ def backtest_definitions() -> dict[str, Node]:
                 "recorded": count("Those in which requests were throttled really."),
                 "hidden": count("Those of which throttling hid a part of the demand."),
                 "coarse": count("Those of which the recording cannot tell which part is theirs."),
+                "affected": count("Those in which requests would or may have waited, or did wait."),
                 "rows": items(
                     "The first of them in which requests would or may have waited, or did wait; in a plan at most "
                     f"{MOST_IN_PLAN}.",
                     ref("backtest_bucket"),
                 ),
             },
+            optional=["affected"],
         ),
         "backtest_bucket": record(
             "What would have happened to a bucket on a broker.",

@@ -76,7 +76,7 @@ TESTED = ClusterBacktest(
     last=LAST,
     series=9,
     unlimited=0,
-    changed=BucketCounts(buckets=8, throttled=7, recorded=2),
+    changed=BucketCounts(buckets=8, throttled=7, recorded=2, affected=7),
     unchanged=BucketCounts(buckets=3),
     rows=tuple(replace(THROTTLED, broker=str(number)) for number in range(1, 8)),
 )

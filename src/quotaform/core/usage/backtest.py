@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 MOST_IN_PLAN: Final = 10
-"""How many buckets of each kind a plan holds; `quotaform usage backtest` has all of them."""
+"""How many buckets of each kind a plan holds and prints; `quotaform usage backtest` has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +90,8 @@ class BucketCounts:
         recorded: Those in which requests were throttled really.
         hidden: Those of which throttling hid a part of the demand.
         coarse: Those of which the recording cannot tell which part is theirs, unless it says that nobody waits.
+        affected: Those in which requests would or may have waited or did wait: all that `ClusterBacktest.rows` and
+            `others` are the first of.
     """
 
     buckets: int = 0
@@ -98,6 +100,7 @@ class BucketCounts:
     recorded: int = 0
     hidden: int = 0
     coarse: int = 0
+    affected: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

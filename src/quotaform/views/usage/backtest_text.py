@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
+from quotaform.core.usage.backtest import (
+    MOST_IN_PLAN,
+    Backtest,
+    BucketBacktest,
+    BucketCounts,
+    ClusterBacktest,
+    Estimate,
+)
 from quotaform.core.usage.chart.label import span_text, value_text
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
@@ -14,7 +21,6 @@ from quotaform.views.style import PLAIN, Style, counted
 
 TITLE: Final = "Backtest"
 _MOST_NAMES: Final = 5
-_MOST_IN_PLAN: Final = 5
 
 
 def render_backtest(result: Backtest, style: Style = PLAIN) -> str:
@@ -41,9 +47,9 @@ def plan_lines(found: ClusterBacktest, style: Style = PLAIN) -> Iterator[str]:
     """Yield the lines of a plan about its backtest, and an empty one."""
     yield f"{style.paint(f'{TITLE}:', 'bold')} {total_text(found)}"
     yield f"    usage {inert(found.usage)}, {recorded_text(found)}"
-    for row in found.rows[:_MOST_IN_PLAN]:
-        yield f"    {row_text(row)}"
-    if (left := len(found.rows) - _MOST_IN_PLAN) > 0:
+    shown = found.rows[:MOST_IN_PLAN]
+    yield from (f"    {row_text(row)}" for row in shown)
+    if (left := found.changed.affected - len(shown)) > 0:
         yield f"    and {left:,} more (list: quotaform usage backtest)"
     yield from (f"    {line}" for line in note_lines(found))
     yield ""
@@ -102,8 +108,8 @@ def _rows(title: str, rows: Sequence[BucketBacktest], counts: BucketCounts, styl
         for line in (time_text(row), detail_text(row)):
             if line:
                 yield f"    {style.paint(f'# {line}', 'dim')}"
-    if counts.throttled + counts.possible > len(rows):
-        yield f"  showing the first {len(rows):,} (more: --top, or all: --out parquet=DIR)"
+    if counts.affected > len(rows):
+        yield f"  showing the first {len(rows):,} of {counts.affected:,} (more: --top, or all: --out parquet=DIR)"
     yield ""
 
 

@@ -130,7 +130,7 @@ def backtest_lines(report: RecommendReport, style: Style = PLAIN) -> Iterator[st
         yield f"  {f'{spell_name(each.cluster)}: ' if len(found.clusters) > 1 else ''}{total_of_backtest(each)}"
         for row in each.rows[:_MOST_THROTTLED]:
             yield f"    {row_text(row)}"
-        left = each.changed.throttled + each.changed.possible - _MOST_THROTTLED
+        left = each.changed.affected - _MOST_THROTTLED
         if left > 0:
             yield f"    ... and {left:,} more (list: quotaform usage backtest, when the files are written)"
         yield from (f"    {line}" for line in note_lines(each))

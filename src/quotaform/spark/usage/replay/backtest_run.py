@@ -178,8 +178,14 @@ def _counts(rows: DataFrame) -> Mapping[tuple[str, bool], BucketCounts]:
         f.count_if(f.col("recorded_throttled_s") > 0).alias("recorded"),
         f.count_if(f.col("hidden_s") > 0).alias("hidden"),
         f.count_if(f.col("is_coarse") & (high > 0)).alias("coarse"),
+        f.count_if(_is_affected()).alias("affected"),
     )
     return {(row.pop("cluster"), row.pop("is_changed")): BucketCounts(**row) for row in found.toArrow().to_pylist()}
+
+
+def _is_affected() -> Column:
+    """Return whether requests would or may have waited, or did wait."""
+    return (f.col("throttled_s_high") > 0) | (f.col("recorded_throttled_s") > 0)
 
 
 def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[BucketBacktest]]:
@@ -191,8 +197,7 @@ def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[Bucke
         *("key", "bucket", "broker"),
     ]
     place = f.row_number().over(Window.partitionBy("cluster", "is_changed").orderBy(*order))
-    is_worth = (f.col("throttled_s_high") > 0) | (f.col("recorded_throttled_s") > 0)
-    first = rows.where(is_worth).withColumn("place", place).where(f.col("place") <= most)
+    first = rows.where(_is_affected()).withColumn("place", place).where(f.col("place") <= most)
     found: dict[tuple[str, bool], list[BucketBacktest]] = {}
     for row in first.orderBy("cluster", "is_changed", "place").select(*BACKTEST.names).toArrow().to_pylist():
         found.setdefault((row["cluster"], row["is_changed"]), []).append(_bucket(row))

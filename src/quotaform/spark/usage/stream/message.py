@@ -52,7 +52,7 @@ MESSAGES: Final = StructType(
 
 | column | content |
 | --- | --- |
-| id | equal for records that say the same of the same time, such as one that a producer sent twice |
+| id | equal for records that say the same of the same time; one without a value is equal to no other |
 | recorded_at | the time that Kafka has of the record: by default, what the clock of its producer said |
 | read_at | the time at which its batch was made; the same one when the batch is made again |
 | newest | the time of its newest sample; null if it has none |
@@ -112,7 +112,7 @@ class Message:
     """One record, parsed.
 
     Attributes:
-        message_id: See `MESSAGES`.
+        message_id: See `MESSAGES`; empty if the record has no value.
         newest: The time of its newest sample, in microseconds since the epoch.
         samples: How many samples are in its rows.
         dropped: How many are left out, by the number of the reason.
@@ -217,6 +217,8 @@ class _Messages:
         self.rows = 0
 
     def add(self, message: Message, partition: int, offset: int, recorded_at: int, read_at: int) -> None:
+        # A record without a value says nothing that another one could repeat.
+        message.message_id = message.message_id or f"{partition}/{offset}".encode()
         self.messages.append((message, partition, offset, recorded_at, read_at))
         self.rows += len(message.rows)
 

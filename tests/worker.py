@@ -39,6 +39,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_usage_recommend.py",
     "tests/spark/test_usage_seen.py",
     "tests/spark/test_usage_stream.py",
+    "tests/spark/test_usage_stream_end.py",
     "tests/spark/test_usage_backtest.py",
     "tests/spark/test_usage_backtest_broker.py",
     "tests/spark/test_usage_table.py",

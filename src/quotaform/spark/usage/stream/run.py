@@ -18,7 +18,7 @@ from quotaform.core.usage.stream import StreamCounts
 from quotaform.errors import AuthenticationError, AuthorizationError, ClusterError, FileReadError, QuotaformError
 from quotaform.spark.session.cause import engine_error
 from quotaform.spark.table.path import located
-from quotaform.spark.usage.stream.batch import BatchWriter, remove_staging
+from quotaform.spark.usage.stream.batch import BatchWriter, FinishedError, remove_staging
 from quotaform.spark.usage.stream.checkpoint import Checkpoint, StreamIdentity, open_checkpoint
 from quotaform.spark.usage.stream.connector import client_options, require_connector
 from quotaform.spark.usage.stream.failure import AGAIN, stream_failure
@@ -217,7 +217,13 @@ def _records(spark: SparkSession, request: StreamRequest) -> DataFrame:
 
 @contextmanager
 def _query(records: DataFrame, request: StreamRequest, checkpoint: Checkpoint, writer: BatchWriter) -> Iterator[Any]:
-    """Yield the query, and end it after the batch that runs."""
+    """Yield the query, and end it after the batch that runs.
+
+    Raises:
+        StreamError: It cannot begin, or failed after the last look at it.
+        EngineError: Spark failed.
+        OSError: The batch that ran could not be written.
+    """
     stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(checkpoint.spark)))
     triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime=_TRIGGER)
     try:
@@ -228,14 +234,34 @@ def _query(records: DataFrame, request: StreamRequest, checkpoint: Checkpoint, w
     try:
         yield query
     finally:
-        # Also if Java is gone: the batch that is written may still move files, under the lock of this process.
-        deadline = monotonic() + _LONGEST_END_S
-        writer.finish(_LONGEST_END_S)
-        if query.isActive:
-            # Else the next run would make it again.
-            while not checkpoint.has_ended(writer.last_batch) and query.isActive and monotonic() < deadline:
-                sleep(_POLL_S / 10)
-            query.stop()
+        problem = _end(query, checkpoint, writer)
+    if problem is not None:
+        raise _failure(problem, checkpoint.shown, checkpoint.topic, writer)
+
+
+def _end(query: Any, checkpoint: Checkpoint, writer: BatchWriter) -> Exception | None:
+    """End a query after the batch that runs, and return what it has failed with before it was stopped."""
+    # Also if Java is gone: the batch that is written may still move files, under the lock of this process.
+    deadline = monotonic() + _LONGEST_END_S
+    writer.finish(_LONGEST_END_S)
+    # Before the query is stopped: that cancels a batch that takes longer, which is no failure.
+    problem = writer.problem
+    if query.isActive:
+        # Else the next run would make it again.
+        while not checkpoint.has_ended(writer.last_batch) and query.isActive and monotonic() < deadline:
+            sleep(_POLL_S / 10)
+    if problem is None and not query.isActive:
+        error: Exception | None = query.exception()
+        problem = None if FinishedError.__name__ in str(error) else error
+    query.stop()
+    return problem
+
+
+def _failure(error: Exception, shown: str, topic: str, writer: BatchWriter) -> Exception:
+    """Return what to raise when a query has failed."""
+    if isinstance(writer.problem, (QuotaformError, OSError)):
+        return writer.problem
+    return stream_failure(shown, topic, str(error))
 
 
 def _wait(
@@ -256,9 +282,7 @@ def _wait(
             if is_stopped() or (end is not None and monotonic() >= end):
                 return
     except StreamingQueryException as error:
-        if isinstance(writer.problem, (QuotaformError, OSError)):
-            raise writer.problem from None
-        raise stream_failure(request.checkpoint, request.topic.name, str(error)) from error
+        raise _failure(error, request.checkpoint, request.topic.name, writer) from error
 
 
 def _behind(query: Any) -> int | None:

@@ -141,6 +141,24 @@ def test_a_slow_source_is_never_asked_twice_at_once_and_misses_slots() -> None:
     assert source.read <= 3
 
 
+def test_each_part_of_a_gap_has_its_own_reason() -> None:
+    """An outage after a slow answer was said to be a source that had not been asked, as it was slow."""
+
+    def reply(number: int) -> bytes:
+        if number == 0:
+            return PAGE
+        if number == 1:
+            sleep(0.12)
+            return PAGE
+        raise MetricsError("http://b1", "cannot be reached")
+
+    [source] = recorded(Kept(), {"1": FakeReader(reply)}, seconds=0.6).sources
+    reasons = [gap.reason for gap in source.gaps]
+    assert any("slow" in reason for reason in reasons)
+    assert any("cannot be reached" in reason for reason in reasons)
+    assert source.read + sum(gap.missed for gap in source.gaps) == 12
+
+
 def test_a_mistake_of_our_own_is_a_gap_and_a_warning() -> None:
     """Any error but that of a source ended its thread: no gap, no warning, and no more rows of the broker."""
 

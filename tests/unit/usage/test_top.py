@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
-from time import time
+from time import sleep, time
 from typing import Any
 
 import pytest
@@ -199,9 +199,16 @@ class FakeReader:
         """Nothing to end."""
 
 
-def reader(read_quotas: Callable[[], Quotas] = lambda: QUOTAS, **readers: Callable[[], bytes]) -> TopReader:
+def reader(
+    read_quotas: Callable[[], Quotas] = lambda: QUOTAS, quota_patience: float = 0.0, **readers: Callable[[], bytes]
+) -> TopReader:
     return TopReader(
-        "lab", {name: FakeReader(reply) for name, reply in readers.items()}, read_quotas, SYSTEM_CLOCK, patience=0.3
+        "lab",
+        {name: FakeReader(reply) for name, reply in readers.items()},
+        read_quotas,
+        SYSTEM_CLOCK,
+        patience=0.3,
+        quota_patience=quota_patience,
     )
 
 
@@ -258,6 +265,35 @@ def test_quotas_that_cannot_be_read_are_those_of_before() -> None:
     again = both.read()
     assert again.buckets[0].limit == 1000.0
     assert again.unread[0].problem.startswith("cannot be read: nobody listens; those of 20")
+
+
+def test_quotas_that_come_between_two_readings_are_those_of_the_next_one() -> None:
+    """Each reading asked again, so that quotas which take longer than a reading were never known."""
+    held, asked = Event(), []
+
+    def quotas() -> Quotas:
+        asked.append(1)
+        held.wait(30)
+        return QUOTAS
+
+    slow = reader(quotas, a=lambda: PAGE)
+    first = slow.read()
+    assert (first.buckets[0].limit, len(first.unread)) == (None, 1)
+    held.set()
+    sleep(0.2)
+    second = slow.read()
+    assert (second.buckets[0].limit, second.unread, len(asked)) == (1000.0, (), 1)
+    assert slow.read().unread == ()
+    assert len(asked) == 2
+
+
+def test_quotas_may_take_longer_than_measurements() -> None:
+    def quotas() -> Quotas:
+        sleep(1.5)
+        return QUOTAS
+
+    found = reader(quotas, quota_patience=20.0, a=lambda: PAGE).read()
+    assert (found.buckets[0].limit, found.unread) == (1000.0, ())
 
 
 def test_a_broker_without_clients_is_no_problem_beside_one_with_some() -> None:

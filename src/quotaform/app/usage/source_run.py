@@ -183,7 +183,6 @@ class SourceRun:
         if last < first:
             return
         with self._lock:
-            if self._gaps and self._gaps[-1][1] == first - 1:
-                before, _, why = self._gaps.pop()
-                first, reason = before, why
+            if self._gaps and self._gaps[-1][1:] == (first - 1, reason):
+                first = self._gaps.pop()[0]
             self._gaps.append((first, last, reason))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
@@ -40,25 +40,36 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 
 
 class _Question(Generic[T]):
-    """Something that is asked in a thread, and not again before it is answered."""
+    """Something that is asked in a thread, and not again before it is answered.
 
-    def __init__(self, ask: Callable[[], T]) -> None:
+    Args:
+        ask: Returns the answer.
+        takes_late: Whether an answer that came too late for one reading is that of the next one. Otherwise it is
+            asked again, as measurements grow old.
+    """
+
+    def __init__(self, ask: Callable[[], T], *, takes_late: bool = False) -> None:
         self._ask = ask
+        self._takes_late = takes_late
         self._asked: Future[T] | None = None
 
     def begin(self) -> None:
-        if self._asked is None or self._asked.done():
+        if self._asked is None or (self._asked.done() and not self._takes_late):
             self._asked = in_thread(self._ask)
 
     def answer(self, seconds: float) -> T:
-        """Return the answer.
+        """Return the answer, once.
 
         Raises:
             TimeoutError: There is none in time.
             QuotaformError: It failed.
         """
         assert self._asked is not None  # noqa: S101 (it was asked)
-        return self._asked.result(max(0.0, seconds))
+        wait([self._asked], max(0.0, seconds))
+        if not self._asked.done():
+            raise TimeoutError
+        done, self._asked = self._asked, None
+        return done.result()
 
 
 @dataclass(slots=True)
@@ -71,6 +82,7 @@ class TopReader:
         read_quotas: Reads all its quotas.
         clock: The time.
         patience: How many seconds answers are waited for.
+        quota_patience: How many seconds the quotas are waited for; `patience` if there are fewer.
     """
 
     cluster: str
@@ -78,14 +90,15 @@ class TopReader:
     read_quotas: Callable[[], Quotas]
     clock: Clock
     patience: float = _PATIENCE
+    quota_patience: float = 0.0
     _sources: dict[str, _Question[ReadRows]] = field(init=False)
-    _quotas: _Question[Quotas] = field(init=False)
+    _quotas: _Question[tuple[Quotas, str]] = field(init=False)
     _known: Quotas | None = None
     _known_at: str = ""
 
     def __post_init__(self) -> None:
         """Prepare the questions."""
-        self._quotas = _Question(self.read_quotas)
+        self._quotas = _Question(lambda: (self.read_quotas(), timestamp(self.clock)), takes_late=True)
         self._sources = {name: _Question(partial(self._read, reader)) for name, reader in self.readers.items()}
 
     def read(self) -> Top:
@@ -93,7 +106,8 @@ class TopReader:
         self._quotas.begin()
         for source in self._sources.values():
             source.begin()
-        at, deadline = self.clock.now(), self.clock.monotonic() + self.patience + _MARGIN
+        at, begun = self.clock.now(), self.clock.monotonic()
+        deadline = begun + self.patience + _MARGIN
         unread: list[Unread] = []
         found: dict[str, ReadRows] = {}
         for name, question in self._sources.items():
@@ -104,7 +118,7 @@ class TopReader:
             except Exception as error:
                 unread.append(Unread(name, problem_of(error)))
         unread += _without_rows(found)
-        unread += self._take_quotas(deadline)
+        unread += self._take_quotas(max(deadline, begun + self.quota_patience))
         rows = [row for each in found.values() for row in each.rows]
         return make_top(self.cluster, at, rows, self._known, unread)
 
@@ -113,7 +127,7 @@ class TopReader:
 
     def _take_quotas(self, deadline: float) -> list[Unread]:
         try:
-            self._known = self._quotas.answer(deadline - self.clock.monotonic())
+            self._known, self._known_at = self._quotas.answer(deadline - self.clock.monotonic())
         except TimeoutError:
             problem = _STILL
         except QuotaformError as error:
@@ -121,7 +135,6 @@ class TopReader:
         except Exception as error:
             problem = problem_of(error)
         else:
-            self._known_at = timestamp(self.clock)
             return []
         used = "no limit is known" if self._known is None else f"those of {self._known_at} are used"
         return [Unread("the cluster", f"{problem}; {used}")]

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
 
 _LONGEST: Final = 3600.0
+_LONGEST_DESCRIBE_S: Final = 60.0
+"""For how many seconds one reading waits for the quotas: as long as a client tries to read them, by default."""
 _TICK: Final = 0.1
 
 
@@ -99,7 +101,9 @@ def top(
     from quotaform.app.usage.top import TopReader
 
     quotas = _LiveQuotas(chosen)
-    reader = TopReader(chosen.label, readers, quotas.read, SYSTEM_CLOCK)
+    # There is no next reading that a late answer would be for.
+    patience = _LONGEST_DESCRIBE_S if once else 0.0
+    reader = TopReader(chosen.label, readers, quotas.read, SYSTEM_CLOCK, quota_patience=patience)
     options: dict[str, Any] = {"limit": limit, "shows_all": everything}
     with closing(quotas):
         if once:

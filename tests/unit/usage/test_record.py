@@ -103,7 +103,7 @@ def test_rates_and_throttle_times_of_a_bucket_are_one_row_and_nan_is_counted() -
 
 def test_a_recording_has_a_row_per_bucket_and_slot() -> None:
     kept, reader = Kept(), FakeReader(lambda _: PAGE)
-    result = recorded(kept, {"1": reader})
+    result = recorded(kept, {"1": reader}, seconds=1.25, interval=0.25)
     [source] = result.sources
     assert (source.asked, source.read, source.rows, source.gaps) == (5, 5, 10, ())
     assert (len(kept.rows), result.rows, result.files, kept.warnings) == (10, 10, 1, [])

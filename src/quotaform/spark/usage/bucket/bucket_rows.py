@@ -21,6 +21,7 @@ import numpy
 from numpy.typing import NDArray
 from pyspark.sql import functions as f
 
+from quotaform.core.usage.headroom import AT_LIMIT_RATIO
 from quotaform.spark.usage.bucket.bucket import same_columns
 from quotaform.spark.usage.bucket.instance import Samples, Sum, added_up, has_instances, starts_of
 from quotaform.spark.usage.bucket.member import MEMBER
@@ -36,6 +37,8 @@ Floats = NDArray[numpy.float64]
 Integers = NDArray[numpy.int64]
 Booleans = NDArray[numpy.bool_]
 
+RECORDED_LIMIT: Final = "before_limit"
+"""The column of the limit that held while a series was recorded, before a plan; null if no rate can exceed it."""
 _ROWS_IN_TASK: Final = 2_000_000
 """A task sorts so many rows in 200 MB."""
 _ROWS_IN_BATCH: Final = 10_000
@@ -81,17 +84,38 @@ class BucketRows:
         sums = numpy.add.reduceat(numpy.where(is_missing, 0.0, values), starts)
         return numpy.where(numpy.logical_and.reduceat(is_missing, starts), numpy.nan, sums)
 
-    def is_new(self, throttle_ms: Floats, times: Booleans | slice = slice(None)) -> Booleans:
-        """Return at which times a throttle time is another one than before, where there is one: others are old.
+    def newly_throttled(self) -> Booleans:
+        """Return at which times requests were throttled since the time before, as far as can be told.
 
-        Args:
-            throttle_ms: The throttle time of the bucket at each time.
-            times: Which of its times these are.
+        A throttle time is an average of the last 30 to 60 seconds, so one that stays is an old one. It counts if that
+        of any series is another one than in the sample of the series before, or if there is one while the rate is at
+        least 95 % of the limit: then every delay may be as long as the longest that is allowed. Series with different
+        limits are compared with their own, others as the sum.
+
+        It needs the column `RECORDED_LIMIT`.
         """
-        if self.instances is not None:
-            return self.instances.is_new[times]
+        is_any = ~numpy.isnan(self.throttle_ms)
+        at_limit = self.of_series[RECORDED_LIMIT] * AT_LIMIT_RATIO
+        starts = self.starts()
+        if starts is None:
+            is_at_limit = self.rate >= at_limit
+            return (self._is_new() if self.instances is None else self.instances.is_new) | (is_any & is_at_limit)
+        is_any = numpy.logical_or.reduceat(is_any, starts)
+        least, most = (each.reduceat(at_limit, starts) for each in (numpy.minimum, numpy.maximum))
+        of_own = numpy.logical_or.reduceat(self.rate >= at_limit, starts)
+        is_at_limit = numpy.where(least == most, self.summed(self.rate) >= least, of_own)
+        return numpy.logical_or.reduceat(self._is_new(), starts) | (is_any & is_at_limit)
+
+    def _is_new(self) -> Booleans:
+        """Return in which rows a throttle time is another one than in the row of the series before."""
+        is_one = bool((self.series == self.series[0]).all())
+        order: Any = slice(None) if is_one else numpy.argsort(self.series, kind="stable")
+        series, throttle = self.series[order], self.throttle_ms[order]
         # Nothing equals NaN: after a time without throttling, all of it is new.
-        return numpy.append(True, throttle_ms[1:] != throttle_ms[:-1]) & ~numpy.isnan(throttle_ms)
+        is_changed = (series[1:] != series[:-1]) | (throttle[1:] != throttle[:-1])
+        found = numpy.empty(len(series), bool)
+        found[order] = numpy.append(True, is_changed) & ~numpy.isnan(throttle)
+        return found
 
     def totals(self) -> tuple[Integers, Floats]:
         """Return the numbers of the members, in their order, and the sum of the rates of each."""

@@ -4,7 +4,7 @@
 | --- | --- |
 | rate | per bucket, broker and time: the sum of the series that share the bucket; a series counts once per time |
 | seconds | since the previous sample of the bucket; the sample's own window if there is none within `LONGEST_STEP_S` |
-| throttled | it has a throttle time, and that is another one than before, or the rate is at least 95 % of the limit |
+| throttled | requests were newly throttled: see `BucketRows.newly_throttled` |
 
 A broker averages the delays of the last 30 to 60 seconds and reports the same average until they are over, so an
 average that does not change is an old one, unless every delay is as long as the longest that is allowed: then the rate
@@ -28,11 +28,10 @@ import numpy
 from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
-from quotaform.core.usage.headroom import AT_LIMIT_RATIO
 from quotaform.core.usage.sample.series import LONGEST_STEP_S, QUOTA_WINDOW_S
 from quotaform.spark.resolve.level import source_of
 from quotaform.spark.usage.bucket.bucket import finite_limit
-from quotaform.spark.usage.bucket.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket
+from quotaform.spark.usage.bucket.bucket_rows import RECORDED_LIMIT, BucketRows, Floats, bucket_rows, per_bucket
 from quotaform.spark.usage.bucket.member import member_number
 from quotaform.spark.usage.schemas import HEADROOM
 
@@ -61,8 +60,7 @@ def headroom(usage: DataFrame, found: DataFrame, series: int, samples: int) -> D
         series: How many rows these are.
         samples: About how many samples they have.
     """
-    at_limit = (finite_limit() * AT_LIMIT_RATIO).alias("at_limit")
-    rows = bucket_rows(usage, found.select("*", at_limit), series, ("at_limit",))
+    rows = bucket_rows(usage, found.withColumn(RECORDED_LIMIT, finite_limit()), series, (RECORDED_LIMIT,))
     use = per_bucket(rows, samples, _use, _USES)
     names = ("cluster", "key", "bucket", "limit", "source", "entity_key")
     buckets = found.groupBy("bucket_id").agg(
@@ -95,7 +93,6 @@ def _use(rows: BucketRows) -> dict[str, Any]:
         window, throttle = (numpy.fmax.reduceat(each, starts) for each in (window, throttle))
     step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
     seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
-    is_throttled = rows.is_new(throttle) | (~numpy.isnan(throttle) & (rate >= rows.of_series["at_limit"][0]))
     rates = numpy.sort(rate[~numpy.isnan(rate)])
     delays = throttle[~numpy.isnan(throttle)]
     members, totals = rows.totals()
@@ -107,7 +104,7 @@ def _use(rows: BucketRows) -> dict[str, Any]:
         **{name: _rank(rates, share) for name, share in _SHARES.items()},
         "max": _rank(rates, 1.0),
         "recorded_s": seconds.sum(),
-        "throttled_s": seconds[is_throttled].sum(),
+        "throttled_s": seconds[rows.newly_throttled()].sum(),
         "throttle_ms_max": float(delays.max()) if len(delays) else None,
         "members": len(members),
         # Of equals the first by address.

@@ -21,7 +21,8 @@ from pyspark.sql.types import (
 )
 
 from quotaform.core.usage.sample.series import QUOTA_WINDOW_S
-from quotaform.spark.usage.bucket.bucket_rows import BucketRows, bucket_rows, per_bucket
+from quotaform.spark.usage.bucket.bucket import finite_limit
+from quotaform.spark.usage.bucket.bucket_rows import RECORDED_LIMIT, BucketRows, bucket_rows, per_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,7 +59,7 @@ BUCKET_DAYS: Final = StructType(
 | day | days since 1970-01-01 |
 | hours | the hours of the day with a sample, a bit for each |
 | basis | the percentile of the rates; null without a rate |
-| samples, throttled | times with a rate, and with a throttle time above 0 |
+| samples, throttled | times with a rate, and those of them at which requests were newly throttled |
 | first, last, last_used | times: of the first and the last sample, and of the last one with a rate above 0 |
 | begin | when the window of the first sample began |
 """
@@ -109,7 +110,10 @@ def bucket_days(usage: DataFrame, found: DataFrame, series: int, samples: int, p
         samples: About how many samples they have.
         percentile: Of the rates of a day, above 0 and up to 100.
     """
-    days = per_bucket(bucket_rows(usage, found, series), samples, partial(_days, percentile), _DAYS)
+    limited = found.withColumn(RECORDED_LIMIT, finite_limit())
+    days = per_bucket(
+        bucket_rows(usage, limited, series, (RECORDED_LIMIT,)), samples, partial(_days, percentile), _DAYS
+    )
     buckets = found.groupBy("bucket_id").agg(
         *(f.first(name).alias(name) for name in (*OF_BUCKET, "entity_key", "limit")),
         f.first("bucket_broker").alias("broker"),
@@ -121,12 +125,13 @@ def bucket_days(usage: DataFrame, found: DataFrame, series: int, samples: int, p
 
 def _days(percentile: float, rows: BucketRows) -> dict[str, Any]:
     """Return the columns of `_DAYS` of a bucket on a broker."""
-    at, rate, throttle = rows.at, rows.rate, rows.throttle_ms
+    at, rate = rows.at, rows.rate
     window = numpy.where(numpy.isfinite(rows.window_s), rows.window_s, QUOTA_WINDOW_S)
     starts = rows.starts()
     if starts is not None:
         at, rate = at[starts], rows.summed(rate)
-        window, throttle = (numpy.fmax.reduceat(each, starts) for each in (window, throttle))
+        window = numpy.fmax.reduceat(window, starts)
+    is_throttled = rows.newly_throttled() & ~numpy.isnan(rate)
     day = at // (DAY_S * 1_000_000)
     hour = at % (DAY_S * 1_000_000) // (_HOUR_S * 1_000_000)
     found: dict[str, list[Any]] = {name: [] for name in _DAYS.names[1:]}
@@ -140,7 +145,7 @@ def _days(percentile: float, rows: BucketRows) -> dict[str, Any]:
         found["hours"].append(numpy.bitwise_or.reduce(1 << hour[begin:end]))
         found["basis"].append(rates[rank - 1] if len(rates) else None)
         found["samples"].append(len(rates))
-        found["throttled"].append(numpy.count_nonzero(throttle[begin:end] > 0))
+        found["throttled"].append(numpy.count_nonzero(is_throttled[begin:end]))
         found["first"].append(at[begin])
         found["begin"].append(at[begin] - round(window[begin] * 1e6))
         found["last"].append(at[end - 1])

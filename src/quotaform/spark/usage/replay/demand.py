@@ -10,9 +10,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from quotaform.core.usage.enforcement import ENFORCEMENT, Enforcement
-from quotaform.core.usage.headroom import AT_LIMIT_RATIO
 from quotaform.spark.usage.bucket.bucket import buckets, finite_limit, recorded_series
-from quotaform.spark.usage.bucket.bucket_rows import Booleans, BucketRows, Floats, Integers
+from quotaform.spark.usage.bucket.bucket_rows import RECORDED_LIMIT, Booleans, BucketRows, Floats, Integers
 from quotaform.spark.usage.bucket.member import numbered
 from quotaform.spark.usage.replay.backlog import Demand, Replay, replay
 from quotaform.spark.usage.schemas import MEMBERS
@@ -20,7 +19,7 @@ from quotaform.spark.usage.schemas import MEMBERS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-REPLAYED: Final = ("replayed_limit", "before_limit", "key_number")
+REPLAYED: Final = ("replayed_limit", RECORDED_LIMIT, "key_number")
 """The columns of `MEMBERS` that a replay needs of each sample's series."""
 _ENFORCEMENTS: Final = (Enforcement(), *ENFORCEMENT.values())
 """By `key_number`; the first for keys that this version does not know."""
@@ -79,31 +78,29 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
     """
     limit, key_number = (float(rows.of_series[name][0]) for name in ("replayed_limit", "key_number"))
     throttle = rows.throttle_ms
-    is_at_limit = ~numpy.isnan(throttle) & (rows.rate >= rows.of_series["before_limit"] * AT_LIMIT_RATIO)
-    at, rate, window, total = rows.at, rows.rate, rows.window_s, throttle
+    is_new = rows.newly_throttled()
+    at, rate, window = rows.at, rows.rate, rows.window_s
     starts = rows.starts()
     if starts is not None:
-        at, rate, total = at[starts], rows.summed(rate), rows.summed(throttle)
+        at, rate = at[starts], rows.summed(rate)
         window, throttle = (numpy.fmax.reduceat(each, starts) for each in (window, throttle))
-        is_at_limit = numpy.logical_or.reduceat(is_at_limit, starts)
     has_rate = ~numpy.isnan(rate)
     if not has_rate.all():
-        at, is_at_limit = at[has_rate], is_at_limit[has_rate]
-        rate, window, throttle, total = (each[has_rate] for each in (rate, window, throttle, total))
+        at, is_new = at[has_rate], is_new[has_rate]
+        rate, window, throttle = (each[has_rate] for each in (rate, window, throttle))
     if not len(at):
         return None
     rate_high = None if rows.instances is None else rows.instances.rate_high[has_rate]
     demand = Demand(at, rate, window, _pace(at), rate_high)
     enforcement = _ENFORCEMENTS[int(key_number)]
-    is_throttled = ~numpy.isnan(total)
     return ReplayedBucket(
         demand=demand,
         limit=limit,
         enforcement=enforcement,
         replay=replay(demand, limit, enforcement),
         throttle_ms=throttle,
-        is_throttled=is_throttled,
-        is_newly_throttled=rows.is_new(total, has_rate) | (is_throttled & is_at_limit),
+        is_throttled=~numpy.isnan(throttle),
+        is_newly_throttled=is_new,
     )
 
 

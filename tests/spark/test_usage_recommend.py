@@ -187,9 +187,13 @@ def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], di
             point["rate"] = max(rate, point.get("rate", 0.0))
         point["throttle"] = max(throttle or 0.0, point.get("throttle", 0.0))
     times: dict[Any, dict[str, float]] = defaultdict(dict)
-    for (key, user, broker, _, at), point in series.items():
+    before: dict[Any, float] = {}
+    for (key, user, broker, client, at), point in sorted(series.items(), key=lambda each: each[0][-1]):
         total = times[key, user, broker, at]
         total["throttle"] = max(point["throttle"], total.get("throttle", 0.0))
+        is_new = point["throttle"] > 0 and point["throttle"] != before.get((key, user, broker, client))
+        total["new"] = max(float(is_new), total.get("new", 0.0))
+        before[key, user, broker, client] = point["throttle"]
         if "rate" in point:
             total["rate"] = total.get("rate", 0.0) + point["rate"]
     recorded_hours: dict[str, set[datetime]] = defaultdict(set)
@@ -209,7 +213,9 @@ def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], di
                 if rates:
                     daily.append(rates[ceil(len(rates) * percentile / 100) - 1])
             rated = [point for point in points.values() if "rate" in point]
-            throttled = [point for point in points.values() if point["throttle"] > 0]
+            throttled = [
+                point for point in rated if point["new"] or (point["throttle"] > 0 and point["rate"] >= 0.95 * 8)
+            ]
             brokers[broker] = max(daily), len(rated), len(throttled)
         first = min(at for _, at in mine)
         used = max(at for (_, at), point in mine.items() if point.get("rate", 0) > 0)

@@ -106,13 +106,18 @@ def _row(
     totals = dict.fromkeys(members, 0.0)
     recorded = throttled = 0.0
     before: float | None = None
-    throttle_before: float | None = None
+    throttle_before: dict[str, float | None] = {}
     delays: list[float] = []
     times = sorted({at for of_member in members.values() for at in of_member})
     for at in times:
         rate: float | None = None
         rows = [row for of_member in members.values() for row in of_member.get(at, ())]
+        is_new = False
         for name, of_member in members.items():
+            if at in of_member:
+                own = highest((row.throttle_ms for row in of_member[at]), least=1e-9)
+                is_new |= own is not None and own != throttle_before.get(name)
+                throttle_before[name] = own
             used = highest(row.rate for row in of_member.get(at, ()))
             if used is not None:
                 rate = (rate or 0.0) + used
@@ -126,9 +131,9 @@ def _row(
         if throttle is not None:
             delays.append(throttle)
             is_at_limit = limit is not None and rate is not None and rate >= limit * 0.95
-            if throttle != throttle_before or is_at_limit:
+            if is_new or is_at_limit:
                 throttled += seconds
-        before, throttle_before = at, throttle
+        before = at
     rates.sort()
     top = min(totals, key=lambda name: (-totals[name], name))
     share = totals[top] / sum(totals.values()) if sum(totals.values()) else None

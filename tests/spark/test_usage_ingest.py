@@ -17,7 +17,7 @@ from unittest import mock
 
 import pytest
 
-from quotaform.app.usage_mapping import load_usage_mapping
+from quotaform.app.usage.mapping import load_usage_mapping
 from quotaform.core.usage.format import FORMATS
 from quotaform.core.usage.format.table import parse_rows
 from quotaform.core.usage.format.table_mapping import TableMapping, guess_mapping

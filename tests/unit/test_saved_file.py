@@ -10,7 +10,7 @@ import pytest
 from quotaform.cli.console import Console
 from quotaform.cli.saved_file import report_saved_files
 from quotaform.cli.table_output import TableOutput
-from tests.unit.test_usage_headroom import FOUND
+from tests.unit.usage.test_usage_headroom import FOUND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

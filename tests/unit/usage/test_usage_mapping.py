@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.usage_mapping import load_usage_mapping
+from quotaform.app.usage.mapping import load_usage_mapping
 from quotaform.core.usage.format.table_mapping import TableMapping, TimeUnit
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.usage_mapping import read_usage_mapping

@@ -177,7 +177,7 @@ def _mapping(path: Path | None, input_format: str) -> TableMapping | None:
         return None
     if input_format not in (_AUTO, TABLE):
         raise UsageError(f"--mapping is for tables; leave --input-format {input_format} out")
-    from quotaform.app.usage_mapping import load_usage_mapping
+    from quotaform.app.usage.mapping import load_usage_mapping
 
     return load_usage_mapping(path)
 

@@ -255,6 +255,46 @@ def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> Non
     assert json.loads(again.out)["clusters"][0]["changed"]["rows"] == [row]
 
 
+def test_a_backtest_without_usage_of_its_cluster_fails_and_a_plan_warns(
+    repository: Repository, spark: SparkSession
+) -> None:
+    usage_table(spark, [Sample(0.0, 1.0, cluster="labb")]).write.parquet(str(repository.path / "other"))
+    done = repository("usage", "backtest", "--usage", "other", "--cluster", "lab")
+    assert (done.code, done.out) == (3, "")
+    assert "other: error: the table has no row of lab; it has labb" in done.err
+    late = repository("usage", "backtest", "--usage", "usage", "--cluster", "lab", "--since", "2026-10-02")
+    assert late.code == 3
+    assert "the table has no row of lab from 2026-10-02T00:00:00Z on; it has no row of that time" in late.err
+    planned = repository("plan", "--backtest", "other")
+    assert planned.code == 0, planned.err
+    assert "Backtest: No usage of this cluster is recorded, so there is no backtest." in planned.out
+    assert "Warning: no usage is recorded of lab" in planned.err
+
+
+def test_usage_without_a_cluster_counts_for_the_only_one(repository: Repository, spark: SparkSession) -> None:
+    samples = [Sample(minute * 60.0, 8 * MIB, cluster=None) for minute in range(20)]
+    usage_table(spark, samples).write.parquet(str(repository.path / "unnamed"))
+    done = repository("usage", "backtest", "--usage", "unnamed", "--format", "json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    [tested] = found["clusters"]
+    assert (tested["series"], tested["changed"]["throttled"], found["not_tested"]) == (1, 1, [])
+
+
+def test_usage_belongs_to_one_cluster_or_to_none(spark: SparkSession) -> None:
+    from quotaform.spark.usage.table.usage_cluster import named_usage, usage_of
+
+    usage = usage_table(spark, [Sample(0.0, 1.0, cluster=name) for name in ("lab", None, "prod")])
+
+    def names(rows: DataFrame) -> list[str | None]:
+        return rows.toArrow().column("cluster").to_pylist()
+
+    assert sorted(names(named_usage(usage, ["lab"])), key=str) == ["lab", "lab", "prod"]
+    assert names(usage_of(usage, ["lab"], ["lab"])) == ["lab", "lab"]
+    # The other cluster that was selected could not be read: the row may be of that one.
+    assert names(usage_of(usage, ["lab"], ["lab", "prod"])) == ["lab"]
+
+
 def test_what_a_recording_cannot_tell_apart_has_an_upper_bound_alone(spark: SparkSession) -> None:
     busy = [Sample(minute * 60.0, 90.0) for minute in range(10)]
     idle = [Sample(minute * 60.0, 5.0, user="bob") for minute in range(10)]

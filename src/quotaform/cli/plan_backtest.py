@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from quotaform.cli.outcomes import Gathered
     from quotaform.core.plan import Plan
     from quotaform.core.usage.backtest import ClusterBacktest
+    from quotaform.spark.usage.replay.backtest_run import BacktestRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +72,28 @@ class PlanBacktest:
         plans = [outcome.value for outcome in gathered.outcomes if outcome.value is not None]
         if self.usage is None or not plans or gathered.interrupt is not None:
             return gathered
-        found = self._found(self.usage, plans, console)
+        from quotaform.core.usage.backtest import MOST_IN_PLAN
+        from quotaform.spark.usage.replay.backtest_run import BacktestRequest
+
+        has_others = len(plans) < len(gathered.outcomes)
+        request = BacktestRequest(usage=self.usage, most=MOST_IN_PLAN, has_others=has_others)
+        found = self._found(request, plans, console)
         outcomes = tuple(
             outcome if outcome.value is None else _with_backtest(outcome, found[outcome.cluster])
             for outcome in gathered.outcomes
         )
         return replace(gathered, outcomes=outcomes)
 
-    def _found(self, usage: str, plans: list[Plan], console: Console) -> Mapping[str, ClusterBacktest]:
+    def _found(self, request: BacktestRequest, plans: list[Plan], console: Console) -> Mapping[str, ClusterBacktest]:
         session = self.place.session()
         from quotaform.cli.job_progress import JobProgress
-        from quotaform.core.usage.backtest import MOST_IN_PLAN
         from quotaform.spark.session.session import spark_session
-        from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
+        from quotaform.spark.usage.replay.backtest_run import backtested
 
         progress = JobProgress(console, "Replaying usage", session)
         with spark_session(session, progress) as spark:
             progress("Replaying usage", 0, 0)
-            with backtested(spark, BacktestRequest(usage=usage, most=MOST_IN_PLAN), plans) as (found, _):
+            with backtested(spark, request, plans, warn=lambda text: console.warn(f"Warning: {text}")) as (found, _):
                 return {each.cluster: each for each in found.clusters}
 
 

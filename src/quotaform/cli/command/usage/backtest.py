@@ -22,6 +22,7 @@ from quotaform.cli.option.output import Output
 from quotaform.cli.option.usage_table import UsageOption
 from quotaform.cli.outcomes import report_failures
 from quotaform.cli.table_output import TableOutput
+from quotaform.errors import InvalidFilesError
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -83,13 +84,24 @@ def backtest(
         from quotaform.spark.session.session import spark_session
         from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
 
-        request = BacktestRequest(usage=usage, most=top, since=first, until=last)
+        has_others = len(plans) < len(outcomes)
+        request = BacktestRequest(
+            usage=usage, most=top, since=first, until=last, has_others=has_others, is_required=True
+        )
         progress = JobProgress(console, "Replaying usage", session)
         with spark_session(session, progress) as spark:
             progress("Replaying usage", 0, 0)
             draw = files.draw if files.has_pictures else None
-            with backtested(spark, request, plans, draw) as (found, rows):
-                files.write(found, rows)
+            try:
+                with backtested(spark, request, plans, draw, lambda text: console.warn(f"Warning: {text}")) as (
+                    found,
+                    rows,
+                ):
+                    files.write(found, rows)
+            except InvalidFilesError:
+                # The clusters that failed before have errors of their own.
+                report_failures(console, outcomes)
+                raise
         console.echo(render(_SUBJECT, format_name, found, style=console.style()))
         files.report(console)
     report_failures(console, outcomes)

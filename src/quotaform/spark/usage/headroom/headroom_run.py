@@ -22,7 +22,6 @@ from quotaform.core.usage.headroom import (
 )
 from quotaform.errors import QuotaformError
 from quotaform.model.entity import spell_name
-from quotaform.model.moment import spell_moment
 from quotaform.model.text import listed
 from quotaform.spark.job.kept_rows import final_rows, table_rows
 from quotaform.spark.table.named_table import bad_table
@@ -31,6 +30,7 @@ from quotaform.spark.usage.bucket.member import numbered
 from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
 from quotaform.spark.usage.headroom.headroom import headroom, unrecorded, unused
 from quotaform.spark.usage.schemas import SERIES
+from quotaform.spark.usage.table.usage_cluster import named_usage, time_text
 from quotaform.spark.usage.table.usage_quotas import QuotaSource, failures_of, known_clusters
 from quotaform.spark.usage.table.usage_table import read_usage, usage_between
 
@@ -105,7 +105,7 @@ def measured_headroom(
         known = known_clusters(quotas)
         if request.only_chosen:
             usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin([*known, *dict(failures)]))
-        usage, series = _named(usage, kept(recorded(usage)), known, request, warn)
+        usage, series = _named(usage, kept(recorded(usage)), known, failures, request, warn)
         number, samples = recorded_size(series)
         found = kept(numbered(series, buckets(recorded_series(series), quotas)))
         use = kept(headroom(usage, found, number, samples))
@@ -115,7 +115,12 @@ def measured_headroom(
 
 
 def _named(
-    usage: DataFrame, series: DataFrame, known: Sequence[str], request: HeadroomRequest, warn: Callable[[str], None]
+    usage: DataFrame,
+    series: DataFrame,
+    known: Sequence[str],
+    failures: Sequence[tuple[str, QuotaformError]],
+    request: HeadroomRequest,
+    warn: Callable[[str], None],
 ) -> tuple[DataFrame, DataFrame]:
     """Return usage and series with the names of clusters that the quotas have.
 
@@ -130,23 +135,18 @@ def _named(
     names = [row["cluster"] for row in series.select("cluster").distinct().limit(MOST_CLUSTERS).toArrow().to_pylist()]
     if not names:
         raise bad_table(request.usage, _nothing(request, known))
-    if len(known) != 1 or (known[0] in names and None not in names):
+    if len(known) != 1 or failures or (known[0] in names and None not in names):
         return usage, series
     others = [name for name in names if name is not None and name != known[0]]
-    name = f.coalesce("cluster", f.lit(known[0]))
     if request.is_unnamed and len(others) == 1 and known[0] not in names:
         warn(f"the usage is of {spell_name(others[0])}, and is held against the quotas of {spell_name(known[0])}")
-        name = f.lit(known[0])
-    renamed = series.withColumn("cluster", name).groupBy(*SERIES)
-    return usage.withColumn("cluster", name), renamed.agg(f.sum("samples").alias("samples"))
+        usage, series = (rows.withColumn("cluster", f.lit(known[0])) for rows in (usage, series))
+    renamed = named_usage(series, known).groupBy(*SERIES)
+    return named_usage(usage, known), renamed.agg(f.sum("samples").alias("samples"))
 
 
 def _nothing(request: HeadroomRequest, known: Sequence[str]) -> str:
-    time = ""
-    if request.since is not None:
-        time += f" from {spell_moment(request.since)} on"
-    if request.until is not None:
-        time += f" before {spell_moment(request.until)}"
+    time = time_text(request.since, request.until)
     of = f" of {listed([spell_name(name) for name in known])}" if request.only_chosen else ""
     if time or of:
         return f"has no rows{of}{time}; choose another time or cluster, or record usage first"

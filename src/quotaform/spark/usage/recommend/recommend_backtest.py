@@ -48,5 +48,7 @@ def backtest_proposals(
     unwritten = len(edited.edit.unwritten)
     if not proposed.plans:
         return ProposalBacktest(unwritten=unwritten)
-    with backtested(spark, BacktestRequest(usage=report.usage, most=MOST_IN_PLAN), proposed.plans) as (found, _):
+    has_others = len(proposed.plans) < len(clusters)
+    tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=has_others)
+    with backtested(spark, tested, proposed.plans) as (found, _):
         return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=proposed.others)

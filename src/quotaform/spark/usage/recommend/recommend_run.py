@@ -20,18 +20,17 @@ from quotaform.core.usage.sizing.recommendation import (
 )
 from quotaform.errors import QuotaformError
 from quotaform.model.address import parse_address
-from quotaform.model.entity import Entity, spell_name
+from quotaform.model.entity import Entity
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
-from quotaform.model.text import listed
 from quotaform.spark.job.kept_rows import table_rows
-from quotaform.spark.table.named_table import bad_table
 from quotaform.spark.usage.bucket.bucket import buckets, recorded_series
 from quotaform.spark.usage.bucket.member import numbered
 from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
 from quotaform.spark.usage.recommend.bucket_day import bucket_days, recorded_keys
 from quotaform.spark.usage.recommend.bucket_demand import bucket_demands
 from quotaform.spark.usage.recommend.recommend import read_row, recommendations
+from quotaform.spark.usage.table.usage_cluster import named_usage, require_recorded, usage_of
 from quotaform.spark.usage.table.usage_quotas import QuotaSource, failures_of
 from quotaform.spark.usage.table.usage_table import read_usage
 
@@ -94,13 +93,15 @@ def recommended(
         quotas = stack.enter_context(table_rows(QuotaSource(tuple(clusters)).read(spark)))
         failures = failures_of(quotas)
         names = [cluster.name for cluster in clusters if cluster.name not in dict(failures)]
-        mine = usage.where(f.col("cluster").isin(names))
+        selected = [cluster.name for cluster in clusters]
+        mine = usage_of(usage, names, selected)
         series = stack.enter_context(table_rows(recorded(mine)))
         members = numbered(series, buckets(recorded_series(series), quotas))
         found = stack.enter_context(table_rows(members))
         days = stack.enter_context(table_rows(bucket_days(mine, found, *recorded_size(series), settings.percentile)))
         recordings = _recordings(days, names)
-        _require_recorded(usage, usage_name, recordings, warn)
+        missing = [each.cluster for each in recordings if each.last is None]
+        require_recorded(named_usage(usage, selected), usage_name, names, missing, warn)
         record = recorded_keys(days, settings.unused_after_days)
         tasks = min(len(names), _MOST_TASKS)
         held = quotas.where(f.col("failure").isNull())
@@ -127,27 +128,6 @@ def _recordings(days: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording
     known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
     nothing = {"first": None, "last": None}
     return tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names)
-
-
-def _require_recorded(
-    usage: DataFrame, name: str, recordings: Sequence[ClusterRecording], warn: Callable[[str], None]
-) -> None:
-    """Make sure that something is recorded of one of the clusters; warn of those without.
-
-    Raises:
-        InvalidFilesError: Nothing is.
-    """
-    missing = [each.cluster for each in recordings if each.last is None]
-    if not missing:
-        return
-    shown = listed([spell_name(each) for each in missing])
-    if len(missing) < len(recordings):
-        warn(f"no usage is recorded of {shown}")
-        return
-    known = usage.select("cluster").distinct().limit(100).toArrow().column("cluster").to_pylist()
-    others = listed(sorted("rows without a cluster" if each is None else spell_name(each) for each in known))
-    has = f"it has {others}" if others else "it is empty"
-    raise bad_table(name, f"has no row of {shown}; {has}")
 
 
 def _live(rows: DataFrame, proposed: Sequence[str]) -> dict[tuple[str, Entity], Values]:

@@ -13,7 +13,8 @@ from pyspark.sql import functions as f
 
 from quotaform.core.plan import Plan
 from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
-from quotaform.model.entity import Entity
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.text import listed
 from quotaform.spark.job.kept_rows import table_rows
 from quotaform.spark.schemas import QUOTAS, make_table
 from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
@@ -21,6 +22,7 @@ from quotaform.spark.usage.picture.replay import replays
 from quotaform.spark.usage.replay.backtest import backtest
 from quotaform.spark.usage.replay.demand import members
 from quotaform.spark.usage.schemas import BACKTEST
+from quotaform.spark.usage.table.usage_cluster import named_usage, require_recorded, time_text, usage_of
 from quotaform.spark.usage.table.usage_table import read_usage, usage_between
 from quotaform.views.usage.backtest_chart import backtest_chart, bucket_of, drawn_buckets
 
@@ -42,12 +44,16 @@ class BacktestRequest:
         since: From when on; `None` for all of it.
         until: Before when.
         most: How many buckets of each kind are printed.
+        has_others: Whether clusters were selected that have no plan; usage without a cluster name may be theirs then.
+        is_required: Whether it is an error if nothing is recorded of any of the clusters.
     """
 
     usage: str
     since: datetime | None = None
     until: datetime | None = None
     most: int
+    has_others: bool = False
+    is_required: bool = False
 
 
 @contextmanager
@@ -56,6 +62,7 @@ def backtested(
     request: BacktestRequest,
     plans: Sequence[Plan],
     draw: Callable[[Chart], None] | None = None,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[Backtest, DataFrame]]:
     """Give the backtest of plans, and `schemas.BACKTEST` with all its rows as long as the context lasts.
 
@@ -64,28 +71,49 @@ def backtested(
         request: What to test.
         plans: One plan per cluster, each with what the cluster holds (`Plan.actual`).
         draw: Draws a chart of the result, if one is needed: the usage of some buckets is read again for it.
+        warn: Called with a sentence about clusters of which nothing is recorded.
 
     Raises:
-        InvalidFilesError: The usage cannot be read.
+        InvalidFilesError: The usage cannot be read, or is required and has no row of these clusters.
     """
     usage = usage_between(read_usage(spark, request.usage), request.since, request.until)
     names = [plan.header.cluster_name for plan in plans]
+    selected = [] if request.has_others else names
     with ExitStack() as stack:
         kept = stack.enter_context
-        series = kept(table_rows(recorded(usage)))
+        series = kept(table_rows(recorded(named_usage(usage, selected))))
         mine = series.where(f.col("cluster").isin(names))
+        _require_recorded(request, usage, mine, names, selected, warn)
         before = kept(table_rows(_quotas(spark, plans, _held)))
         after = kept(table_rows(_quotas(spark, plans, _planned)))
         found = kept(table_rows(members(mine, after, before)))
-        rows = kept(table_rows(backtest(usage.where(f.col("cluster").isin(names)), found, *recorded_size(mine))))
+        tested = usage_of(usage, names, selected)
+        rows = kept(table_rows(backtest(tested, found, *recorded_size(mine))))
         result = Backtest(
             usage=request.usage,
             clusters=_clusters(request, plans, _recordings(mine, found), rows),
             unknown=_unknown(series, names),
         )
         if draw is not None:
-            draw(_chart(result, usage, found))
+            draw(_chart(result, tested, found))
         yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker")
+
+
+def _require_recorded(
+    request: BacktestRequest,
+    usage: DataFrame,
+    series: DataFrame,
+    names: Sequence[str],
+    selected: Sequence[str],
+    warn: Callable[[str], None],
+) -> None:
+    known = set(series.select("cluster").distinct().toArrow().column("cluster").to_pylist())
+    missing = [name for name in names if name not in known]
+    time = time_text(request.since, request.until)
+    if request.is_required:
+        require_recorded(named_usage(usage, selected), request.usage, names, missing, warn, time)
+    elif missing:
+        warn(f"no usage is recorded of {listed([spell_name(name) for name in missing])}{time}")
 
 
 def _chart(result: Backtest, usage: DataFrame, found: DataFrame) -> Chart:

@@ -287,7 +287,8 @@ def test_usage_belongs_to_one_cluster_or_to_none(spark: SparkSession) -> None:
     usage = usage_table(spark, [Sample(0.0, 1.0, cluster=name) for name in ("lab", None, "prod")])
 
     def names(rows: DataFrame) -> list[str | None]:
-        return rows.toArrow().column("cluster").to_pylist()
+        found: list[str | None] = rows.toArrow().column("cluster").to_pylist()
+        return found
 
     assert sorted(names(named_usage(usage, ["lab"])), key=str) == ["lab", "lab", "prod"]
     assert names(usage_of(usage, ["lab"], ["lab"])) == ["lab", "lab"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 START: Final = datetime(2026, 11, 20, tzinfo=UTC)
 WAIT_S: Final = 60
+NO_BACKLOG: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class Record(NamedTuple):
@@ -106,11 +109,19 @@ class Stream:
         self.spark = spark
         self.seen = spark.createDataFrame([], SEEN)
 
-    def read(self, batch: list[Record], read_at: int) -> dict[int, str | None]:
-        """Return what becomes of each record of a batch, by offset."""
+    def read(
+        self, batch: list[Record], read_at: int, ends: Mapping[int, int] | None = NO_BACKLOG
+    ) -> dict[int, str | None]:
+        """Return what becomes of each record of a batch, by offset.
+
+        Args:
+            batch: The batch.
+            read_at: When it is read, in seconds after `START`.
+            ends: The offset after the last record of partitions with a backlog; `None` if that is not known.
+        """
         found = judged(messages(self.spark, batch, read_at), self.seen, WAIT_S)
         status = {row.offset: row.status for row in found.collect()}
-        self.seen = self.spark.createDataFrame(still_seen(found, self.seen, WAIT_S).collect(), SEEN)
+        self.seen = self.spark.createDataFrame(still_seen(found, self.seen, WAIT_S, ends).collect(), SEEN)
         return status
 
     def kept(self) -> dict[int, float]:
@@ -168,3 +179,44 @@ def test_a_machine_whose_clock_is_set_back_still_knows_what_it_reads(spark: Spar
         record = Record(offset, offset, 3000, 3000)
         assert stream.read([record], read_at) == {offset: None}
         assert stream.read([record], read_at) == {offset: DUPLICATE}
+
+
+DAY: Final = 24 * 3600
+
+
+def record(offset: int, ts: int) -> Record:
+    """Return a record by right clocks; an odd offset is in partition 1, an even one in partition 0."""
+    return Record(offset, offset, ts, ts)
+
+
+@pytest.mark.parametrize("first_ends", [None, {0: 7, 1: 8}])
+def test_partitions_of_a_backlog_may_cover_different_times(
+    spark: SparkSession, first_ends: Mapping[int, int] | None
+) -> None:
+    """Records of partition 0 were late, as those of partition 1 are of a later day."""
+    stream, now, ends = Stream(spark), 7 * DAY, {0: 7, 1: 8}
+    assert set(stream.read([record(0, DAY), record(1, 6 * DAY)], now, first_ends).values()) == {None}
+    assert set(stream.read([record(2, 2 * DAY), record(3, 6 * DAY + 3600)], now, ends).values()) == {None}
+    # What was read a day before the one that is furthest behind is late.
+    assert stream.read([record(4, DAY), record(5, 6 * DAY + 7200)], now, ends) == {4: LATE, 5: None}
+    # A copy of what was read is known for as long as it is not late.
+    again = record(3, 6 * DAY + 3600)._replace(offset=7)
+    assert stream.read([record(6, 3 * DAY), again], now, ends) == {6: None, 7: DUPLICATE}
+    # Both have ended; partition 1 has new records, and what partition 0 has may be a day old no longer.
+    assert stream.read([record(9, 7 * DAY)], now, {0: 7, 1: 10}) == {9: None}
+    assert stream.read([record(8, 6 * DAY)], now, {0: 9, 1: 10}) == {8: LATE}
+
+
+def test_without_a_backlog_a_partition_that_is_silent_or_slow_holds_nothing_back(spark: SparkSession) -> None:
+    stream = Stream(spark)
+    assert set(stream.read([record(0, 0), record(1, DAY)], DAY, {0: 1, 1: 2}).values()) == {None}
+    assert stream.read([record(2, DAY - WAIT_S - 1), record(4, DAY)], DAY, {0: 5, 1: 2}) == {2: LATE, 4: None}
+
+
+def test_the_watermark_does_not_go_back_when_a_partition_falls_behind(spark: SparkSession) -> None:
+    """An id that was forgotten could come again."""
+    stream = Stream(spark)
+    stream.read([record(1, 3 * DAY)], 3 * DAY)
+    stream.read([record(0, 3 * DAY)], 3 * DAY, {0: 100, 1: 2})
+    assert stream.read([record(2, DAY), record(3, 3 * DAY)], 3 * DAY, {0: 100, 1: 4}) == {2: LATE, 3: None}
+    assert stream.read([record(4, DAY)], 3 * DAY, {0: 100, 1: 4}) == {4: LATE}

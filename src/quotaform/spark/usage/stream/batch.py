@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -59,6 +59,7 @@ class BatchWriter:
         quarantine: The folder of what could not be read.
         wait_s: How many seconds the watermark is behind the newest time.
         described: Asks the cluster for the topic.
+        ends: The offset after the last record of each partition, as last known; `None` before it is.
         counts: The sums of all batches.
         problem: What a batch raised; Spark ends the stream and gives a text of it only.
         last_batch: The number of the last batch that was written; -1 for none.
@@ -73,6 +74,7 @@ class BatchWriter:
     quarantine: Path
     wait_s: int
     described: Callable[[], Topic | None]
+    ends: Mapping[int, int] | None = None
     counts: StreamCounts = StreamCounts()  # noqa: RUF009
     problem: Exception | None = None
     last_batch: int = -1
@@ -115,7 +117,7 @@ class BatchWriter:
             self._publish(rows, self.usage, batch, is_empty=not files)
             bad = self._bad(_with_status(parsed, status)).coalesce(1)
             self._publish(bad, self.quarantine, batch, is_empty=not found.quarantined + found.late_records)
-            self._keep(still_seen(status, seen, self.wait_s), batch)
+            self._keep(still_seen(status, seen, self.wait_s, self.ends), batch)
         finally:
             status.unpersist()
             parsed.unpersist()

@@ -278,16 +278,23 @@ def _wait(
     end = None if request.for_s is None else monotonic() + request.for_s
     try:
         while not query.awaitTermination(_POLL_S):
-            report(StreamState(counts=writer.counts, behind=_behind(query)))
+            progress = query.lastProgress
+            writer.ends = _ends(progress)
+            report(StreamState(counts=writer.counts, behind=_behind(progress)))
             if is_stopped() or (end is not None and monotonic() >= end):
                 return
     except StreamingQueryException as error:
         raise _failure(error, request.checkpoint, request.topic.name, writer) from error
 
 
-def _behind(query: Any) -> int | None:
+def _ends(progress: Any) -> dict[int, int] | None:
+    """Return the offset after the last record of each partition at the last batch; `None` if that is not known."""
+    sources = progress["sources"] if progress else ()
+    return {int(part): end for each in sources for (_, part), end in _offsets(each["latestOffset"]).items()} or None
+
+
+def _behind(progress: Any) -> int | None:
     """Return how many records the topic has that were not read when the last batch ended."""
-    progress = query.lastProgress
     if not progress:
         return None
     behind = 0

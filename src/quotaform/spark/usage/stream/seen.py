@@ -3,6 +3,9 @@
 The watermark is the newest time of all batches before, less what a stream waits. Back to it, the ids of all records are
 known, so that one which comes again is found; whether an older one was there cannot be told, so it is late.
 
+Partitions of a backlog may cover different times, of which a batch has as many records as their sizes say. So while
+partitions have a backlog, the newest time is that of the one of them that is furthest behind.
+
 Any clock may be ahead: that of the samples, and by default that of the record as well, since its producer sets it. The
 time at which a batch is read bounds both, so that a wrong clock neither makes the records of others late nor has ids
 kept for as long as it is ahead.
@@ -10,6 +13,7 @@ kept for as long as it is ahead.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
@@ -46,7 +50,8 @@ SEEN: Final = StructType(
 | advance | how far it moves the watermark, which is what a stream waits before the latest of these |
 
 Both are the time of its newest sample, or of the record if it has no samples. `advance` is at most the time of the
-record and the time at which it was read; `ts` is at most what a stream waits after it was read.
+record, the time at which it was read and, once its batch has ended, the newest time that the watermark follows; `ts` is
+at most what a stream waits after it was read.
 """
 
 JUDGED: Final = StructType(
@@ -97,18 +102,45 @@ def judged(messages: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
     return rows.withColumn("status", status).withColumn("ts", ts).select(*JUDGED.names)
 
 
-def still_seen(judged: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
+def still_seen(judged: DataFrame, seen: DataFrame, wait_s: int, ends: Mapping[int, int] | None) -> DataFrame:
     """Return `SEEN` after a batch: without those that are late from now on.
 
     Args:
         judged: `JUDGED` of the batch.
         seen: `SEEN` of the batches before.
         wait_s: As for `judged`.
+        ends: The offset after the last record of partitions: those have a backlog of which the batch has less. `None`
+            if that is not known, and each of them may have one.
     """
-    both = seen.unionByName(judged.where(f.col("status").isNull()).select(*SEEN.names))
-    watermark = both.select(_watermark(wait_s).alias("watermark"))
-    kept = both.crossJoin(f.broadcast(watermark)).where(f.col("ts") >= f.col("watermark"))
-    return kept.select(*SEEN.names)
+    accepted = judged.where(f.col("status").isNull())
+    both = seen.unionByName(accepted.select(*SEEN.names))
+    newest = (
+        seen.agg(f.max("advance").alias("before"))
+        .crossJoin(accepted.agg(f.max("advance").alias("accepted")))
+        .crossJoin(_behind(judged, ends).agg(f.min("advance").alias("slowest")))
+        # It never goes back: an id that was forgotten could come again.
+        .select(f.greatest("before", _or_null("accepted", f.least("accepted", "slowest"))).alias("newest"))
+    )
+    kept = both.crossJoin(f.broadcast(newest)).where(f.col("ts") >= f.col("newest") - _seconds(wait_s))
+    return kept.withColumn("advance", f.least("advance", "newest")).select(*SEEN.names)
+
+
+def _behind(judged: DataFrame, ends: Mapping[int, int] | None) -> DataFrame:
+    """Return the partitions of a batch that have a backlog, and the newest time of each in the batch.
+
+    A partition with a backlog has at least one record in each batch, as Spark rounds its share up.
+    """
+    parts = judged.groupBy("partition").agg(f.max("advance").alias("advance"), f.max("offset").alias("last"))
+    if ends is None:
+        return parts
+    known = f.create_map(*(f.lit(number) for place in ends.items() for number in place)) if ends else None
+    if known is None:
+        return parts.where(f.lit(False))
+    return parts.where(f.try_element_at(known, f.col("partition")) > f.col("last") + 1)
+
+
+def _or_null(name: str, column: Column) -> Column:
+    return f.when(f.col(name).isNotNull(), column)
 
 
 def _watermark(wait_s: int) -> Column:

@@ -108,7 +108,7 @@ def counted(stream: Stream) -> None:
     counts = stream.run()
     stream.require(range(21))
     # A page that a batch had is known as long as it is not late.
-    stream.topic.send([21, 12, 20, 9], 2)
+    stream.topic.send([21, 12, 20, 8], 2)
     more = stream.run()
     stream.require(range(22))
     [empty, cut, late] = stream.bad()

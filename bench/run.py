@@ -346,7 +346,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         choices=("start", "plan", "guarded", "fleet", "apply", "direct", "resolve", "history", "usage"),
-        help="only these rows",
+        help="only these rows; history and usage are measured only if named",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
     options = parser.parse_args()

@@ -40,22 +40,21 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 
 
 class _Question(Generic[T]):
-    """Something that is asked in a thread, and not again before it is answered.
+    """Something that is asked in a thread, and not again before it is answered."""
 
-    Args:
-        ask: Returns the answer.
-        takes_late: Whether an answer that came too late for one reading is that of the next one. Otherwise it is
-            asked again, as measurements grow old.
-    """
-
-    def __init__(self, ask: Callable[[], T], *, takes_late: bool = False) -> None:
+    def __init__(self, ask: Callable[[], T]) -> None:
         self._ask = ask
-        self._takes_late = takes_late
         self._asked: Future[T] | None = None
 
     def begin(self) -> None:
-        if self._asked is None or (self._asked.done() and not self._takes_late):
+        if self._asked is None or self._asked.done():
             self._asked = in_thread(self._ask)
+
+    def late_answer(self) -> T | None:
+        """Return an answer that came when it was no longer waited for; `None` without one."""
+        if self._asked is None or not self._asked.done() or self._asked.exception() is not None:
+            return None
+        return self._asked.result()
 
     def answer(self, seconds: float) -> T:
         """Return the answer, once.
@@ -98,11 +97,13 @@ class TopReader:
 
     def __post_init__(self) -> None:
         """Prepare the questions."""
-        self._quotas = _Question(lambda: (self.read_quotas(), timestamp(self.clock)), takes_late=True)
+        self._quotas = _Question(lambda: (self.read_quotas(), timestamp(self.clock)))
         self._sources = {name: _Question(partial(self._read, reader)) for name, reader in self.readers.items()}
 
     def read(self) -> Top:
         """Read all of it once."""
+        if (late := self._quotas.late_answer()) is not None:
+            self._known, self._known_at = late
         self._quotas.begin()
         for source in self._sources.values():
             source.begin()

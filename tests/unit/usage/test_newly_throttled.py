@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy
-import pytest
-
-pytest.importorskip("pyspark")
 
 from quotaform.spark.usage.bucket.bucket_rows import RECORDED_LIMIT, BucketRows
 from quotaform.spark.usage.headroom.headroom import _use

@@ -1,4 +1,4 @@
-"""The progress line on a terminal."""
+"""What stands on stderr: the progress line on a terminal, and what --quiet leaves out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import pytest
 from quotaform.app.repository import gateway as gateways
 from quotaform.cli import console
 from quotaform.cli.main import run
+from quotaform.document.snapshot import dump_snapshot
 from quotaform.errors import ClusterError
+from quotaform.model.snapshot import Snapshot
+from quotaform.notify import webhook
 
 
 class _Terminal(StringIO):
@@ -74,3 +77,37 @@ def test_a_connection_that_takes_its_time_has_a_progress_line(
     assert run(command) == 1
     assert shown_meanwhile[0].startswith(line)
     assert terminal.getvalue().endswith("\r\x1b[KError: down\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["drift", "--notify", "http://127.0.0.1:1/hook"], "Warning: lab: not notified: http://127.0.0.1:1 cannot"),
+        (["drift", "--metrics", "folder/q.prom"], "Error: folder/q.prom is a directory"),
+        (["drift", "--metrics", "damaged.prom"], "Warning: damaged.prom cannot be used"),
+        (["drift", "--notify", "http://127.0.0.1:1/hook", "--notify-state", "folder"], "Warning: folder cannot be"),
+        (["plan"], "The job summary cannot be written"),
+    ],
+)
+def test_quiet_leaves_no_failure_out(
+    command: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`drift --quiet --notify` with a webhook that was down, the documented line of a crontab, said nothing at all."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
+    (tmp_path / "quotas.d").mkdir()
+    (tmp_path / "quotas.d/a.yaml").write_text("quotas: [{match: {user: a}, values: {producer_byte_rate: 1}}]\n")
+    taken = Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-11-20T09:12:44Z", quotas={})
+    (tmp_path / "lab.json").write_text(dump_snapshot(taken))
+    (tmp_path / "damaged.prom").write_text("{")
+    (tmp_path / "folder/q.prom").mkdir(parents=True)
+    monkeypatch.setattr(webhook, "_TOTAL", 0.0)
+    if command == ["plan"]:
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "folder/none/summary.md"))
+    run([*command, "--quiet"])
+    assert said in capsys.readouterr().err

@@ -104,7 +104,7 @@ class Ci:
                 for outcome in outcomes:
                     self._append(partial(_outcome_text, subject, outcome))
         except OSError as error:
-            console.warn(f"The job summary cannot be written: {error.strerror or error}")
+            console.report_failure(f"The job summary cannot be written: {error.strerror or error}")
 
     def _append(self, make: Callable[[Mapping[str, Any]], str]) -> None:
         path = Path(self.variables["GITHUB_STEP_SUMMARY"])

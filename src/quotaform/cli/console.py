@@ -37,7 +37,7 @@ class Console:
 
     Attributes:
         color: When to colour; AUTO is on a terminal, and not with NO_COLOR (https://no-color.org).
-        is_quiet: Whether progress and warnings are left out.
+        is_quiet: Whether progress and warnings are left out; failures never are.
         is_verbose: Whether every step is a line on stderr, terminal or not.
     """
 
@@ -99,9 +99,13 @@ class Console:
 
     def warn(self, *lines: str) -> None:
         """Print lines on stderr, unless quiet."""
-        self.clear()
         if not self.is_quiet:
-            sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
+            self.report_failure(*lines)
+
+    def report_failure(self, *lines: str) -> None:
+        """Print lines on stderr, also when quiet: something failed that does not end the command."""
+        self.clear()
+        sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far the work is, on a terminal and only once it has taken a second."""

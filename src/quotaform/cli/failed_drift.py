@@ -36,17 +36,17 @@ def report_failed_drift(
         if isinstance(error, UsageError) or not alerting.is_used():
             return
         named = target.literal_names
-        reporter = alerting.reporter(named, lambda warning: console.warn(f"Warning: {warning_text(warning)}"))
+        reporter = alerting.reporter(named, lambda warning: console.report_failure(f"Warning: {warning_text(warning)}"))
         clusters = {*named, *_known_clusters(reporter, alerting, target.cluster or ())}
         reporter.report([ClusterOutcome(name, error=error) for name in sorted(clusters)], seconds)
         if not clusters:
-            console.warn(
+            console.report_failure(
                 "Warning: the failure of this check is in no metric and no notification, because it is not known which "
                 "clusters it was about; name them with --cluster"
             )
     except QuotaformError as problem:
         # What failed first is what matters.
-        console.warn(f"Warning: the failure of this check is not reported: {problem}")
+        console.report_failure(f"Warning: the failure of this check is not reported: {problem}")
 
 
 def _known_clusters(reporter: DriftReporter, alerting: Alerting, patterns: Sequence[str]) -> set[str]:

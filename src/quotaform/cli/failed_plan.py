@@ -34,4 +34,4 @@ def write_failed_plan(
         ci.report(console, "plan", outcomes)
     except QuotaformError as problem:
         # What failed first is what matters.
-        console.warn(f"Warning: the failure is not in the files of --out: {problem}")
+        console.report_failure(f"Warning: the failure is not in the files of --out: {problem}")

@@ -103,7 +103,7 @@ class FleetReports:
                 self.write(outcomes, error)
         except QuotaformError as problem:
             # What failed first is what matters.
-            self._console.warn(f"Warning: the failure is not in the files of {_OPTION}: {problem}")
+            self._console.report_failure(f"Warning: the failure is not in the files of {_OPTION}: {problem}")
 
     def _made(self, outcomes: Sequence[ClusterOutcome[Any]], error: QuotaformError | None = None) -> FleetReport:
         from quotaform.core.fleet_report import make_fleet_report

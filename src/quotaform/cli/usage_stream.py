@@ -153,7 +153,7 @@ def _end(
     report_saved_files(console, "result", [file for _, file in files])
     if result.has_quarantine:
         bad = counts.quarantined + counts.late_records
-        console.warn(
+        console.report_failure(
             f"Warning: {counted(bad, 'record')} could not be read, or came late; see the quarantine table "
             f"{inert(request.quarantine)}"
         )

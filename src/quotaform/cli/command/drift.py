@@ -224,4 +224,4 @@ def _reporter(
         )
     from quotaform.views.drift.log_text import warning_text
 
-    return alerting.reporter(clusters, lambda warning: console.warn(f"Warning: {warning_text(warning)}"))
+    return alerting.reporter(clusters, lambda warning: console.report_failure(f"Warning: {warning_text(warning)}"))

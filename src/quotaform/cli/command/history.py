@@ -112,7 +112,7 @@ def append(
         progress("Appending snapshots", 0, 0)
         result = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
     for problem in result.problems:
-        console.warn(f"Warning: {problem}; nothing is attributed to it")
+        console.report_failure(f"Warning: {problem}; nothing is attributed to it")
     console.echo(render("history-append", format_name, result, style=console.style()))
     _report_failures(console, result)
     return gravest(each.error.exit_code for each in result.failed if each.error is not None)

@@ -110,7 +110,9 @@ ColorOption: TypeAlias = Annotated[
         autocompletion=complete_from(Color),
     ),
 ]
-QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Suppress progress and warnings.")]
+QuietOption: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Suppress progress and warnings, not failures.")
+]
 VerboseOption: TypeAlias = Annotated[
     bool, typer.Option("--verbose", "-v", help="Log steps to stderr; show tracebacks of internal errors.")
 ]

@@ -188,7 +188,7 @@ def _end(console: Console, result: Ingested) -> ExitCode:
         names = listed([spell_name(each.name) for each in result.undeclared])
         console.warn(f"Warning: quotaform.yaml declares no cluster {names}; the rows are in the table nevertheless")
     if result.quarantined:
-        console.warn(
+        console.report_failure(
             f"Warning: {counted(result.quarantined, 'record')} could not be read; see the quarantine table "
             f"{inert(result.quarantine or '')}"
         )

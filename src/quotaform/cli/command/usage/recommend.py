@@ -113,7 +113,9 @@ def recommend(
     progress = JobProgress(console, "Sizing quotas", session)
     with (
         spark_session(session, progress) as spark,
-        recommended_change(spark, request, lambda text: console.warn(f"Warning: {text}"), progress=progress) as found,
+        recommended_change(
+            spark, request, lambda text: console.report_failure(f"Warning: {text}"), progress=progress
+        ) as found,
     ):
         report = found.report
         if settings.selection.is_partial and not sum(report.counts.values()):
@@ -136,4 +138,5 @@ def _print_diff(console: Console, report: RecommendReport) -> None:
     edit = report.edit
     for file in () if edit is None else edit.files:
         console.echo(render_diff(file.name, file.before, file.after, console.style(), is_new=not file.before))
-    console.warn(*unwritten_lines(report), *backtest_lines(report), total_text(report))
+    console.report_failure(*unwritten_lines(report))
+    console.warn(*backtest_lines(report), total_text(report))

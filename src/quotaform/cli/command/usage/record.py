@@ -87,7 +87,7 @@ def record(
             interval=seconds,
             seconds=total,
             write=table.write,
-            warn=lambda text: console.warn(f"Warning: {inert(text)}"),
+            warn=lambda text: console.report_failure(f"Warning: {inert(text)}"),
             progress=progress,
         )
     )

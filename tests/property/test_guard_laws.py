@@ -88,6 +88,18 @@ def test_one_more_allowance_never_blocks_more(
     assert blocking(checked(files, actual, limits, some | more)) <= blocking(checked(files, actual, limits, some))
 
 
+@given(desired(), live_quotas(), LIMITS)
+def test_what_the_findings_say_allows_the_plan(files: Desired, actual: Quotas, limits: GuardLimits) -> None:
+    """All but `protect`, which takes an approval."""
+    said = {found.override for found in checked(files, actual, limits).findings if found.blocking}
+    allowances = frozenset(
+        Allowance.parse(text.removeprefix("--allow ")) for text in said if text and text.startswith("--allow ")
+    )
+    allowed = checked(files, actual, limits, allowances)
+    assert {rule for rule, _, _ in blocking(allowed)} <= {"protect"}
+    assert "unused-allowance" not in {found.rule for found in allowed.findings}
+
+
 @given(desired(), live_quotas(), LIMITS, st.data())
 def test_an_approval_lifts_the_findings_of_its_rule_and_address_and_no_others(
     files: Desired, actual: Quotas, limits: GuardLimits, data: st.DataObject

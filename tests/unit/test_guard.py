@@ -176,6 +176,55 @@ def test_eight_of_nine_deletions_are_blocked_with_every_number_and_the_exact_ove
     assert not checked(*deleting(8, 9), allowances=["to-unlimited", "delete=7"]).is_applyable
 
 
+def leaving(number: int) -> tuple[dict[Entity, Values], Quotas]:
+    """Files that delete entities which limit more than the default does that is left, and keep a hundred."""
+    wanted: dict[Entity, Values] = {**users(100, first=number), **{entity: {} for entity in users(number)}}
+    large = {entity: {PRODUCER: 100 * MIB, CONSUMER: MIB} for entity in users(number)}
+    return wanted, {**users(100, first=number), **large, EVERYBODY: {PRODUCER: MIB}}
+
+
+def test_a_deletion_that_is_allowed_is_not_blocked_by_what_follows_from_it() -> None:
+    """To delete a reviewed team of 40 took `--allow delete=40`, and lifted `change-factor` for everything else."""
+    wanted, actual = leaving(40)
+    plan = checked(wanted, actual)
+    allowed = checked(wanted, actual, allowances=["delete=40"])
+    other = checked({**wanted, ALICE: {PRODUCER: MIB}}, {**actual, ALICE: {PRODUCER: 1.0}}, allowances=["delete=40"])
+
+    assert rules(plan) == ["change-factor", "delete", "to-unlimited"]
+    assert {found.override for found in plan.findings if found.blocking} == {"--allow delete=40"}
+    assert {found.allowed_by for found in allowed.findings} == {"--allow delete=40"}
+    assert allowed.is_applyable
+    assert load_plan(dumped_plan(allowed), "plan.json") == allowed
+    assert rules(checked(wanted, actual, allowances=["delete=39"])) == ["change-factor", "delete", "to-unlimited"]
+    assert blocked(other) == [("change-factor", "user=alice", PRODUCER)]
+
+
+def test_a_deletion_within_the_limits_is_stopped_by_what_follows_from_it_unless_it_is_allowed_by_number() -> None:
+    wanted, actual = leaving(1)
+    plan = checked(wanted, actual)
+
+    assert {(found.rule, found.override) for found in plan.findings if found.blocking} == {
+        ("change-factor", "--allow change-factor"),
+        ("to-unlimited", "--allow to-unlimited"),
+    }
+    allowed = checked(wanted, actual, allowances=["delete=1"])
+    assert allowed.is_applyable
+    assert "unused-allowance" not in {found.rule for found in allowed.findings}
+
+
+def test_an_allowed_number_of_deletions_lifts_neither_protection_nor_what_the_loss_of_a_default_does() -> None:
+    default = checked({EVERYBODY: {}, **users(1)}, {EVERYBODY: {PRODUCER: MIB}, **users(1)}, allowances=["delete=1"])
+    protected = checked(
+        {KAFKA: {}, **users(1)}, {KAFKA: {PRODUCER: MIB}, **users(1)}, limits=PROTECTED, allowances=["delete=1"]
+    )
+
+    assert blocked(default) == [
+        ("default-entity", "user=<default>", None),
+        ("to-unlimited", "user=<default>", PRODUCER),
+    ]
+    assert blocked(protected) == [("protect", "user=kafka-1", None)]
+
+
 def test_a_created_entity_is_not_managed_yet() -> None:
     wanted, actual = deleting(5, 5)
     plan = checked({**wanted, **users(20, first=100)}, actual, limits=replace(LOOSE, delete=CountLimit(5, 20)))

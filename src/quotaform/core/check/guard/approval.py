@@ -42,6 +42,9 @@ def lift(
 ) -> Lifted:
     """Lift the blocks that an approval or an allowance is for; an approval comes first.
 
+    An allowance of `delete` for all deletions of the plan also lifts what follows from them (`follows_deletion`), but
+    not for the global defaults: whom their deletion leaves without a limit, nobody has counted.
+
     Args:
         findings: The findings of a plan.
         allowances: What the operator allows.
@@ -54,6 +57,10 @@ def lift(
     for each in sorted(approvals, key=lambda each: not each.to):  # What is for a value comes before what is for any.
         if each.expires > today:
             valid[each.rule, each.entity.address].append(each)
+    findings = list(findings)
+    deletion = Allowance(rule.DELETE.id, len(deleted))
+    is_over = any(finding.rule == rule.DELETE.id for finding in findings)
+    counted = set(deleted).difference(each.address for each in findings if each.rule == rule.DEFAULT_ENTITY.id)
     used: set[Approval | Allowance] = set()
     unbound: dict[Approval, list[Finding]] = defaultdict(list)
     result: list[Finding] = []
@@ -63,7 +70,10 @@ def lift(
             about = valid.get((finding.rule, finding.address), ())
             is_deleted = finding.address in deleted
             approval = next((each for each in about if each.covers(finding, is_deleted=is_deleted)), None)
-            by = _lifter(finding, allowances, approval)
+            follows = follows_deletion(finding, counted)
+            by = _lifter(finding, allowances, approval, deletion if follows else None)
+            if follows and is_over and by is None:  # One allowance is enough for a deletion over the limit.
+                finding = replace(finding, override=deletion.option, allowance=deletion)
         if by is not None:
             used.add(by)
             if isinstance(by, Approval) and by.is_for_any_value and finding.key is not None:
@@ -86,14 +96,19 @@ def _by_entity(approvals: Iterable[Approval]) -> tuple[Approval, ...]:
     return tuple(sorted(approvals, key=lambda each: (each.rule, each.entity.address, each.action, each.to)))
 
 
+def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
+    """Whether a finding says nothing but what the deletion of its entity, one of these addresses, comes to."""
+    return finding.rule in (rule.CHANGE_FACTOR.id, rule.TO_UNLIMITED.id) and finding.address in deleted
+
+
 def _lifter(
-    finding: Finding, allowances: Iterable[Allowance], approval: Approval | None
+    finding: Finding, allowances: Sequence[Allowance], approval: Approval | None, deletion: Allowance | None
 ) -> Allowance | Approval | None:
     row = rule.RULES.get(finding.rule)
     if approval is not None and row is not None and row.is_approvable:
         return approval
-    needed = finding.allowance
-    return None if needed is None else next((each for each in allowances if each.covers(needed)), None)
+    needed = [each for each in (deletion, finding.allowance) if each is not None]
+    return next((each for some in needed for each in allowances if each.covers(some)), None)
 
 
 def _new(approval: Approval) -> Finding:

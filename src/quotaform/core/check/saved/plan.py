@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from quotaform.core.base import Base
 from quotaform.core.check import rule
-from quotaform.core.check.guard.approval import lift
+from quotaform.core.check.guard.approval import follows_deletion, lift
 from quotaform.core.check.guard.change import check_changes
 from quotaform.core.check.rule import APPROVABLE, RULES
 from quotaform.core.entity_change import EntityChange
@@ -174,6 +174,8 @@ def _is_allowed(finding: Finding, plan: Plan) -> bool:
     """Whether an allowance or an approval of the plan lifts a finding; whether it suffices is found with the guards."""
     is_deleted = finding.address in plan.deleted
     if any(replace(each, to=()).covers(finding, is_deleted=is_deleted) for each in plan.approvals):
+        return True
+    if follows_deletion(finding, plan.deleted) and any(each.rule == rule.DELETE.id for each in plan.allowances):
         return True
     needed = finding.allowance
     if needed is None or needed.rule != finding.rule or not RULES[finding.rule].is_allowable:

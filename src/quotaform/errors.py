@@ -75,6 +75,15 @@ if TYPE_CHECKING:
     from quotaform.model.finding import Finding
 
 
+def missing_extra(extra: str) -> str:
+    """Return what a message says at its end of an optional dependency that is not installed; never a name to install.
+
+    >>> missing_extra("plot")
+    'quotaform was installed without its extra plot; docs/getting-started.md#extras says how to add it'
+    """
+    return f"quotaform was installed without its extra {extra}; docs/getting-started.md#extras says how to add it"
+
+
 class QuotaformError(Exception):
     """The base of all errors that a user can cause or see.
 

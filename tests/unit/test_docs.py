@@ -5,6 +5,7 @@ Their blocks are run by tests/workflow/test_docs.py.
 
 from __future__ import annotations
 
+import ast
 import re
 from datetime import date
 from pathlib import Path
@@ -20,6 +21,11 @@ from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, lin
 from tools.key_table import render_table, with_table
 
 TODAY = date(2026, 1, 1)
+_FROM_AN_INDEX = re.compile(
+    r"(?:\b(?:pip3?|pipx|uv|poetry|conda)\s+(?:\w+\s+)?(?:install|add|run)|\buvx)\b"
+    r"\s+(?:[^\s;&|#`)]+(?:[ \t]|\\\n)+)*?[\"']?quotaform(?![\w./-])"
+)
+"""An installation of the name `quotaform`, and not of a path, an archive or an address."""
 LANGUAGES = {"", "sh", "yaml", "python", "json", "text"}
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
@@ -101,6 +107,38 @@ def test_the_readme_has_every_command_and_nothing_else_in_its_table() -> None:
     named = {re.split(r"[ \\|]", code)[0] for code in codes}
     assert named == {path.split()[1] for path in COMMANDS if path != "quotaform"}
     assert len(cells) == len(set(cells)), "a row comes twice"
+
+
+def test_nothing_says_to_install_a_name_from_an_index() -> None:
+    """Pages and messages said `pip install "quotaform[spark]"`, a name that anybody may take in the index."""
+    files = [*PAGES, ROOT / "action.yml", *ROOT.glob("examples/**/*"), *ROOT.glob("src/quotaform/template/**/*")]
+    texts = {str(path): path.read_text(encoding="utf-8") for path in files if path.is_file() and path.suffix != ".pyc"}
+    for path in ROOT.glob("src/quotaform/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            text = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+            texts[f"{path}:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"] = text
+    assert sum("install" in text for text in texts.values()) > 10
+    assert {place: found for place, text in texts.items() if (found := _FROM_AN_INDEX.findall(text))} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_from_an_index"),
+    [
+        ("run: pip install quotaform", True),
+        ('(`pip install\n"quotaform[plot]"`)', True),
+        ("pip install --quiet 'quotaform[spark] >= 1' venv-pack", True),
+        ("uv tool install quotaform==0.1.0", True),
+        ("uvx quotaform plan", True),
+        ("pipx run --spec x quotaform", True),
+        ("pip install '.[spark]' && quotaform plan", False),
+        ("pip install . # then\nquotaform --help", False),
+        ("pip install ./quotaform-0.1.0-py3-none-any.whl[usage]", False),
+        ("pip install git+https://github.com/quotaform/quotaform.git@v0.1.0", False),
+    ],
+)
+def test_what_counts_as_a_name_from_an_index(text: str, is_from_an_index: bool) -> None:
+    assert bool(_FROM_AN_INDEX.search(text)) == is_from_an_index
 
 
 def test_the_table_of_quota_keys_is_current() -> None:

@@ -31,7 +31,7 @@ from quotaform.core.usage.chart.chart import (
     replay_part,
 )
 from quotaform.core.usage.chart.label import span_text, value_text
-from quotaform.errors import QuotaformError
+from quotaform.errors import QuotaformError, missing_extra
 from quotaform.model.entity import Entity
 from quotaform.plot import library
 from quotaform.plot.library import settings
@@ -352,7 +352,7 @@ def test_the_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(library, "find_spec", lambda name: None)
     with pytest.raises(QuotaformError) as raised:
         PICTURES["svg"](history_example())
-    assert str(raised.value).endswith('run: pip install "quotaform[plot]".')
+    assert str(raised.value) == f"Pictures are drawn by matplotlib: {missing_extra('plot')}."
     assert "\n" not in str(raised.value)
     assert raised.value.exit_code == 1
 

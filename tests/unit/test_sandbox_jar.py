@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.errors import SandboxError
+from quotaform.errors import SandboxError, missing_extra
 from quotaform.sandbox.jar import EXPORTER, KAFKA, cached_jars, fetch_with_jgo, find_exporter, find_jars
 
 CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
@@ -142,7 +142,7 @@ def test_without_jgo_the_sentence_says_what_to_install(tmp_path: Path, monkeypat
     monkeypatch.setitem(sys.modules, "jgo.env", None)
     with pytest.raises(SandboxError) as caught:
         find_jars()
-    assert 'pip install "quotaform[sandbox]"' in str(caught.value)
+    assert missing_extra("sandbox") in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -35,8 +35,8 @@ def test_without_java_the_sentence_says_what_to_install() -> None:
     with pytest.raises(SandboxError) as caught:
         find_java()
     assert str(caught.value) == (
-        "The sandbox needs Java 17 or newer and found none; install a JDK and set JAVA_HOME, "
-        'or run: pip install "quotaform[sandbox]".'
+        "The sandbox needs Java 17 or newer and found none; install a JDK and set JAVA_HOME. "
+        "The extra sandbox has a Java, too (docs/getting-started.md#extras)."
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.cli.main import run
-from quotaform.errors import EngineError
+from quotaform.errors import EngineError, missing_extra
 from quotaform.spark.session import session
 from quotaform.spark.session.java import require_java
 
@@ -110,7 +110,7 @@ def test_the_missing_extra_is_one_sentence_and_exit_1(
     shown = capsys.readouterr()
     assert code == 1
     assert shown.out == ""
-    assert shown.err == 'Error: The Spark engine is not installed; run: pip install "quotaform[spark]".\n'
+    assert shown.err == f"Error: The Spark engine is not installed: {missing_extra('spark')}.\n"
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from quotaform.errors import QuotaformError
+from quotaform.errors import QuotaformError, missing_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,9 +36,7 @@ def require_matplotlib() -> None:
         QuotaformError: matplotlib is not installed.
     """
     if find_spec("matplotlib") is None:
-        raise QuotaformError(
-            'Pictures are drawn by matplotlib, which is not installed; run: pip install "quotaform[plot]".'
-        )
+        raise QuotaformError(f"Pictures are drawn by matplotlib: {missing_extra('plot')}.")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from quotaform.errors import SandboxError
+from quotaform.errors import SandboxError, missing_extra
 from quotaform.sandbox.cache import cache_directory, locked, make_directory
 from quotaform.sandbox.progress import Progress, growth_reported, no_progress
 
@@ -183,8 +183,8 @@ def fetch_with_jgo(directory: Path, download: Download = KAFKA) -> list[Path]:
         from jgo.maven import MavenContext
     except ImportError as error:
         raise SandboxError(
-            f"The sandbox needs the jgo package to fetch {download.title} once; "
-            f'run: pip install "quotaform[sandbox]" (or {download.otherwise}).'
+            f"The sandbox needs the jgo package to fetch {download.title} once: {missing_extra('sandbox')} "
+            f"(or {download.otherwise})."
         ) from error
     jars: list[Path] = []
     try:

@@ -45,7 +45,7 @@ def find_java() -> Java:
     found = f" ({', '.join(refused)})" if refused else ""
     raise SandboxError(
         f"The sandbox needs Java {MINIMUM} or newer and found none{found}; "
-        f'install a JDK and set JAVA_HOME, or run: pip install "quotaform[sandbox]".'
+        f"install a JDK and set JAVA_HOME. The extra sandbox has a Java, too (docs/getting-started.md#extras)."
     )
 
 

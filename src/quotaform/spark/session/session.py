@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cluster.gateway import Progress, no_progress
-from quotaform.errors import EngineError, UsageError
+from quotaform.errors import EngineError, UsageError, missing_extra
 from quotaform.model.text import inert
 from quotaform.spark.session.cause import AGAIN, engine_error
 from quotaform.spark.session.connect import is_connect
@@ -168,7 +168,7 @@ def _require_unset(given: Sequence[str], reason: str) -> None:
 
 def _require_modules(names: Sequence[str]) -> None:
     if not all(_is_installed(name) for name in names):
-        raise EngineError('The Spark engine is not installed; run: pip install "quotaform[spark]".')
+        raise EngineError(f"The Spark engine is not installed: {missing_extra('spark')}.")
 
 
 def _is_installed(name: str) -> bool:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from quotaform.atomic_file import write_bytes_atomically
 from quotaform.core.usage.record.recording import UsageRow
-from quotaform.errors import EngineError, QuotaformError, UsageError
+from quotaform.errors import EngineError, QuotaformError, UsageError, missing_extra
 from quotaform.files import require_no_way_out
 from quotaform.model.text import inert
 
@@ -34,7 +34,7 @@ class UsageDirectory:
             QuotaformError: It cannot be made or read.
         """
         if find_spec("pyarrow") is None:
-            raise EngineError('Parquet files cannot be written without pyarrow; run: pip install "quotaform[spark]".')
+            raise EngineError(f"Parquet files cannot be written without pyarrow: {missing_extra('usage')}.")
         self._path = path
         try:
             require_no_way_out(path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +21,7 @@ from quotaform.cli.main import run
 from quotaform.core.usage.format.exposition import parse_exposition
 from quotaform.core.usage.record.recording import Recording, UsageRow, explain_no_rows, read_rows
 from quotaform.core.usage.record.source import parse_source
-from quotaform.errors import MetricsError, NothingReadError, QuotaformError, UsageError
+from quotaform.errors import MetricsError, NothingReadError, QuotaformError, UsageError, missing_extra
 from quotaform.metrics.open import open_reader
 from quotaform.metrics.reading import Reading, origin_of
 from quotaform.schema.validator import explainer
@@ -438,6 +440,36 @@ def test_the_command_records_to_a_table_and_prints_the_summary(
     assert "broker 1 (http://localhost:" in printed.out
     assert printed.out.endswith("2 rows in 1 file of usage.\n")
     assert parquet.read_table(tmp_path / "usage").num_rows == 2
+
+
+def without(*modules: str, run: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command where modules cannot be imported."""
+    script = (
+        f"import sys\nsys.modules |= dict.fromkeys({modules!r})\n"
+        f"from quotaform.cli.main import run\nsys.exit(run({run!r}))"
+    )
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+
+SPARK = ("pyspark", "py4j", "pandas", "numpy")
+
+
+def test_recording_and_top_need_nothing_of_spark(tmp_path: Path) -> None:
+    """Recording, "without Spark", was said to need the extra `spark`, that is PySpark, for pyarrow."""
+    with HttpServer(lambda _: answer(200, PAGE)) as server:
+        source = ["--cluster", "lab", "--source", f"{server.url}/metrics"]
+        words = ["usage", "record", *source, "--interval", "1s", "--for", "1s", "--usage"]
+        done = without(*SPARK, run=[*words, str(tmp_path / "usage")])
+        assert (done.returncode, done.stdout[-40:]) == (0, f"2 rows in 1 file of {tmp_path / 'usage'}.\n"[-40:]), done
+        missing = without(*SPARK, "pyarrow", run=[*words, str(tmp_path / "other")])
+        assert (missing.returncode, missing.stdout) == (1, "")
+        assert missing.stderr.endswith(
+            f"Error: Parquet files cannot be written without pyarrow: {missing_extra('usage')}.\n"
+        )
+        snapshot = ["--bootstrap-server", "127.0.0.1:1", *source[2:], "--once", "--format", "json"]
+        shown = without(*SPARK, "pyarrow", run=["top", *snapshot])
+    assert [row["throttle_ms"] for row in json.loads(shown.stdout)["buckets"]] == [42.0], shown
+    assert "Traceback" not in shown.stderr
 
 
 def test_a_recording_without_rows_is_an_error_and_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ def record(
 
     All brokers are measured in parallel, each with one request at a time. A file is written every minute, and when the
     recording ends, also by Ctrl-C or SIGTERM (exit 0). A broker that does not respond is a gap in the table and in the
-    summary. Needs the extra spark, for Parquet.
+    summary. Needs the extra usage, for Parquet.
 
     \b
     Examples:

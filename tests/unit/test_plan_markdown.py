@@ -362,7 +362,7 @@ def test_what_was_lifted_is_not_shown_with_what_would_lift_it() -> None:
         "- warning: `to-unlimited` 80 findings about 40 entities. Allowed by: `--allow to-unlimited`\n  - `user="
         in text
     )
-    assert "  - and 30 more: `user=svc-" in text
+    assert "  - and 35 more: `user=svc-" in text
     assert "Allow: " not in text
 
 

@@ -1,9 +1,10 @@
-"""Findings beside the files: annotations of GitHub, SARIF, and GitLab's code quality."""
+"""Findings beside the files: annotations of GitHub, SARIF, and GitLab's code quality; and how many people read."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,16 @@ from quotaform.core.result import Validation
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.printable import is_annotation
+from quotaform.views.drift.drift_markdown import render_drift_markdown
+from quotaform.views.drift.drift_text import render_drift
 from quotaform.views.finding.problem_github import render_drift_github, render_plan_github, render_validation_github
 from quotaform.views.finding.problem_gitlab import render_drift_gitlab, render_plan_gitlab, render_validation_gitlab
 from quotaform.views.finding.problem_sarif import render_drift_sarif, render_plan_sarif, render_validation_sarif
+from quotaform.views.finding.validation_markdown import render_validation_markdown
+from quotaform.views.finding.validation_text import render_validation
+from quotaform.views.plan.plan_markdown import render_plan_markdown
+from quotaform.views.plan.plan_text import render_plan
+from tests.builder import plan_of
 from tests.golden.example import example_plan, of_the_right_cluster
 
 SCHEMA = Path(__file__).parents[1] / "data" / "sarif-2.1.0-rtm.5.json"
@@ -153,3 +161,29 @@ def test_code_quality_has_what_gitlab_asks_for() -> None:
     assert issues[2]["location"] == {"path": "quotaform.yaml", "lines": {"begin": 1}}
     assert all(set(issue) == {"description", "check_name", "fingerprint", "severity", "location"} for issue in issues)
     assert len({issue["fingerprint"] for issue in issues}) == len(issues)
+
+
+@pytest.mark.parametrize(
+    "render",
+    [
+        lambda some: render_validation(validation(*some)),
+        lambda some: render_validation_markdown(validation(*some)),
+        lambda some: "".join(render_plan(replace(plan_of({}, {}), findings=some))),
+        lambda some: render_plan_markdown(replace(plan_of({}, {}), findings=some)).partition("Full plan")[0],
+        lambda some: render_drift(replace(make_drift(plan_of({}, {})), findings=some)),
+        lambda some: render_drift_markdown(replace(make_drift(plan_of({}, {})), findings=some)),
+    ],
+)
+def test_the_warnings_of_one_rule_do_not_bury_the_others(render: Callable[[Sequence[Finding]], str]) -> None:
+    """One lint stood there 20 times, and what else there was to know between its lines."""
+    lints = [finding(f"w{number} is odd", number, severity=Severity.WARNING) for number in range(20)]
+    text = render((*lints, replace(lints[0], rule="other", message="look here")))
+    assert [number for number in range(20) if f"w{number} is odd" in text] == [0, 1, 2, 3, 4]
+    assert "15" in text
+    assert "--format json" in text
+    assert "look here" in text
+
+
+def test_errors_of_files_are_all_shown() -> None:
+    text = render_validation(validation(*(finding(f"e{number}", number) for number in range(20))))
+    assert text.count("error: e") == 20

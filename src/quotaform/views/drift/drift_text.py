@@ -11,6 +11,7 @@ from quotaform.core.drift.drifted import DriftClass, DriftedEntity, PendingChang
 from quotaform.model.entity import spell_name
 from quotaform.model.location import Location
 from quotaform.model.text import inert
+from quotaform.views.finding.finding_group import FEW
 from quotaform.views.finding.finding_text import render_findings, render_removed
 from quotaform.views.plan.effect_text import value_text
 from quotaform.views.plan.plan_text import NOTHING_SELECTED
@@ -48,7 +49,7 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
             yield from _ignored_lines(ignored, drift.baseline)
         yield ""
     yield from render_removed(drift.findings, style)
-    findings = list(render_findings(drift.findings, style, heading="Not compared:"))
+    findings = list(render_findings(drift.findings, style, heading="Not compared:", most_others=FEW))
     if findings:
         yield from findings
         yield ""

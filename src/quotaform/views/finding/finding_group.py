@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from json.encoder import encode_basestring as quoted
@@ -14,8 +15,8 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.views.style import counted
 
-_FEW: Final = 5
-"""Up to so many findings say each for themselves what would allow them."""
+FEW: Final = 5
+"""Up to so many findings say each for themselves what would allow them; of warnings of one rule, so many are shown."""
 
 
 APPROVAL: Final = f"an approval in {APPROVALS_NAME} (one entity)"
@@ -81,7 +82,7 @@ class FindingGroup:
     @property
     def has_heading(self) -> bool:
         """Whether rule and permission are said once, above the lines."""
-        return self.permission is not None and len(self.findings) > _FEW
+        return self.permission is not None and len(self.findings) > FEW
 
     @property
     def number(self) -> str:
@@ -110,6 +111,26 @@ def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
     for finding in findings:
         groups.setdefault((finding.rule, finding.severity, _permission(finding)), []).append(finding)
     return [FindingGroup(tuple(group)) for group in groups.values()]
+
+
+def first_of_each_rule(problems: Iterable[Finding]) -> list[Finding]:
+    """Return the problems of files in their order: all errors, and of the warnings of each rule the first few.
+
+    How many more there are of a rule is a finding at the end.
+    """
+    shown: list[Finding] = []
+    more: dict[str, list[Finding]] = {}
+    counts: Counter[str] = Counter()
+    for each in problems:
+        counts[each.rule] += each.severity is not Severity.ERROR
+        if each.severity is Severity.ERROR or counts[each.rule] <= FEW:
+            shown.append(each)
+        else:
+            more.setdefault(each.rule, []).append(each)
+    for some in more.values():
+        text = f"and {len(some):,} more (list: --format json)"
+        shown.append(Finding(rule=some[0].rule, message=text, severity=some[0].severity))
+    return shown
 
 
 def _permission(finding: Finding) -> Permission | None:

@@ -8,17 +8,23 @@ from typing import Final
 from quotaform.model.allowance import ALLOW
 from quotaform.model.finding import Finding
 from quotaform.views.address_group import by_prefix
-from quotaform.views.finding.finding_group import APPROVAL, APPROVAL_EXAMPLE, FindingGroup, Line, approval_item, grouped
+from quotaform.views.finding.finding_group import (
+    APPROVAL,
+    APPROVAL_EXAMPLE,
+    FEW,
+    FindingGroup,
+    Line,
+    approval_item,
+    grouped,
+)
 from quotaform.views.markdown import code, fenced, words
 from quotaform.views.style import counted
 
 _LABEL: Final = f"In quotaform's CI workflows, the label `quotas-allow:RULE` gives `{ALLOW} RULE`."
 _MOST_RULES: Final = 30
-_MOST_OF_A_NOTE: Final = 10
 _LONGEST_MESSAGE: Final = 600
 _SHORT_MESSAGE: Final = 150
 _LONGEST_ITEM: Final = 500
-_FEW: Final = 5
 _ALL: Final = 1 << 40
 
 
@@ -82,7 +88,7 @@ def _group_lines(group: FindingGroup, most: int) -> Iterator[str]:
 def _places(lines: Iterable[Line]) -> str:
     """Return about what the lines are that are not shown."""
     addresses = [line.address for line in lines if line.address is not None]
-    where = ", ".join(f"{shown} ({len(some):,})" for shown, some in by_prefix(addresses, _FEW))
+    where = ", ".join(f"{shown} ({len(some):,})" for shown, some in by_prefix(addresses, FEW))
     return f": {where}" if where else ""
 
 
@@ -125,12 +131,14 @@ def note_lines(items: Sequence[str], most: int, others: Sequence[str] = ()) -> I
 
 
 def note_items(findings: Iterable[Finding]) -> list[str]:
-    """Return findings as items of a list, each with the list that it may have of its own."""
+    """Return findings as items of a list, each with the list that it may have of its own; of a rule the first few."""
     items: list[str] = []
     for group in grouped(findings):
-        for line in _group_lines(group, _MOST_OF_A_NOTE if group.has_heading else _ALL):
+        for line in _group_lines(group, FEW):
             if line.startswith("- "):
                 items.append(f"- {group.severity}: {line[2:]}\n")
             else:
                 items[-1] += f"{line}\n"
+        if len(group.lines) > FEW:
+            items[-1] = f"{items[-1][:-1]} (list: `--format json`)\n"
     return items

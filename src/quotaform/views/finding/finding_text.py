@@ -19,7 +19,12 @@ BLOCKED: Final = "Blocked (nothing will be applied until resolved):"
 
 
 def render_findings(
-    findings: Iterable[Finding], style: Style = PLAIN, *, heading: str = BLOCKED, most: int = _MOST_OF_A_RULE
+    findings: Iterable[Finding],
+    style: Style = PLAIN,
+    *,
+    heading: str = BLOCKED,
+    most: int = _MOST_OF_A_RULE,
+    most_others: int = _MOST_OF_A_RULE,
 ) -> Iterator[str]:
     """Yield lines: what blocks first, under its own heading, then the others.
 
@@ -29,19 +34,20 @@ def render_findings(
         findings: What was found.
         style: Whether to colour.
         heading: What stands above what blocks.
-        most: How many lines of a rule are shown.
+        most: How many lines of a rule that blocks are shown.
+        most_others: How many of another rule.
     """
     blocking: list[Finding] = []
     others: list[Finding] = []
     for finding in findings:
         if finding.rule != rule.NO_LONGER_DECLARED.id:
             (blocking if finding.blocking else others).append(finding)
-    for title, some in ((heading, blocking), ("Findings:", others)):
+    for title, some, number in ((heading, blocking, most), ("Findings:", others, most_others)):
         if some:
             yield style.paint(title, "bold")
             width = max(len(finding.rule) for finding in some)
             for group in grouped(some):
-                yield from _group_lines(group, width, style, most)
+                yield from _group_lines(group, width, style, number)
     if (item := approval_item(blocking)) is not None:
         yield APPROVAL_EXAMPLE
         yield f"    {item}"

@@ -8,6 +8,7 @@ from typing import Final
 from quotaform.core.result import Validation
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding, Severity
+from quotaform.views.finding.finding_group import first_of_each_rule
 from quotaform.views.finding.problem import Place, unchanged_place
 from quotaform.views.markdown import code, code_cell, link, table, words_cell
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
@@ -36,7 +37,9 @@ def render_validation_markdown(
         shows_warnings: Whether warnings and notes are shown.
         place: Returns the path of a file in its repository.
     """
-    shown = [each for each in validation.problems if shows_warnings or each.severity is Severity.ERROR]
+    shown = [
+        each for each in first_of_each_rule(validation.problems) if shows_warnings or each.severity is Severity.ERROR
+    ]
     problems = Part([form(_problems, shown, len(shown)), form(_problems, shown, _FEW)])
     return fit((Part([form(_head, validation, place)]), problems, Part([form(_foot, run_url)])), (problems,), limit)
 

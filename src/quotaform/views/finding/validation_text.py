@@ -8,6 +8,7 @@ from quotaform.core.result import Validation
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Severity
 from quotaform.model.text import inert
+from quotaform.views.finding.finding_group import first_of_each_rule
 from quotaform.views.style import PLAIN, Style, counted
 
 
@@ -17,7 +18,7 @@ def render_validation(validation: Validation, style: Style = PLAIN, *, shows_war
 
 
 def _lines(validation: Validation, style: Style, shows_warnings: bool) -> Iterator[str]:
-    for problem in validation.problems:
+    for problem in first_of_each_rule(validation.problems):
         if not shows_warnings and problem.severity is not Severity.ERROR:
             continue
         where = problem.location or inert(validation.directory)

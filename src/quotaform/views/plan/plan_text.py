@@ -19,6 +19,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.entry import Cause
 from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
+from quotaform.views.finding.finding_group import FEW
 from quotaform.views.finding.finding_text import render_findings, render_removed
 from quotaform.views.plan.backtest_part import backtest_lines
 from quotaform.views.plan.blast_radius_text import blast_radius_lines
@@ -59,7 +60,7 @@ def _ended(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
-    findings = list(render_findings(plan.findings, style))
+    findings = list(render_findings(plan.findings, style, most_others=FEW))
     if findings:
         yield from findings
         yield ""

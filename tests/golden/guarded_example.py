@@ -1,4 +1,4 @@
-"""The plan of the other examples with its guards: some allowed, one approved, one blocking."""
+"""The plan of the other examples with its guards: some allowed, some approved, some blocking."""
 
 from __future__ import annotations
 
@@ -35,11 +35,19 @@ def guarded_plan() -> Plan:
         expires=date(2026, 12, 1),
         action=DELETE,
     )
+    pattern = Approval(
+        rule="to-unlimited",
+        entity=Entity(user="perf-*"),
+        cluster="prod-*",
+        reason="load test",
+        approver="carol@example.com",
+        expires=date(2026, 12, 1),
+    )
     facts = Facts(
         desired={entry.entity: entry for entry in ENTRIES},
         actual=ACTUAL,
         safeguards=Safeguards(limits=limits),
-        approvals=(approval,),
+        approvals=(approval, pattern),
         today=date(2026, 11, 20),
     )
     return with_findings(plan, facts, GUARDS)

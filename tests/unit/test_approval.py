@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from quotaform.app.apply.apply import apply_plan
 from quotaform.app.repository.repository import Repository
+from quotaform.cli.main import run
 from quotaform.cli.option.allowance_reader import read_allowances
 from quotaform.core.check.rule import APPROVABLE
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.tree import SourceFile
+from quotaform.document.snapshot import dump_snapshot
 from quotaform.errors import InvalidFilesError, PlanBlockedError, UsageError
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
+from quotaform.model.snapshot import Snapshot
 from tests.builder import PRODUCER, plan_of
 from tests.scripted_gateway import ScriptedGateway
 
@@ -65,6 +68,42 @@ def test_an_approval_may_depend_on_a_deletion_or_on_values() -> None:
     ):
         (approval,), found = read_approvals(SourceFile("approvals.yaml", f"{GOOD}  {more}\n"), TODAY)
         assert (found, approval.action, approval.to) == ([], action, to)
+
+
+def test_an_approval_may_be_for_a_cluster_and_a_pattern() -> None:
+    text = f"{changed('address:', 'user=svc-*')}\n  cluster: prod-*\n"
+    (approval,), found = read_approvals(SourceFile("approvals.yaml", text), TODAY)
+
+    assert found == []
+    assert (approval.cluster, approval.entity) == ("prod-*", Entity(user="svc-*"))
+    assert approval.target == "user=svc-* on prod-*"
+    assert problems(text + text.replace("prod-*", "lab")) == []
+    assert problems(text + text)[0].startswith("7:3: error: protect of user=svc-* on prod-* is approved twice")
+
+
+def test_an_approval_is_for_its_cluster_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An approval for one cluster lifted the rule on all of them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quotaform.yaml").write_text("clusters: {eu: {snapshot: eu.json}, us: {snapshot: us.json}}\n")
+    (tmp_path / "quotas.d").mkdir()
+    (tmp_path / "quotas.d/a.yaml").write_text("quotas: [{match: {user: a}, values: {producer_byte_rate: 100}}]\n")
+    for name in ("eu", "us"):
+        quotas = {Entity(user="a"): {PRODUCER: 1.0}}
+        taken = Snapshot(cluster_name=name, cluster_id=name, captured_at="2026-11-20T09:12:44Z", quotas=quotas)
+        (tmp_path / f"{name}.json").write_text(dump_snapshot(taken))
+    day = date.today() + timedelta(days=9)
+    item = f"- {{rule: change-factor, address: user=a, cluster: CLUSTER, reason: r, approver: c, expires: {day}}}\n"
+    for cluster, codes in (("eu", [0, 4]), ("u?", [4, 0]), ("'*'", [0, 0])):
+        (tmp_path / "approvals.yaml").write_text(item.replace("CLUSTER", cluster))
+        assert [run(["plan", "--cluster", name]) for name in ("eu", "us")] == codes
+        assert "unused-approval" not in capsys.readouterr().out
+    (tmp_path / "approvals.yaml").write_text(item.replace("CLUSTER", "ue"))
+    for command in (["plan", "--cluster", "eu"], ["validate"]):
+        assert run(command) == 3
+        out, err = capsys.readouterr()
+        assert 'approvals.yaml:1:3: error: cluster: unknown cluster "ue"' in out + err
 
 
 def test_approvals_of_a_change_and_of_a_deletion_are_two() -> None:
@@ -142,6 +181,12 @@ def test_an_expired_approval_is_no_mistake() -> None:
         (
             changed("rule:", "default-entity") + "\n  to: {producer_byte_rate: 5MB/s}\n",
             "6:7: error: to: default-entity concerns the whole entity; remove this field",
+        ),
+        (GOOD + "  cluster: 5\n", '6:12: error: cluster must be text, but YAML reads 5 as a number; write "5"'),
+        (GOOD + "  cluster: ''\n", "6:12: error: cluster must not be empty; write for example prod-*"),
+        (
+            changed("address:", f"user={'a*' * 600}"),
+            "2:12: error: address: a pattern has at most 1,000 characters, and this one has 1,200",
         ),
         ("rule: protect\n", "1:1: error: the file must be a list, not a mapping [wrong-type]"),
         (

@@ -19,6 +19,7 @@ from quotaform.core.plan import Plan
 from quotaform.core.safeguards import Safeguards
 from quotaform.core.scope import Pattern
 from quotaform.document.plan import load_plan
+from quotaform.errors import PlanFileError
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
@@ -507,6 +508,73 @@ def test_an_approval_may_be_for_a_value_of_a_key(given: Approval, lifts: bool) -
     assert plan.is_applyable is lifts
     assert plan.approvals == ((given,) if lifts else ())
     assert load_plan(dumped_plan(plan), "plan.json") == plan
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [
+        ({"user": "svc-*"}, ["user=svc-1", "user=svc-2"]),
+        ({"user": "svc-[2-9]"}, ["user=svc-2"]),
+        ({"user": "*"}, ["user=CN=a", "user=svc-1", "user=svc-2"]),
+        ({"user": "svc-*", "client-id": "*"}, ["user=svc-1,client-id=x"]),
+        ({"user": "svc-*", "client-id": None}, ["user=svc-1,client-id=<default>"]),
+        ({"user": None}, ["user=<default>"]),
+        ({"user": "SVC-*"}, []),
+    ],
+)
+def test_an_approval_may_be_for_a_pattern(pattern: Mapping[str, str | None], matched: list[str]) -> None:
+    """An approval was for one address, so that a team of 40 took 40 of them."""
+    names: list[dict[str, str | None]] = [
+        {"user": "svc-1"},
+        {"user": "svc-2"},
+        {"user": "CN=a"},
+        {"user": None},
+        {"user": "svc-1", "client-id": "x"},
+        {"user": "svc-1", "client-id": None},
+        {"client-id": "svc-1"},
+    ]
+    entities = [Entity(each) for each in names]
+    plan = checked(
+        {entity: {PRODUCER: 20 * MIB} for entity in entities},
+        {entity: {PRODUCER: MIB} for entity in entities},
+        allowances=["default-entity", "update=9"],
+        approvals=[approval("change-factor", Entity(pattern))],
+    )
+    lifted = [found.address or "" for found in plan.findings if found.rule == "change-factor" and not found.blocking]
+    assert sorted(lifted) == [address.replace("user=CN=a", 'user="CN=a"') for address in matched]
+    said = [found.message for found in plan.findings if found.rule == "approval-pattern"]
+    is_pattern = any(name and name != "CN=a" for name in pattern.values())
+    assert said == (
+        [f"the approval of change-factor for {Entity(pattern).address} lifts it for {', '.join(lifted)}"]
+        if matched and is_pattern
+        else []
+    )
+    assert load_plan(dumped_plan(plan), "plan.json") == plan
+
+
+def test_an_address_as_plans_print_it_is_for_its_entity_whatever_signs_are_in_its_name() -> None:
+    odd = Entity(user="a[1]*")
+    plan = checked({odd: {PRODUCER: 20 * MIB}}, {odd: {PRODUCER: MIB}}, approvals=[approval("change-factor", odd)])
+    assert plan.is_applyable
+
+
+def test_what_a_pattern_lifts_is_bound_to_values_only_if_they_are_the_same() -> None:
+    actual = users(2)
+    for values, said in (((20, 20), "{producer_byte_rate: 20MiB/s}"), ((20, 30), None)):
+        wanted = {entity: {PRODUCER: value * MIB} for entity, value in zip(actual, values, strict=True)}
+        plan = checked(wanted, actual, approvals=[approval("change-factor", Entity(user="u*"))])
+        (warning,) = (found.message for found in plan.findings if found.rule == "unbound-approval")
+        assert warning.partition("add to: ")[2] == (said or "")
+
+
+def test_a_plan_that_an_approval_for_another_cluster_lifts_is_refused() -> None:
+    wanted, actual = {ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}}
+    plan = checked(wanted, actual, approvals=[replace(approval("change-factor", ALICE), cluster="lab*")])
+    assert load_plan(dumped_plan(plan), "plan.json") == plan
+    assert plan.plan_id != checked(wanted, actual, approvals=[approval("change-factor", ALICE)]).plan_id
+    forged = replace(plan, approvals=(replace(plan.approvals[0], cluster="prod-*"),))
+    with pytest.raises(PlanFileError, match="is not the cluster of the plan"):
+        load_plan(dumped_plan(forged), "plan.json")
 
 
 def test_an_approval_of_a_value_is_for_protected_limits_that_others_change() -> None:

@@ -188,6 +188,7 @@ class Plan:
                     each.expires.isoformat(),
                     each.action,
                     *_spelled(each.to),
+                    *([] if each.cluster is None else [{"cluster": each.cluster}]),
                 ]
                 for each in self.approvals
             ]

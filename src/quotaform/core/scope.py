@@ -56,6 +56,15 @@ def matches_glob(name: str, glob: str) -> bool:
     return len(glob) <= MAX_PATTERN and _matcher(glob)(name) is not None
 
 
+def is_glob(name: str | None) -> bool:
+    """Whether a name may match others than itself; `None` is the default.
+
+    >>> is_glob("svc-*"), is_glob("svc-1"), is_glob(None)
+    (True, False, False)
+    """
+    return name is not None and _SPECIAL.search(name) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """Selects entities by type: every listed type must be present and match; other types are free.
@@ -94,10 +103,10 @@ def _glob_covers(wide: str | None, narrow: str | None) -> bool:
         return True
     if wide is None or narrow is None:
         return False
-    if not _SPECIAL.search(narrow):
+    if not is_glob(narrow):
         return matches_glob(narrow, wide)
     prefix, star, suffix = wide.partition("*")
-    if not star or _SPECIAL.search(prefix) or _SPECIAL.search(suffix) or (suffix and "[" in narrow):
+    if not star or is_glob(prefix) or is_glob(suffix) or (suffix and "[" in narrow):
         return False
     texts = _SPECIAL.split(narrow)
     return texts[0].startswith(prefix) and texts[-1].endswith(suffix)

@@ -8,6 +8,7 @@ from typing import Any
 
 from quotaform.core.check import rule
 from quotaform.core.check.rule import APPROVABLE, RULES
+from quotaform.core.scope import is_glob, pattern_problem
 from quotaform.desired.day import read_expires
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
@@ -51,7 +52,7 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
         report.at("").add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
         report.document.hold(items[MOST_APPROVALS:])
         del items[MOST_APPROVALS:]
-    found: dict[tuple[str, Entity, str, tuple[tuple[str, float], ...]], Approval] = {}
+    found: dict[tuple[object, ...], Approval] = {}
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             continue
@@ -59,13 +60,14 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
         approval = _read_item(item, part, today)
         if approval is None:
             continue
-        first = found.setdefault((approval.rule, approval.entity, approval.action, approval.to), approval)
+        about = approval.rule, approval.entity, approval.cluster, approval.action, approval.to
+        first = found.setdefault(about, approval)
         if first is not approval:
-            address = approval.entity.address
             text = (
-                f"{approval.rule} of {address} is approved twice; it is also at {first.location}. Keep one of the two"
+                f"{approval.rule} of {approval.target} is approved twice; it is also at {first.location}. Keep one of "
+                "the two"
             )
-            part.add(rule.DUPLICATE_APPROVAL, text, items, index, address=address)
+            part.add(rule.DUPLICATE_APPROVAL, text, items, index, address=approval.entity.address)
     return list(found.values())
 
 
@@ -73,6 +75,7 @@ def _read_item(item: dict[str, Any], part: Part, today: date) -> Approval | None
     """Return an approval; `None` if anything is wrong with it, of which the schema finds the rest."""
     name, entity, expires = _read_rule(item, part), _read_entity(item, part), _read_expires(item, part, today)
     reason, approver, action = item.get("reason"), item.get("approver"), item.get("action", CHANGE)
+    cluster = item.get("cluster")
     to = _read_to(item, part, entity, name, action)
     if (
         name is None
@@ -81,6 +84,7 @@ def _read_item(item: dict[str, Any], part: Part, today: date) -> Approval | None
         or not isinstance(reason, str)
         or not isinstance(approver, str)
         or action not in (CHANGE, DELETE)
+        or not isinstance(item.get("cluster", ""), str)
         or to is None
     ):
         return None
@@ -88,6 +92,7 @@ def _read_item(item: dict[str, Any], part: Part, today: date) -> Approval | None
     return Approval(
         rule=name,
         entity=entity,
+        cluster=cluster,
         reason=reason,
         approver=approver,
         expires=expires,
@@ -122,9 +127,11 @@ def _read_entity(item: dict[str, Any], part: Part) -> Entity | None:
     except ValueError as error:
         text = str(error)
     else:
-        if entity.address == address:
+        problems = (pattern_problem(name) for _, name in entity.parts if name is not None and is_glob(name))
+        problem = next((each for each in problems if each is not None), None)
+        if entity.address == address and problem is None:
             return entity
-        text = f"{quote(address)} is not in canonical form; write {entity.address}"
+        text = problem or f"{quote(address)} is not in canonical form; write {entity.address}"
     part.at("address").add(rule.BAD_APPROVAL, f"address: {text}", item, "address")
     return None
 

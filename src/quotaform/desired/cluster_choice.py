@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from re import compile as regex
 
-from quotaform.core.scope import count_problem, matches_glob, pattern_problem
+from quotaform.core.scope import count_problem, is_glob, matches_glob, pattern_problem
 from quotaform.desired.config import Cluster, Config
 from quotaform.errors import ClusterChoiceError, UsageError
 from quotaform.model.text import did_you_mean, listed, quote
-
-_GLOB = regex(r"[*?\[]").search
 
 
 def choose_cluster(config: Config, name: str | None) -> Cluster:
@@ -54,7 +51,7 @@ def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool 
         if problem := pattern_problem(pattern):
             raise UsageError(f"{problem}; shorten it")
         matching = {name for name in config.clusters if matches_glob(name, pattern)}
-        if not matching and not _GLOB(pattern):
+        if not matching and not is_glob(pattern):
             matching = {_named(config, pattern).name}
         if not matching:
             raise UsageError(f"no cluster matches {quote(pattern)}.{_listed(config)}")

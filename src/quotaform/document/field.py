@@ -127,6 +127,7 @@ def dump_approval(approval: Approval) -> dict[str, Any]:
     return {
         "rule": approval.rule,
         "address": approval.entity.address,
+        **({} if approval.cluster is None else {"cluster": approval.cluster}),
         "reason": approval.reason,
         "approver": approval.approver,
         "expires": approval.expires.isoformat(),
@@ -145,6 +146,7 @@ def load_approval(item: Mapping[str, Any]) -> Approval:
     return Approval(
         rule=item["rule"],
         entity=parse_address(item["address"]),
+        cluster=item.get("cluster"),
         reason=item["reason"],
         approver=item["approver"],
         expires=date.fromisoformat(item["expires"]),

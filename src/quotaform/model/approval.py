@@ -1,4 +1,4 @@
-"""An approval: a rule lifted for one entity."""
+"""An approval: a rule lifted for one entity, or for those that a pattern matches."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
 
-from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding
+from quotaform.model.entity import Entity, spell_name
 from quotaform.model.location import Location
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import same_value
 from quotaform.model.text import inert
 from quotaform.model.units import render_value
 
@@ -37,7 +35,8 @@ class Approval:
 
     Attributes:
         rule: The id of the rule.
-        entity: The only entity that it is for.
+        entity: The only entity that it is for; its names may be globs, see `quotaform.core.check.guard.approval`.
+        cluster: The only cluster that it is for, or a glob over names; `None` for any.
         reason: Why, in the words of the file.
         approver: Who approved it.
         expires: The date (UTC) from which it has no effect.
@@ -49,6 +48,7 @@ class Approval:
 
     rule: str
     entity: Entity
+    cluster: str | None = None
     reason: str
     approver: str
     expires: date
@@ -62,6 +62,11 @@ class Approval:
         return f"approval of {inert(self.approver)}, until {self.expires}{bound}"
 
     @property
+    def target(self) -> str:
+        """What it is for: an address, and the cluster if it names one."""
+        return f"{self.entity.address}{'' if self.cluster is None else f' on {spell_name(self.cluster)}'}"
+
+    @property
     def is_for_any_value(self) -> bool:
         """Whether it is for a change to any value."""
         return self.action == CHANGE and not self.to
@@ -73,14 +78,3 @@ class Approval:
             return "to delete it"
         values = (f"{inert(key)} {render_value(QUOTA_KEYS.get(key), value)}" for key, value in self.to)
         return f"for {', '.join(values)}" if self.to else ""
-
-    def covers(self, finding: Finding, *, is_deleted: bool) -> bool:
-        """Whether it is for what a finding says; it may have expired.
-
-        Args:
-            finding: The finding.
-            is_deleted: Whether the plan deletes the entity of the finding.
-        """
-        if (self.rule, self.entity.address) != (finding.rule, finding.address) or (self.action == DELETE) != is_deleted:
-            return False
-        return not self.to or any(key == finding.key and same_value(value, finding.value) for key, value in self.to)

@@ -12,7 +12,7 @@ from quotaform.schema.quotas import values
 def approvals() -> tuple[Node, dict[str, Node]]:
     """Return the schema and its definitions."""
     schema: Node = {
-        "description": "approvals.yaml, next to quotaform.yaml: approvals that lift a blocking rule for one entity.",
+        "description": "approvals.yaml, next to quotaform.yaml: approvals that lift a blocking rule for entities.",
         "type": "array",
         "items": ref("approval"),
         "maxItems": MOST_APPROVALS,
@@ -24,7 +24,11 @@ def _approval() -> Node:
     fields = {
         "rule": choice("The rule that blocks.", APPROVABLE),
         "address": text(
-            "The address of the entity, as printed in plans.", "user=<default>", "user=svc-a,client-id=etl", minLength=1
+            "The address of the entity, as printed in plans, or one with globs (*, ?, [...]) as names, for entities of "
+            "the same types; only <default> matches a default.",
+            "user=<default>",
+            "user=svc-*,client-id=etl",
+            minLength=1,
         ),
         "reason": text("The reason.", "moves to the new cluster", minLength=1),
         "approver": text("The person who approves it.", "alice@example.com", minLength=1),
@@ -41,5 +45,10 @@ def _approval() -> Node:
             "Limits the approval to these keys, each with its only approved value, written as in quotas; any if "
             "omitted.",
         ),
+        "cluster": text("The cluster in quotaform.yaml, or a glob over names; any if omitted.", "prod-*", minLength=1),
     }
-    return closed("An approval for one rule and one entity.", {**fields, **optional}, required=list(fields))
+    return closed(
+        "An approval for one rule, and one entity or the entities that a pattern matches.",
+        {**fields, **optional},
+        required=list(fields),
+    )

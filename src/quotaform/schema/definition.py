@@ -213,10 +213,11 @@ def approvals() -> Node:
     return items(
         "The approvals of approvals.yaml that the plan depends on; omitted if there are none.",
         record(
-            "An approval for one rule and one entity.",
+            "An approval for one rule and one entity, or the entities that a pattern matches.",
             {
                 "rule": text("The rule that would block."),
                 "address": ref("address"),
+                "cluster": text("The cluster that it is for, or a glob; omitted if it is for any."),
                 "reason": text("The reason."),
                 "approver": text("The person who approved it."),
                 "expires": text("The day (UTC) on which it expires.", "2026-12-31", pattern=DAY),
@@ -226,7 +227,7 @@ def approvals() -> Node:
                     "Whether it is new or changed compared with the base; omitted if not, or without a base."
                 ),
             },
-            optional=("action", "to", "new"),
+            optional=("cluster", "action", "to", "new"),
         ),
     )
 

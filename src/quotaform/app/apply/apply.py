@@ -241,7 +241,7 @@ def _require_valid_approvals(plan: Plan, today: date) -> None:
     """
     expired = [
         rule.EXPIRED_APPROVAL.finding(
-            f"the plan depends on an approval of {each.rule} for {each.entity.address} that expires on {each.expires}, "
+            f"the plan depends on an approval of {each.rule} for {each.target} that expires on {each.expires}, "
             f"and today is {today} (at most {MOST_DAYS} days ahead); ask for a new one, and make a new plan"
         )
         for each in plan.approvals

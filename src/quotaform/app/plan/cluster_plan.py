@@ -15,6 +15,7 @@ from quotaform.app.repository.source import Source
 from quotaform.core.blast_radius import make_blast_radius
 from quotaform.core.change import Change
 from quotaform.core.check.facts import Facts, LintRequest
+from quotaform.core.check.guard.approval import is_of_cluster
 from quotaform.core.check.plan import CHECKS, GUARDS, with_findings
 from quotaform.core.claim import Claim, check_claims
 from quotaform.core.cluster_base import ClusterBase
@@ -153,7 +154,7 @@ def _facts(
         policies=request.policies.policies,
         lints=lints if request.has_lints else None,
         safeguards=safeguards_of(request.config, cluster, request.policies.digests),
-        approvals=request.approvals,
+        approvals=tuple(each for each in request.approvals if is_of_cluster(each, cluster.name)),
         today=day,
         missing=source.missing,
     )

@@ -80,7 +80,7 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
     if plan.approvals:
         held = repository.approvals(today(clock))
         problems.extend(
-            f"{APPROVALS_NAME} does not hold the approval of {each.rule} for {each.entity.address} ({each})"
+            f"{APPROVALS_NAME} does not hold the approval of {each.rule} for {each.target} ({each})"
             for each in plan.approvals
             if each not in held
         )

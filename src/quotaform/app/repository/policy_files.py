@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from re import compile as regex
 from typing import TYPE_CHECKING, Final, Protocol
 
 from quotaform.core.check import rule
-from quotaform.core.scope import matches_glob
+from quotaform.core.scope import is_glob, matches_glob
 from quotaform.errors import FileReadError
 from quotaform.files import POLICY_LIMIT, is_folder, is_within, read_bytes, reason_of
 from quotaform.model.finding import Finding
@@ -25,7 +24,6 @@ MOST_POLICIES: Final = 100
 MOST_LISTED: Final = 10_000
 """How many files and folders are looked at for one glob."""
 
-_IS_GLOB: Final = regex(r"[*?\[]").search
 _UNREADABLE: Final = ""
 
 
@@ -145,7 +143,7 @@ def _expand(folder: Folder, text: str) -> list[str]:
     shown, normal = inert(text), os.path.normpath(text)
     if PurePosixPath(normal).is_absolute() or normal.split("/")[0] == os.pardir:
         raise _NoFilesError(f"{shown} leads out of the directory of quotaform.yaml; keep policies within it")
-    if not _IS_GLOB(normal):
+    if not is_glob(normal):
         if not folder.has(normal):
             raise _NoFilesError(f"{shown} does not exist; correct the path, or remove it")
         return [normal]
@@ -167,7 +165,7 @@ def _matching(folder: Folder, parent: str, part: str) -> list[str]:
         _NoFilesError: There is too much in it, or it cannot be listed.
     """
     prefix = f"{parent}/" if parent else ""
-    if not _IS_GLOB(part):
+    if not is_glob(part):
         return [f"{prefix}{part}"] if folder.has(f"{prefix}{part}") else []
     names: list[str] = []
     try:

@@ -147,6 +147,8 @@ class Repository:
             InvalidFilesError: It cannot be read or is invalid; all problems at once.
         """
         from quotaform.desired.approval import read_approvals
+        from quotaform.desired.cluster_choice import choose_clusters
+        from quotaform.desired.config import Config
         from quotaform.desired.tree import shown_path
 
         path = self.config_path.with_name(APPROVALS_NAME)
@@ -158,6 +160,13 @@ class Repository:
         if source is None:
             return ()
         approvals, problems = read_approvals(source, today)
+        of_cluster = [(each.cluster, each.location) for each in approvals if each.cluster is not None]
+        config = self.config() if of_cluster else Config()
+        for cluster, location in of_cluster:
+            try:
+                choose_clusters(config, [cluster])
+            except UsageError as error:
+                problems.append(rule.BAD_APPROVAL.finding(f"cluster: {error}", location=location))
         if problems:
             raise InvalidFilesError(problems)
         return approvals

@@ -148,8 +148,8 @@ UNSET_VARIABLE: Final = FindingRule(
 # approvals.yaml.
 BAD_APPROVAL: Final = FindingRule(
     "bad-approval",
-    "An approval names a rule that cannot be approved, or its address is not valid.",
-    "Use a rule that can be approved for an entity, and an address as printed by plans.",
+    "An approval names a rule that cannot be approved, its address is not valid, or no cluster matches.",
+    "Use a rule that can be approved for an entity, an address as printed by plans, and a cluster of quotaform.yaml.",
 )
 DUPLICATE_APPROVAL: Final = FindingRule(
     "duplicate-approval", "A rule is approved twice for one entity.", "Remove one of the two."
@@ -505,6 +505,12 @@ NEW_APPROVAL: Final = FindingRule(
     "new-approval",
     "A plan depends on an approval that is new or has changed since the base.",
     "Review the approval with the change.",
+    _NOTE,
+)
+APPROVAL_PATTERN: Final = FindingRule(
+    "approval-pattern",
+    "A plan depends on an approval with a pattern for its entities or clusters; the finding lists what it matches.",
+    "Check that the pattern matches nothing else than what was reviewed.",
     _NOTE,
 )
 UNBOUND_APPROVAL: Final = FindingRule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json.encoder import encode_basestring as quoted
 from typing import Final, NamedTuple
 
@@ -129,7 +129,7 @@ def first_of_each_rule(problems: Iterable[Finding]) -> list[Finding]:
             more.setdefault(each.rule, []).append(each)
     for some in more.values():
         text = f"and {len(some):,} more (list: --format json)"
-        shown.append(Finding(rule=some[0].rule, message=text, severity=some[0].severity))
+        shown.append(replace(some[0], message=text, address=None, key=None, location=None))
     return shown
 
 

@@ -137,8 +137,8 @@ def _head(plan: Plan, place: Place) -> Iterator[str]:
     if plan.allowances:
         yield f"Allowed: {', '.join(code(str(each), 60) for each in plan.allowances[:_MOST_NOTES])}.\n\n"
     for approval in plan.approvals[:_MOST_APPROVALS]:
-        entity, reason = approval.entity.address, approval.reason[:_LONGEST_ADDRESS]
-        yield f"- Approved: {code(approval.rule, 60)} {code(entity, _LONGEST_ADDRESS)} by "
+        target, reason = approval.target, approval.reason[:_LONGEST_ADDRESS]
+        yield f"- Approved: {code(approval.rule, 60)} {code(target, _LONGEST_ADDRESS)} by "
         bound = f" ({words(approval.bound)})" if approval.bound else ""
         new = ", **new in this change**" if approval.is_new else ""
         yield f"{code(approval.approver, _LONGEST_ADDRESS)} until {approval.expires}{bound}{new}: {words(reason)}\n"

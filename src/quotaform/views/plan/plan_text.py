@@ -117,7 +117,7 @@ def header_lines(plan: Plan, style: Style) -> Iterator[str]:
     if plan.allowances:
         yield f"Allowed: {', '.join(map(str, plan.allowances))}"
     for approval in plan.approvals:
-        yield f"Approved: {approval.rule} {approval.entity.address} ({approval}; {inert(approval.reason)})"
+        yield f"Approved: {approval.rule} {approval.target} ({approval}; {inert(approval.reason)})"
 
 
 def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> Iterator[str]:

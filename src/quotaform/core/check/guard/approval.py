@@ -6,15 +6,23 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from itertools import starmap
+from functools import lru_cache
+from itertools import chain, starmap
+from typing import Final
 
 from quotaform.core.check import rule
+from quotaform.core.scope import is_glob, matches_glob
+from quotaform.model.address import parse_address
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import APPROVALS_NAME, DELETE, Approval
+from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.text import inert
+from quotaform.model.quotas import same_value
+from quotaform.model.text import inert, listed
 from quotaform.model.units import spell_value
+
+_MOST_MATCHED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +62,31 @@ def lift(
         earlier: What the base approves; `None` when there is no base, or nobody knows.
     """
     valid: dict[tuple[str, str | None], list[Approval]] = defaultdict(list)
-    for each in sorted(approvals, key=lambda each: not each.to):  # What is for a value comes before what is for any.
+    # What is for a value comes before what is for any, and one entity before a pattern.
+    for each in sorted(approvals, key=lambda each: (not each.to, is_pattern(each))):
         if each.expires > today:
-            valid[each.rule, each.entity.address].append(each)
+            valid[each.rule, None if is_pattern(each) else each.entity.address].append(each)
     findings = list(findings)
     deletion = Allowance(rule.DELETE.id, len(deleted))
     is_over = any(finding.rule == rule.DELETE.id for finding in findings)
     counted = set(deleted).difference(each.address for each in findings if each.rule == rule.DEFAULT_ENTITY.id)
     used: set[Approval | Allowance] = set()
-    unbound: dict[Approval, list[Finding]] = defaultdict(list)
+    lifted: dict[Approval, list[Finding]] = defaultdict(list)
     result: list[Finding] = []
     for finding in findings:
         by = None
         if finding.blocking:
-            about = valid.get((finding.rule, finding.address), ())
+            about = chain(valid.get((finding.rule, finding.address), ()), valid.get((finding.rule, None), ()))
             is_deleted = finding.address in deleted
-            approval = next((each for each in about if each.covers(finding, is_deleted=is_deleted)), None)
+            approval = next((each for each in about if is_for(each, finding, is_deleted=is_deleted)), None)
             follows = follows_deletion(finding, counted)
             by = _lifter(finding, allowances, approval, deletion if follows else None)
             if follows and is_over and by is None:  # One allowance is enough for a deletion over the limit.
                 finding = replace(finding, override=deletion.option, allowance=deletion)
         if by is not None:
             used.add(by)
-            if isinstance(by, Approval) and by.is_for_any_value and finding.key is not None:
-                unbound[by].append(finding)
+            if isinstance(by, Approval):
+                lifted[by].append(finding)
             text = by.option if isinstance(by, Allowance) else str(by)
             finding = replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
         result.append(finding)
@@ -87,13 +96,67 @@ def lift(
     notes = [
         *_unused(allowances, approvals, used, today),
         *(_new(each) for each in taken if each.is_new),
-        *starmap(_any_value, unbound.items()),
+        *chain.from_iterable(starmap(_used, lifted.items())),
     ]
     return Lifted(result, notes, taken)
 
 
 def _by_entity(approvals: Iterable[Approval]) -> tuple[Approval, ...]:
-    return tuple(sorted(approvals, key=lambda each: (each.rule, each.entity.address, each.action, each.to)))
+    def order(each: Approval) -> tuple[object, ...]:
+        return each.rule, each.entity.address, each.cluster or "", each.action, each.to
+
+    return tuple(sorted(approvals, key=order))
+
+
+def is_pattern(approval: Approval) -> bool:
+    """Whether an approval may be for more than one entity."""
+    return any(is_glob(name) for _, name in approval.entity.parts)
+
+
+def is_of_cluster(approval: Approval, cluster: str) -> bool:
+    """Whether an approval is for a cluster of this name."""
+    return approval.cluster is None or matches_glob(cluster, approval.cluster)
+
+
+def is_for(approval: Approval, finding: Finding, *, is_deleted: bool) -> bool:
+    """Whether an approval is for what a finding says; it may have expired.
+
+    Args:
+        approval: The approval.
+        finding: The finding.
+        is_deleted: Whether the plan deletes the entity of the finding.
+    """
+    if approval.rule != finding.rule or (approval.action == DELETE) != is_deleted:
+        return False
+    if not _matches(approval.entity, finding.address):
+        return False
+    return not approval.to or any(key == finding.key and same_value(value, finding.value) for key, value in approval.to)
+
+
+def _matches(pattern: Entity, address: str | None) -> bool:
+    """Whether an address is that of an approval, or one of the same types whose names its globs match.
+
+    As in `scope`, only `<default>` matches a default.
+    """
+    if address is None or pattern.address == address:
+        return address is not None
+    entity = _parsed(address)
+    return (
+        entity is not None
+        and entity.types == pattern.types
+        and all(
+            name is glob if name is None or glob is None else matches_glob(name, glob)
+            for (_, name), (_, glob) in zip(entity.parts, pattern.parts, strict=True)
+        )
+    )
+
+
+@lru_cache(maxsize=4096)
+def _parsed(address: str) -> Entity | None:
+    try:
+        return parse_address(address)
+    except ValueError:  # Of a plan file that somebody else wrote.
+        return None
 
 
 def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
@@ -120,16 +183,23 @@ def _new(approval: Approval) -> Finding:
     )
 
 
-def _any_value(approval: Approval, lifted: Iterable[Finding]) -> Finding:
-    """Return a warning about an approval that would lift any other value as well."""
-    values = bound_values(lifted)
-    remedy = f"; for this one only, add to: {values}" if values else ""
-    return rule.UNBOUND_APPROVAL.finding(
-        f"the approval of {approval.rule} in {APPROVALS_NAME} is for any value of any key until {approval.expires}"
-        f"{remedy}",
-        address=approval.entity.address,
-        location=approval.location,
-    )
+def _used(approval: Approval, lifted: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield what a pattern matched, and a warning about an approval that would lift any other value as well."""
+    address, location = approval.entity.address, approval.location
+    if is_pattern(approval) or is_glob(approval.cluster):
+        matched = listed(dict.fromkeys(inert(each.address or "") for each in lifted), _MOST_MATCHED)
+        text = f"the approval of {approval.rule} for {approval.target} lifts it for {matched}"
+        yield rule.APPROVAL_PATTERN.finding(text, address=address, location=location)
+    of_keys = [each for each in lifted if each.key is not None]
+    if approval.is_for_any_value and of_keys:
+        values = bound_values(of_keys)
+        remedy = f"; for this one only, add to: {values}" if values else ""
+        yield rule.UNBOUND_APPROVAL.finding(
+            f"the approval of {approval.rule} in {APPROVALS_NAME} is for any value of any key until {approval.expires}"
+            f"{remedy}",
+            address=address,
+            location=location,
+        )
 
 
 def bound_values(findings: Iterable[Finding]) -> str:
@@ -142,7 +212,7 @@ def bound_values(findings: Iterable[Finding]) -> str:
     for finding in findings:
         key = QUOTA_KEYS.get(finding.key or "")
         text = None if key is None or finding.value is None else spell_value(key, finding.value)
-        if key is None or text is None:
+        if key is None or text is None or found.get(key.name, text) != text:
             return ""
         found[key.name] = text
     return f"{{{', '.join(f'{key}: {text}' for key, text in sorted(found.items()))}}}" if found else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Final
 
 from quotaform.core.change import Action
 from quotaform.core.check import rule
@@ -12,10 +11,9 @@ from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard.change import is_halved, shown_limit
 from quotaform.core.effects import changed_limits
 from quotaform.core.plan import Plan
+from quotaform.core.scope import is_glob
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
-
-_GLOB: Final = frozenset("*?[")
 
 
 def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -49,7 +47,7 @@ def _protected(facts: Facts) -> Iterator[Entity]:
     known = dict.fromkeys(chain(facts.actual, facts.desired))
     yield from (entity for entity in known if limits.protects(entity))
     for pattern in limits.protect:
-        if all(glob is not None and not _GLOB.intersection(glob) for _, glob in pattern.parts):
+        if all(glob is not None and not is_glob(glob) for _, glob in pattern.parts):
             entity = Entity(dict(pattern.parts))
             if entity not in known:
                 yield entity

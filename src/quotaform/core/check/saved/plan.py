@@ -10,13 +10,14 @@ from typing import TypeAlias
 
 from quotaform.core.base import Base
 from quotaform.core.check import rule
-from quotaform.core.check.guard.approval import follows_deletion, lift
+from quotaform.core.check.guard.approval import follows_deletion, is_for, is_of_cluster, lift
 from quotaform.core.check.guard.change import check_changes
 from quotaform.core.check.rule import APPROVABLE, RULES
 from quotaform.core.entity_change import EntityChange
 from quotaform.core.origin import Origin, entity_origin
 from quotaform.core.plan import Plan
 from quotaform.model.alteration import apply_ops
+from quotaform.model.approval import Approval
 from quotaform.model.entity import ENTITY_TYPES, Entity, can_combine, is_sendable
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding
@@ -92,10 +93,12 @@ def _finding_problems(plan: Plan) -> Iterator[Problem]:
 
 def _approval_problems(plan: Plan) -> Iterator[Problem]:
     """Yield each approval that lifts nothing; whether it is still valid is asked when the plan is applied."""
-    lifted = {(finding.rule, finding.address) for finding in plan.findings if finding.allowed_by is not None}
+    lifted = [finding for finding in plan.findings if finding.allowed_by is not None]
     for index, approval in enumerate(plan.approvals):
-        if approval.rule not in APPROVABLE or (approval.rule, approval.entity.address) not in lifted:
+        if approval.rule not in APPROVABLE or not any(_is_approved(each, plan, approval) for each in lifted):
             yield f"approvals[{index}]", "lifts nothing"
+        if not is_of_cluster(approval, plan.header.cluster_name):
+            yield f"approvals[{index}].cluster", "is not the cluster of the plan"
 
 
 def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
@@ -172,8 +175,7 @@ def _is_blocking_right(finding: Finding, plan: Plan) -> bool:
 
 def _is_allowed(finding: Finding, plan: Plan) -> bool:
     """Whether an allowance or an approval of the plan lifts a finding; whether it suffices is found with the guards."""
-    is_deleted = finding.address in plan.deleted
-    if any(replace(each, to=()).covers(finding, is_deleted=is_deleted) for each in plan.approvals):
+    if any(_is_approved(finding, plan, each) for each in plan.approvals):
         return True
     if follows_deletion(finding, plan.deleted) and any(each.rule == rule.DELETE.id for each in plan.allowances):
         return True
@@ -181,3 +183,8 @@ def _is_allowed(finding: Finding, plan: Plan) -> bool:
     if needed is None or needed.rule != finding.rule or not RULES[finding.rule].is_allowable:
         return False
     return any(each.covers(needed) for each in plan.allowances)
+
+
+def _is_approved(finding: Finding, plan: Plan, approval: Approval) -> bool:
+    """Whether an approval is for a finding, apart from the values that it is for."""
+    return is_for(replace(approval, to=()), finding, is_deleted=finding.address in plan.deleted)

@@ -129,7 +129,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 def _argument(argument: Any) -> str:
     name = argument.metavar or argument.name.upper()
-    return name if argument.required else f"[{name}]"
+    return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
 def _option(option: Any) -> str:

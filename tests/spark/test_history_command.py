@@ -60,7 +60,7 @@ def test_files_are_appended_and_shown_and_compared(repository: Repository) -> No
     require_valid("history-append", again.out)
     assert json.loads(again.out)["summary"] == {"appended": 0, "late": 0, "known": 2, "failed": 0}
 
-    shown = repository("history", "show", "--entity", "user=alice", "--history", "kept")
+    shown = repository("history", "show", "user=alice", "--history", "kept")
     assert shown.out.splitlines() == [
         "History  kept   snapshots from 2026-11-01T09:00:00Z to 2026-11-02T09:00:00Z",
         "",
@@ -112,7 +112,7 @@ def test_what_cannot_be_answered_is_one_sentence(repository: Repository) -> None
         (("diff", "--at", "7d"), 64, "--at: give two times"),
         (("diff", "--at", "2026-10-01", "--at", "2026-10-01T00:00:00Z"), 64, "are the same time"),
         (("diff", "--at", "yesterday", "--at", "now"), 64, '"yesterday" is not a time'),
-        (("show", "--entity", "alice"), 64, "--entity: "),
+        (("show", "alice"), 64, '"alice" is not an address; write for example user=svc-a'),
         (("show", "--cluster", "prod"), 64, "kept has no snapshot of such a cluster"),
         (("append", "missing.json"), 64, '"missing.json" is not a file, and no file matches it as a glob'),
         (("append", "taken", "--all"), 64, "leave --all, --cluster and --bootstrap-server out"),

@@ -11,6 +11,10 @@ from quotaform.model.entity import Entity, spell_name
 from tests.strategies import ENTITIES
 
 NAMES = st.none() | st.text()
+EXAMPLES = (
+    "write for example user=svc-a, 'user=svc-a,client-id=<default>' or 'user=\"CN=a,O=b\"'; "
+    "a shell needs the single quotes"
+)
 
 
 @given(ENTITIES | st.dictionaries(st.text() | st.sampled_from(["user", "ip"]), NAMES, max_size=4).map(Entity))
@@ -42,26 +46,25 @@ def test_the_types_may_come_in_any_order() -> None:
     assert parse_address("client-id=<default>,user=a") == Entity(user="a", client_id=None)
 
 
+def test_an_empty_client_id_needs_no_quotes() -> None:
+    assert parse_address("user=a,client-id=") == parse_address("client-id=,user=a") == Entity(user="a", client_id="")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("user=CN=a,O=b", '"user=CN=a,O=b" is not an address; quote the name: user="CN=a,O=b"'),
-        ("user=a b", '"user=a b" is not an address; quote the name: user="a b"'),
-        (
-            "alice",
-            '"alice" is not an address; write for example user=svc-a or user=svc-a,client-id=<default>, '
-            'and an odd name as user="CN=a,O=b"',
-        ),
+        ("user=CN=a,O=b", '"user=CN=a,O=b" is not an address; quote the name: \'user="CN=a,O=b"\''),
+        ("user=a b", '"user=a b" is not an address; quote the name: \'user="a b"\''),
+        ("alice", f'"alice" is not an address; {EXAMPLES}'),
+        ("user=a, client-id=b", f'"user=a, client-id=b" is not an address; {EXAMPLES}'),
+        ("user/alice", '"user/alice" is not an address; write user=alice'),
+        ("User:a b", '"User:a b" is not an address; write \'user="a b"\''),
         ("user=a,user=b", '"user=a,user=b" has "user" twice; an entity has one name per type'),
         (
             "user=a,",
-            '"user=a," is not an address; quote the name: user="a,"',
+            '"user=a," is not an address; quote the name: \'user="a,"\'',
         ),
-        (
-            "user=",
-            '"user=" is not an address; write for example user=svc-a or user=svc-a,client-id=<default>, '
-            'and an odd name as user="CN=a,O=b"',
-        ),
+        ("user=", f'"user=" is not an address; {EXAMPLES}'),
     ],
 )
 def test_what_is_no_address_says_what_to_write(text: str, message: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quotaform.cli.option.entity_reader import read_entity, read_filter, read_pair
 from quotaform.errors import UsageError
 from quotaform.model.entity import Entity
-from quotaform.model.filter import FilterComponent, Rule
+from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 
 NAMES = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])), st.text(st.sampled_from('"\\n<>a =,'), max_size=8)
@@ -35,6 +35,18 @@ def test_a_literal_default_needs_quotes() -> None:
     with pytest.raises(UsageError, match="for the default write --default client-id"):
         read_entity(["client-id=<default>"], None)
     assert read_entity(['client-id="<default>"'], ["user"]) == Entity(user=None, client_id="<default>")
+
+
+def test_an_address_is_one_entity_and_goes_with_no_option_that_names_one() -> None:
+    alice = Entity(user="alice")
+    assert read_filter(entity=alice) == EntityFilter.contains_only(user="alice")
+    assert read_entity(None, entity=alice) == alice
+    with pytest.raises(UsageError, match=r"^user=alice names the entity; leave --name out$"):
+        read_entity(["user=b"], entity=alice)
+    with pytest.raises(UsageError, match=r"^user=alice names one entity; leave --any, --prefix and --not out$"):
+        read_filter(entity=alice, prefixes=["user=a"])
+    with pytest.raises(UsageError, match=r'^users=a: "users" is not an entity type; did you mean user'):
+        read_entity(None, entity=Entity({"users": "a"}))
 
 
 def test_all_filters_add_up_in_canonical_order() -> None:

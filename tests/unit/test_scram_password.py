@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.option.credential_reader import read_mechanisms, require_users
+from quotaform.cli.option.credential_reader import read_mechanisms, read_users
 from quotaform.cli.option.password_reader import (
     STDIN,
     is_open_to_all,
@@ -134,14 +134,25 @@ def test_mechanisms_that_do_not_exist_or_repeat_are_refused(names: list[str], wo
 
 
 @pytest.mark.parametrize(
-    ("names", "words"),
+    ("addresses", "words"),
     [
-        (["a", "b", "a"], '--user "a" is given more than once'),
-        ([""], "--user has an empty name"),
-        (["\udcff"], "--user: .*lone surrogate"),
-        (["x" * 32_768], "--user: .*32,768 bytes"),
+        (["user=a", "user=b", 'user="a"'], 'user "a" is given more than once'),
+        (['user=""'], "an argument is not the address of a user; write user=NAME"),
+        (["user=<default>"], "not the address of a user"),
+        (["user=a,client-id=b"], "not the address of a user"),
+        (["ip=10.0.0.1"], "not the address of a user"),
+        (['user="\\udcff"'], "user: .*lone surrogate"),
+        ([f"user={'x' * 32_768}"], "user: .*32,768 bytes"),
+        ([], "no user is given; write the address, as in user=NAME"),
     ],
 )
-def test_users_that_no_request_can_hold_are_refused(names: list[str], words: str) -> None:
+def test_users_that_no_request_can_hold_are_refused(addresses: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        require_users(names)
+        read_users(addresses, ())
+
+
+def test_users_are_named_by_address_or_by_the_former_option() -> None:
+    assert read_users(['user="b b"', "user=a"], ()) == read_users((), ["b b", "a"]) == ["b b", "a"]
+    assert read_users((), (), takes_all=True) == []
+    with pytest.raises(UsageError, match="leave --user out"):
+        read_users(["user=a"], ["b"])

@@ -123,7 +123,7 @@ def test_json_says_what_changed(repository: Repository, cluster: Cluster) -> Non
         (["--name", "ip=::ffff:10.0.0.1", "--add", "connection_creation_rate=5/s"], "write 10.0.0.1"),
         (
             ["--name", "user=", "--add", f"{PRODUCE}=1"],
-            "the name of user is empty; for the default write --default user",
+            "the name of user is empty; for the default write 'user=<default>'",
         ),
         (["--name", "user=<default>", "--add", f"{PRODUCE}=1"], "for the default write --default user"),
         (["--name", "user=" + "x" * 32_768, "--add", f"{PRODUCE}=1"], "cannot be a name"),

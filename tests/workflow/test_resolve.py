@@ -155,8 +155,8 @@ def test_an_address_meets_its_entry_and_alone(repository: Repository, filled: Cl
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "no request is given; use --name user=U"),
-        (("--name", "user=a", "--from", "x.csv"), "--name and --from cannot be combined"),
+        ((), "no request is given; write who makes it, as in user=U,client-id=C"),
+        (("--name", "user=a", "--from", "x.csv"), "an entity and --from cannot be combined"),
         (("--name", "user"), "is not TYPE=NAME"),
         (("--name", "user=a", "--name", "user=b"), "is given twice"),
         (("--name", "user="), "the name of the user is empty"),

@@ -84,7 +84,7 @@ def test_credentials_are_set_shown_and_deleted(repository: Repository, credentia
     repository.write("password", f"{SECRET}\n").chmod(0o600)
     both = ("--mechanism", "SCRAM-SHA-256", "--mechanism", SHA_512)
     done = repository(
-        "scram", "upsert", "--user", "a", "--user", "b b", *both, "--iterations", "8192", "--password-file", "password"
+        "scram", "upsert", "user=a", 'user="b b"', *both, "--iterations", "8192", "--password-file", "password"
     )
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
@@ -102,7 +102,7 @@ def test_credentials_are_set_shown_and_deleted(repository: Repository, credentia
     assert shown.code == 0
     assert shown.last == "4 SCRAM credentials of 2 users on lab."
 
-    gone = repository("scram", "delete", "--user", "a", "--user", "b b", "--mechanism", "SCRAM-SHA-256")
+    gone = repository("scram", "delete", "user=a", 'user="b b"', "--mechanism", "SCRAM-SHA-256")
     assert gone.code == 0
     assert gone.last == "2 credentials deleted."
     assert "may lose all users of that mechanism" in gone.err
@@ -115,7 +115,8 @@ def test_machines_get_json_without_secrets(repository: Repository, credentials: 
     assert json.loads(done.out)["results"] == [
         {"user": "a", "mechanism": SHA_512, "iterations": 4096, "outcome": "ok", "code": 0, "message": ""}
     ]
-    shown = json.loads(repository("scram", "describe", "--user", "a", "--format", "json").out)
+    credentials.read_until({"a": {SHA_512: 4096}})
+    shown = json.loads(repository("scram", "describe", "user=a", "--format", "json").out)
     assert shown["users"] == [{"user": "a", "credentials": [{"mechanism": SHA_512, "iterations": 4096}], "error": None}]
     assert SECRET not in done.said
 
@@ -216,7 +217,7 @@ def test_no_password_is_taken_from_the_command_line(offline: Repository, argumen
 
 
 def test_a_password_as_an_argument_is_refused_and_not_repeated(offline: Repository) -> None:
-    usage(offline(*UPSERT, "--user", "a", SECRET), "scram upsert has options only", "can read a command line")
+    usage(offline(*UPSERT, "user=a", SECRET), "not the address of a user; write user=NAME", "can read a command line")
 
 
 def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repository) -> None:
@@ -236,9 +237,9 @@ def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repos
     ("arguments", "words"),
     [
         (("upsert", "--user", "a"), "Missing option '--mechanism'"),
-        (("upsert", "--mechanism", SHA_512), "Missing option '--user'"),
+        (("upsert", "--mechanism", SHA_512), "no user is given; write the address, as in user=NAME"),
         (("delete", "--user", "a", "--mechanism", "PLAIN"), "choose SCRAM-SHA-256 or SCRAM-SHA-512"),
-        (("delete", "--user", "a", "--user", "a", "--mechanism", SHA_512), "given more than once"),
+        (("delete", "user=a", "user=a", "--mechanism", SHA_512), "given more than once"),
         (("describe", "--user", ""), "an argument is empty"),
         (("describe", "--format", "yaml"), "choose text or json"),
         (("describe", "--cluster", "prod"), 'unknown cluster "…"'),

@@ -6,12 +6,16 @@ from json import loads
 from re import compile as regex
 from typing import Final
 
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, spell_name
+from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, ENTITY_TYPES, Entity, spell_name
 from quotaform.model.text import quote
 
 _WORD: Final = r'"(?:[^"\\]|\\.)*"|[A-Za-z0-9._@:/*-]+'
-_PART = regex(f"({_WORD})=({DEFAULT_WORD}|{_WORD})").match
-_EXAMPLES: Final = 'write for example user=svc-a or user=svc-a,client-id=<default>, and an odd name as user="CN=a,O=b"'
+_PART = regex(f"({_WORD})=({DEFAULT_WORD}|{_WORD}|)").match
+_RESOURCE = regex(rf"(?i)({'|'.join(ENTITY_TYPES)})[:/ ](.+)").fullmatch
+_EXAMPLES: Final = (
+    "write for example user=svc-a, 'user=svc-a,client-id=<default>' or 'user=\"CN=a,O=b\"'; "
+    "a shell needs the single quotes"
+)
 
 
 def parse_address(text: str) -> Entity:
@@ -22,6 +26,8 @@ def parse_address(text: str) -> Entity:
     >>> parse_address('user="<default>"')
     Entity({'user': '<default>'})
 
+    An empty client-id needs no quotes.
+
     Raises:
         ValueError: It is not an address; the message says what to write.
     """
@@ -29,7 +35,8 @@ def parse_address(text: str) -> Entity:
     position = 0
     while text:
         found = _PART(text, position)
-        if found is None or (found.end() < len(text) and text[found.end()] != ","):
+        is_whole = found is not None and text[found.end() : found.end() + 1] in ("", ",")
+        if found is None or not is_whole or not (found[2] or found[1] == CLIENT_ID):
             raise ValueError(f"{quote(text)} is not an address; {_hint(text)}")
         entity_type, name = read_name(found[1]), found[2]
         if entity_type in names:
@@ -58,8 +65,12 @@ def read_name(text: str) -> str:
 
 
 def _hint(text: str) -> str:
+    from shlex import quote as quote_for_shell
+
     entity_type, separator, name = text.partition("=")
+    if resource := _RESOURCE(text):  # As kubectl and Kafka's principals have it.
+        return f"write {quote_for_shell(f'{resource[1].lower()}={spell_name(resource[2])}')}"
     is_one_name = entity_type in ENTITY_TYPES and name and '"' not in name and DEFAULT_WORD not in name
-    if separator and is_one_name and not any(f",{other}=" in name for other in ENTITY_TYPES):
-        return f"quote the name: {entity_type}={quote(name, len(name))}"
+    if separator and is_one_name and not any(f"{other}=" in name for other in ENTITY_TYPES):
+        return f"quote the name: {quote_for_shell(f'{entity_type}={quote(name, len(name))}')}"
     return _EXAMPLES

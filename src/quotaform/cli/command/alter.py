@@ -11,7 +11,7 @@ from quotaform.cli.approval import require_confirmed
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.completion import complete_quota_keys, complete_value
-from quotaform.cli.option.entity import DefaultOption, NameOption
+from quotaform.cli.option.entity import EntityArgument, FormerDefaultOption, FormerNameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.errors import KeyNotHeldError, UsageError
@@ -20,8 +20,9 @@ from quotaform.errors import KeyNotHeldError, UsageError
 @with_option_groups
 def alter(
     *,
-    name: NameOption = None,
-    default: DefaultOption = None,
+    entity: EntityArgument = None,
+    name: FormerNameOption = None,
+    default: FormerDefaultOption = None,
     add: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,9 +58,9 @@ def alter(
 
     \b
     Examples:
-      quotaform alter --name user=svc-orders --add producer_byte_rate=20MiB/s,request_percentage=150%
-      quotaform alter --name client-id=etl --default user --delete producer_byte_rate
-      quotaform alter --default ip --add connection_creation_rate=unlimited --validate-only
+      quotaform alter user=svc-orders --add producer_byte_rate=20MiB/s,request_percentage=150%
+      quotaform alter 'user=<default>,client-id=etl' --delete producer_byte_rate
+      quotaform alter 'ip=<default>' --add connection_creation_rate=unlimited --validate-only
     """
     from quotaform.admin import QuotaAdmin
     from quotaform.app.alter import alter_entity
@@ -73,9 +74,9 @@ def alter(
     console = output.console()
     console.keep_code()
     require_format("alter", format_name)
-    entity = read_entity(name, default)
+    entity = read_entity(name, default, entity=entity)
     if not entity.parts:
-        raise UsageError("no entity is given; use --name TYPE=NAME, --default TYPE, or both")
+        raise UsageError("no entity is given; write its address, as in user=alice or 'user=<default>'")
     ops = read_ops(entity, add or (), delete or ())
     chosen = target.choose()
     if chosen.snapshot is not None:

@@ -12,7 +12,7 @@ from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.completion import complete_entity_type, complete_quota_key
-from quotaform.cli.option.entity import DefaultOption, NameOption
+from quotaform.cli.option.entity import DefaultOption, EntityArgument, NameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.errors import UnknownKeyError, UsageError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @with_option_groups
 def describe(
     *,
+    entity: EntityArgument = None,
     name: NameOption = None,
     default: DefaultOption = None,
     any_name: Annotated[
@@ -61,14 +62,17 @@ def describe(
     format_name: Annotated[str, format_option("describe")] = "text",
     output: Output,
 ) -> int:
-    """Print live quotas with their exact values; without a filter, all of them.
+    """Print live quotas with their exact values: of one entity, of those that filters select, or all of them.
 
     Filters are combined with AND; entities without the entity type of a filter are omitted. TYPE is user, client-id or
-    ip; NAME is literal, or in double quotes as printed. The YAML format is that of quotas.d. A CSV
+    ip; NAME is literal, or in double quotes as printed. So user=alice is that entity alone, and --name user=alice also
+    selects alice with a client-id. The YAML format is that of quotas.d. A CSV
     cell that begins with a double quote is a JSON string (names with line breaks or formulas); any other is literal.
 
     \b
     Examples:
+      quotaform describe user=svc-orders
+      quotaform describe 'user=svc-orders,client-id=<default>' --format json
       quotaform describe --name user=svc-orders
       quotaform describe --prefix user=svc- --default client-id --format json
       quotaform describe --any user --not user=admin --strict --quota-type producer_byte_rate
@@ -84,7 +88,13 @@ def describe(
     console = output.console()
     require_format("describe", format_name)
     entity_filter = read_filter(
-        names=name, defaults=default, any_names=any_name, prefixes=prefix, others=other, is_strict=strict
+        entity=entity,
+        names=name,
+        defaults=default,
+        any_names=any_name,
+        prefixes=prefix,
+        others=other,
+        is_strict=strict,
     )
     keys = tuple(dict.fromkeys(quota_type or ()))
     chosen = target.choose(snapshot=snapshot)

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from quotaform.app.rendering import render
 from quotaform.cli.exit_code import decide
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.common import ClustersOption, ConfigOption, DirectoryArgument
+from quotaform.cli.option.entity import RequiredEntity
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.outcomes import report_failures
-from quotaform.errors import UsageError
 from quotaform.exit_code import ExitCode
 
 
 @with_option_groups
 def explain(
     *,
-    entity: Annotated[
-        str,
-        typer.Argument(metavar="ENTITY", help="Entity address as in plans, e.g. user=svc-a,client-id=<default>."),
-    ],
+    entity: RequiredEntity,
     directory: DirectoryArgument = None,
     config: ConfigOption = None,
     cluster: ClustersOption = None,
@@ -45,15 +40,10 @@ def explain(
     from quotaform.app.clock import today
     from quotaform.app.explain import explain_entity
     from quotaform.app.repository.repository import Repository
-    from quotaform.model.address import parse_address
 
     console = output.console()
     require_format("explain", format_name)
-    try:
-        named = parse_address(entity)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    explained = explain_entity(Repository.at(directory, config), named, cluster or (), today())
+    explained = explain_entity(Repository.at(directory, config), entity, cluster or (), today())
     for piece in render("explain", format_name, explained, style=console.style()):
         console.echo(piece)
     report_failures(console, explained.failed)

@@ -16,19 +16,20 @@ from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.drawn_output import DrawnOutOption
 from quotaform.cli.option.engine import SparkPlace
+from quotaform.cli.option.entity import EntitiesArgument, read_address
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.moment import read_moment_option
 from quotaform.cli.option.output import Output
 from quotaform.cli.table_output import TableOutput
 from quotaform.errors import InvalidFilesError, UsageError
 from quotaform.exit_code import ExitCode
+from quotaform.model.entity import Entity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.core.history import EntityHistory, HistoryAppend
     from quotaform.core.usage.chart.chart import Chart
-    from quotaform.model.entity import Entity
     from quotaform.spark.history.receipt import Receipts
 
 app = typer.Typer(
@@ -157,15 +158,9 @@ def _report_failures(console: Console, result: HistoryAppend) -> None:
 @with_option_groups
 def show(
     *,
+    entities: EntitiesArgument = None,
     history: HistoryOption,
-    entity: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--entity",
-            metavar="ADDRESS",
-            help="Entity as printed in plans, e.g. user=alice,client-id=<default>. Repeatable. [default: all]",
-        ),
-    ] = None,
+    entity: Annotated[list[Entity] | None, typer.Option("--entity", parser=read_address, hidden=True)] = None,
     cluster: ClustersOption = None,
     out: DrawnOutOption = None,
     usage: Annotated[
@@ -184,13 +179,13 @@ def show(
 
     \b
     Examples:
-      quotaform history show --entity user=alice --history /srv/quota-history
+      quotaform history show user=alice --history /srv/quota-history
       quotaform history show --cluster 'prod-*' --out parquet=rows --history /srv/quota-history
-      quotaform history show --entity user=alice --usage usage --out html=limits.html --history /srv/quota-history
+      quotaform history show user=alice --usage usage --out html=limits.html --history /srv/quota-history
     """
     console = output.console()
     require_format("history", format_name)
-    entities = _entities(entity or ())
+    chosen = [*(entities or ()), *(entity or ())]
     files = TableOutput("history", out or ())
     if usage is not None and not files.has_pictures:
         raise UsageError("--usage is drawn beside the limits; give --out html=PATH, png=PATH or svg=PATH, too")
@@ -210,8 +205,8 @@ def show(
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
         progress("Reading the history", 0, 0)
-        found = entity_history(table, rows, entities)
-        files.write(found, rows_of_entities(rows, entities))
+        found = entity_history(table, rows, chosen)
+        files.write(found, rows_of_entities(rows, chosen))
         if files.has_pictures:
             files.draw(_limits_chart(found, usage, used))
     console.echo(render("history", format_name, found, style=console.style()))
@@ -297,17 +292,3 @@ def _two_moments(texts: Sequence[str]) -> tuple[datetime, datetime]:
     if first == second:
         raise UsageError(f"--at: {texts[0]} and {texts[1]} are the same time; give two")
     return first, second
-
-
-def _entities(texts: Sequence[str]) -> list[Entity]:
-    """Read the values of `--entity`.
-
-    Raises:
-        UsageError: One of them is no address.
-    """
-    from quotaform.model.address import parse_address
-
-    try:
-        return [parse_address(text) for text in texts]
-    except ValueError as error:
-        raise UsageError(f"--entity: {error}") from None

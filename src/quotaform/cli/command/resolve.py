@@ -14,7 +14,7 @@ from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.completion import complete_quota_key
 from quotaform.cli.option.engine import SPARK, Engine
-from quotaform.cli.option.entity import NameOption
+from quotaform.cli.option.entity import EntityArgument, FormerNameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.resolve_engine import OUT_FORMATS, choose_engine, read_few, read_out, write_table
@@ -34,7 +34,8 @@ _STDIN: Final = "-"
 @with_option_groups
 def resolve(
     *,
-    name: NameOption = None,
+    entity: EntityArgument = None,
+    name: FormerNameOption = None,
     from_file: Annotated[
         str | None,
         typer.Option(
@@ -79,7 +80,7 @@ def resolve(
     """Show which quotas limit a request: per key, the value, the entry it comes from and the overridden entries.
 
     An omitted client-id or user stands for one that no quota mentions, as in plans; the result gives the number of
-    names that have another limit. --name client-id= is an empty client-id, which no entry with a client-id matches.
+    names that have another limit. client-id= is an empty client-id, which no entry with a client-id matches.
     A file of requests works alike: a field without a name is omitted, and an empty client-id is "" (in CSV, within
     quotes: \"\"\"\"\"\").
 
@@ -91,10 +92,10 @@ def resolve(
 
     \b
     Examples:
-      quotaform resolve --name user=svc-orders --name client-id=etl
-      quotaform resolve --name user=svc-orders
-      quotaform resolve --name ip=10.0.0.7 --format json
-      quotaform resolve --name user=svc-orders --name client-id=etl --plan plan.json
+      quotaform resolve user=svc-orders,client-id=etl
+      quotaform resolve user=svc-orders
+      quotaform resolve ip=10.0.0.7 --format json
+      quotaform resolve user=svc-orders,client-id=etl --plan plan.json
       quotaform resolve --from clients.csv --format csv --key producer_byte_rate
       quotaform resolve --from principals.parquet --engine spark --out parquet=resolved
     """
@@ -115,7 +116,7 @@ def resolve(
         read_out(out)
         if format_name != "text":
             raise UsageError(f"--out prints counts as text; leave --format {format_name} out")
-    _require_one_source(name or (), from_file)
+    source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
     planned = saved.header.cluster_name if saved is not None else None
     if on_spark and from_file is not None:
@@ -125,7 +126,7 @@ def resolve(
             return ExitCode.DONE
         request = _made(read_few(console, engine, chosen, from_file), saved, detail)
     else:
-        request = _request(console, name or (), from_file, saved, detail)
+        request = _request(console, source, saved, detail)
         chosen = target.choose(snapshot=snapshot, planned=planned)
     reading = f"Reading quotas of {spell_name(chosen.label)}"
     with repeated(console.progress, reading) as steps, open_pinned_gateway(chosen) as gateway:
@@ -137,23 +138,14 @@ def resolve(
     return ExitCode.DONE
 
 
-def _require_one_source(names: Sequence[str], file: str | None) -> None:
-    if names and file is not None:
-        raise UsageError("--name and --from cannot be combined; give one of them")
-    if not names and file is None:
-        raise UsageError("no request is given; use --name user=U --name client-id=C, --name ip=A, or --from FILE")
-
-
-def _request(
-    console: Console, names: Sequence[str], file: str | None, plan: Plan | None, detail: Detail
-) -> ResolveRequest:
+def _request(console: Console, source: Entity | str, plan: Plan | None, detail: Detail) -> ResolveRequest:
     """Read the requests, so that problems in files are reported without waiting for a broker."""
     from quotaform.app.resolve.request_file import RequestFile, nameless_note
     from quotaform.app.resolve.resolve import ResolveRequest
 
-    if file is None:
-        return _made((read_names(names),), plan, detail)
-    rows = RequestFile.read_stdin() if file == _STDIN else RequestFile.read(Path(file))
+    if not isinstance(source, str):
+        return _made((source,), plan, detail)
+    rows = RequestFile.read_stdin() if source == _STDIN else RequestFile.read(Path(source))
     if rows.nameless:
         console.warn(f"Warning: {nameless_note(rows.name, rows.nameless)}")
     return ResolveRequest(entities=rows, has_clients=rows.has_clients, has_ips=rows.has_ips, plan=plan, detail=detail)
@@ -167,16 +159,24 @@ def _made(entities: Sequence[Entity], plan: Plan | None, detail: Detail) -> Reso
     return ResolveRequest(entities=entities, has_clients=ips < len(entities), has_ips=ips > 0, plan=plan, detail=detail)
 
 
-def read_names(names: Sequence[str]) -> Entity:
-    """Read the concrete entity that `--name` says.
+def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) -> Entity | str:
+    """Return who makes the one request, or the file that has the requests.
 
     Raises:
-        UsageError: One is not TYPE=NAME, or together they are not the source of a request.
+        UsageError: There is neither or both, or the entity makes no requests.
     """
     from quotaform.cli.option.entity_reader import read_entity
     from quotaform.core.resolve.request import request_of
     from quotaform.model.entity import DEFAULT_WORD
 
+    if file is not None:
+        if entity is not None or names:
+            raise UsageError("an entity and --from cannot be combined; give one of them")
+        return file
+    if entity is None and not names:
+        raise UsageError(
+            "no request is given; write who makes it, as in user=U,client-id=C or ip=A, or give --from FILE"
+        )
     for text in names:
         entity_type, _, entity_name = text.partition("=")
         if entity_name == DEFAULT_WORD:
@@ -184,7 +184,7 @@ def read_names(names: Sequence[str]) -> Entity:
                 f"--name {text}: requests have a name; leave {entity_type} out for one that no quota mentions, or "
                 f"write --name '{entity_type}=\"{DEFAULT_WORD}\"' for the literal name {DEFAULT_WORD}"
             )
-    entity = read_entity(names, None)
+    entity = read_entity(names, entity=entity)
     try:
         request_of(entity)
     except ValueError as error:

@@ -13,6 +13,8 @@ from quotaform.cli.console import Console
 from quotaform.cli.exit_code import judge_scram, judge_scram_users
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.completion import complete_from
+from quotaform.cli.option.entity import ENTITY
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.option.redacted import PasswordCommand, RedactedCommand
@@ -23,7 +25,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Manage the SCRAM credentials of users (KIP-554).", no_args_is_help=True)
 
-UserOption: TypeAlias = Annotated[list[str], typer.Option("--user", metavar="NAME", help="User name. Repeatable.")]
+UsersArgument: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar=f"[{ENTITY}]...", help="Users by address, e.g. user=alice.", autocompletion=complete_from(["user="])
+    ),
+]
+FormerUserOption: TypeAlias = Annotated[list[str] | None, typer.Option("--user", hidden=True)]
 MechanismOption: TypeAlias = Annotated[
     list[str], typer.Option("--mechanism", metavar="NAME", help="SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.")
 ]
@@ -38,28 +46,27 @@ _RESTART_BUG = (
 @with_option_groups
 def describe(
     *,
-    user: Annotated[
-        list[str] | None, typer.Option("--user", metavar="NAME", help="Only this user. Repeatable. [default: all]")
-    ] = None,
+    entities: UsersArgument = None,
+    user: FormerUserOption = None,
     target: OneCluster,
     format_name: Annotated[str, format_option("scram")] = "text",
     output: Output,
 ) -> int:
     """Show which users have SCRAM credentials, with mechanisms and iterations; clusters do not store passwords.
 
-    Exit 1 if a user given with --user has none.
+    Without an argument, all users. Exit 1 if a user that is given has none.
 
     \b
     Examples:
       quotaform scram describe
-      quotaform scram describe --user alice --user bob --format json
+      quotaform scram describe user=alice user=bob --format json
     """
     from quotaform.app.scram import open_scram
-    from quotaform.cli.option.credential_reader import require_users
+    from quotaform.cli.option.credential_reader import read_users
 
     console = output.console()
     require_format("scram", format_name)
-    names = require_users(user or ())
+    names = read_users(entities or (), user or (), takes_all=True)
     with open_scram(target.choose()) as gateway:
         console.progress("Reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
@@ -77,7 +84,8 @@ ApproveOption: TypeAlias = Annotated[
 @with_option_groups
 def upsert(
     *,
-    user: UserOption,
+    entities: UsersArgument = None,
+    user: FormerUserOption = None,
     mechanism: MechanismOption,
     iterations: Annotated[
         int,
@@ -107,26 +115,26 @@ def upsert(
     """Create or update the SCRAM credentials of users: each user with each mechanism, all with the same iterations.
 
     Passwords are read from the terminal (asked for twice), files or environment variables: one for all users, or one
-    per --user in the same order. They are salted and hashed locally; only the result is sent. Names and passwords are
+    per user in the same order. They are salted and hashed locally; only the result is sent. Names and passwords are
     used as their UTF-8 bytes, without SASLprep, as in Kafka's own tools.
 
     Exit 1 if nothing was set, 6 if only some credentials were.
 
     \b
     Examples:
-      quotaform scram upsert --user alice --mechanism SCRAM-SHA-512
-      quotaform scram upsert --user alice --mechanism SCRAM-SHA-512 --password-file alice.password
-      quotaform scram upsert --user a --user b --mechanism SCRAM-SHA-256 --mechanism SCRAM-SHA-512 --password-env PW
+      quotaform scram upsert user=alice --mechanism SCRAM-SHA-512
+      quotaform scram upsert user=alice --mechanism SCRAM-SHA-512 --password-file alice.password
+      quotaform scram upsert user=a user=b --mechanism SCRAM-SHA-256 --mechanism SCRAM-SHA-512 --password-env PW
     """
     from quotaform.app.scram import open_scram, upsertions
-    from quotaform.cli.option.credential_reader import read_mechanisms, require_users
+    from quotaform.cli.option.credential_reader import read_mechanisms, read_users
     from quotaform.cli.option.password_reader import ask_password, read_passwords
 
     console = output.console()
     console.keep_code()
     require_format("scram-result", format_name)
     mechanisms = read_mechanisms(mechanism)
-    users = require_users(user)
+    users = read_users(entities or (), user or ())
     chosen = target.choose()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     passwords = read_passwords(users, password_file or (), password_env or (), console)
@@ -142,7 +150,8 @@ def upsert(
 @with_option_groups
 def delete(
     *,
-    user: UserOption,
+    entities: UsersArgument = None,
+    user: FormerUserOption = None,
     mechanism: MechanismOption,
     target: OneCluster,
     auto_approve: ApproveOption = False,
@@ -156,16 +165,16 @@ def delete(
 
     \b
     Examples:
-      quotaform scram delete --user alice --mechanism SCRAM-SHA-256
+      quotaform scram delete user=alice --mechanism SCRAM-SHA-256
     """
     from quotaform.app.scram import deletions, open_scram
-    from quotaform.cli.option.credential_reader import read_mechanisms, require_users
+    from quotaform.cli.option.credential_reader import read_mechanisms, read_users
 
     console = output.console()
     console.keep_code()
     require_format("scram-result", format_name)
     mechanisms = read_mechanisms(mechanism)
-    users = require_users(user)
+    users = read_users(entities or (), user or ())
     chosen = target.choose()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     with open_scram(chosen) as gateway:

@@ -147,4 +147,4 @@ def _run(session: DemoSession, clusters: dict[str, Sandbox]) -> None:
     session.print_step(
         "What it had, since when, and who changed it: receipts of applies say so; the change outside of git has none."
     )
-    session.quotaform("history", "show", "--cluster", "us", "--entity", "user=svc-orders", *_HISTORY)
+    session.quotaform("history", "show", "user=svc-orders", "--cluster", "us", *_HISTORY)

@@ -65,12 +65,20 @@ def _require_known(option: str, entity_type: str) -> None:
     )
 
 
-def read_entity(names: Iterable[str] | None, defaults: Iterable[str] | None) -> Entity:
-    """Read the entity that `--name` and `--default` say.
+def read_entity(
+    names: Iterable[str] | None, defaults: Iterable[str] | None = None, *, entity: Entity | None = None
+) -> Entity:
+    """Return the entity that the argument is, or that `--name` and `--default` say; without parts if none is given.
 
     Raises:
-        UsageError: A type comes twice, or an option cannot be read.
+        UsageError: A type comes twice or does not exist, an option cannot be read, or there are both ways.
     """
+    if entity is not None:
+        if names or defaults:
+            raise UsageError(f"{entity.address} names the entity; leave {'--name' if names else '--default'} out")
+        for entity_type in entity.types:
+            _require_known(entity.address, entity_type)
+        return entity
     parts: dict[str, str | None] = {}
     for entity_type, name in _named(names, defaults):
         if entity_type in parts:
@@ -93,6 +101,7 @@ def _read_type(option: str, text: str) -> str:
 
 def read_filter(
     *,
+    entity: Entity | None = None,
     names: Iterable[str] | None = None,
     defaults: Iterable[str] | None = None,
     any_names: Iterable[str] | None = None,
@@ -100,14 +109,16 @@ def read_filter(
     others: Iterable[str] | None = None,
     is_strict: bool = False,
 ) -> EntityFilter:
-    """Read a filter: what all options ask for together.
+    """Read a filter: what all options ask for together, or one entity alone.
 
     Raises:
         UsageError: An option cannot be read, or a type has two names, which no entity has.
     """
     components: list[FilterComponent] = []
+    if entity is not None and (any_names or prefixes or others):
+        raise UsageError(f"{entity.address} names one entity; leave --any, --prefix and --not out")
     try:
-        for entity_type, name in read_entity(names, defaults).parts:
+        for entity_type, name in read_entity(names, defaults, entity=entity).parts:
             components.append(FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name))
         components += [FilterComponent(_read_type("--any", text), Rule.ANY) for text in any_names or ()]
         components += [FilterComponent(*_ruled("--prefix", Rule.PREFIX, text)) for text in prefixes or ()]
@@ -116,7 +127,7 @@ def read_filter(
         raise UsageError(str(error)) from error
     if is_strict and not components:
         raise UsageError("--strict leaves out entities with other types than the given ones; give at least one type")
-    return EntityFilter(tuple(components), is_strict)
+    return EntityFilter(tuple(components), is_strict or entity is not None)
 
 
 def _ruled(option: str, rule: Rule, text: str) -> tuple[str, Rule, str]:

@@ -10,7 +10,7 @@ from quotaform.errors import UsageError
 from quotaform.model.entity import ENTITY_TYPES, IP, Entity
 from quotaform.model.ip import ip_problem
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
-from quotaform.model.text import did_you_mean, inert, nearest, quote
+from quotaform.model.text import did_you_mean, nearest, quote
 from quotaform.model.units import parse_number, parse_value
 
 _MISSPELT: Final = 0.8
@@ -65,6 +65,6 @@ def _read_value(entity: Entity, name: str, text: str) -> float:
 def _require_settable(entity: Entity) -> None:
     for entity_type, name in entity.parts:
         if name == "":
-            raise UsageError(f"the name of {entity_type} is empty; for the default write --default {entity_type}")
+            raise UsageError(f"the name of {entity_type} is empty; for the default write '{entity_type}=<default>'")
         if entity_type == IP and name is not None and (problem := ip_problem(name)):
-            raise UsageError(f"--name ip={inert(name)}: {problem}")
+            raise UsageError(f"{entity.address}: {problem}")

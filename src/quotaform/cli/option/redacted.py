@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from re import compile as regex
 from typing import Any, Final
 
 import typer
@@ -10,21 +11,13 @@ from typer.core import TyperCommand
 
 from quotaform.cli.usage import usage_text
 from quotaform.errors import InvalidFilesError, UsageError
+from quotaform.model.entity import ENTITY_TYPES
 
-_NAMES: Final = """
-    --auto-approve --bootstrap-server --cluster --color --command-config --config --format --help --iterations
-    --mechanism --password-env --password-file --quiet --user --verbose
-"""
-_OPTIONS: Final = frozenset(_NAMES.split())
+_OPTION: Final = regex("--[a-z]+(-[a-z]+)*").fullmatch
+"""What is the name of an option, known or not; a password with a digit or a capital letter is none."""
 _SHOWN: Final = "…"
 _SHORTEST: Final = 4
 """A shorter text is part of many words."""
-
-
-_NO_ARGV: Final = (
-    "other processes of this machine can read a command line, and shells keep it in their history; "
-    "use --password-file, --password-env or the prompt"
-)
 
 
 class RedactedCommand(TyperCommand):
@@ -51,20 +44,15 @@ class RedactedCommand(TyperCommand):
 
 
 class PasswordCommand(RedactedCommand):
-    """Says why there is no `--password`, and does not repeat one that stands where no argument belongs."""
+    """Says why there is no `--password`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, and refuse what may be a password."""
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
-        if any(argument.partition("=")[0] == "--password" for argument in args):
-            raise UsageError(f"there is no --password: {_NO_ARGV}")
-        # Else typer would refuse what is left over, and show it.
-        ctx.allow_extra_args = True
-        left = super().parse_args(ctx, args)
-        if ctx.args:
-            raise UsageError(f"scram upsert has options only. If that was a password: {_NO_ARGV}")
-        return left
+        if not ctx.resilient_parsing and any(argument.partition("=")[0] == "--password" for argument in args):
+            from quotaform.cli.option.credential_reader import NO_ARGV
+
+            raise UsageError(f"there is no --password: {NO_ARGV}")
+        return super().parse_args(ctx, args)
 
 
 def redact(text: str, arguments: list[str]) -> str:
@@ -74,10 +62,10 @@ def redact(text: str, arguments: list[str]) -> str:
     'unknown format "…"; choose text or json'
     """
     for argument in arguments:
-        value = argument.partition("=")[2] if argument.startswith("-") and "=" in argument else argument.lstrip("-")
-        is_option = argument.startswith("--") and argument.partition("=")[0] in _OPTIONS
-        if len(value) >= _SHORTEST and not (is_option and value == argument.lstrip("-")) and not _exists(value):
-            text = text.replace(value, _SHOWN)
+        name, _, value = argument.partition("=") if argument.startswith("-") else ("", "", argument)
+        for word in ("" if _OPTION(name) else name.lstrip("-"), value):
+            if len(word) >= _SHORTEST and word not in ENTITY_TYPES and not _exists(word):
+                text = text.replace(word, _SHOWN)
     return text
 
 

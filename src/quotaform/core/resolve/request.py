@@ -111,7 +111,8 @@ def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:
         raise ValueError(f"{subject}give a user, a client-id, both, or an ip")
     for entity_type, name in parts:
         if name is None and not allows_defaults:
-            remedy = "give an address" if entity_type == IP else "leave it out for one that no quota mentions"
+            alone = "give an address" if entity_type == IP else "give a name"
+            remedy = f"{alone if len(parts) == 1 else 'leave it out for one'} that no quota mentions"
             raise ValueError(
                 f"{entity.address} is not a concrete entity: requests have no default {entity_type}; {remedy}"
             )

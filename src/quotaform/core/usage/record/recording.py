@@ -145,8 +145,8 @@ def read_rows(items: Iterable[Item]) -> ReadRows:
 
 NO_BUCKET = (
     "there is no metric of a bucket yet: a broker measures nobody before a quota of the same key was set since it "
-    "started; a default that is too large to limit anybody is enough, as with quotaform alter --default user --add "
-    "producer_byte_rate=1TiB/s, or --default client-id if clients do not authenticate"
+    "started; a default that is too large to limit anybody is enough, as with quotaform alter 'user=<default>' "
+    "--add producer_byte_rate=1TiB/s, or 'client-id=<default>' if clients do not authenticate"
 )
 """Source: org.apache.kafka.server.quota.ClientQuotaManager, quotasEnabled."""
 

@@ -29,6 +29,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("line", "told"),
     [
         ("plan --zzzz", "No such option: --zzzz. Try 'quotaform plan --help'."),
+        ("plan --user x", "No such option: --user. Try 'quotaform plan --help'."),
+        ("show --dry-run", "No such option: --dry-run. Try 'quotaform show --help'."),
+        ("plan --detailed x", "No such option: --detailed; did you mean --detailed-exitcode? Try "),
+        ("top --all", "No such option: --all; did you mean --all-buckets? Try 'quotaform top --help'."),
+        ("describe --user x", "No such option: --user; give the address as an argument, as in user=NAME. Try "),
+        ("alter --client_id x", "No such option: --client_id; give the address as an argument, as in client-id=NAME."),
+        ("scram delete --name hunter2", "No such option: --name; give the address as an argument, as in user=NAME."),
+        ("scram upsert --mechanisms x", "No such option: --mechanisms; did you mean --mechanism? Try "),
+        ("scram upsert --hunter2=x", "No such option: --…. Try "),
+        ("scram upsert hunter2 --mechanism SCRAM-SHA-256", "an argument is not the address of a user; write user=NAME"),
         ("plan --snapshto x", "No such option: --snapshto; did you mean --snapshot? Try 'quotaform plan --help'."),
         ("explain user=a --format yaml", "unknown format 'yaml'; choose text or json"),
         ("plan --engine abacus", "unknown engine 'abacus'; choose local, spark or auto"),
@@ -41,12 +51,69 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_usage_is_one_sentence_in_one_style(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sentences without an end ran into `Try …`, and unknown words were told in three ways."""
+    """Sentences without an end ran into `Try …`, and `--user` was answered with `did you mean --cluster?`."""
     assert run(line.split()) == 64
     printed = capsys.readouterr()
     assert printed.err.startswith(f"Error: {told}")
     assert (printed.err.count("\n"), printed.out) == (1, "")
     assert "hunter2" not in printed.err
+
+
+ALICE = Entity(user="a", client_id=None)
+ODD = Entity(user='CN="x",O=<default>', client_id="")
+
+
+@pytest.mark.parametrize("entity", [ALICE, ODD], ids=str)
+def test_an_address_that_was_printed_names_the_entity_in_every_command(
+    entity: Entity, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`describe user=svc-1` was wrong usage: five commands had five ways to name an entity."""
+    gateway = ScriptedGateway({entity: {PRODUCER: 5.0}, Entity(user="b"): {PRODUCER: 1.0}})
+    monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, **__: gateway)
+    Path("quotas.d/a.yaml").write_text(
+        json.dumps({"quotas": [{"match": {"user": "a", "client-id": "<default>"}, "values": {PRODUCER: 1}}]})
+    )
+    where = ("--bootstrap-server", "127.0.0.1:1", "--cluster", "lab")
+    assert run(["describe", entity.address, *where, "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["quotas"]
+    assert found["address"] == entity.address
+    assert run(["explain", entity.address]) == (0 if entity is ALICE else 1)
+    assert entity.address in "".join(capsys.readouterr())
+    if entity is ALICE:
+        assert run(["alter", entity.address, "--add", f"{PRODUCER}=7", *where]) == 0
+        assert gateway.quotas[entity] == {PRODUCER: 7.0}
+
+
+def test_a_request_is_written_as_an_address(capsys: pytest.CaptureFixture[str]) -> None:
+    """`resolve user=a` was wrong usage."""
+    assert run(["resolve", "user=a", "--format", "json"]) == 0
+    as_address = json.loads(capsys.readouterr().out)
+    assert run(["resolve", "--name", "user=a", "--format", "json"]) == 0
+    as_options = json.loads(capsys.readouterr().out)
+    assert as_address["requests"] == as_options["requests"]
+    assert run(["resolve", "user=a,client-id="]) == 0
+    assert 'user=a,client-id=""' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("describe a", '"a" is not an address; write for example user=svc-a, '),
+        ("describe user/a", '"user/a" is not an address; write user=a'),
+        ("describe user=a --name user=b", "user=a names the entity; leave --name out"),
+        ("describe user=a --not user=b", "user=a names one entity; leave --any, --prefix and --not out"),
+        ("alter user=a --default user --add x=1", "user=a names the entity; leave --default out"),
+        ("alter --add x=1", "no entity is given; write its address, as in user=alice or 'user=<default>'"),
+        ("resolve user=a --from x.csv", "an entity and --from cannot be combined"),
+        ("resolve user=<default>", "requests have no default user; give a name that no quota mentions"),
+        ("resolve user=a,client-id=<default>", "requests have no default client-id; leave it out for one that no "),
+        ("resolve ip=<default>", "requests have no default ip; give an address that no quota mentions"),
+        ("history show --history kept a", '"a" is not an address; write for example user=svc-a, '),
+    ],
+)
+def test_a_wrong_address_says_what_to_write(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(line.split()) == 64
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["producer_byte_rat", "nonsense"])
@@ -70,7 +137,7 @@ def test_a_quota_key_that_only_the_cluster_knows_can_be_asked_for(capsys: pytest
     [
         *("describe --name foo=bar", "describe --default foo", "describe --any foo", "describe --prefix foo=b"),
         *("describe --not foo=b", "alter --name foo=bar --add x=1", "alter --default foo --add x=1"),
-        "resolve --name foo=bar",
+        *("resolve --name foo=bar", "describe foo=bar", "alter foo=bar --add x=1", "resolve foo=bar"),
     ],
 )
 def test_an_entity_type_that_kafka_lacks_is_refused_before_the_broker_is_asked(

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.errors import UsageError
-from quotaform.model.text import did_you_mean, inert
+from quotaform.model.entity import USER, meant_type
+from quotaform.model.text import inert, nearest
 
 if TYPE_CHECKING:
     import typer
 
+_NEAR: Final = 0.8
+"""How alike options must be: short words always have letters in common."""
 _LONGEST: Final = 200
 _LONGEST_LINE: Final = 2_000
 _LONGEST_END: Final = 500
@@ -33,8 +36,7 @@ def _problem(error: typer.TyperException, context: Any) -> str:
     """Return one sentence; typer's exceptions carry what it is built from, by these names."""
     option = getattr(error, "option_name", None)
     if hasattr(error, "possibilities") and option is not None:
-        known = [name for each in context.command.params for name in each.opts] if context is not None else ()
-        return f"No such option: {shorten(option)}{did_you_mean(option, known) or '.'}"
+        return f"No such option: {shorten(option)}{_meant_option(option, context) or '.'}"
     parameter: Any = getattr(error, "param", None)
     kind: Any = getattr(parameter, "type", None)
     least, most = getattr(kind, "min", None), getattr(kind, "max", None)
@@ -46,6 +48,22 @@ def _problem(error: typer.TyperException, context: Any) -> str:
         return f"unknown {parameter.opts[0].strip('-')} {shorten(given)}; choose {one_of(map(str, kind.choices))}."
     text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
     return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _meant_option(option: str, context: Any) -> str:
+    """Return which option is near: in spelling, or the one with more words; or that entities are named by address."""
+    parameters = context.command.params if context is not None else ()
+    typed = option.lstrip("-")
+    known = {name.lstrip("-"): name for each in parameters if not each.hidden for name in each.opts if name[0] == "-"}
+    longer = [name for name in known if name.startswith(f"{typed}-")]
+    meant = longer[0] if len(longer) == 1 else nearest(typed, known, cutoff=_NEAR)
+    if meant is not None:
+        return f"; did you mean {known[meant]}?"
+    entity_type = meant_type(typed, is_related=True)
+    names_entity = entity_type is not None or typed.startswith(("entity", "name", "default"))
+    if names_entity and any("ENTITY" in (each.metavar or "") for each in parameters):
+        return f"; give the address as an argument, as in {entity_type or USER}=NAME."
+    return ""
 
 
 def shorten(text: str) -> str:

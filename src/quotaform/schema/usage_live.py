@@ -103,7 +103,7 @@ def top() -> tuple[Node, dict[str, Node]]:
             },
         ),
         "buckets": items(
-            "The buckets that are throttled or close (--all: all), by how much they are throttled, then by ratio.",
+            "Buckets that are throttled or close (--all-buckets: all), by how much they are throttled, then by ratio.",
             ref("bucket"),
         ),
         "unread": items(

@@ -151,7 +151,7 @@ def test_without_limits_nobody_is_said_to_be_below_one() -> None:
     text = render_top(top(row(1.0, user="a"), quotas=None))
     assert "0 buckets throttled, 1 measured on 1 broker" in text
     assert text.splitlines()[1:] == [
-        "No bucket is throttled; whether one is close to its limit is not known (--all shows them)."
+        "No bucket is throttled; whether one is close to its limit is not known (--all-buckets shows them)."
     ]
 
 

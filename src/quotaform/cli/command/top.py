@@ -63,7 +63,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Read once, print and exit.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N buckets.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also show buckets that are far below their limit, or have none.")
+        bool, typer.Option("--all-buckets", help="Also show buckets that are far below their limit, or have none.")
     ] = False,
     format_name: Annotated[str, format_option("top")] = "text",
     output: Output,

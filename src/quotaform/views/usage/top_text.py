@@ -80,8 +80,8 @@ def _nothing(top: Top, shows_all: bool) -> list[str]:
     if not top.buckets:
         return [] if top.unread else ["No bucket was measured."]
     if not top.has_limits:
-        return ["No bucket is throttled; whether one is close to its limit is not known (--all shows them)."]
-    return [] if shows_all else ["All buckets are below their limits (--all shows them)."]
+        return ["No bucket is throttled; whether one is close to its limit is not known (--all-buckets shows them)."]
+    return [] if shows_all else ["All buckets are below their limits (--all-buckets shows them)."]
 
 
 def _blocks(buckets: Sequence[TopBucket], style: Style, width: int, *, has_limits: bool) -> Iterator[list[str]]:

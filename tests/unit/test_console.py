@@ -84,6 +84,10 @@ def test_a_connection_that_takes_its_time_has_a_progress_line(
     [
         (["drift", "--notify", "http://127.0.0.1:1/hook"], "Warning: lab: not notified: http://127.0.0.1:1 cannot"),
         (["drift", "--metrics", "folder/q.prom"], "Error: folder/q.prom is a directory"),
+        (
+            ["drift", "--metrics", "folder/q.prom", "--notify", "http://127.0.0.1:1/hook"],
+            "Warning: lab: not notified: ",
+        ),
         (["drift", "--metrics", "damaged.prom"], "Warning: damaged.prom cannot be used"),
         (["drift", "--notify", "http://127.0.0.1:1/hook", "--notify-state", "folder"], "Warning: folder cannot be"),
         (["plan"], "The job summary cannot be written"),

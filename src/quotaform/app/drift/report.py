@@ -15,7 +15,7 @@ from quotaform.core.check import rule
 from quotaform.core.drift.drift import Drift
 from quotaform.core.drift.metric import RunFacts
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import NotReadError
+from quotaform.errors import NotReadError, QuotaformError
 
 COMMAND: Final = "drift"
 
@@ -45,17 +45,24 @@ class DriftReporter:
             only: All clusters that there are, if nothing is to be kept of others.
 
         Raises:
-            QuotaformError: Metrics cannot be written.
+            QuotaformError: Metrics cannot be written; receivers were notified.
         """
         if only is not None:
             self.alerts.keep_only(only)
         read = [outcome for outcome in outcomes if not isinstance(outcome.error, NotReadError)]
         found = {outcome.cluster: known_drift(outcome) for outcome in read}
         runs = [self._facts(name, drift, seconds) for name, (drift, _) in found.items()]
-        self.metrics.add(runs, only=only)
+        problem = None
+        try:
+            self.metrics.add(runs, only=only)
+        except QuotaformError as error:
+            problem = error
         if self.alerts.options.receivers:
             runs = [replace(run, is_notified=self.alerts.notify(run.cluster, *found[run.cluster])) for run in runs]
-            self.metrics.add(runs, only=only)
+            if problem is None:
+                self.metrics.add(runs, only=only)
+        if problem is not None:
+            raise problem
 
     def _facts(self, cluster: str, drift: Drift | None, seconds: float) -> RunFacts:
         first_seen = None if drift is None else self.alerts.record(cluster, drift)

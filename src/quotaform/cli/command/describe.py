@@ -131,7 +131,7 @@ def _warn_of_yaml(console: Console, found: Quotas, *, is_selected: bool) -> None
     from quotaform.views.finding.finding_text import render_findings
 
     for line in render_findings(render_quotas(found)[1]):
-        console.warn(line)
+        console.report_failure(line)
     if is_selected:
         console.warn(
             "Some keys are omitted: a file with these entries would remove them, because a declaration covers all keys."

@@ -120,11 +120,13 @@ class FakeGitLab:
         notes: What was written, the oldest first.
         user: The id of the user that the token belongs to.
         writes: The method and the text of everything that was written.
+        snapshot: What the job quotas-snapshot of the main branch wrote.
     """
 
     notes: list[dict[str, Any]] = field(default_factory=list)
     user: int = 5
     writes: list[tuple[str, str]] = field(default_factory=list)
+    snapshot: str | None = None
 
     def add(self, body: str, user: int | None = None, *, is_system: bool = False) -> None:
         """Write a note as somebody."""
@@ -140,10 +142,13 @@ class FakeGitLab:
 
     def reply(self, request: Received) -> bytes:
         """Answer a request as GitLab does."""
-        if request.headers.get("private-token") != TOKEN:
+        if TOKEN not in (request.headers.get("private-token"), request.headers.get("authorization", "")[7:]):
             return answer(401, {"message": "401 Unauthorized"})
         path = urlsplit(request.target)
         query = parse_qs(path.query)
+        if path.path == "/api/v4/projects/42/jobs/artifacts/main/raw/live/prod-eu.json" and self.snapshot is not None:
+            assert query["job"] == ["quotas-snapshot: [prod-eu]"]
+            return answer(200, json.loads(self.snapshot))
         notes = "/api/v4/projects/42/merge_requests/7/notes"
         if path.path == "/api/v4/user":
             return answer(200, {"id": self.user, "username": f"user-{self.user}"})

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 EXAMPLES = ROOT / "examples"
 WORKFLOWS = sorted((EXAMPLES / "github" / ".github" / "workflows").iterdir())
 TEMPLATES = ROOT / "src" / "quotaform" / "template"
+SHELLCHECK = str(Path(sys.executable).with_name("shellcheck"))
 
 ATLANTIS_REPO = {"version", "parallel_plan", "parallel_apply", "projects"}
 ATLANTIS_PROJECT = {"name", "dir", "workflow", "autoplan"}
@@ -48,19 +49,54 @@ def test_the_workflows_to_copy_are_those_that_init_writes() -> None:
         assert path.read_text() == template.read_text(), f"copy it from {TEMPLATES}"
 
 
-def test_the_step_for_code_scanning_is_whole_once_it_is_uncommented(tmp_path: Path) -> None:
+def uncommented(name: str, folder: Path) -> dict[str, Any]:
+    """Return the job that plans on a pull request, with the lines and the step of one alternative."""
     (path,) = (path for path in WORKFLOWS if path.name == "quotas-plan.yml")
     head, body = path.read_text().split("\njobs:\n")
-    marked = re.compile(r"^( *)# (?=.*\(code scanning\)|- name: Code scanning|  )", re.MULTILINE)
-    copy = tmp_path / path.name
-    copy.write_text(head + "\njobs:\n" + marked.sub(r"\1", body))
+    step = re.compile(rf"^ *# - name: .*{name}.*\n(?: *#   .*\n)+", re.MULTILINE | re.IGNORECASE)
+    line = re.compile(rf"^( *)# (?=.*\({name}\))", re.MULTILINE)
+    body = step.sub(lambda found: re.sub(r"^( *)# ", r"\1", found[0], flags=re.MULTILINE), body)
+    copy = folder / path.name
+    copy.write_text(head + "\njobs:\n" + line.sub(r"\1", body))
     test_files_are_what_their_schema_says("github-workflows", [copy])
-    job = load(copy)["jobs"]["plan"]
+    return dict(load(copy)["jobs"]["plan"])
+
+
+def test_the_step_for_code_scanning_is_whole_once_it_is_uncommented(tmp_path: Path) -> None:
+    job = uncommented("code scanning", tmp_path)
     assert job["permissions"]["security-events"] == "write"
     (upload,) = (step for step in job["steps"] if step.get("name") == "Code scanning")
     written = next(step["run"] for step in job["steps"] if step.get("name") == "Plan")
-    assert re.fullmatch(r"github/codeql-action/upload-sarif@v\d+", upload["uses"])
+    assert re.fullmatch(r"github/codeql-action/upload-sarif@[0-9a-f]{40}", upload["uses"])
     assert upload["with"]["sarif_file"].replace("${{ matrix.cluster }}", "$CLUSTER") in written.split('"sarif=')[1]
+
+
+def test_a_pull_request_gets_no_credentials_unless_the_repository_chooses_so(tmp_path: Path) -> None:
+    """Every branch was given the credentials of the clusters, while docs/security.md said that plans run without."""
+    plan = load(TEMPLATES / "github" / "quotas-plan.yml")["jobs"]["plan"]
+    assert "environment" not in plan
+    assert "secrets." not in str(plan)
+    live = uncommented("live cluster", tmp_path)
+    assert live["environment"] == "quotas-plan-${{ matrix.cluster }}"
+    assert live["env"]["QUOTAFORM_ENV"] == "QUOTAFORM_COMMAND_CONFIG"
+    (credentials,) = (step for step in live["steps"] if "Credentials" in step.get("name", ""))
+    assert credentials["env"] == {"KAFKA_CLIENT_PROPERTIES": "${{ secrets.KAFKA_CLIENT_PROPERTIES }}"}
+    assert "environment" not in load(TEMPLATES / "gitlab" / "quotaform.gitlab-ci.yml")["quotas-plan"]
+    stages = load(EXAMPLES / "atlantis" / "repos.yaml")["workflows"]["quotaform"]
+    assert "--snapshot" in str(stages["plan"])
+    assert "QUOTAFORM_ENV" not in str(stages["plan"])
+
+
+def test_snapshots_are_written_under_the_key_that_pull_requests_read() -> None:
+    key = "quotas-snapshot/${{ matrix.cluster }}/"
+    kept = {path.name: [step["with"] for step in steps_of(path) if key in str(step)] for path in WORKFLOWS}
+    assert {name: len(found) for name, found in kept.items()} == {
+        "quotas-apply.yml": 1,
+        "quotas-drift.yml": 1,
+        "quotas-plan.yml": 1,
+    }
+    assert {each["path"] for found in kept.values() for each in found} == {"live"}
+    assert kept["quotas-plan.yml"][0]["restore-keys"] == key
 
 
 def steps_of(path: Path) -> list[dict[str, Any]]:
@@ -70,13 +106,39 @@ def steps_of(path: Path) -> list[dict[str, Any]]:
     return [step for job in document["jobs"].values() for step in job["steps"]]
 
 
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / "action.yml", EXAMPLES / "gitlab" / "quotaform.gitlab-ci.yml", *WORKFLOWS],
+    ids=lambda path: path.name,
+)
+def test_scripts_pass_shellcheck(path: Path) -> None:
+    """The generated workflow failed actionlint: a variable of the step had a namesake in lower case (SC2153)."""
+    if path.parent.name == "gitlab":
+        jobs = [job for name, job in load(path).items() if name.startswith("quotas-")]
+        scripts = ["\n".join(job["script"]) for job in jobs]
+    else:
+        scripts = [step["run"] for step in steps_of(path) if "run" in step]
+    for script in scripts:
+        done = subprocess.run(
+            [SHELLCHECK, "--norc", "--shell=bash", "-"], input=script, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, ROOT / "action.yml", ROOT / ".github" / "workflows" / "ci.yml"])
+def test_actions_of_others_are_pinned_by_commit(path: Path) -> None:
+    """A tag can be moved to other code; the version beside the commit is for whoever updates it."""
+    for used in re.findall(r"uses: (.*)", path.read_text()):
+        assert re.fullmatch(r"[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+|quotaform/quotaform@v\d+\.\d+\.\d+", used), used
+
+
 @pytest.mark.parametrize("path", [ROOT / "action.yml", *WORKFLOWS], ids=lambda path: path.name)
 def test_no_expression_is_in_a_script_and_no_strangers_action_is_used(path: Path) -> None:
     """What an expression stands for is put into the script before bash reads it: a branch name could be a command."""
     for step in steps_of(path):
         assert "${{" not in step.get("run", ""), step
         if "uses" in step:
-            assert re.fullmatch(r"actions/[a-z/-]+@v\d+|quotaform/quotaform@v\d+\.\d+\.\d+", step["uses"]), step
+            assert re.fullmatch(r"(actions|quotaform)/[a-z/-]+@\S+", step["uses"]), step
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -132,6 +194,9 @@ def test_the_atlantis_files_have_documented_keys() -> None:
         assert workflow.keys() == {"plan", "apply"}
         for stage in workflow.values():
             for step in stage["steps"]:
+                if "env" in step:
+                    assert step["env"].keys() == {"name", "value"}
+                    continue
                 run = step["run"]
                 assert isinstance(run, str) or (run.keys() == {"command", "output"} and run["output"] == "show")
     assert repository.keys() <= ATLANTIS_REPO

@@ -46,7 +46,7 @@ class Team:
 
     def job(self, file: str, name: str) -> JobResult:
         """Run a job of a workflow, in a checkout without what an earlier job wrote."""
-        for folder in ("plans", "receipts", "drift", "drift-state", "revert", "applied"):
+        for folder in ("plans", "receipts", "drift", "drift-state", "revert", "applied", "live"):
             rmtree(self.checkout.path / folder, ignore_errors=True)
         job: dict[str, Any] = load(WORKFLOWS / file)["jobs"][name]
         return self.runner.run(job["steps"], job.get("env"))
@@ -107,8 +107,12 @@ def live_team(tmp_path: Path, sandbox: Sandbox, cluster: Cluster) -> Team:
     )
 
 
-def open_pull_request(team: Team) -> None:
-    """Let the runner run for pull request 7."""
+def open_pull_request(team: Team, snapshot: str = SNAPSHOT) -> None:
+    """Let the runner run for pull request 7, with a snapshot that a run on the main branch kept."""
+    kept = team.runner.temp / "cache" / "kept" / "live"
+    kept.mkdir(parents=True)
+    (kept / "prod-eu.json").write_text(snapshot)
+    team.runner.caches.append(("quotas-snapshot/prod-eu/1-1", kept))
     (team.runner.temp / "event.json").write_text(event(7))
     team.use(GITHUB_EVENT_NAME="pull_request", GITHUB_BASE_REF="main", GITHUB_REF="refs/pull/7/merge")
 
@@ -125,7 +129,7 @@ class TestPlan:
         with github.server() as server:
             team.use(GITHUB_API_URL=server.url)
             first, second = team.job("quotas-plan.yml", "plan"), team.job("quotas-plan.yml", "plan")
-        assert first.codes == {"Credentials": 0, "Plan": 0, "Comment": 0}, first.printed
+        assert first.codes == {"Plan": 0, "Comment": 0}, first.printed
         assert "Plan: 1 to add, 0 to change, 0 to destroy." in first.printed
         assert "origin/main" in first.printed
         assert "created: https://github.example/" in first.printed
@@ -137,6 +141,26 @@ class TestPlan:
         kept = sorted(path.name for path in (team.runner.artifacts / "quotas-plan-prod-eu").iterdir())
         assert kept == ["prod-eu.json", "prod-eu.md"]
         assert TOKEN not in first.printed + second.printed
+
+    def test_a_plan_is_made_without_credentials_against_the_snapshot_of_the_main_branch(
+        self, live_team: Team, cluster: Cluster
+    ) -> None:
+        """Each branch was given the credentials of the cluster: its author could send them to any host."""
+        assert live_team.job("quotas-drift.yml", "drift").codes["Snapshot"] == 0
+        del live_team.runner.expressions["secrets.KAFKA_CLIENT_PROPERTIES"]
+        with FakeGitHub().server() as server:
+            live_team.use(GITHUB_API_URL=server.url)
+            planned = live_team.job("quotas-plan.yml", "plan")
+        assert planned.codes["Plan"] == 0, planned.printed
+        assert "Snapshot live/prod-eu.json, captured 20" in planned.printed
+        assert "Plan: 1 to add, 0 to change, 0 to destroy." in planned.printed
+
+    def test_without_a_snapshot_the_job_says_how_to_get_one(self, team: Team) -> None:
+        done = team.job("quotas-plan.yml", "plan")
+        assert done.codes == {"Plan": 1}
+        assert done.printed == (
+            "::error::there is no snapshot of prod-eu yet: run the workflow quotas-drift by hand, then this job again\n"
+        )
 
     def test_a_mistake_fails_the_first_job(self, team: Team) -> None:
         open_pull_request(team)
@@ -154,7 +178,7 @@ class TestPlan:
             assert team.job("quotas-plan.yml", "plan").code == 0
             team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rat: 1MiB/s}")
             result = team.job("quotas-plan.yml", "plan")
-        assert result.codes == {"Credentials": 0, "Plan": 3, "Comment": 0}, result.printed
+        assert result.codes == {"Plan": 3, "Comment": 0}, result.printed
         (comment,) = github.comments
         assert "### Kafka quota plan for `prod-eu`: failed" in comment["body"]
         assert "producer_byte_rat" in comment["body"]
@@ -168,7 +192,7 @@ class TestPlan:
         with github.server() as server:
             team.use(GITHUB_API_URL=server.url)
             result = team.job("quotas-plan.yml", "plan")
-        assert result.codes == {"Credentials": 0, "Plan": 4, "Comment": 0}, result.printed
+        assert result.codes == {"Plan": 4, "Comment": 0}, result.printed
         assert "cluster-id" in github.comments[0]["body"]
 
     def test_a_label_lifts_a_guard(self, team: Team) -> None:
@@ -204,9 +228,7 @@ class TestPlan:
             team.use(GITHUB_API_URL=server.url)
             assert team.job("quotas-plan.yml", "plan").codes["Plan"] == code
 
-    @pytest.mark.parametrize(
-        ("file", "job"), [("plan", "plan"), ("apply", "plan"), ("apply", "apply"), ("drift", "drift")]
-    )
+    @pytest.mark.parametrize(("file", "job"), [("apply", "plan"), ("apply", "apply"), ("drift", "drift")])
     def test_a_secret_that_is_not_set_is_named(self, team: Team, file: str, job: str) -> None:
         """An empty file was written, which is a connection without authentication and TLS."""
         team.runner.expressions["secrets.KAFKA_CLIENT_PROPERTIES"] = ""
@@ -216,10 +238,7 @@ class TestPlan:
         assert not (team.runner.temp / "client.properties").exists()
 
     def test_client_properties_are_for_nobody_else_to_read(self, team: Team) -> None:
-        open_pull_request(team)
-        with FakeGitHub().server() as server:
-            team.use(GITHUB_API_URL=server.url)
-            team.job("quotas-plan.yml", "plan")
+        team.job("quotas-drift.yml", "drift")
         path = team.runner.temp / "client.properties"
         assert path.read_text() == "security.protocol=PLAINTEXT\nclient.id=ci\n"
         assert path.stat().st_mode & 0o077 == 0
@@ -236,7 +255,8 @@ class TestApply:
         changed = live_team.job("quotas-apply.yml", "changed")
         assert changed.outputs == {"clusters": '["prod-eu"]'}
         applied = live_team.job("quotas-apply.yml", "apply")
-        assert applied.codes == {"Credentials": 0, "Apply": 0}, applied.printed
+        assert applied.codes == {"Credentials": 0, "Apply": 0, "Snapshot": 0}, applied.printed
+        assert '"producer_byte_rate": 1048576' in (live_team.runner.caches[-1][1] / "prod-eu.json").read_text()
         assert "Apply complete! Resources: 1 added, 0 changed, 0 destroyed." in applied.printed
         kept = sorted(path.name for path in (live_team.runner.artifacts / "quotas-receipt-prod-eu").iterdir())
         assert kept == ["prod-eu-audit.jsonl", "prod-eu.json"]
@@ -347,7 +367,7 @@ class TestApply:
         assert live_team.job("quotas-apply.yml", "plan").code == 0
         cluster.set({PRODUCER: 8 * MIB}, user="a")
         applied = live_team.job("quotas-apply.yml", "apply")
-        assert applied.codes == {"Credentials": 0, "Apply": 5}, applied.printed
+        assert applied.codes == {"Credentials": 0, "Apply": 5, "Snapshot": 0}, applied.printed
         assert "Make a new plan" in applied.printed
 
 
@@ -359,7 +379,7 @@ class TestDrift:
         assert in_sync.code == 0, in_sync.printed
         team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 2MiB/s}")
         drifted = team.job("quotas-drift.yml", "drift")
-        assert drifted.codes == {"Credentials": 0, "Drift": 2}, drifted.printed
+        assert drifted.codes == {"Credentials": 0, "Drift": 2, "Snapshot": 0}, drifted.printed
         assert (team.runner.artifacts / "quotas-drift-prod-eu" / "prod-eu.json").is_file()
 
     def test_what_is_merged_and_not_applied_yet_is_no_drift(self, live_team: Team, cluster: Cluster) -> None:
@@ -440,8 +460,12 @@ class TestGitLab:
 
     @staticmethod
     def run(team: Team, job: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        script = load(ROOT / "examples" / "gitlab" / "quotaform.gitlab-ci.yml")[job]["script"]
-        env = environment(GITLAB_CI="true", CLUSTER="prod-eu", CI_PROJECT_ID="42", GITLAB_TOKEN=TOKEN) | environ
+        file = load(ROOT / "examples" / "gitlab" / "quotaform.gitlab-ci.yml")
+        script = file[job]["script"]
+        env = environment(
+            GITLAB_CI="true", CLUSTER="prod-eu", CI_PROJECT_ID="42", GITLAB_TOKEN=TOKEN, CI_DEFAULT_BRANCH="main"
+        )
+        env |= {**file["variables"], **environ}
         return subprocess.run(
             ["bash", "-eo", "pipefail", "-c", "\n".join(script)],
             cwd=team.checkout.path,
@@ -455,7 +479,7 @@ class TestGitLab:
         base = team.checkout.git("rev-parse", "HEAD")
         team.checkout.declare("teams.yaml", "a", "b")
         team.checkout.commit()
-        gitlab = FakeGitLab()
+        gitlab = FakeGitLab(snapshot=SNAPSHOT)
         assert self.run(team, "quotas-validate").returncode == 0
         with gitlab.server() as server:
             done = self.run(
@@ -467,8 +491,22 @@ class TestGitLab:
             )
         assert done.returncode == 0, done.stderr
         assert "Plan: 1 to add, 0 to change, 0 to destroy." in done.stdout
+        assert "Snapshot live/prod-eu.json, captured 2026-01-01T00:00:00Z" in done.stdout
         assert len(gitlab.notes) == 1
         assert TOKEN not in done.stdout + done.stderr
+        assert json.loads((team.checkout.path / "gl-code-quality-report.json").read_text()) == []
+
+    def test_without_a_snapshot_the_job_says_how_to_get_one(self, team: Team) -> None:
+        with FakeGitLab().server() as server:
+            done = self.run(team, "quotas-plan", CI_API_V4_URL=f"{server.url}/api/v4", CI_MERGE_REQUEST_IID="7")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.splitlines()[-1] == (
+            "Error: there is no snapshot of prod-eu yet: run the schedule with QUOTAFORM_SNAPSHOT, then this job"
+        )
+
+    def test_the_snapshot_is_written_where_it_is_read(self, team: Team) -> None:
+        assert self.run(team, "quotas-snapshot").returncode == 0
+        assert '"quotaform.snapshot"' in (team.checkout.path / "live" / "prod-eu.json").read_text()
 
     def test_problems_are_a_report_of_code_quality(self, team: Team) -> None:
         team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rat: 1MiB/s}")
@@ -478,11 +516,12 @@ class TestGitLab:
 
     def test_a_plan_that_fails_is_shown_and_fails_the_job(self, team: Team) -> None:
         team.checkout.write("quotas.d/teams.yaml", "quotas: 5\n")
-        gitlab = FakeGitLab()
+        gitlab = FakeGitLab(snapshot=SNAPSHOT)
         with gitlab.server() as server:
             environ = {"CI_API_V4_URL": f"{server.url}/api/v4", "CI_MERGE_REQUEST_IID": "7"}
             codes = [
-                self.run(team, "quotas-plan", **environ, GITLAB_TOKEN=token).returncode for token in (TOKEN, "refused")
+                self.run(team, "quotas-plan", **environ, QUOTAFORM_COMMENT_TOKEN=token).returncode
+                for token in (TOKEN, "refused")
             ]
         assert codes == [3, 3]
         assert len(gitlab.notes) == 1
@@ -492,7 +531,7 @@ class TestGitLab:
         team.checkout.commit()
         one = {"CI_MERGE_REQUEST_LABELS": "docs quotas-allow:change-factor,bug"}
         labels = {"CI_MERGE_REQUEST_LABELS": "bug,quotas-allow:change-factor"}
-        gitlab = FakeGitLab()
+        gitlab = FakeGitLab(snapshot=SNAPSHOT)
         with gitlab.server() as server:
             environ = {"CI_API_V4_URL": f"{server.url}/api/v4", "CI_MERGE_REQUEST_IID": "7"}
             codes = [self.run(team, "quotas-plan", **environ, **more).returncode for more in ({}, one, labels)]
@@ -533,8 +572,10 @@ class TestAtlantis:
             PLANFILE=str(team.checkout.path / "prod-eu-default.tfplan"),
             BASE_BRANCH_NAME="main",
             QUOTAFORM_COMMAND_CONFIG=str(properties),
+            QUOTAFORM_SNAPSHOTS=str(team.runner.temp),
         )
-        steps = [step["run"] for step in workflow[stage]["steps"]]
+        env |= {step["env"]["name"]: step["env"]["value"] for step in workflow[stage]["steps"] if "env" in step}
+        steps = [step["run"] for step in workflow[stage]["steps"] if "run" in step]
         commands = [step if isinstance(step, str) else step["command"] for step in steps]
         return [
             subprocess.run(
@@ -545,6 +586,12 @@ class TestAtlantis:
 
     def test_plan_and_apply_say_what_atlantis_looks_for(self, live_team: Team, cluster: Cluster) -> None:
         live_team.checkout.declare("teams.yaml", "a", "b")
+        missing = self.run(live_team, "plan")[-1]
+        assert "prod-eu.json: error: there is no such file; quotaform snapshot writes one" in missing.stderr
+        env = {"QUOTAFORM_ENV": "QUOTAFORM_COMMAND_CONFIG"}
+        env |= {"QUOTAFORM_COMMAND_CONFIG": str(live_team.runner.temp / "client.properties")}
+        snapshot = live_team.runner.temp / "prod-eu.json"
+        assert run("snapshot", "--output", snapshot, cwd=live_team.checkout.path, env=env).code == 0
         planned = self.run(live_team, "plan")
         assert [step.returncode for step in planned] == [0, 0], planned[-1].stderr
         found = ATLANTIS_PLAN.search(planned[-1].stdout)

@@ -78,6 +78,20 @@ def test_validate_annotates_beside_its_result(step: Path, capsys: pytest.Capture
     assert "### Kafka quota files in `quotas.d`: 1 problem" in (step / "summary").read_text()
 
 
+def test_a_blocked_plan_annotates_the_entries_that_block_it(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the text of the step said what blocked a plan."""
+    write("1MiB/s")
+    assert run(["plan", "--all"]) == 0
+    assert "::" not in capsys.readouterr().err
+    entry = {"match": {"user": "gone"}, "values": {PRODUCER: "1MiB/s"}}
+    Path("quotas.d/a.yaml").write_text(json.dumps({"quotas": [entry]}))
+    assert run(["plan", "--all"]) == 4
+    annotation = "::error file=infra/quotas.d/a.yaml,line=1,col=13,title=quotaform%3A change-factor::user=gone: "
+    assert capsys.readouterr().err.count(annotation) == 2
+    assert run(["plan", "--all", "--no-github"]) == 4
+    assert "::error" not in capsys.readouterr().err
+
+
 def test_nothing_is_added_when_it_is_not_wanted_or_elsewhere(
     step: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

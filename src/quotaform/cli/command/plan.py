@@ -136,7 +136,8 @@ def plan(
             chosen = plan_engine(console, engine, request, tables)
             request = replace(request, principals=people.read(console, changes, engine, on_spark=chosen.is_spark))
             request = replay.request(request)
-            documents = documents_of(format_name, options, files.formats, ci, len(names))
+            formats = [*files.formats, "github"] if ci.is_github else files.formats
+            documents = documents_of(format_name, options, formats, ci, len(names))
             gathered = replay.beside(chosen.plan(request, (*documents, *changes.documents)), console)
     except QuotaformError as error:
         changes.remove()
@@ -153,6 +154,9 @@ def plan(
         reports.echo(found)
     else:
         echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
+    for outcome, made in zip(outcomes, found, strict=True):
+        if made.error is None and not made.require().is_applyable:
+            ci.annotate(console, "plan", format_name, outcome.require())
     report_saved(console, request, files.paths("json"), found)
     gathered.raise_interrupt()
     return decide(found, lambda made: judge_plan(made, is_detailed=detailed_exitcode))

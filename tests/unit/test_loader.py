@@ -312,17 +312,35 @@ def test_entries_out_of_scope_are_problems_of_their_own_while_they_are_few() -> 
             sources.append(SourceFile(f"{at}.yaml", f"quotas:\n{entries}"))
         return [str(problem) for problem in check(sources, {}, TODAY, scope)[1]]
 
-    problem = "is declared here, but is outside of the scope in quotaform.yaml; remove the entry, or extend the scope"
+    problem = "is declared here, but is outside of the scope in quotaform.yaml; remove the entry, or add {ip: "
+    scope_line = "to scope.include [out-of-scope]"
     assert found(2) == [
-        f"0.yaml:{line}:3: error: ip=10.0.0.{ip} {problem} [out-of-scope]" for line, ip in ((2, 0), (4, 1))
+        f"0.yaml:{line}:3: error: ip=10.0.0.{ip} {problem}10.0.0.{ip}}} {scope_line}" for line, ip in ((2, 0), (4, 1))
     ]
     assert len(found(5)) == 5
     shown = "ip=10.0.0.0, ip=10.0.0.1, ip=10.0.0.2, ip=10.0.0.3, ip=10.0.0.4 and 195 more"
     assert found(200, 1) == [
         f"0.yaml:2:3: error: 200 entities of this file are outside of the scope in quotaform.yaml: {shown}; remove the "
-        "entries, or extend the scope [out-of-scope]",
-        f"1.yaml:2:3: error: ip=10.1.0.0 {problem} [out-of-scope]",
+        "entries, or extend the scope, as in: add {ip: 10.0.0.0} to scope.include [out-of-scope]",
+        f"1.yaml:2:3: error: ip=10.1.0.0 {problem}10.1.0.0}} to scope.include [out-of-scope]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("match", "exclude", "remedy"),
+    [
+        ("{user: <default>}", "", 'add {user: "<default>"} to scope.include, where * does not stand for a default'),
+        ("{user: svc-a, client-id: x*y}", "svc-*", 'take {user: "svc-*"} out of scope.exclude'),
+        ("{client-id: x*y}", "", 'add {client-id: "x[*]y"} to scope.include'),
+    ],
+)
+def test_an_entry_out_of_scope_says_which_line_brings_it_into_scope(match: str, exclude: str, remedy: str) -> None:
+    """`{user: "*"}` leaves the default out, and the message said "extend the scope", not how."""
+    excluded = (Pattern((("user", exclude),)),) if exclude else ()
+    source = SourceFile("a.yaml", f"quotas:\n  - match: {match}\n    state: absent\n")
+    found = check([source], {}, TODAY, Scope(include=(Pattern((("user", "*"),)),), exclude=excluded))[1]
+    (problem,) = (each for each in found if each.rule == "out-of-scope")
+    assert problem.message.partition("; remove the entry, or ")[2] == remedy
 
 
 def test_equal_values_are_kept_once() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from glob import escape
 from typing import Final
 
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import FindingList, first_findings
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.loaded_file import LoadedFile
-from quotaform.model.entity import Entity
+from quotaform.desired.writer import spell_scalar
+from quotaform.model.entity import DEFAULT_WORD, Entity, Part
 from quotaform.model.entry import STATE_ABSENT, Cause, Desired, Entry, LayerFile, ValuePlace
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
@@ -29,7 +31,7 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE
         if not scope.contains(entity):
             outside.setdefault(entry.file, []).append(entry)
     for entries in outside.values():
-        problems.extend(_out_of_scope(entries))
+        problems.extend(_out_of_scope(entries, scope))
     return desired, first_findings([*(problem for file in files for problem in file.problems), *problems.all()])
 
 
@@ -107,24 +109,38 @@ def _unset_problems(entry: Entry, common: Entry | None) -> Iterator[Finding]:
         yield rule.NO_VALUES.finding(text, address=address, location=entry.location)
 
 
-def _out_of_scope(entries: Sequence[Entry]) -> Iterator[Finding]:
+def _out_of_scope(entries: Sequence[Entry], scope: Scope) -> Iterator[Finding]:
     """Yield a problem per entry of a file, or a single one at the first entry if there are many."""
     if len(entries) > _FEW:
         first = min(entries, key=lambda entry: entry.position)
         shown = listed((entry.entity.address for entry in entries), _FEW)
         yield rule.OUT_OF_SCOPE.finding(
             f"{len(entries):,} entities of this file are outside of the scope in quotaform.yaml: {shown}; remove the "
-            "entries, or extend the scope",
+            f"entries, or extend the scope, as in: {_into_scope(first.entity, scope)}",
             location=first.location,
         )
         return
     for entry in entries:
         yield rule.OUT_OF_SCOPE.finding(
             f"{entry.entity.address} is declared here, but is outside of the scope in quotaform.yaml; remove the "
-            "entry, or extend the scope",
+            f"entry, or {_into_scope(entry.entity, scope)}",
             address=entry.entity.address,
             location=entry.location,
         )
+
+
+def _into_scope(entity: Entity, scope: Scope) -> str:
+    """Return the line of quotaform.yaml to change for an entity to be in scope."""
+    for pattern in scope.exclude:
+        if Scope(include=(pattern,)).contains(entity):
+            return f"take {_spell_pattern(pattern.parts)} out of scope.exclude"
+    line = _spell_pattern((kind, None if name is None else escape(name)) for kind, name in entity.parts)
+    is_default = any(name is None for _, name in entity.parts)
+    return f"add {line} to scope.include{', where * does not stand for a default' if is_default else ''}"
+
+
+def _spell_pattern(parts: Iterable[Part]) -> str:
+    return f"{{{', '.join(f'{kind}: {spell_scalar(name or DEFAULT_WORD)}' for kind, name in parts)}}}"
 
 
 def _duplicate(entry: Entry, first: Entry) -> Finding:

@@ -221,7 +221,7 @@ TOO_MANY_ENTITIES: Final = FindingRule(
 OUT_OF_SCOPE: Final = FindingRule(
     "out-of-scope",
     "An entry is outside of the scope set in quotaform.yaml.",
-    "Remove the entry, or extend the scope.",
+    "Remove the entry, or extend the scope; `*` does not stand for a default, which is written `<default>`.",
 )
 
 CLAIMED_TWICE: Final = FindingRule(

@@ -12,6 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 from tests.http_server import HttpServer, Received, answer
 
 TOKEN = "c4nary-T0ken"
+NEWEST = "5" * 40
+"""The newest commit of the pull request."""
 
 
 @dataclass
@@ -69,6 +71,8 @@ class FakeGitHub:
             if self.token_kind != "personal":
                 return answer(403, {"message": "Resource not accessible by integration"})
             return answer(200, {"login": self.login, "id": 1})
+        if path == "/repos/acme/quotas/pulls/7":
+            return answer(200, {"number": 7, "head": {"sha": NEWEST}})
         if path == "/repos/acme/quotas/issues/7/comments":
             if request.method == "POST":
                 return self._write("create", request)
@@ -152,6 +156,8 @@ class FakeGitLab:
         notes = "/api/v4/projects/42/merge_requests/7/notes"
         if path.path == "/api/v4/user":
             return answer(200, {"id": self.user, "username": f"user-{self.user}"})
+        if path.path == notes.removesuffix("/notes"):
+            return answer(200, {"iid": 7, "sha": NEWEST})
         if path.path == notes and request.method == "GET":
             assert (query["sort"], query["order_by"]) == (["asc"], ["created_at"])
             size, page = int(query["per_page"][0]), int(query.get("page", ["1"])[0])
@@ -176,6 +182,7 @@ class FakeGitLab:
         return HttpServer(self.reply)
 
 
-def event(number: int) -> str:
+def event(number: int, commit: str = NEWEST) -> str:
     """Return the event of a pull request as GitHub writes it."""
-    return json.dumps({"action": "synchronize", "pull_request": {"number": number, "head": {"ref": "x"}}})
+    head = {"ref": "x", "sha": commit}
+    return json.dumps({"action": "synchronize", "pull_request": {"number": number, "head": head}})

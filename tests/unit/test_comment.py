@@ -16,11 +16,11 @@ from quotaform.app.comment.pull_request import Given, Platform, find_pull_reques
 from quotaform.cli.main import run
 from quotaform.core.comment import CommentAction, CommentMode, Draft, Posted, plan_comment
 from quotaform.core.marker import Marker, read_changes, read_marker
-from quotaform.errors import HttpError, QuotaformError, UsageError
+from quotaform.errors import HttpError, QuotaformError, StaleError, UsageError
 from quotaform.http.client import Limits
 from quotaform.model.secret import Secret
 from tests.http_server import HttpServer, Received, answer
-from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab, event
+from tests.pull_request_server import NEWEST, TOKEN, FakeGitHub, FakeGitLab, event
 
 MARKER = '<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->'
 OTHER = MARKER.replace("lab", "prod-eu")
@@ -59,6 +59,7 @@ def post(
     root: str = "",
     clock: FakeClock | None = None,
     limits: Limits | None = None,
+    commit: str | None = None,
 ) -> list[CommentOutcome]:
     """Post comments with a clock that nobody waits for; the token must not show in what comes of it."""
     is_github = platform is Platform.GITHUB
@@ -67,13 +68,14 @@ def post(
         api_url=server.url + (root if is_github else "/api/v4"),
         repository="acme/quotas" if is_github else "42",
         number="7",
+        commit=commit,
     )
     pull_request = find_pull_request(given, {})
     assert pull_request is not None
     transport = make_transport(limits=limits or Limits(), clock=clock or FakeClock())
     comments = open_comments(pull_request, Secret(TOKEN), transport)
     try:
-        outcomes = list(post_comments(comments, [draft(body) for body in bodies], mode))
+        outcomes = list(post_comments(comments, [draft(body) for body in bodies], mode, commit=pull_request.commit))
     except QuotaformError as error:
         require_no_token(error)
         raise
@@ -374,6 +376,8 @@ class TestGitLab:
         gitlab = FakeGitLab()
         with gitlab.server() as server:
             actions = [action(post(server, body, platform=Platform.GITLAB)[0]) for body in (BODY, BODY, EMPTY)]
+            with pytest.raises(StaleError, match="this run is for 4444"):
+                post(server, OTHER, platform=Platform.GITLAB, commit="4" * 40)
         assert actions == ["create", "keep", "update"]
         assert gitlab.writes == [("POST", BODY), ("PUT", EMPTY)]
 
@@ -424,9 +428,16 @@ class TestPullRequest:
         assert found.number == 31
 
     def test_the_variables_of_gitlab_name_it(self) -> None:
-        found = find_pull_request(Given(), {**GITLAB, "CI_MERGE_REQUEST_IID": "4"})
+        environ = {**GITLAB, "CI_MERGE_REQUEST_IID": "4", "CI_COMMIT_SHA": "a"}
+        found = find_pull_request(Given(), environ)
         assert found is not None
-        assert (found.platform, found.repository, found.number) == ("gitlab", "42", 4)
+        assert (found.platform, found.repository, found.number, found.commit) == ("gitlab", "42", 4, "a")
+        merged = find_pull_request(Given(), {**environ, "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "b"})
+        assert merged is not None
+        assert merged.commit == "b"
+        other = find_pull_request(Given(number="5"), environ)
+        assert other is not None
+        assert other.commit is None
 
     @pytest.mark.parametrize("environ", [{**GITHUB, "GITHUB_REF": "refs/heads/main"}, GITLAB])
     def test_a_run_for_a_push_has_none(self, environ: dict[str, str]) -> None:
@@ -444,6 +455,7 @@ class TestPullRequest:
                 {},
                 "a pull request is needed: give --pull-request NUMBER",
             ),
+            (Given(number="1", commit="abc"), GITHUB, '--commit takes the whole id of a commit, not "abc"'),
             (Given(number="x"), GITHUB, '--pull-request takes the number of a pull request, not "x"'),
             (
                 Given(number="1", api_url="ftp://a"),
@@ -518,6 +530,38 @@ class TestCommand:
         assert first == (0, f"Comment on the plan of lab: created: {url}\n", warning)
         assert second == (0, f"Comment on the plan of lab: updated: {url}\n", "")
         assert [what for what, _ in github.writes] == ["create", "101"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "commit", "code"),
+        [
+            ((), NEWEST, 0),
+            ((), "4" * 40, 5),
+            (("--mode", "new"), "4" * 40, 5),
+            (("--dry-run",), "4" * 40, 5),
+            (("--pull-request", "7"), "4" * 40, 0),
+            (("--pull-request", "7", "--commit", "4" * 40), NEWEST, 5),
+        ],
+    )
+    def test_the_comment_of_an_older_commit_is_refused(
+        self,
+        job: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capfd: pytest.CaptureFixture[str],
+        arguments: tuple[str, ...],
+        commit: str,
+        code: int,
+    ) -> None:
+        """A job of an older commit that was run again replaced the comment of the newest one without a word."""
+        (job / "event.json").write_text(event(7, commit))
+        github = FakeGitHub()
+        with github.server() as server:
+            monkeypatch.setenv("GITHUB_API_URL", server.url)
+            done, _, errors = self.run(capfd, "plan.md", *arguments)
+        assert (done, len(github.writes)) == (code, not code)
+        assert code == 0 or errors == (
+            f"Error: the pull request is at commit {NEWEST}, and this run is for {'4' * 40}; no comment was written, "
+            "so that none of a newer commit is replaced\n"
+        )
 
     def test_one_comment_that_fails_hides_no_other(
         self, job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

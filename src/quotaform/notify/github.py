@@ -53,6 +53,13 @@ class GitHub:
             remedies=_REMEDIES,
         )
 
+    def head(self) -> str:
+        """Return the newest commit of the pull request."""
+        try:
+            return str(self._api.get(f"{self._path}/pulls/{self._number}")["head"]["sha"])
+        except (KeyError, TypeError):
+            raise self._api.malformed() from None
+
     def comments(self) -> Iterator[Posted]:
         """Yield all comments, the oldest first."""
         login = self._login

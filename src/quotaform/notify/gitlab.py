@@ -35,7 +35,8 @@ class GitLab:
     longest = LONGEST
 
     def __init__(self, base: Url, project: str, number: int, token: Secret, transport: Transport) -> None:
-        self._path = f"/projects/{quote(project, safe='')}/merge_requests/{number}/notes"
+        self._merge_request = f"/projects/{quote(project, safe='')}/merge_requests/{number}"
+        self._path = f"{self._merge_request}/notes"
         self._api = Api(
             base=base,
             token=token,
@@ -44,6 +45,13 @@ class GitLab:
             transport=transport,
             remedies=_REMEDIES,
         )
+
+    def head(self) -> str:
+        """Return the newest commit of the merge request."""
+        try:
+            return str(self._api.get(self._merge_request)["sha"])
+        except (KeyError, TypeError):
+            raise self._api.malformed() from None
 
     def comments(self) -> Iterator[Posted]:
         """Yield all notes that people and programs wrote, the oldest first."""

@@ -11,7 +11,7 @@ from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.app.comment.pull_request import Platform, PullRequest
 from quotaform.core.comment import CommentAction, CommentMode, CommentStep, Draft, Posted, plan_comment
 from quotaform.core.marker import Marker, read_marker
-from quotaform.errors import HttpError, QuotaformError, UsageError
+from quotaform.errors import HttpError, QuotaformError, StaleError, UsageError
 from quotaform.files import MIB, read_text
 from quotaform.http.api import Transport
 from quotaform.http.client import DEFAULT_LIMITS, Limits
@@ -32,6 +32,9 @@ class Comments(Protocol):
 
     name: str
     longest: int
+
+    def head(self) -> str:
+        """Return the newest commit of the pull request."""
 
     def comments(self) -> Iterator[Posted]:
         """Yield all comments, the oldest first."""
@@ -105,7 +108,12 @@ def make_transport(
 
 
 def post_comments(
-    comments: Comments, drafts: Sequence[Draft], mode: CommentMode, *, is_dry_run: bool = False
+    comments: Comments,
+    drafts: Sequence[Draft],
+    mode: CommentMode,
+    *,
+    commit: str | None = None,
+    is_dry_run: bool = False,
 ) -> Iterator[CommentOutcome]:
     """Write or update a comment for each draft; one that fails keeps none of the others from being written.
 
@@ -113,11 +121,18 @@ def post_comments(
         comments: The comments of the pull request.
         drafts: What is to be there.
         mode: When a comment is written.
+        commit: The commit that the drafts are for, if it is known.
         is_dry_run: Whether nothing is written.
 
     Raises:
         QuotaformError: The comments cannot be read.
+        StaleError: The pull request has a newer commit, whose comment must not be replaced.
     """
+    if commit is not None and (head := comments.head()) != commit:
+        raise StaleError(
+            f"the pull request is at commit {head}, and this run is for {commit}; no comment was written, so that none "
+            "of a newer commit is replaced"
+        )
     posted = list(comments.comments())
     for draft in drafts:
         step = plan_comment(draft, posted, mode)

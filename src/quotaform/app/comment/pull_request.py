@@ -22,6 +22,7 @@ _EVENT_LIMIT: Final = 16 * MIB
 _REF: Final = regex(r"refs/pull/([0-9]{1,18})/(?:merge|head)").fullmatch
 _REPOSITORY: Final = regex(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+").fullmatch
 _PROJECT: Final = regex(r"[0-9]{1,18}|[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)+").fullmatch
+_COMMIT: Final = regex(r"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
 _NUMBER: Final = regex(r"[1-9][0-9]{0,17}").fullmatch
 
 
@@ -41,12 +42,14 @@ class PullRequest:
         api: The URL of the REST API.
         repository: `owner/name`, or the number or the path of a project of GitLab.
         number: The number; GitLab calls it iid.
+        commit: The commit that the run is for; `None` where nothing says it.
     """
 
     platform: Platform
     api: Url
     repository: str
     number: int
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class Given:
     api_url: str | None = None
     repository: str | None = None
     number: str | None = None
+    commit: str | None = None
 
 
 def find_pull_request(given: Given, environ: Mapping[str, str]) -> PullRequest | None:
@@ -70,15 +74,19 @@ def find_pull_request(given: Given, environ: Mapping[str, str]) -> PullRequest |
     asked = None if given.number is None else _number(given.number)
     if given.number is not None and asked is None:
         raise UsageError(f"--pull-request takes the number of a pull request, not {quote(given.number)}")
+    if given.commit is not None and not _COMMIT(given.commit):
+        raise UsageError(f"--commit takes the whole id of a commit, not {quote(given.commit)}")
     if platform is Platform.GITHUB:
         api_url = given.api_url or environ.get("GITHUB_API_URL") or github.API
         repository = given.repository or environ.get("GITHUB_REPOSITORY", "")
-        number = asked or _github_number(environ)
+        number, commit = (asked, None) if asked else _github_number(environ)
         is_valid, variables = _REPOSITORY(repository) is not None, "GITHUB_REPOSITORY"
     else:
         api_url = given.api_url or environ.get("CI_API_V4_URL") or gitlab.API
         repository = given.repository or environ.get("CI_MERGE_REQUEST_PROJECT_ID") or environ.get("CI_PROJECT_ID", "")
-        number = asked or _number(environ.get("CI_MERGE_REQUEST_IID"))
+        number, commit = asked or _number(environ.get("CI_MERGE_REQUEST_IID")), None
+        if not asked:  # That of a pipeline for merged results is not the commit of the branch.
+            commit = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or environ.get("CI_COMMIT_SHA")
         is_valid, variables = _PROJECT(repository) is not None, "CI_PROJECT_ID"
     if not is_valid:
         what = f"--repository or {variables} has {quote(repository)}, which is none" if repository else "none is given"
@@ -90,7 +98,8 @@ def find_pull_request(given: Given, environ: Mapping[str, str]) -> PullRequest |
     if "?" in api.target:
         raise UsageError("the URL of the API cannot be used: it must not contain a query; check --api-url")
     if number is not None:
-        return PullRequest(platform=platform, api=api, repository=repository, number=number)
+        commit = given.commit or commit or None
+        return PullRequest(platform=platform, api=api, repository=repository, number=number, commit=commit)
     if not _is_running(platform, environ):
         raise UsageError("a pull request is needed: give --pull-request NUMBER")
     return None
@@ -126,18 +135,20 @@ def _is_running(platform: Platform, environ: Mapping[str, str]) -> bool:
     return environ.get("GITHUB_ACTIONS" if platform is Platform.GITHUB else "GITLAB_CI") == "true"
 
 
-def _github_number(environ: Mapping[str, str]) -> int | None:
-    """Return the number of the event's pull request: an event of it, a comment on it, or a run for it."""
+def _github_number(environ: Mapping[str, str]) -> tuple[int | None, str | None]:
+    """Return the number of the pull request, from an event of it, a comment on it or a run for it, and its commit."""
     path = environ.get("GITHUB_EVENT_PATH")
     event = _read_event(Path(path)) if path else {}
     pull_request = event.get("pull_request")
     issue = event.get("issue")
     if isinstance(pull_request, dict):
-        return _number(pull_request.get("number"))
+        head = pull_request.get("head")
+        commit = head.get("sha") if isinstance(head, dict) else None
+        return _number(pull_request.get("number")), commit if isinstance(commit, str) else None
     if isinstance(issue, dict) and issue.get("pull_request"):
-        return _number(issue.get("number"))
+        return _number(issue.get("number")), None
     found = _REF(environ.get("GITHUB_REF", ""))
-    return _number(found[1]) if found else None
+    return _number(found[1]) if found else None, None
 
 
 def _read_event(path: Path) -> dict[str, Any]:

@@ -59,6 +59,15 @@ def comment(
             help="The pull request, or merge request. [default: that of this run]",
         ),
     ] = None,
+    commit: Annotated[
+        str | None,
+        typer.Option(
+            "--commit",
+            metavar="SHA",
+            help="The commit that was planned; if the pull request has a newer one, nothing is written. "
+            "[default: that of this run]",
+        ),
+    ] = None,
     api_url: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +86,8 @@ def comment(
     """Write plans as comments to a pull request of GitHub or a merge request of GitLab, one comment per cluster.
 
     The token is read from QUOTAFORM_COMMENT_TOKEN, or from GITHUB_TOKEN or GITLAB_TOKEN. Only comments of its own user
-    are updated. A run of CI without a pull request writes nothing and exits 0.
+    are updated. A run of CI without a pull request writes nothing and exits 0; one for an older commit than the newest
+    of its pull request writes nothing and exits 5.
 
     \b
     Examples:
@@ -100,6 +110,7 @@ def comment(
         api_url=api_url,
         repository=repository,
         number=pull_request,
+        commit=commit,
     )
     found = find_pull_request(given, os.environ)
     if found is None:
@@ -107,7 +118,7 @@ def comment(
         return ExitCode.DONE
     comments = open_comments(found, find_token(found.platform, os.environ), make_transport(ca_file))
     codes = []
-    for outcome in post_comments(comments, drafts, CommentMode(mode), is_dry_run=dry_run):
+    for outcome in post_comments(comments, drafts, CommentMode(mode), commit=found.commit, is_dry_run=dry_run):
         codes.append(judge_comment(outcome))
         if outcome.step is None:
             console.write_stderr(f"Error: {outcome.draft.name}: {outcome.error}\n")

@@ -78,7 +78,8 @@ def lift(
         if finding.blocking:
             about = chain(valid.get((finding.rule, finding.address), ()), valid.get((finding.rule, None), ()))
             is_deleted = finding.address in deleted
-            approval = next((each for each in about if is_for(each, finding, is_deleted=is_deleted)), None)
+            fitting = (each for each in about if is_about(each, finding, is_deleted=is_deleted))
+            approval = next((each for each in fitting if _is_for_value(each, finding)), None)
             follows = follows_deletion(finding, counted)
             by = _lifter(finding, allowances, approval, deletion if follows else None)
             if follows and is_over and by is None:  # One allowance is enough for a deletion over the limit.
@@ -118,18 +119,19 @@ def is_of_cluster(approval: Approval, cluster: str) -> bool:
     return approval.cluster is None or matches_glob(cluster, approval.cluster)
 
 
-def is_for(approval: Approval, finding: Finding, *, is_deleted: bool) -> bool:
-    """Whether an approval is for what a finding says; it may have expired.
+def is_about(approval: Approval, finding: Finding, *, is_deleted: bool) -> bool:
+    """Whether an approval is for the rule and the entity of a finding; it may have expired, and be for other values.
 
     Args:
         approval: The approval.
         finding: The finding.
         is_deleted: Whether the plan deletes the entity of the finding.
     """
-    if approval.rule != finding.rule or (approval.action == DELETE) != is_deleted:
-        return False
-    if not _matches(approval.entity, finding.address):
-        return False
+    is_of_rule = approval.rule == finding.rule and (approval.action == DELETE) == is_deleted
+    return is_of_rule and _matches(approval.entity, finding.address)
+
+
+def _is_for_value(approval: Approval, finding: Finding) -> bool:
     return not approval.to or any(key == finding.key and same_value(value, finding.value) for key, value in approval.to)
 
 

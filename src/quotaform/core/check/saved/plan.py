@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from typing import TypeAlias
 
 from quotaform.core.base import Base
 from quotaform.core.check import rule
-from quotaform.core.check.guard.approval import follows_deletion, is_for, is_of_cluster, lift
+from quotaform.core.check.guard.approval import follows_deletion, is_about, is_of_cluster, is_pattern, lift
 from quotaform.core.check.guard.change import check_changes
 from quotaform.core.check.rule import APPROVABLE, RULES
 from quotaform.core.entity_change import EntityChange
@@ -93,9 +92,12 @@ def _finding_problems(plan: Plan) -> Iterator[Problem]:
 
 def _approval_problems(plan: Plan) -> Iterator[Problem]:
     """Yield each approval that lifts nothing; whether it is still valid is asked when the plan is applied."""
-    lifted = [finding for finding in plan.findings if finding.allowed_by is not None]
+    lifted = {(each.rule, each.address): each for each in plan.findings if each.allowed_by is not None}
     for index, approval in enumerate(plan.approvals):
-        if approval.rule not in APPROVABLE or not any(_is_approved(each, plan, approval) for each in lifted):
+        is_used = (approval.rule, approval.entity.address) in lifted or (
+            is_pattern(approval) and any(_is_approved(each, plan, approval) for each in lifted.values())
+        )
+        if approval.rule not in APPROVABLE or not is_used:
             yield f"approvals[{index}]", "lifts nothing"
         if not is_of_cluster(approval, plan.header.cluster_name):
             yield f"approvals[{index}].cluster", "is not the cluster of the plan"
@@ -186,5 +188,4 @@ def _is_allowed(finding: Finding, plan: Plan) -> bool:
 
 
 def _is_approved(finding: Finding, plan: Plan, approval: Approval) -> bool:
-    """Whether an approval is for a finding, apart from the values that it is for."""
-    return is_for(replace(approval, to=()), finding, is_deleted=finding.address in plan.deleted)
+    return is_about(approval, finding, is_deleted=finding.address in plan.deleted)

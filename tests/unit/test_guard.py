@@ -25,6 +25,7 @@ from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
 from quotaform.views.finding.finding_group import approval_item
+from quotaform.views.finding.finding_text import render_findings
 from tests.builder import CONSUMER, PRODUCER, REQUEST, declare, guarded, plan_of
 from tests.dumped import dumped_plan
 
@@ -193,6 +194,14 @@ def test_a_deletion_that_is_allowed_is_not_blocked_by_what_follows_from_it() -> 
 
     assert rules(plan) == ["change-factor", "delete", "to-unlimited"]
     assert {found.override for found in plan.findings if found.blocking} == {"--allow delete=40"}
+    text = list(render_findings(plan.findings))
+    assert [line for line in text if "Allow: " in line] == [
+        "  delete         40 of 140 managed entities would be deleted (limit 5, or 20 %, or all)   "
+        "Allow: --allow delete=40",
+        "  change-factor  40 entities   Allow: an approval in approvals.yaml (one entity), or --allow delete=40 (all)",
+        "  to-unlimited   40 entities   Allow: an approval in approvals.yaml (one entity), or --allow delete=40 (all)",
+    ]
+    assert text.count("    and 35 more (list: --format json)") == 2
     assert {found.allowed_by for found in allowed.findings} == {"--allow delete=40"}
     assert allowed.is_applyable
     assert load_plan(dumped_plan(allowed), "plan.json") == allowed

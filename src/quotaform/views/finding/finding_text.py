@@ -7,7 +7,7 @@ from typing import Final
 
 from quotaform.core.check import rule
 from quotaform.model.finding import Finding, Severity
-from quotaform.views.finding.finding_group import APPROVAL_EXAMPLE, FindingGroup, Line, approval_item, grouped
+from quotaform.views.finding.finding_group import APPROVAL_EXAMPLE, FEW, FindingGroup, Line, approval_item, grouped
 from quotaform.views.style import PLAIN, Style, counted
 
 _MOST_REMOVED: Final = 10
@@ -59,6 +59,9 @@ def _group_lines(group: FindingGroup, width: int, style: Style, most: int) -> It
     if group.has_heading:
         yield f"{begin}{group.number}{end}"
         begin, end = "    ", ""
+        needed = group.findings[0].allowance
+        if needed is not None and needed.rule != group.rule:  # It follows from what the other rule has counted.
+            most = min(most, FEW)
     lines = group.lines
     yield from (f"{begin}{_text(line)}{end}" for line in lines[:most])
     if len(lines) > most:

@@ -556,10 +556,11 @@ class ApplyLostError(PartialError):
 
     def __init__(self, why: str, receipt: str | None = None) -> None:
         self.receipt = receipt
-        known = "may be in effect, now or within a minute" if receipt is None else f"are in the receipt {receipt}"
+        known = "" if receipt is None else f"; what was intended or done is in the receipt {receipt}"
         super().__init__(
-            f"{why}, so it is not known how the apply ended: its changes {known}. Nothing is rolled back. Run the "
-            "same command again to complete the apply; quotaform plan shows what is left."
+            f"{why}, so it is not known how the apply ended: its changes may be in effect, now or within a minute"
+            f"{known}. Nothing is rolled back. Run the same command again to complete the apply; quotaform plan shows "
+            "what is left."
         )
 
 

@@ -80,7 +80,7 @@ def _receipts() -> Sequence[bytes]:
             EntityResult(change.entity, change.action, list(Result)[index % len(Result)], "no\n::error::" * (index % 2))
             for index, change in enumerate(plan.changes)
         )
-        moments = {"started_at": "2026-11-20T09:13:00Z", "finished_at": "2026-11-20T09:13:01Z"}
+        moments: dict[str, Any] = {"started_at": "2026-11-20T09:13:00Z", "finished_at": "2026-11-20T09:13:01Z"}
         found.append(Receipt(plan=plan, results=results, applied_by="alice", run=run, **moments))
     return [dumped_receipt(receipt).encode() for receipt in found]
 

@@ -13,9 +13,11 @@ from quotaform.cli.console import Console, remove_earlier, require_writable, wri
 from quotaform.cli.format import read_output
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, QuotaformError, UsageError
+from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
+    from quotaform.app.repository.repository import Repository
     from quotaform.views.style import Style
 
 T = TypeVar("T")
@@ -159,6 +161,28 @@ def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> N
         console.write_commands(pieces)
     else:
         console.echo(pieces)
+
+
+def warn_of_unfinished(console: Console, repository: Repository, cluster: str, cluster_id: str) -> bool:
+    """Print that an apply from this directory was killed before its receipt was completed; return whether one was."""
+    from quotaform.app.apply.last_receipt import unfinished_receipt
+
+    found = unfinished_receipt(repository, cluster, cluster_id)
+    if found is not None:
+        (path, receipt), here = found, Path.cwd()
+        shown = inert(str(path.relative_to(here) if path.is_relative_to(here) else path))
+        console.warn(
+            f"Warning: the apply to cluster {spell_name(cluster)} of {receipt.started_at} did not finish. Apply again "
+            f"to complete it, or undo what it changed: quotaform plan --revert {shown}"
+        )
+    return found is not None
+
+
+def warn_of_unfinished_applies(console: Console, repository: Repository, found: Iterable[ClusterOutcome[Any]]) -> None:
+    """Print which applies from this directory were killed, to clusters that were read (`digests`)."""
+    for outcome in found:
+        if outcome.value is not None and not outcome.value.is_snapshot:
+            warn_of_unfinished(console, repository, outcome.cluster, outcome.value.cluster_id)
 
 
 def digests(outcomes: Iterable[ClusterOutcome[Any]]) -> list[ClusterOutcome[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,6 +86,7 @@ class Receipt:
         interrupted_by: The name of the signal that cut it short, if one did.
         internal_error: The mistake of quotaform's own that cut it short, if one did.
         run: The job of a CI system that applied it, if one did.
+        is_started: Whether it was made before the first change was sent: it says what was intended.
     """
 
     plan: Plan
@@ -96,6 +97,34 @@ class Receipt:
     interrupted_by: str | None = None
     internal_error: str | None = None
     run: Run | None = None
+    is_started: bool = False
+
+    @classmethod
+    def started(
+        cls, plan: Plan, *, applied: Collection[Entity] = (), applied_by: str, at: str, run: Run | None
+    ) -> Receipt:
+        """Return the receipt to write before the first change is sent, of which nobody knows yet how it ends.
+
+        Args:
+            plan: What is going to be applied.
+            applied: The entities that hold what the plan says already.
+            applied_by: As in the receipt.
+            at: The time, ISO 8601 UTC.
+            run: As in the receipt.
+        """
+        results = (
+            EntityResult(each.entity, each.action, Result.ALREADY_APPLIED if each.entity in applied else Result.UNKNOWN)
+            for each in plan.changes
+        )
+        return cls(
+            plan=plan,
+            results=tuple(results),
+            applied_by=applied_by,
+            started_at=at,
+            finished_at=at,
+            run=run,
+            is_started=True,
+        )
 
     @property
     def interruption(self) -> str | None:
@@ -140,6 +169,7 @@ class Receipt:
             started_at=self.started_at,
             finished_at=self.finished_at,
             interrupted_by=self.interruption,
+            is_started=self.is_started,
             declared=self.plan.declared,
             results=tuple(
                 SavedResult(item.entity, item.action, item.result, item.message, rows_of[item.entity])
@@ -184,6 +214,7 @@ class SavedReceipt:
         started_at: ISO 8601 UTC.
         finished_at: ISO 8601 UTC.
         interrupted_by: What cut it short, in words.
+        is_started: Whether it was written before the first change was sent, and the apply never completed it.
         declared: All entities for which the files declared values; `None` in receipts before version 1.1.
         results: One per entity of the plan, in its order.
     """
@@ -200,6 +231,7 @@ class SavedReceipt:
     started_at: str
     finished_at: str
     interrupted_by: str | None = None
+    is_started: bool = False
     declared: frozenset[Entity] | None = None
     results: tuple[SavedResult, ...]
 

@@ -1,6 +1,6 @@
 """The receipt of an apply as JSON, refused if it was modified.
 
-Format 1.2, `schemas/receipt.schema.json`. Like a plan file, it is verified when it is loaded: its digest, schema,
+Format 1.3, `schemas/receipt.schema.json`. Like a plan file, it is verified when it is loaded: its digest, schema,
 derived fields and contents (`quotaform.core.check.saved.receipt`) are checked.
 """
 
@@ -74,6 +74,7 @@ def _fields(receipt: SavedReceipt) -> dict[str, Any]:
         "started_at": receipt.started_at,
         "finished_at": receipt.finished_at,
         "interrupted_by": receipt.interrupted_by,
+        **({"state": "started"} if receipt.is_started else {}),
         "complete": receipt.is_complete,
         "summary": {result.value: tally.get(result, 0) for result in Result},
         **({} if receipt.declared is None else {"declared": sorted(entity.address for entity in receipt.declared)}),
@@ -146,6 +147,7 @@ def _receipt(document: Mapping[str, Any]) -> SavedReceipt:
         started_at=document["started_at"],
         finished_at=document["finished_at"],
         interrupted_by=document["interrupted_by"],
+        is_started="state" in document,
         declared=frozenset(declared) if "declared" in document else None,
         results=results,
     )

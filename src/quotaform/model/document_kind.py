@@ -35,7 +35,7 @@ class DocumentKind:
 
 
 PLAN: Final = DocumentKind("plan", "1.1")
-RECEIPT: Final = DocumentKind("receipt", "1.2")
+RECEIPT: Final = DocumentKind("receipt", "1.3")
 AUDIT: Final = DocumentKind("audit")
 SNAPSHOT: Final = DocumentKind("snapshot")
 DRIFT: Final = DocumentKind("drift", "1.2")

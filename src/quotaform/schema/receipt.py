@@ -51,6 +51,11 @@ def receipt() -> tuple[Node, dict[str, Node]]:
             "started_at": timestamp("When it began"),
             "finished_at": timestamp("When it ended"),
             "interrupted_by": maybe_text("The signal that interrupted the apply, or null.", "SIGINT"),
+            "state": choice(
+                "started: written before the first change was sent, and never completed, so that the apply was killed "
+                "or is running; results say what was intended. Omitted once the apply has ended.",
+                ("started",),
+            ),
             "complete": boolean("Whether all changes of the plan are in effect."),
             "summary": record(
                 "The number of entities per result.", {result.value: count(_RESULTS[result]) for result in Result}
@@ -59,7 +64,7 @@ def receipt() -> tuple[Node, dict[str, Node]]:
             "results": items("One item per entity of the plan, in its order.", ref("result")),
             "digest": digest("A digest of everything else in this file."),
         },
-        optional=("approvals", "declared", "options", "run"),
+        optional=("approvals", "declared", "options", "run", "state"),
     )
     meanings = " ".join(f"{result.value}: {words[0].lower()}{words[1:]}" for result, words in _RESULTS.items())
     result = record(

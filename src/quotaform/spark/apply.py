@@ -4,7 +4,8 @@ What was done is on record as far as possible, whoever dies:
 
 | killed | the receipts of clusters that are done |
 | --- | --- |
-| a task, or its executor | the next attempt leaves one: what the first had written is `already-applied` in it |
+| a task, or its executor | the next attempt leaves one: what the first had written is `already-applied` in it, and, \
+where executors see the driver's folders, in the receipt with which the first began |
 | an executor whose tasks have ended | as for a driver that is killed; see below |
 | the driver, and executors see its folders: those of this machine | are there: every task writes its own at once |
 | the driver, and executors are elsewhere | are there up to the last job of `_AT_ONCE` clusters that has ended |

@@ -18,6 +18,7 @@ still overwrite a newer value.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quotaform.app.apply.apply import ClusterPlan, apply_plans
-from quotaform.app.apply.receipt_file import write_receipt
+from quotaform.app.apply.receipt_file import begin_receipt, write_receipt
 from quotaform.app.clock import Clock
 from quotaform.app.plan.plan_file import require_plan_id
 from quotaform.app.rendering import Document, StoredResult, render
@@ -95,8 +96,8 @@ class ApplyJob:
     def run(self, place: int, beside: int | None = None) -> Made:
         """Apply the plan of a cluster, and render the receipt.
 
-        The receipt is written at once where the driver's folders are seen, so that it is there even if nobody is left
-        to hear of it.
+        The receipt is written at once where the driver's folders are seen, what is intended before the first change is
+        sent: it is there even if nobody is left to hear of it. A second attempt writes one of its own.
 
         Args:
             place: Its place among the clusters.
@@ -106,20 +107,26 @@ class ApplyJob:
             QuotaformError: Nothing was written to the cluster, for this reason.
         """
         cluster = self.clusters[place]
+        begun: list[Path] = []
         saved: list[str] = []
         late: list[str] = []
+        path = self.paths[place]
+        # A pipe and `/dev/stdout` are those of the driver.
+        is_here = Path(self.home).exists() and (path.is_file() or not path.exists())
+
+        def begin(_cluster: Cluster, receipt: Receipt) -> None:
+            if is_here and os.access(path.parent, os.W_OK):
+                begun.extend(filter(None, [begin_receipt(path, receipt)]))
 
         def keep(_cluster: Cluster, receipt: Receipt) -> None:
-            path = self.paths[place]
-            # A pipe and `/dev/stdout` are those of the driver.
-            is_here = Path(self.home).exists() and (path.is_file() or not path.exists())
             if receipt.results and is_here:
                 with suppress(OSError, QuotaformError):  # Then the driver writes it.
-                    saved.append(str(write_receipt(path, receipt)))
+                    saved.append(str(write_receipt((*begun, path)[0], receipt, is_begun=bool(begun))))
 
         (outcome,) = apply_plans(
             [ClusterPlan(cluster, self._plan(place))],
             keep,
+            begin=begin,
             report_late=lambda _, error: late.append(str(error)),
             clock=self.clock,
             applier=self.applier,

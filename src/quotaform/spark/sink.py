@@ -13,7 +13,7 @@ Guards are not checked: the rows are taken for those of plans that passed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -190,13 +190,14 @@ class QuotaSinkWriter(DataSourceArrowWriter):
         """Do nothing: tasks have recorded what they did. It is called after a `commit` that fails, too."""
 
     def _applied(self, name: str | None, rows: Sequence[Row], unsaved: list[str]) -> list[ResultRow]:
+        begun: list[Path | None] = []
         try:
-            receipt = self._apply(name, rows)
+            receipt = self._apply(name, rows, lambda _, intended: begun.append(self.record.begin_receipt(intended)))
         except QuotaformError as error:
             held = {row["entity_key"]: row for row in rows}
             result = Result.NOT_ATTEMPTED.value
             return [{**_about(row), "result": result, "message": str(error)} for row in held.values()]
-        if (problem := self.record.add_receipt(receipt)) is not None:
+        if (problem := self.record.add_receipt(receipt, next(iter(begun), None))) is not None:
             unsaved.append(problem)
         cluster_id = receipt.plan.header.cluster_id
         return [
@@ -212,8 +213,8 @@ class QuotaSinkWriter(DataSourceArrowWriter):
             for item in receipt.results
         ]
 
-    def _apply(self, name: str | None, rows: Sequence[Row]) -> Receipt:
-        """Apply the rows of a cluster.
+    def _apply(self, name: str | None, rows: Sequence[Row], begin: Callable[[Cluster, Receipt], None]) -> Receipt:
+        """Apply the rows of a cluster; `begin` is called as `apply_plans` does.
 
         Raises:
             QuotaformError: Nothing was written, for this reason.
@@ -238,7 +239,11 @@ class QuotaSinkWriter(DataSourceArrowWriter):
         plan = Plan(header=header, changes=entity_changes(changes, actual))
         outcome: ClusterOutcome[Receipt]
         (outcome,) = apply_plans(
-            [ClusterPlan(cluster, plan)], lambda *_: None, connect=lambda _: gateway, applier=self.applier
+            [ClusterPlan(cluster, plan)],
+            lambda *_: None,
+            begin=begin,
+            connect=lambda _: gateway,
+            applier=self.applier,
         )
         return outcome.require()
 

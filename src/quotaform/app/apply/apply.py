@@ -1,8 +1,8 @@
 """Applying a plan to a live cluster, step by step.
 
 The order is the contract: the plan is checked against the cluster, the broker checks every change without
-making it, the cluster is checked once more, then the changes are sent once and read back until they hold. Nothing is
-rolled back.
+making it, the cluster is checked once more, a receipt says what is intended, then the changes are sent once and read
+back until they hold. Nothing is rolled back.
 
 Kafka has no compare-and-set: a change by somebody else that comes after the last check and before the write is
 overwritten, and nobody can tell. One that comes later is found when the changes are read back.
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from quotaform.app.actual import SETTLE_SECONDS, is_same
@@ -80,6 +81,7 @@ def apply_plans(
     keep: Callable[[Cluster, Receipt], None],
     show: Callable[[Cluster, Receipt], None] = _nothing,
     *,
+    begin: Callable[[Cluster, Receipt], None] = _nothing,
     around: Callable[[Cluster, PlanDigest], AbstractContextManager[None]] = nothing_around,
     report_late: Callable[[Cluster, QuotaformError], None] = _nothing,
     clock: Clock = SYSTEM_CLOCK,
@@ -95,6 +97,8 @@ def apply_plans(
         plans: What to apply, at most one plan per cluster.
         keep: Called with each receipt, to save it, before anything can interrupt it.
         show: Called with each receipt that was kept, to show it; a second interrupt ends it.
+        begin: Called with what is intended before the first change is sent to a cluster, to save that; its error is
+            that of the cluster.
         around: Returns what is entered before a cluster is connected to and left when it is done; its error is that of
             the cluster.
         report_late: Called with an error that came when everything was done, as one of closing the connection; the
@@ -117,9 +121,6 @@ def apply_plans(
             kept.append(receipt)
             keep(cluster, receipt)
 
-        def show_one(receipt: Receipt, cluster: Cluster = cluster) -> None:
-            show(cluster, receipt)
-
         try:
             with around(cluster, digest_of(plan)), _connected(cluster, plan, connect) as gateway:
                 apply_plan(
@@ -128,8 +129,9 @@ def apply_plans(
                     progress,
                     pinned_id=cluster.cluster_id,
                     clock=clock,
+                    begin=partial(begin, cluster),
                     keep=keep_one,
-                    show=show_one,
+                    show=partial(show, cluster),
                     applier=applier,
                 )
         except QuotaformError as error:
@@ -159,6 +161,7 @@ def apply_plan(
     *,
     pinned_id: str | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    begin: Callable[[Receipt], None] = _nothing,
     keep: Callable[[Receipt], None] = _nothing,
     show: Callable[[Receipt], None] = _nothing,
     applier: Applier | None = None,
@@ -175,6 +178,7 @@ def apply_plan(
         progress: Called with what is being done.
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
         clock: The time.
+        begin: Called with what is intended before the first change is sent, to save that; its error ends the apply.
         keep: Called with the receipt, to save it; no signal interrupts it.
         show: Called with it afterwards; a second signal interrupts it.
         applier: Who applies it; whoever runs this process if left out.
@@ -187,10 +191,52 @@ def apply_plan(
         KeyboardInterrupt: Before anything was sent; or a signal came when the receipt was made already, and it was
             kept.
     """
+    at = timestamp(clock)
+    applier = applier or Applier.current()
+    freshness = check_plan(plan, gateway, progress, pinned_id=pinned_id, clock=clock)
+    applied = {change.entity for change in freshness.applied}
+    receipt = Receipt.started(plan, applied=applied, applied_by=applier.name, at=at, run=applier.run)
+    pending = sorted(freshness.pending, key=lambda change: change.action is Action.DELETE)
+    with held_signals(holds_all=True) as signals:
+        if pending:
+            begin(receipt)
+        run = ApplyRun(gateway, progress, freshness.applied, clock, signals)
+        interrupted_by, internal_error = run.apply(pending)
+        receipt = replace(
+            receipt,
+            results=tuple(run.result_of(change) for change in plan.changes),
+            finished_at=timestamp(clock),
+            interrupted_by=interrupted_by,
+            internal_error=internal_error,
+            is_started=False,
+        )
+        keep(receipt)
+        signals.let_second_through()
+        show(receipt)
+    return receipt
+
+
+def check_plan(
+    plan: Plan,
+    gateway: Gateway,
+    progress: Progress = no_progress,
+    *,
+    pinned_id: str | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Freshness:
+    """Do everything that comes before the first change is sent, which is all of a dry run.
+
+    Returns:
+        What is left to send, and what the cluster holds already.
+
+    Raises:
+        BlockedError: Something in the plan blocks it.
+        StaleError: The cluster is another one, or no longer holds what the plan says.
+        RefusedError: The broker's dry run refused entities.
+        ClusterError: The cluster could not be read or did not answer the dry run.
+    """
     require_applyable(plan)
     _require_valid_approvals(plan, today(clock))
-    started_at = timestamp(clock)
-    applier = applier or Applier.current()
     require_cluster(plan, gateway.cluster_id())
     require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
     progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
@@ -202,24 +248,7 @@ def apply_plan(
         _require_accepted(freshness.pending, gateway, progress)
         # A dry run takes its time, and others may have changed something meanwhile.
         freshness = _read_fresh(plan.changes, gateway, clock)
-    pending = sorted(freshness.pending, key=lambda change: change.action is Action.DELETE)
-    with held_signals(holds_all=True) as signals:
-        run = ApplyRun(gateway, progress, freshness.applied, clock, signals)
-        interrupted_by, internal_error = run.apply(pending)
-        receipt = Receipt(
-            plan=plan,
-            results=tuple(run.result_of(change) for change in plan.changes),
-            applied_by=applier.name,
-            started_at=started_at,
-            finished_at=timestamp(clock),
-            interrupted_by=interrupted_by,
-            internal_error=internal_error,
-            run=applier.run,
-        )
-        keep(receipt)
-        signals.let_second_through()
-        show(receipt)
-    return receipt
+    return freshness
 
 
 def require_applyable(plan: Plan) -> None:

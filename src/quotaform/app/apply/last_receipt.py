@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -12,6 +13,7 @@ from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
+from quotaform.app.apply.lock import begun_receipts, cluster_lock
 from quotaform.app.apply.receipt_file import load_receipt_file
 from quotaform.app.apply.receipt_name import receipt_folder, receipts_by_name, time_in_name
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
@@ -128,6 +130,30 @@ def last_receipt(
         declared = None
     last = None if newest is None else LastReceipt(*newest, declared, commit)
     return ReceiptSearch(last, tuple(skipped), tuple(ignored))
+
+
+def unfinished_receipt(repository: Repository, cluster: str, cluster_id: str) -> tuple[Path, SavedReceipt] | None:
+    """Return the receipt of an apply from this directory that was killed, unless a later one was completed or runs.
+
+    As in `last_receipt`, one that is committed to git does not count.
+
+    Args:
+        repository: Where the files are.
+        cluster: What messages call the cluster.
+        cluster_id: The id that the cluster gives itself.
+    """
+    folder = repository.config_path.parent
+    for path in begun_receipts(folder, cluster_id)[:_MOST_READ]:
+        with suppress(QuotaformError, GitError):
+            receipt = load_receipt_file(path)
+            if (
+                receipt.is_started
+                and receipt.cluster_id == cluster_id
+                and path.name not in committed_names(path.parent)
+            ):
+                with cluster_lock(folder, cluster, cluster_id):  # Held by an apply that runs.
+                    return path, receipt
+    return None
 
 
 def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:

@@ -26,6 +26,9 @@ _SHOWN_PER_SECOND = 100_000
 _CONVERGE_SECONDS = 30.0
 _ENTITIES_PER_SECOND = 5_000
 _LAST_READ_SECONDS = 5.0
+_LAST_READS_SECONDS = 2.0
+"""How long entities are read again after the first answer, before any is called unknown or unconfirmed."""
+_LAST_PAUSE = 0.1
 _ATTEMPTS = 3
 
 _MANY_ENTITIES: Final = 1_000
@@ -79,6 +82,8 @@ class ApplyRun:
         self._results: dict[Entity, _Known] = {change.entity: _ALREADY_APPLIED for change in applied}
         self._in_flight: Sequence[Alteration] = ()
         """What is being sent, or was, without its answer being noted."""
+        self._answered_at: float | None = None
+        """When what was sent last was first read."""
         self._other_values: dict[Entity, str] = {}
         """What somebody else changed, by the last read: what it holds."""
 
@@ -91,10 +96,10 @@ class ApplyRun:
         try:
             self._apply(changes)
         except KeyboardInterrupt as interrupt:
-            self._read_back_once(changes)
+            self._read_back(changes)
             return signal_name(interrupt), None
         except Exception as error:
-            self._read_back_once(changes)
+            self._read_back(changes)
             return None, f"{type(error).__name__}: {error}"
         return None, None
 
@@ -126,17 +131,27 @@ class ApplyRun:
             if not todo:
                 return
 
-    def _read_back_once(self, changes: Iterable[EntityChange]) -> None:
-        """Read the entities once more after an interrupt or an internal error; a second interrupt ends the read."""
+    def _read_back(self, changes: Iterable[EntityChange]) -> None:
+        """Read the entities again after an interrupt or an internal error; a second interrupt ends that.
+
+        A broker shows an acknowledged change late, so that one read alone may show a state that is gone.
+        """
         for alteration in self._in_flight:
             if self._results.get(alteration.entity, _NOT_ATTEMPTED)[0] is Result.NOT_ATTEMPTED:
                 self._results[alteration.entity] = _CUT_SHORT
         waiting = {change.entity: change for change in changes if self._is_awaited(change)}
+        deadline = None
         with suppress(KeyboardInterrupt, Exception):
-            actual = self._describe(waiting, _LAST_READ_SECONDS) if waiting else None
-            if actual is not None:
-                self._confirm(waiting, actual)
-                self._note_others(waiting.values(), actual)
+            while waiting:
+                actual = self._describe(waiting, _LAST_READ_SECONDS)
+                if actual is not None:
+                    self._confirm(waiting, actual)
+                    self._note_others(waiting.values(), actual)
+                now = self._clock.monotonic()
+                deadline = deadline or now + _LAST_READS_SECONDS
+                if now >= deadline:
+                    return
+                self._sleep(_LAST_PAUSE)
 
     def _is_open(self, change: EntityChange) -> bool:
         return self._result(change) in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
@@ -203,6 +218,7 @@ class ApplyRun:
         longest_read = len(changes) / _ENTITIES_PER_SECOND
         deadline = now + _CONVERGE_SECONDS + longest_read
         settled_at = now + SETTLE_SECONDS
+        self._answered_at = None
         pause = _FIRST_PAUSE
         while True:
             self._report_progress("Reading back", total - len(waiting), total)
@@ -211,10 +227,13 @@ class ApplyRun:
             left = [change for change in changes if not self._result(change).holds]
             entities = [change.entity for change in left]
             actual = self._describe(entities, max(1.0, longest_read, deadline - self._clock.monotonic()))
-            is_over = self._clock.monotonic() > deadline
+            now = self._clock.monotonic()
+            # After a broker's death the first answer may come late, and not show yet what was acknowledged.
+            doubted_until = 0.0 if self._answered_at is None else self._answered_at + _LAST_READS_SECONDS
+            is_over = now > max(deadline, doubted_until)
             if actual is not None:
                 self._confirm(waiting, actual)
-                is_settled = self._clock.monotonic() > settled_at and not self._is_expected(waiting, actual)
+                is_settled = now > max(settled_at, doubted_until) and not self._is_expected(waiting, actual)
                 if not waiting or is_settled or is_over:
                     self._note_others(left, actual)
                     return actual
@@ -262,12 +281,15 @@ class ApplyRun:
     def _describe(self, entities: Collection[Entity], timeout: float) -> Quotas | None:
         try:
             with self._signals.let_through():
-                return self._gateway.describe_entities(entities, timeout=timeout)
+                actual = self._gateway.describe_entities(entities, timeout=timeout)
         except ClusterError as error:
             for entity in entities:
                 result, reason = self._results.get(entity, _NOT_ATTEMPTED)
                 self._results[entity] = (result, reason or f"it could not be read back: {error}")
             return None
+        if self._answered_at is None:
+            self._answered_at = self._clock.monotonic()
+        return actual
 
     def _confirm(self, waiting: dict[Entity, EntityChange], actual: Quotas) -> None:
         for entity, change in list(waiting.items()):

@@ -45,7 +45,8 @@ def read_receipt_base(path: str) -> ReceiptBase:
     """Return what the receipt that somebody named as the base declares; it is of one cluster.
 
     Raises:
-        BaseError: It cannot be read, is that of a revert, or does not say what the files declared.
+        BaseError: It cannot be read, is that of a revert or of an apply that did not finish, or does not say what the
+            files declared.
     """
     from quotaform.app.apply.receipt_file import load_receipt_file
 
@@ -58,6 +59,9 @@ def read_receipt_base(path: str) -> ReceiptBase:
     if receipt.is_revert:
         text = "it is the receipt of a revert, whose values are not those of the files"
         raise BaseError(inert(path), f"{text}; give the receipt of the apply before it, or a git revision")
+    if receipt.is_started:
+        text = "it is the receipt of an apply that did not finish, so the cluster may never have held what it declares"
+        raise BaseError(inert(path), f"{text}; complete the apply, or give an earlier receipt or a git revision")
     if receipt.declared is None:
         text = "it is a receipt of an earlier version of quotaform, which does not list what was declared"
         raise BaseError(inert(path), f"{text}; give a git revision")

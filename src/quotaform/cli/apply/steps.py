@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quotaform.app.apply.lock import apply_lock
-from quotaform.app.apply.receipt_file import write_receipt_lines
+from quotaform.app.apply.lock import HeldLock, apply_lock
+from quotaform.app.apply.receipt_file import begin_receipt, write_receipt_lines
 from quotaform.app.rendering import StoredResult, digest_of, render
 from quotaform.cli.documents import STDOUT
+from quotaform.cli.outcomes import warn_of_unfinished
 from quotaform.errors import QuotaformError
 from quotaform.model.text import inert
 from quotaform.views.reading_text import cluster_line
@@ -46,17 +48,39 @@ class ApplySteps:
         self.clusters = clusters
         """How many clusters there are."""
         self._problems: dict[str, QuotaformError] = {}
+        self._begun: set[str] = set()
+        self._locks: dict[str, HeldLock] = {}
         self.has_written = False
         """Whether anything was or may have been written to a cluster."""
 
     @contextmanager
     def around(self, cluster: Cluster, plan: PlanDigest) -> Iterator[None]:
-        """Hold the lock of a cluster, and write to the audit file that its apply begins or is refused."""
+        """Hold the lock of a cluster, and write to the audit file that its apply begins or is refused.
+
+        That an earlier apply did not finish is printed.
+        """
         is_written = bool(plan.changes) and plan.is_applyable
-        lock = apply_lock(self._repository, cluster.name, plan.cluster_id) if is_written else nullcontext()
-        with self._settings.audit.refusals([plan]), lock:
+        is_unfinished = warn_of_unfinished(self._settings.console, self._repository, cluster.name, plan.cluster_id)
+        is_locked = is_written or (is_unfinished and plan.is_applyable)
+        lock = apply_lock(self._repository, cluster.name, plan.cluster_id) if is_locked else nullcontext(HeldLock(None))
+        with self._settings.audit.refusals([plan]), lock as held:
+            self._locks[cluster.name] = held
+            if is_written:
+                held.add(self.paths[cluster.name])
             self._settings.audit.start(plan)
             yield
+
+    def begin(self, cluster: Cluster, intended: Receipt) -> None:
+        """Write a receipt of what is intended.
+
+        Raises:
+            QuotaformError: It cannot be written.
+        """
+        path = begin_receipt(self.paths[cluster.name], intended)
+        if path is not None:
+            self._begun.add(cluster.name)
+            self.paths[cluster.name] = path
+            self._locks[cluster.name].add(path)
 
     def keep(self, cluster: Cluster, done: Done) -> None:
         """Write a receipt, and to the audit file that the apply has ended; a failure is shown later."""
@@ -65,7 +89,9 @@ class ApplySteps:
         path = self.paths[cluster.name]
         try:
             if digest.entities:
-                self.paths[cluster.name] = _written(path, done)
+                self.paths[cluster.name] = _written(path, done, is_begun=cluster.name in self._begun)
+            if digest.is_complete:
+                self._locks[cluster.name].clear()
         except OSError as error:
             self._problems[cluster.name] = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
         except QuotaformError as error:
@@ -99,8 +125,13 @@ class ApplySteps:
         return self._settings.audit.auditor.ended(done)
 
 
-def _written(path: Path, done: Done) -> Path:
+def _written(path: Path, done: Done, *, is_begun: bool) -> Path:
     """Write a receipt, unless whoever applied the plan has; return where it is.
+
+    Args:
+        path: Where it is to be, or is.
+        done: What was done.
+        is_begun: Whether the receipt is there, and says what was intended.
 
     Raises:
         OSError: It cannot be written.
@@ -111,7 +142,7 @@ def _written(path: Path, done: Done) -> Path:
         saved = saved_path(done)
         if saved is not None:
             return saved
-    return write_receipt_lines(path, lambda: render("receipt", "json", done))
+    return write_receipt_lines(path, partial(render, "receipt", "json", done), is_begun=is_begun)
 
 
 def _show_receipt(console: Console, path: Path, done: Done, problem: QuotaformError | None) -> None:

@@ -21,7 +21,13 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.tables import Tables
 from quotaform.cli.option.watching import Watching
-from quotaform.cli.outcomes import OutputFiles, digests, echo_outcomes, require_one
+from quotaform.cli.outcomes import (
+    OutputFiles,
+    digests,
+    echo_outcomes,
+    require_one,
+    warn_of_unfinished_applies,
+)
 from quotaform.cli.plan_engine import plan_engine
 from quotaform.cli.plan_request import make_request
 from quotaform.cli.selection import require_selected
@@ -145,6 +151,7 @@ def drift(
     require_selected(request.selection, found, files, reports)
     files.write(outcomes, **ci.options)
     reports.write(found)
+    warn_of_unfinished_applies(console, request.repository, found)
     ci.report(console, "drift", outcomes)
     seconds = SYSTEM_CLOCK.monotonic() - started
     try:

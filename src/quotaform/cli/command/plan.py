@@ -22,7 +22,13 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.principals import PrincipalOptions
 from quotaform.cli.option.tables import Tables
-from quotaform.cli.outcomes import OutputFiles, digests, echo_outcomes, require_one
+from quotaform.cli.outcomes import (
+    OutputFiles,
+    digests,
+    echo_outcomes,
+    require_one,
+    warn_of_unfinished_applies,
+)
 from quotaform.cli.plan_backtest import PlanBacktest
 from quotaform.cli.plan_engine import plan_engine
 from quotaform.cli.plan_request import make_request
@@ -149,6 +155,7 @@ def plan(
     changes.write(outcomes)
     files.write(outcomes, **ci.options)
     reports.write(found)
+    warn_of_unfinished_applies(console, request.repository, found)
     ci.report(console, "plan", outcomes)
     if format_name == REPORT:
         reports.echo(found)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from quotaform.core.change import Action
 from quotaform.core.check.saved.plan import Problem, entity_problems, value_problem
-from quotaform.core.receipt import SavedReceipt, SavedResult
+from quotaform.core.receipt import Result, SavedReceipt, SavedResult
 from quotaform.model.quotas import same_value
 
 
@@ -17,6 +17,7 @@ def saved_receipt_problem(receipt: SavedReceipt) -> Problem | None:
     | --- | --- |
     | an entity | in one result at most |
     | its types and names | such as files can declare |
+    | its result, before anything was sent | unknown or already-applied |
     | a row | a change of a known key, which comes once, to another value that files can declare |
     | the rows of a creation | without a value before |
     | the rows of a deletion | without a value after |
@@ -30,6 +31,8 @@ def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
         if item.entity in seen:
             yield f"results[{index}].entity", "is also in another result"
         seen.add(item.entity)
+        if receipt.is_started and item.result not in (Result.UNKNOWN, Result.ALREADY_APPLIED):
+            yield f"results[{index}].result", "contradicts the state"
         for field, problem in _result_problems(item):
             yield f"results[{index}].{field}", problem
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pytest
 
-from quotaform import atomic_file
 from quotaform.app.apply.lock import cluster_lock
 from quotaform.app.apply.receipt_file import load_receipt_file
 from quotaform.cli.main import run
@@ -102,7 +101,7 @@ def before_the_new_receipt_has_the_name_of_the_first(_: Gateway, patch: pytest.M
     def kill(*_: object) -> Any:
         raise Killed
 
-    patch.setattr(atomic_file.Path, "replace", kill)
+    patch.setattr(Path, "replace", kill)
 
 
 MOMENTS: Final = [
@@ -128,8 +127,8 @@ def test_a_killed_apply_is_reverted_by_the_receipt_with_which_it_began(
     gateway: Gateway, capsys: pytest.CaptureFixture[str], moment: Callable[[Gateway, pytest.MonkeyPatch], None]
 ) -> None:
     path = kill_an_apply(gateway, moment)
-    changed = {entity for entity in BEFORE | AFTER if gateway.quotas.get(entity) != BEFORE.get(entity)}
-    assert len(changed) == {before_the_first_request: 0, between_two_requests: 2}.get(moment, 4)
+    changed = {entity for entity in BEFORE.keys() | AFTER if gateway.quotas.get(entity) != BEFORE.get(entity)}
+    assert len(changed) == {"before_the_first_request": 0, "between_two_requests": 2}.get(moment.__name__, 4)
     receipt = load_receipt_file(path)
     assert (receipt.is_started, receipt.is_complete) == (True, False)
     assert changed <= {item.entity for item in receipt.results}

@@ -1,4 +1,4 @@
-"""An apply that is killed: the log says that it began, its lock is gone, and the same command finishes it."""
+"""An apply that is killed: log and receipt say that it began, its lock is gone, and the same command finishes it."""
 
 from __future__ import annotations
 
@@ -36,17 +36,22 @@ def test_an_apply_that_was_killed_is_finished_by_the_same_command(
         running.signal(signal.SIGKILL)
         assert running.end().code == -signal.SIGKILL
     assert events(repository) == ["start"]
-    assert repository.receipts == []
+    (begun,) = repository.receipts
+    assert json.loads(begun.read_text())["state"] == "started"
     assert 0 < len(cluster.read()) < MANY
 
     finished = repository("apply", "plan.json", "--audit", "audit.jsonl")
     assert finished.code == 0, finished.said
+    assert "did not finish. Apply again to complete it" in finished.err
     assert "already applied)." in finished.last
     assert len(cluster.read()) == MANY
     assert events(repository) == ["start", "start", *["change"] * MANY, "end"]
-    (path,) = repository.receipts
+    (path,) = set(repository.receipts) - {begun}
     results = {item["result"] for item in json.loads(path.read_text())["results"]}
     assert results <= {"applied", "already-applied"}
-    noted = repository("plan", "--revert", path, "--allow", f"delete={MANY}", "--allow", "to-unlimited")
+    allowed = ("--allow", f"delete={MANY}", "--allow", "to-unlimited")
+    noted = repository("plan", "--revert", path, *allowed)
     assert "held the planned values before the apply, which did not change them" in noted.out
+    reverted = repository("plan", "--revert", begun, *allowed)
+    assert reverted.last == f"Plan: 0 to add, 0 to change, {MANY} to destroy."
     proxy.close()

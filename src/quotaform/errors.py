@@ -60,7 +60,7 @@ where, and what to do. `exit_code` is that of a process that ends with this erro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from datetime import timedelta
 from itertools import islice
@@ -316,18 +316,33 @@ class PlanBlockedError(BlockedError):
         findings: What blocks it.
     """
 
-    shown = 20
+    shown = 5
+    """How many findings are shown that one thing would allow."""
 
     def __init__(self, cluster: str, findings: Sequence[Finding]) -> None:
         self.cluster = cluster
         self.findings = tuple(findings)
-        lines = [
-            f"  {finding.rule}: {f'{finding.address}: ' if finding.address else ''}{finding.message}"
-            for finding in self.findings[: self.shown]
-        ]
-        if len(self.findings) > self.shown:
-            lines.append(f"  ... and {len(self.findings) - self.shown:,} more")
+        groups: dict[tuple[str, str | None], list[Finding]] = {}
+        for finding in self.findings:
+            groups.setdefault((finding.rule, finding.override), []).append(finding)
+        lines = [line for group in groups.values() for line in self._lines(group)]
+        if any(len(group) > self.shown for group in groups.values()):
+            lines.append("quotaform plan shows all of them, and quotaform show those of a saved plan.")
+        options = " ".join(
+            dict.fromkeys(what for _, what in groups if what is not None and what.startswith("--allow "))
+        )
+        if options:
+            lines.append(f"Correct the files, or plan again and allow what is meant: {options}")
         super().__init__("the plan is blocked and nothing was written:", *lines)
+
+    def _lines(self, group: Sequence[Finding]) -> Iterator[str]:
+        """Yield what blocks the plan and one thing would allow, and that."""
+        for finding in group[: self.shown]:
+            yield f"  {finding.rule}: {f'{finding.address}: ' if finding.address else ''}{finding.message}"
+        if len(group) > self.shown:
+            yield f"  {group[0].rule}: ... and {len(group) - self.shown:,} more"
+        if group[0].override:
+            yield f"    Allow: {group[0].override}"
 
 
 class RefusedError(BlockedError):

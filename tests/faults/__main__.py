@@ -33,7 +33,7 @@ def main() -> int:
             print(scenario, end=": ", flush=True)
             verdict = arena.play(scenario)
             missed = "" if verdict.was_reached else ", over before the fault"
-            print(f"exit {verdict.code} after {verdict.seconds:.1f} s{missed}", flush=True)
+            print(f"exit {verdict.code} after {verdict.seconds:.1f} s, {verdict.reverted} reverted{missed}", flush=True)
             for problem in verdict.problems:
                 print(f"  FAILED: {problem}", flush=True)
             if verdict.problems:

@@ -33,11 +33,12 @@ _GRACE: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a round: how the apply ended, whether its moment came, and what is wrong."""
+    """What became of a round: how the apply ended, whether its moment came, how much was reverted, what is wrong."""
 
     code: int
     seconds: float
     was_reached: bool
+    reverted: int
     problems: tuple[str, ...]
 
 
@@ -53,8 +54,8 @@ class Arena:
         """Take the proxy away."""
         self._proxy.close()
 
-    def play(self, scenario: Scenario) -> Verdict:
-        """Play a round and judge it."""
+    def play(self, scenario: Scenario, *, reverts: bool = True) -> Verdict:
+        """Play a round and judge it; that the receipt is a way back is tried as well, unless it is to be quick."""
         write_state(self._servers, scenario.before)
         with TemporaryDirectory(prefix="quotaform-faults-") as folder:
             repository = Repository(Path(folder), self._proxy.bootstrap_servers)
@@ -62,8 +63,11 @@ class Arena:
             done, problems = self._apply(scenario, repository)
             live = read_settled(self._servers)
             problems += judge(scenario, done, live)
+            changed = sum(live.get(user) != scenario.before.get(user) for user in scenario.touched)
+            if reverts and changed and done.receipt is not None:
+                problems += self._revert(scenario, repository)
             problems += self._finish(scenario, repository)
-        return Verdict(done.result.code, done.seconds, self._proxy.reached.is_set(), tuple(problems))
+        return Verdict(done.result.code, done.seconds, self._proxy.reached.is_set(), changed, tuple(problems))
 
     def _apply(self, scenario: Scenario, repository: Repository) -> tuple[Apply, list[str]]:
         arguments = ["apply", "--auto-approve", "--receipt", "receipt.json", *_ALLOWED]
@@ -132,6 +136,15 @@ class Arena:
             return find_controller(self._servers)
         others = [node for node in range(1, len(self._servers) + 1) if node != used]
         return used if victim is Victim.USED else Random(seed).choice(others)
+
+    def _revert(self, scenario: Scenario, repository: Repository) -> Iterator[str]:
+        """Put back what the apply changed, as its receipt says: then everything is as before."""
+        planned = repository("plan", "--revert", "receipt.json", "--out", "revert.json", "-q", *_ALLOWED)
+        done = planned if planned.code else repository("apply", "revert.json", "-q")
+        if done.code:
+            yield f"the revert ends with {done.code}: {done.said[-300:]}"
+        elif read_settled(self._servers) != scenario.before:
+            yield "the revert left entities that are not as before"
 
     def _finish(self, scenario: Scenario, repository: Repository) -> Iterator[str]:
         """Plan and apply what is left: then everything is as declared, and there is nothing left to do."""

@@ -47,6 +47,9 @@ def judge(scenario: Scenario, done: Apply, live: State) -> Iterator[str]:
     yield from _judge_entities(scenario, live)
     if scenario.kind != "SIGKILL":
         yield from _judge_code(scenario, done, live)
+    if live != scenario.before and done.receipt is None:
+        code = done.result.code
+        yield f"{_count(live, scenario.before)} entities were changed, and there is no receipt (exit {code})"
     if done.receipt is not None:
         yield from _judge_receipt(scenario, done.receipt, live)
         yield from _judge_last_line(done.result, done.receipt)
@@ -85,14 +88,14 @@ def _judge_code(scenario: Scenario, done: Apply, live: State) -> Iterator[str]:
             yield "exit 6, and no receipt says what is missing"
     elif code not in {code for _, number in scenario.signals for code in _SIGNAL_CODES[number.name]}:
         yield f"exit {code}"
-    if is_changed and done.receipt is None:
-        yield f"{_count(live, scenario.before)} entities were changed, and there is no receipt (exit {code})"
 
 
 def _judge_receipt(scenario: Scenario, receipt: Mapping[str, Any], live: State) -> Iterator[str]:
     results: dict[User, str] = {item["entity"]["user"]: item["result"] for item in receipt["results"]}
     if results.keys() != scenario.touched:
         yield f"the receipt is about {len(results)} entities, and {len(scenario.touched)} were to be changed"
+    if "state" in receipt and scenario.kind != "SIGKILL":
+        yield "the receipt was begun and not completed"
     if len(results) != len(receipt["results"]):
         yield "an entity is in the receipt twice"
     summary = {name: count for name, count in receipt["summary"].items() if count}

@@ -53,6 +53,10 @@ def _problem(error: typer.TyperException, context: Any) -> str:
 def _meant_option(option: str, context: Any) -> str:
     """Return which option is near: in spelling, or the one with more words; or that entities are named by address."""
     parameters = context.command.params if context is not None else ()
+    if option == "--dry-run" and context is not None and context.info_name == "plan":
+        return (
+            "; plan never writes. quotaform apply --dry-run also lets the broker check the changes, and writes nothing."
+        )
     typed = option.lstrip("-")
     known = {name.lstrip("-"): name for each in parameters if not each.hidden for name in each.opts if name[0] == "-"}
     longer = [name for name in known if name.startswith(f"{typed}-")]

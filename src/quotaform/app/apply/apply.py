@@ -10,7 +10,7 @@ overwritten, and nobody can tell. One that comes later is found when the changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import date, timedelta
@@ -152,6 +152,24 @@ def apply_plans(
 def _connected(cluster: Cluster, plan: Plan, connect: Connect) -> Gateway:
     require_applyable(plan)
     return connect(cluster)
+
+
+def check_plans(
+    plans: Iterable[ClusterPlan[Plan]],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Freshness]]:
+    """Do for each plan what an apply does before its first change, one after the other; yield what would follow."""
+    for cluster, plan in plans:
+        try:
+            with _connected(cluster, plan, connect) as gateway:
+                checked = check_plan(plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock)
+        except QuotaformError as error:
+            yield ClusterOutcome(cluster.name, error=error)
+        else:
+            yield ClusterOutcome(cluster.name, checked)
 
 
 def apply_plan(

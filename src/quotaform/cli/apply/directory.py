@@ -12,7 +12,6 @@ from quotaform.app.rendering import render
 from quotaform.cli.apply.approval import ask, show_plan
 from quotaform.cli.apply.engine import apply_engine
 from quotaform.cli.apply.expected import require_expected
-from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.run import apply_and_report
 from quotaform.cli.outcomes import digests, echo_outcomes
 from quotaform.cli.plan_engine import quota_bytes
@@ -55,8 +54,7 @@ def _apply(settings: ApplySettings, request: PlanRequest, engine: ApplyEngine) -
     from quotaform.views.plan.outcome_text import render_plan_total
 
     console = settings.console
-    with noting_nothing_written():
-        outcomes = tuple(engine.plan(settings, request))
+    outcomes = tuple(engine.plan(settings, request))
     require_selected(request.selection, digests(outcomes))
     if len(outcomes) == 1:
         show_plan(settings, outcomes[0].require())
@@ -70,7 +68,7 @@ def _apply(settings: ApplySettings, request: PlanRequest, engine: ApplyEngine) -
             plans.append(ClusterPlan(cluster, outcome.require()))
         else:
             failed.append(ClusterOutcome(cluster.name, error=outcome.error))
-    with noting_nothing_written(), settings.audit.refusals([each.digest for each in plans]):
+    with settings.audit.refusals([each.digest for each in plans]):
         _require_expected(settings, plans)
         _require_approved(settings, plans)
     return apply_and_report(settings, engine, plans, failed, request.repository)
@@ -83,7 +81,7 @@ def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan[Any]]
         NotApprovedError: It was not approved, or there is nobody to ask.
     """
     changed = [each.cluster for each in plans if each.digest.changes and each.digest.is_applyable]
-    if not changed or settings.auto_approve:
+    if not changed or settings.auto_approve or settings.is_dry_run:
         return
     if not sys.stdin.isatty():
         raise NotApprovedError(

@@ -124,7 +124,8 @@ class SparkEngine:
             progress=progress,
         )
         for outcome in applied:
-            steps.has_written = steps.has_written or isinstance(outcome.error, ApplyLostError)
+            if isinstance(outcome.error, ApplyLostError):
+                settings.has_written.set()
             yield outcome
 
     def _progress(self, settings: ApplySettings, work: str) -> Progress:
@@ -152,7 +153,7 @@ def apply_engine(settings: ApplySettings, clusters: int, size: Callable[[], int]
     Raises:
         EngineError: Spark failed.
     """
-    if settings.engine.choose(settings.console, clusters, size) != SPARK:
+    if settings.is_dry_run or settings.engine.choose(settings.console, clusters, size) != SPARK:
         yield LocalEngine()
         return
     with ExitStack() as stack:

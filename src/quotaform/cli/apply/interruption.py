@@ -6,17 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-def _never() -> bool:
-    return False
-
-
 @contextmanager
-def noting_nothing_written(has_written: Callable[[], bool] = _never) -> Iterator[None]:
-    """Note on an interrupt that nothing was written, unless something was.
-
-    Args:
-        has_written: Whether anything was or may have been written; without it nothing is in this block.
-    """
+def noting_nothing_written(has_written: Callable[[], bool]) -> Iterator[None]:
+    """Note on an interrupt that nothing was written, unless something was or may have been."""
     try:
         yield
     except KeyboardInterrupt as interrupt:

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quotaform.app.apply.receipt_name import receipt_path
-from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.steps import ApplySteps
 from quotaform.cli.cluster_path import cluster_paths
 from quotaform.cli.console import Console, require_writable
 from quotaform.cli.documents import STDOUT
-from quotaform.cli.exit_code import decide_apply
+from quotaform.cli.exit_code import decide, decide_apply
 from quotaform.cli.format import REPORT
-from quotaform.cli.outcomes import digests, echo_outcomes, gather
+from quotaform.cli.outcomes import digests, echo_outcomes, gather, warn_of_unfinished
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, QuotaformError, UsageError
+from quotaform.exit_code import ExitCode
 from quotaform.interrupt import held_signals
-from quotaform.views.plan.outcome_text import render_failure, render_receipt_total
+from quotaform.views.plan.outcome_text import render_dry_run, render_failure, render_receipt_total
 
 if TYPE_CHECKING:
     from quotaform.app.apply.apply import ClusterPlan
@@ -44,15 +44,14 @@ def apply_and_report(
         failed: The clusters for which there is no plan.
         repository: Where receipts are kept.
     """
+    if settings.is_dry_run:
+        return _check_and_report(settings, plans, failed, repository)
     clusters = len(plans) + len(failed)
     paths = _receipt_paths(settings.receipt_path, plans, repository)
     settings = replace(settings, ci=replace(settings.ci, root=repository.directory))
     steps = ApplySteps(settings, repository, paths, clusters)
     names = [cluster.name for cluster, _ in plans]
-    with (
-        settings.reports.covering([*names, *(each.cluster for each in failed)]),
-        noting_nothing_written(lambda: steps.has_written),
-    ):
+    with settings.reports.covering([*names, *(each.cluster for each in failed)]):
         gathered = gather(engine.apply(settings, plans, steps), names, missing="not applied")
         outcomes = [*gathered.outcomes, *failed]
         with held_signals():
@@ -64,6 +63,34 @@ def apply_and_report(
                 settings.console.write_stderr(f"Error: {error}\n")
         gathered.raise_interrupt()
     return decide_apply(digests(outcomes))
+
+
+def _check_and_report(
+    settings: ApplySettings,
+    plans: Sequence[ClusterPlan[Any]],
+    failed: Sequence[ClusterOutcome[Any]],
+    repository: Repository,
+) -> int:
+    """Do what comes before the first change of an apply, print what would follow, and return how the process ends.
+
+    Raises:
+        QuotaformError: Nothing could be applied to the only cluster.
+    """
+    from quotaform.app.apply.apply import check_plans
+
+    console = settings.console
+    for each in plans:
+        warn_of_unfinished(console, repository, each.cluster.name, each.digest.cluster_id)
+    names = [cluster.name for cluster, _ in plans]
+    gathered = gather(check_plans(plans, progress=console.progress), names, missing="not checked")
+    outcomes = [*gathered.outcomes, *failed]
+    if len(outcomes) > 1:
+        _echo_failures(console, outcomes)
+    console.echo(render_dry_run(outcomes, console.style()))
+    gathered.raise_interrupt()
+    if len(outcomes) == 1:
+        outcomes[0].require()
+    return decide(outcomes, lambda _: ExitCode.DONE)
 
 
 def _report(settings: ApplySettings, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
@@ -111,8 +138,11 @@ def _receipt_paths(named: Path | None, plans: Sequence[ClusterPlan[Any]], reposi
 
 
 def _sum_up(console: Console, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-    style = console.style()
+    _echo_failures(console, outcomes)
+    console.echo(render_receipt_total(digests(outcomes), console.style()))
+
+
+def _echo_failures(console: Console, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
     for outcome in outcomes:
         if outcome.error is not None and not isinstance(outcome.error, NotReadError):
-            console.echo(f"{render_failure(outcome.cluster, outcome.error, style)}\n")
-    console.echo(render_receipt_total(digests(outcomes), style))
+            console.echo(f"{render_failure(outcome.cluster, outcome.error, console.style())}\n")

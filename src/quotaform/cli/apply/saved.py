@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from quotaform.cli.apply.approval import ask, show_plan
 from quotaform.cli.apply.engine import apply_engine
 from quotaform.cli.apply.expected import require_expected
-from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.run import apply_and_report
 from quotaform.errors import QuotaformError, UsageError
 
@@ -37,7 +36,6 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
         plans, problems = _read_plans(settings, files, target, repository, engine.keep)
         with (
             settings.reports.covering([each.cluster.name for each in plans]),
-            noting_nothing_written(),
             settings.audit.refusals([each.digest for each in plans]),
         ):
             require_expected(plans, settings.expected_id)
@@ -45,7 +43,8 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
                 raise problem
             for each in plans:
                 must_confirm = each.cluster.confirm == "name" and each.digest.changes > 0 and each.digest.is_applyable
-                if must_confirm and not settings.auto_approve and sys.stdin.isatty():
+                is_asked = not (settings.auto_approve or settings.is_dry_run)
+                if must_confirm and is_asked and sys.stdin.isatty():
                     show_plan(settings, each.plan)
                     ask(settings, each.cluster)
         return apply_and_report(settings, engine, plans, (), repository)

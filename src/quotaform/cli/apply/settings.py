@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from quotaform.cli.ci import Ci
@@ -31,6 +32,8 @@ class ApplySettings:
         engine: Where plans are made and applied.
         reports: The reports of all clusters.
         receipt_path: Where the receipts go; `None` for the folder of receipts.
+        is_dry_run: Whether to stop before the first change is sent, without a receipt.
+        has_written: Set once anything was or may have been written to a cluster.
     """
 
     console: Console
@@ -43,6 +46,8 @@ class ApplySettings:
     expected_id: str | None = None
     max_age: timedelta | None = None
     receipt_path: Path | None = None
+    is_dry_run: bool = False
+    has_written: Event = field(default_factory=Event)
 
     @property
     def is_text(self) -> bool:

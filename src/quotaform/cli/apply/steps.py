@@ -50,8 +50,6 @@ class ApplySteps:
         self._problems: dict[str, QuotaformError] = {}
         self._begun: set[str] = set()
         self._locks: dict[str, HeldLock] = {}
-        self.has_written = False
-        """Whether anything was or may have been written to a cluster."""
 
     @contextmanager
     def around(self, cluster: Cluster, plan: PlanDigest) -> Iterator[None]:
@@ -85,7 +83,8 @@ class ApplySteps:
     def keep(self, cluster: Cluster, done: Done) -> None:
         """Write a receipt, and to the audit file that the apply has ended; a failure is shown later."""
         digest: ReceiptDigest = digest_of(done)
-        self.has_written = self.has_written or digest.wrote_anything
+        if digest.wrote_anything:
+            self._settings.has_written.set()
         path = self.paths[cluster.name]
         try:
             if digest.entities:

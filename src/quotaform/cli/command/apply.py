@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Annotated
 
 import typer
 
 from quotaform.cli.apply.expected import read_plan_id
+from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.settings import ApplySettings
 from quotaform.cli.fleet_report import FleetReports
 from quotaform.cli.format import format_option, report_option, require_format
@@ -40,6 +42,10 @@ def apply(
     comparison: Comparison,
     allow: AllowOption = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check everything, also on the broker, and stop before anything is written."),
+    ] = False,
     expect_plan_id: Annotated[
         str | None,
         typer.Option(
@@ -80,6 +86,7 @@ def apply(
       quotaform apply plans/*.json --max-age 24h
       quotaform apply
       quotaform apply quotas.d --auto-approve
+      quotaform apply plan.json --dry-run
       quotaform apply plans/*.json --engine spark --report json=fleet.json --format report
     """
     require_format("receipt", format_name)
@@ -103,9 +110,16 @@ def apply(
         )
     if not is_saved and len(given) > 1:
         raise UsageError("give one quotas directory, or saved plans")
+    if dry_run and (report or format_name != "text" or engine.is_given):
+        raise UsageError("--dry-run checks in this process and prints text; leave out --format, --report and --engine")
     expected_id, longest = read_plan_id(expect_plan_id), _read_duration("--max-age", max_age)
     reports = FleetReports(console, "apply", report or ())
-    with closing(AuditFile(audit)) as log, reports.covering(target.literal_names):
+    has_written = Event()
+    with (
+        noting_nothing_written(has_written.is_set),
+        closing(AuditFile(None if dry_run else audit)) as log,
+        reports.covering(target.literal_names),
+    ):
         settings = ApplySettings(
             console=console,
             format_name=format_name,
@@ -117,6 +131,8 @@ def apply(
             expected_id=expected_id,
             max_age=longest,
             receipt_path=receipt,
+            is_dry_run=dry_run,
+            has_written=has_written,
         )
         if is_saved:
             from quotaform.cli.apply.saved import apply_saved

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from quotaform.core.change import Action
 from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
 from quotaform.core.drift.drifted import DriftClass
+from quotaform.core.freshness import Freshness
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, QuotaformError
 from quotaform.model.entity import spell_name
@@ -72,6 +74,21 @@ def render_receipt_total(outcomes: Sequence[ClusterOutcome[ReceiptDigest]], styl
         f"{_clusters_line(outcomes, f'{complete} complete', len(receipts) - complete, 'incomplete')}\n"
         f"{style.paint(resources_line(receipts, is_complete=is_complete), 'green' if is_complete else 'red')}\n"
     )
+
+
+def render_dry_run(outcomes: Sequence[ClusterOutcome[Freshness]], style: Style = PLAIN) -> str:
+    """Return what an apply would do to all clusters together, and which it would not do it to."""
+    checked = list(_values(outcomes))
+    to_do = Counter(change.action for each in checked for change in each.pending)
+    applied = sum(len(each.applied) for each in checked)
+    lines = [_clusters_line(outcomes, f"{len(checked)} can be applied")] if len(outcomes) > 1 else []
+    is_complete = len(checked) == len(outcomes)
+    line = (
+        f"Dry run {'complete' if is_complete else 'failed'}! Resources: {to_do[Action.CREATE]} to add, "
+        f"{to_do[Action.UPDATE]} to change, {to_do[Action.DELETE]} to destroy"
+        f"{f' ({applied} already applied)' if applied else ''}. Nothing was written."
+    )
+    return "\n".join([*lines, style.paint(line, "green" if is_complete else "red")]) + "\n"
 
 
 def _values(outcomes: Iterable[ClusterOutcome[T]]) -> Iterator[T]:

@@ -29,7 +29,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("line", "told"),
     [
         ("plan --zzzz", "No such option: --zzzz. Try 'quotaform plan --help'."),
-        ("plan --user x", "No such option: --user. Try 'quotaform plan --help'."),
+        ("plan --user x", "No such option: --user; did you mean --select user=NAME? Try 'quotaform plan --help'."),
+        ("plan --clusters x", "No such option: --clusters; did you mean --cluster? Try 'quotaform plan --help'."),
+        ("plan --target x", "No such option: --target; did you mean --select user=NAME? Try 'quotaform plan --help'."),
+        ("alter --dry-run", "No such option: --dry-run; did you mean --validate-only? Try 'quotaform alter --help'."),
         ("show --dry-run", "No such option: --dry-run. Try 'quotaform show --help'."),
         ("plan --detailed x", "No such option: --detailed; did you mean --detailed-exitcode? Try "),
         ("top --all", "No such option: --all; did you mean --all-buckets? Try 'quotaform top --help'."),
@@ -47,6 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("sandbox status --format yaml", "unknown format 'yaml'; choose text or json. Try "),
         ("scram upsert --iterations hunter2", "--iterations takes a whole number from 1 to 100,000. Try "),
         ("plan --cluster", "Option '--cluster' requires an argument. Try 'quotaform plan --help'."),
+        ("aply", "No such command 'aply'; did you mean apply? Try 'quotaform --help'."),
+        ("lint", "No such command 'lint'. Try 'quotaform --help'."),
         ("nope", "No such command 'nope'. Try 'quotaform --help'."),
     ],
 )

@@ -66,7 +66,8 @@ NAN, INFINITE = float("nan"), float("inf")
             {"connection_creation_rate": 5.0},
             [
                 "ip-name: localhost is not an IP address; host names are not used because a broker would have to look "
-                "them up. It is left unchanged; remove it with quotaform alter --delete and declare the address"
+                "them up. It is left unchanged; remove it with quotaform alter ip=localhost --delete KEY and declare "
+                "the address"
             ],
         ),
         (

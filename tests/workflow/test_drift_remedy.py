@@ -16,8 +16,8 @@ def test_a_host_name_as_an_ip_is_removed_with_alter(repository: Repository, clus
     repository.quotas("quotas: []\n")
     seen = repository("drift")
     assert seen.code == 2
-    assert "remove it with quotaform alter --delete" in seen.out
-    done = repository("alter", "--name", "ip=localhost", "--delete", "connection_creation_rate")
+    assert "remove it with quotaform alter ip=localhost --delete KEY" in seen.out
+    done = repository("alter", "ip=localhost", "--delete", "connection_creation_rate")
     assert done.code == 0, done.said
     assert cluster.read_until({}) == {}
     assert repository("drift").code == 0

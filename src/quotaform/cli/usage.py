@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import typer
 
 _NEAR: Final = 0.8
-"""How alike options must be: short words always have letters in common."""
+"""How alike words must be: short ones always have letters in common."""
+_ELSEWHERE: Final = {"dry-run": "validate-only", "output": "format", "remove": "delete", "set": "add"}
+"""What kubectl and Terraform call options of ours."""
 _LONGEST: Final = 200
 _LONGEST_LINE: Final = 2_000
 _LONGEST_END: Final = 500
@@ -47,6 +49,10 @@ def _problem(error: typer.TyperException, context: Any) -> str:
         given = str(error).partition(" is not one of ")[0]
         return f"unknown {parameter.opts[0].strip('-')} {shorten(given)}; choose {one_of(map(str, kind.choices))}."
     text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
+    if text.startswith("No such command ") and context is not None:
+        text = text.partition(". Did you mean ")[0]
+        meant = nearest(text.partition("'")[2].rstrip("'."), context.command.commands, cutoff=_NEAR)
+        text += f"; did you mean {meant}?" if meant is not None else ""
     return text if text.endswith((".", "?")) else f"{text}."
 
 
@@ -60,13 +66,16 @@ def _meant_option(option: str, context: Any) -> str:
     typed = option.lstrip("-")
     known = {name.lstrip("-"): name for each in parameters if not each.hidden for name in each.opts if name[0] == "-"}
     longer = [name for name in known if name.startswith(f"{typed}-")]
-    meant = longer[0] if len(longer) == 1 else nearest(typed, known, cutoff=_NEAR)
-    if meant is not None:
+    meant = nearest(typed, known, cutoff=_NEAR) or (longer[0] if len(longer) == 1 else _ELSEWHERE.get(typed))
+    if meant in known:
         return f"; did you mean {known[meant]}?"
     entity_type = meant_type(typed, is_related=True)
-    names_entity = entity_type is not None or typed.startswith(("entity", "name", "default"))
-    if names_entity and any("ENTITY" in (each.metavar or "") for each in parameters):
-        return f"; give the address as an argument, as in {entity_type or USER}=NAME."
+    if entity_type is not None or typed.startswith(("entity", "name", "default", "target")):
+        address = f"{entity_type or USER}=NAME"
+        if any("ENTITY" in (each.metavar or "") for each in parameters):
+            return f"; give the address as an argument, as in {address}."
+        if "select" in known:
+            return f"; did you mean --select {address}?"
     return ""
 
 

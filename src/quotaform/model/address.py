@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from json import loads
 from re import compile as regex
+from shlex import quote as quote_for_shell
 from typing import Final
 
 from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, ENTITY_TYPES, Entity, spell_name
@@ -65,8 +66,6 @@ def read_name(text: str) -> str:
 
 
 def _hint(text: str) -> str:
-    from shlex import quote as quote_for_shell
-
     entity_type, separator, name = text.partition("=")
     if resource := _RESOURCE(text):  # As kubectl and Kafka's principals have it.
         return f"write {quote_for_shell(f'{resource[1].lower()}={spell_name(resource[2])}')}"

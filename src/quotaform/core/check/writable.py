@@ -7,6 +7,7 @@ shown and left alone; it is never written half.
 from __future__ import annotations
 
 from math import isinf, isnan
+from shlex import quote as quote_for_shell
 from typing import Final
 
 from quotaform.core.check import rule
@@ -101,9 +102,8 @@ def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
         elif entity_type == IP:
             problem = ip_problem(name)
             if problem:
-                text = (
-                    f"{problem}. It is left unchanged; remove it with quotaform alter --delete and declare the address"
-                )
+                remove = f"quotaform alter {quote_for_shell(entity.address)} --delete KEY"
+                text = f"{problem}. It is left unchanged; remove it with {remove} and declare the address"
                 problems.append((rule.IP_NAME, text))
         elif not is_sendable(name):
             problems.append((rule.BAD_NAME, f"the {entity_type} name cannot be sent to a broker; it is left unchanged"))

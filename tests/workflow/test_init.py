@@ -49,7 +49,7 @@ def test_a_cluster_with_quotas_of_all_shapes_is_adopted(
     cluster.alter({**SHAPES, **ODD_VALUES, **{Entity(user=name): {"producer_byte_rate": MIB} for name in ODD_NAMES}})
     done = adopt(offline, sandbox)
     assert (done.code, done.err) == (0, "")
-    assert "Wrote quotas.d/imported.yaml (" in done.out
+    assert "Wrote quotas.d/lab/imported.yaml (" in done.out
     assert offline("validate", "--quiet").code == 0
     plan = offline("plan", "--detailed-exitcode")
     assert plan.code == 0, plan
@@ -67,10 +67,32 @@ def test_300_quotas_that_were_made_by_hand_are_adopted(offline: Repository, clus
     cluster.alter(quotas)
     done = adopt(offline, sandbox, "--dry-run")
     assert (done.code, files_in(offline.path)) == (0, [])
-    assert "Would write quotas.d/imported.yaml (300 entities)" in done.out
+    assert "Would write quotas.d/lab/imported.yaml (300 entities)" in done.out
     done = adopt(offline, sandbox)
-    assert "Wrote quotas.d/imported.yaml (300 entities)" in done.out
+    assert "Wrote quotas.d/lab/imported.yaml (300 entities)" in done.out
     assert offline("plan", "--detailed-exitcode").code == 0
+
+
+def test_a_further_cluster_has_quotas_of_its_own(offline: Repository, cluster: Cluster, sandbox: Sandbox) -> None:
+    """The import of a second cluster clashed in 300 places: init declared the quotas of the first one for all."""
+    cluster.alter({Entity(user=f"svc-{n}"): {"producer_byte_rate": MIB * (n + 1)} for n in range(30)})
+    assert adopt(offline, sandbox).code == 0
+    assert offline("snapshot", "--output", "lab.json").code == 0
+    cluster.alter({Entity(user=f"svc-{n}"): {"producer_byte_rate": MIB * (n + 2)} for n in range(20, 40)})
+    before = files_in(offline.path)
+    further = ("--cluster", "us", *("--bootstrap-server", sandbox.bootstrap_servers), "--import", "--ci", "github")
+    done = offline("init", *further)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("Wrote quotas.d/us/imported.yaml (40 entities)\n\nNext:\n")
+    assert "  add the cluster to each matrix in .github/workflows/quotas-plan.yml\n" in done.out
+    assert files_in(offline.path) == sorted([*before, "quotas.d/us/imported.yaml"])
+    lines = done.out.partition("  add to clusters in quotaform.yaml:\n")[2].partition("  add the cluster")[0]
+    offline.config(offline.read("quotaform.yaml") + lines)
+    assert offline("validate").code == 0
+    assert offline("plan", "--cluster", "us", "--detailed-exitcode").code == 0
+    assert offline("plan", "--cluster", "lab", "--snapshot", "lab.json", "--detailed-exitcode").code == 0
+    again = offline("init", *further)
+    assert (again.code, "  quotaform.yaml\n" in again.err) == (1, True)
 
 
 def test_everything_is_there_and_what_comes_next_is_said(offline: Repository) -> None:
@@ -101,7 +123,7 @@ def test_what_comes_next_begins_with_the_directory_and_says_how_the_secret_is_re
         "  cd 'my quotas'",
         f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {line}",
     ]
-    assert line in offline.read("my quotas/.github/workflows/quotas-plan.yml")
+    assert line in offline.read("my quotas/.github/workflows/quotas-drift.yml")
     offline.write("client.properties", "")
     done = offline("init", "other", *EVERYTHING, "--command-config", "client.properties")
     assert f"    {line}\n" in offline.read("other/quotaform.yaml")
@@ -177,7 +199,8 @@ def test_properties_are_named_by_a_variable_in_ci_and_by_their_path_without(offl
     given = ("--command-config", os.path.relpath(properties, offline.path))
     done = offline("init", "ci", *EVERYTHING, *given)
     assert done.code == 0, done
-    assert "export QUOTAFORM_COMMAND_CONFIG=secret/client.properties   (CI sets it from a secret)" in done.out
+    assert "export QUOTAFORM_COMMAND_CONFIG=secret/client.properties   (CI sets it)\n" in done.out
+    assert "export QUOTAFORM_ENV=QUOTAFORM_COMMAND_CONFIG   (CI sets it)\n" in done.out
     assert 'command_config: "${env:QUOTAFORM_COMMAND_CONFIG}"\n' in offline.read("ci/quotaform.yaml")
     assert offline("init", "none", *EVERYTHING[:-1], "none", *given).code == 0
     assert 'command_config: "../secret/client.properties"\n' in offline.read("none/quotaform.yaml")
@@ -200,7 +223,7 @@ def test_what_is_missing_is_asked_for_on_a_terminal(offline: Repository, cluster
         hides_answers=False,
     )
     assert code == 0, screen
-    assert "quotas.d/imported.yaml" in files_in(offline.path)
+    assert "quotas.d/lab/imported.yaml" in files_in(offline.path)
     assert ".gitlab-ci.yml" in files_in(offline.path)
     assert offline("plan", "--detailed-exitcode").code == 0
 

@@ -118,6 +118,8 @@ class Initialization:
         directory: Where it goes.
         unread_properties: The line of the cluster in quotaform.yaml that would read the client properties which the
             workflows write; `None` when it is there, or there are no workflows.
+        added: The lines of a further cluster in quotaform.yaml, which is there already and not written.
+        matrices: The workflows that are there, which name each cluster.
     """
 
     files: Mapping[str, str]
@@ -128,3 +130,5 @@ class Initialization:
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = "."
     unread_properties: str | None = None
+    added: tuple[str, ...] = ()
+    matrices: tuple[str, ...] = ()

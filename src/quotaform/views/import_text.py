@@ -29,6 +29,15 @@ def _lines(done: Import, style: Style) -> Iterator[str]:
     ]
     if left:
         yield f"Not imported: {', '.join(left)}."
+    yield from differing_lines(done, style)
+    if done.findings:
+        yield from render_findings(done.findings, style)
+    total = sum(done.counts.values())
+    yield style.paint(f"Imported {counted(total, 'entity', 'entities')}.", "green")
+
+
+def differing_lines(done: Import, style: Style) -> Iterator[str]:
+    """Yield how many declared entities the cluster has otherwise, and what follows if common files declare them."""
     if done.differing:
         differ = "differs" if done.differing == 1 else "differ"
         text = f"{counted(done.differing, 'declared entity', 'declared entities')} {differ} from the cluster"
@@ -37,7 +46,3 @@ def _lines(done: Import, style: Style) -> Iterator[str]:
         number = counted(done.differing_from_common, "of them is", "of them are")
         yield f"  {number} in the common files, which apply to every cluster; move what is meant for one cluster to"
         yield "  its own directory, such as quotas.d/CLUSTER."
-    if done.findings:
-        yield from render_findings(done.findings, style)
-    total = sum(done.counts.values())
-    yield style.paint(f"Imported {counted(total, 'entity', 'entities')}.", "green")

@@ -8,6 +8,7 @@ from shlex import quote as shell_word
 from quotaform.core.result import Initialization
 from quotaform.model.text import inert
 from quotaform.views.finding.finding_text import render_findings
+from quotaform.views.import_text import differing_lines
 from quotaform.views.style import PLAIN, Style, counted
 
 
@@ -23,6 +24,8 @@ def _lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iterator[
         yield f"{'Would write' if is_dry_run else 'Wrote'} {inert(path)}{entities}"
     if made.imported is not None and made.imported.left_out:
         yield f"Not imported: {made.imported.left_out} that files cannot represent."
+    if made.imported is not None:
+        yield from differing_lines(made.imported, style)
     if made.imported is not None and made.imported.findings:
         yield from render_findings(made.imported.findings, style)
     if made.unknown_id is not None:
@@ -30,16 +33,20 @@ def _lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iterator[
         yield style.paint(inert(text), "yellow")
     if made.ignored:
         yield f".gitignore exists already; add {', '.join(made.ignored)}"
-    if is_dry_run:
+    if is_dry_run and not made.added:
         return
     yield ""
     yield style.paint("Next:", "bold")
     if made.directory != ".":
         yield f"  cd {inert(shell_word(made.directory))}"
+    if made.added:
+        yield "  add to clusters in quotaform.yaml:"
+        yield from map(inert, made.added)
+    yield from (f"  add the cluster to each matrix in {inert(path)}" for path in made.matrices)
     if made.unread_properties is not None:
         yield f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {made.unread_properties}"
     for name, value in made.environment.items():
-        yield f"  export {name}={inert(value)}   (CI sets it from a secret)"
+        yield f"  export {name}={inert(value)}   (CI sets it)"
     yield "  quotaform validate"
     yield "  quotaform plan"
     yield "  git add . && git commit"

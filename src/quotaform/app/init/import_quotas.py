@@ -41,6 +41,7 @@ def import_cluster(
     gateway: Gateway,
     *,
     is_split: bool = False,
+    is_own: bool | None = None,
     progress: Progress = no_progress,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Import:
@@ -55,6 +56,8 @@ def import_cluster(
         cluster_name: Whose quotas they are.
         gateway: The cluster.
         is_split: One file per group of names, else one file.
+        is_own: Whether the files go to the folder of the cluster, else to the common ones; by default with several
+            clusters.
         progress: Called with what is being done.
         clock: Says which entries have expired.
 
@@ -71,7 +74,7 @@ def import_cluster(
     inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
     able = {entity: values for entity, values in inside.items() if writable_values(entity, values)}
     # With several clusters the quotas of one are its own: in the common files they would be everybody's.
-    is_own = len(config.clusters) > 1
+    is_own = len(config.clusters) > 1 if is_own is None else is_own
     folder = repository.directory / choose_cluster(config, cluster_name).name if is_own else repository.directory
     files: dict[str, str] = {}
     counts: dict[str, int] = {}

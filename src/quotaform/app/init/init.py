@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import lexists
 from pathlib import Path
 from typing import Final
@@ -55,9 +55,10 @@ class InitRequest:
 
 
 def make_repository(request: InitRequest, *, progress: Progress = no_progress) -> Initialization:
-    """Return the files of a new repository; nothing is written.
+    """Return the files of a new repository, or of a further cluster of one; nothing is written.
 
-    Without an import, a cluster that cannot be reached is no error: its id is not pinned then.
+    The quotas of a cluster go to its own folder, so that those of a further one do not clash with them. Without an
+    import, a cluster that cannot be reached is no error: its id is not pinned then.
 
     Args:
         request: What it is to hold.
@@ -70,7 +71,11 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
         InvalidFilesError: The client properties are invalid.
     """
     directory = request.directory
-    require_nothing_there(directory, request.ci)
+    repository = Repository(directory=directory / QUOTAS_NAME, config_path=directory / CONFIG_NAME)
+    known = repository.config().clusters if repository.has_config() else {}
+    is_further = bool(known) and request.cluster not in known and not lexists(repository.directory / request.cluster)
+    if not is_further:
+        require_nothing_there(directory, request.ci)
     cluster = _require_cluster(request)
     cluster_id: str | None = None
     unknown_id: str | None = None
@@ -79,14 +84,26 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
         with open_gateway(cluster) as gateway:
             cluster_id = gateway.cluster_id()
             if request.imports:
-                repository = Repository(directory=directory / QUOTAS_NAME, config_path=directory / CONFIG_NAME)
-                config = Config(clusters={cluster.name: cluster})
-                imported = import_cluster(repository, config, cluster.name, gateway, progress=progress)
+                config = repository.config() if is_further else Config()
+                config = replace(config, clusters={**known, cluster.name: cluster})
+                imported = import_cluster(repository, config, cluster.name, gateway, is_own=True, progress=progress)
     except ClusterError as error:
         if request.imports:
             raise
         unknown_id = str(error)
-    contents = {str(directory / CONFIG_NAME): _config_text(request, cluster, cluster_id)}
+    config_text = _config_text(request, cluster, cluster_id)
+    if is_further:
+        workflows = (path for files in CI_FILES.values() for path in files.values() if lexists(directory / path))
+        return Initialization(
+            files=imported.files if imported else {},
+            directory=str(directory),
+            imported=imported,
+            cluster_id=cluster_id,
+            unknown_id=unknown_id,
+            added=tuple(config_text.splitlines()[2:]),
+            matrices=tuple(workflows),
+        )
+    contents = {str(directory / CONFIG_NAME): config_text}
     contents |= imported.files if imported else {str(directory / QUOTAS_NAME / _EMPTY): render_quotas({})[0]}
     contents |= {str(directory / "schemas" / f"{name}.schema.json"): schema_text(name) for name in _SCHEMAS}
     contents |= {str(directory / path): text for path, text in ci_files(request.ci, spell_scalar(cluster.name))}
@@ -96,7 +113,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
         missing = ()
     environment: dict[str, str] = {}
     if request.command_config is not None and request.ci != "none":
-        environment[PROPERTIES_VARIABLE] = str(request.command_config)
+        environment = {PROPERTIES_VARIABLE: str(request.command_config), "QUOTAFORM_ENV": PROPERTIES_VARIABLE}
     return Initialization(
         files=contents,
         directory=str(directory),

@@ -49,6 +49,9 @@ def init(
     What the options leave open is asked for on a terminal. The id of the cluster is pinned in quotaform.yaml, and a
     plan made right after an import is empty. No file is overwritten: if any of them exists, nothing is written.
 
+    In a repository that has other clusters, the quotas of a further one are written to its own folder of quotas.d, and
+    the lines to add to quotaform.yaml are printed.
+
     \b
     Examples:
       quotaform init
@@ -56,6 +59,7 @@ def init(
       quotaform init kafka-quotas --cluster lab --bootstrap-server localhost:9092 --no-import --ci none
     """
     from quotaform.app.init.init import InitRequest, make_repository, require_nothing_there
+    from quotaform.app.repository.revision import CONFIG_NAME
     from quotaform.cli.new_files import write_new_files
     from quotaform.views.init_text import render_init
 
@@ -65,7 +69,8 @@ def init(
         raise UsageError(f"DIR must be a directory, but {folder} is a file")
     if ci is not None:
         require_choice("ci", ci, tuple(CI_FILES))
-    require_nothing_there(folder, ci or "none")
+    if not (folder / CONFIG_NAME).is_file():
+        require_nothing_there(folder, ci or "none")
     given = {"--cluster": cluster, "--bootstrap-server": bootstrap_server, "--import": imports, "--ci": ci}
     missing = [option for option, value in given.items() if value is None]
     if missing and not sys.stdin.isatty():

@@ -103,7 +103,7 @@ class EntryReader:
                 unset = _read_unset(item, entity, part, file)
         if not named or not (values or unset or cause is Cause.TOMBSTONE) or part.errors > errors:
             return
-        owner, reason = item.get("owner"), item.get("reason")
+        owner, reason = (_read_text(item, field, part) for field in ("owner", "reason"))
         for declared in named:
             entries.append(  # noqa: PERF401
                 Entry(
@@ -215,6 +215,12 @@ def _read_unset(
         else:
             unset[key] = starts[index]
     return unset
+
+
+def _read_text(item: dict[str, Any], field: str, part: Part) -> str | None:
+    """Return the text of a field; what the schema refuses, a number for example, as it is written."""
+    value = item.get(field)
+    return value if value is None or isinstance(value, str) else part.document.place(item, field).text
 
 
 def _check_texts(item: dict[str, Any], part: Part) -> None:

@@ -1,10 +1,12 @@
-"""Escapes untrusted text for printing."""
+"""Escapes untrusted text for printing, and says what is wrong with JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from itertools import islice
-from json import dumps
+from json import JSONDecodeError, dumps
+from re import DOTALL
+from re import compile as regex
 from typing import Final
 
 from quotaform.printable import break_commands, escape, is_command, printable
@@ -14,6 +16,9 @@ LONGEST: Final = 80
 
 _COMPARED: Final = 2 * LONGEST
 """How long a known word may be that an unknown one is compared with, which takes the product of their lengths."""
+_TRAILING_COMMA: Final = regex(r",[ \t\n\r]*([}\]])")
+_STRING: Final = regex(r'"(?:[^"\\]|\\.)*+"', DOTALL)
+_WORD: Final = regex(r'"?([^\s"{}\[\]:,]+|.)', DOTALL)
 
 
 def quote(text: str, longest: int = LONGEST) -> str:
@@ -54,6 +59,43 @@ def shorten_middle(text: str, longest: int) -> str:
         return text
     end = (longest - 1) // 2
     return f"{text[: longest - 1 - end]}…{text[len(text) - end :]}"
+
+
+def explain_json_error(error: JSONDecodeError) -> tuple[int, str]:
+    r"""Return where a text is not JSON, and why; Python's own words and places depend on its version.
+
+    >>> from json import loads
+    >>> for text in ('{"a": 1,\n}', '{"a": [1', '["\t"]', '{a: 1}'):
+    ...     try:
+    ...         loads(text)
+    ...     except JSONDecodeError as error:
+    ...         explain_json_error(error)
+    (7, 'there is a comma before "}"; remove it')
+    (8, 'it ends too early')
+    (2, 'there is a control character in a string; write it as \\u0009')
+    (1, 'unexpected "a"; a comma, a colon, a bracket or quotation marks may be missing')
+    """
+    text, at = error.doc, error.pos
+    comma = at if text[at : at + 1] == "," else text.rfind(",", 0, at)
+    if comma >= 0 and (closed := _TRAILING_COMMA.match(text, comma)) and at < closed.end():
+        return comma, f"there is a comma before {quote(closed[1])}; remove it"
+    if at >= len(text):
+        return at, "it ends too early" if text.strip() else "it is empty"
+    char = text[at]
+    if char < " ":
+        return at, f"there is a control character in a string; write it as \\u{ord(char):04x}"
+    if char == "\\" or text[at - 1 : at + 1] == "\\u":
+        return at - (char == "u"), "a backslash begins no escape of JSON; write two for one"
+    if char == '"' and not _STRING.match(text, at):
+        return at, "a string has no closing quotation mark"
+    word = _WORD.match(text, at)
+    shown = quote(word[1] if word else char)
+    return at, f"unexpected {shown}; a comma, a colon, a bracket or quotation marks may be missing"
+
+
+def line_and_column(text: str, at: int) -> tuple[int, int]:
+    """Return the line and the column, from 1 on, of a place in a text."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def listed(words: Iterable[str], most: int = 10) -> str:

@@ -64,14 +64,11 @@ class Policy(Protocol):
     def name(self) -> str:
         """Its file, as messages name it."""
 
-    def selects(self, entity: Entity) -> bool:
-        """Whether it applies to an entity."""
-
-    def violations(self, document: Mapping[str, Any]) -> Sequence[Violation]:
-        """Return the violations in the document of an entry, usually none.
+    def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
+        """Return the violations in the document of an entry, usually none, and none if it doesn't apply to the entity.
 
         Raises:
-            SlowPolicyError: All documents together take too long.
+            SlowPolicyError: All entries together take too long.
         """
 
 
@@ -152,10 +149,8 @@ def find_violations(
         document = documents.make(entry)
         slow: list[Policy] = []
         for policy in waiting:
-            if not policy.selects(entity):
-                continue
             try:
-                for violation in policy.violations(document):
+                for violation in policy.violations(entity, document):
                     yield entry, policy, violation
             except SlowPolicyError as error:
                 slow.append(policy)

@@ -6,6 +6,8 @@ from json import JSONDecoder
 from re import compile as regex
 from typing import Final
 
+from quotaform.model.text import line_and_column
+
 _SPACE: Final = regex(r"[ \t\n\r]*")
 _BETWEEN: Final = regex(r"[ \t\n\r,]*")
 
@@ -26,7 +28,7 @@ def place_of(text: str, path: tuple[str | int, ...]) -> tuple[int, int]:
         if found is None:
             break
         shown, position = found
-    return text.count("\n", 0, shown) + 1, shown - text.rfind("\n", 0, shown)
+    return line_and_column(text, shown)
 
 
 def _find(text: str, position: int, step: str | int) -> tuple[int, int] | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from json import JSONDecodeError, loads
 from math import isfinite
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from quotaform.core.check import rule
+from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.core.check.policy import Policy, SlowPolicyError, Violation
 from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.desired.policy.json_place import place_of
@@ -19,7 +21,7 @@ from quotaform.desired.tree import SourceFile, decode
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
-from quotaform.model.text import did_you_mean, inert, quote
+from quotaform.model.text import did_you_mean, explain_json_error, inert, line_and_column, quote
 
 if TYPE_CHECKING:
     from quotaform.schema.validator import PolicyGate
@@ -30,6 +32,7 @@ _SECONDS_PER_ENTRY: Final = 0.001
 MOST_VIOLATIONS: Final = 10
 """The limit on violations shown for one entry and policy."""
 _LONGEST_REASON: Final = 200
+_TOO_MUCH: Final = f"the policies ask for more than {MOST_STEPS:,} subschemas and listed values per entry"
 
 
 class SchemaPolicy:
@@ -46,25 +49,21 @@ class SchemaPolicy:
         self._schema, self._scope, self._gate = schema, scope, gate
         self._left = seconds
 
-    def selects(self, entity: Entity) -> bool:
-        """Whether it applies to an entity."""
-        return self._scope.contains(entity)
-
-    def violations(self, document: Mapping[str, Any]) -> Sequence[Violation]:
-        """Return the violations in the document of an entry, usually none.
+    def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
+        """Return the violations in the document of an entry, usually none, and none if it doesn't apply to the entity.
 
         Raises:
-            SlowPolicyError: All documents together take too long.
+            SlowPolicyError: All entries together take too long, messages included.
         """
-        begin = perf_counter()
-        is_valid = self._gate.is_valid(document)
-        self._left -= perf_counter() - begin - _SECONDS_PER_ENTRY
+        begin = thread_time()
+        found: Sequence[Violation] = ()
+        if self._scope.contains(entity) and not self._gate.is_valid(document):
+            found = [violation_of(refusal, self._schema) for refusal in self._gate.refusals(document, MOST_VIOLATIONS)]
+            found = found or [Violation("the policy rejects the entry")]
+        self._left -= thread_time() - begin - _SECONDS_PER_ENTRY
         if self._left < 0:
             raise SlowPolicyError(MOST_SECONDS)
-        if is_valid:
-            return ()
-        found = [violation_of(refusal, self._schema) for refusal in self._gate.refusals(document, MOST_VIOLATIONS)]
-        return found or [Violation("the policy rejects the entry")]
+        return found
 
 
 def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | None, list[Finding], int]:
@@ -72,10 +71,10 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
 
     Args:
         source: The file.
-        room: How many schemas the policies of the repository may still ask of an entry.
+        room: How many schemas and listed values the policies of the repository may still ask of an entry.
 
     Returns:
-        The policy, unless anything is wrong; what is wrong; how many schemas it asks of an entry.
+        The policy, unless anything is wrong; what is wrong; how many schemas and values it asks of an entry.
     """
     text = decode(source)
     if isinstance(text, Finding):
@@ -83,8 +82,9 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     try:
         schema = loads(text, object_pairs_hook=_object, parse_constant=_refuse_word, parse_float=_float, parse_int=_int)
     except JSONDecodeError as error:
-        place = Location(source.name, error.lineno, error.colno)
-        return None, [rule.BAD_POLICY.finding(f"a policy is JSON, and this is not: {error.msg}", location=place)], 0
+        at, problem = explain_json_error(error)
+        place = Location(source.name, *line_and_column(text, at))
+        return None, [rule.BAD_POLICY.finding(f"a policy is JSON, and this is not: {problem}", location=place)], 0
     except RecursionError:
         return None, [_whole(source, "it is nested too deeply")], 0
     except _BadJsonError as error:
@@ -93,19 +93,17 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     def report(problems: Sequence[ShapeProblem]) -> list[Finding]:
         return [
             rule.BAD_POLICY.finding(each.text, location=Location(source.name, *place_of(text, each.path)))
-            for each in problems
+            for each in problems[: MAX_PROBLEMS + 1]
         ]
 
-    draft, problem = _draft(schema)
-    if problem is not None:
-        return None, report([problem]), 0
+    draft, unknown = _draft(schema)
+    if unknown is not None:
+        return None, report([unknown]), 0
     checked = ShapeCheck(schema, draft)
     scope, problems = _read_match(schema)
     problems += checked.problems
     if not problems and checked.steps > room:
-        problems = [
-            ShapeProblem((), f"the policies ask for more than {MOST_STEPS:,} subschemas per entry; simplify them")
-        ]
+        problems = [ShapeProblem((), f"{_TOO_MUCH}; simplify them")]
     if not problems:
         from quotaform.schema.validator import PolicySchemaError, make_policy_gate
 
@@ -129,8 +127,7 @@ def _whole(source: SourceFile, text: str) -> Finding:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise _BadJsonError(f"the field {quote(twice)} is written twice in one object; remove one of the two")
     return content
 

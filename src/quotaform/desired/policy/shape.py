@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.desired.policy.keyword import ANNOTATIONS, KEYWORDS, ROOT_KEYWORDS, Draft, Holds
 from quotaform.model.text import did_you_mean, quote
 from quotaform.schema.catalog import load_schema
@@ -14,11 +16,19 @@ JsonPath = tuple[str | int, ...]
 """The fields and indexes that lead from the root of a file to a value."""
 
 MOST_STEPS: Final = 50_000
-"""The limit on subschemas that all policies evaluate for one entry, references included; a pattern counts as 100."""
+"""The limit on subschemas and listed values that all policies evaluate for one entry, references included; a pattern
+counts as 100."""
 MAX_DEPTH: Final = 100
 """The limit on the nesting depth of schemas, references included."""
 
 _PATTERN_STEPS: Final = 100
+_COMPARED: Final = frozenset({"enum", "const"})
+_NAMES: Final = frozenset({Holds.FIELD_NAMES, Holds.NAMED_LISTS})
+"""What holds values that an entry is compared with one by one, or that it has to have."""
+
+
+class _ManyProblemsError(Exception):
+    """There are more problems than are shown."""
 
 
 class ShapeProblem(NamedTuple):
@@ -56,7 +66,7 @@ class ShapeCheck:
 
     Attributes:
         problems: What is wrong; when there is anything, the policy is not to be used.
-        steps: How many schemas it asks of an entry at most.
+        steps: How many schemas and listed values it asks of an entry at most.
     """
 
     def __init__(self, root: Any, draft: Draft) -> None:
@@ -65,8 +75,11 @@ class ShapeCheck:
         self._known: dict[tuple[int, str], int] = {}
         self._open: set[tuple[int, str]] = set()
         self._reported: set[JsonPath] = set()
+        self._anchors: dict[str, tuple[JsonPath, Any]] | None = None
         self.problems: list[ShapeProblem] = []
-        self.steps = self._walk(root, (), _entry_place(), 0)
+        self.steps = 0
+        with suppress(_ManyProblemsError):
+            self.steps = self._walk(root, (), _entry_place(), 0)
 
     def _walk(self, node: Any, path: JsonPath, place: _Place, depth: int) -> int:
         """Check a schema, and return how many there are in it."""
@@ -98,9 +111,13 @@ class ShapeCheck:
             return self._reference(node, value, here, place, depth)
         if name == "pattern":
             return _PATTERN_STEPS
+        if name in _COMPARED:
+            return _count_values(value)
         for field, where in _field_names(keyword.holds, value, here):
             self._field(field, where, place)
         steps = _PATTERN_STEPS * len(value) if keyword.holds is Holds.PATTERNED and isinstance(value, dict) else 0
+        if keyword.holds in _NAMES:
+            steps += _count_values(value)
         for inner, step, inner_place in self._schemas(keyword.holds, value, place):
             steps += self._walk(inner, (*here, *step), inner_place, depth + 1)
         return steps
@@ -135,11 +152,19 @@ class ShapeCheck:
             text = f"$ref {quote(value)} refers to another file, which is not supported; write #/$defs/NAME"
             self._report(path, text)
             return 0
-        found = _find(self._root, value[1:])
+        found = self._find(value[1:])
         if found is None:
             self._report(path, f"$ref {quote(value)} does not exist; write #/$defs/NAME with a name in $defs")
             return 0
         return self._walk(found[1], found[0], place, depth + 1)
+
+    def _find(self, fragment: str) -> tuple[JsonPath, Any] | None:
+        """Return the value that the fragment of a reference means, with its path; `None` when there is none."""
+        if not fragment or fragment.startswith("/"):
+            return _find(self._root, fragment)
+        if self._anchors is None:
+            self._anchors = _anchors(self._root)
+        return self._anchors.get(fragment)
 
     def _field(self, name: Any, path: JsonPath, place: _Place) -> None:
         if place.fields is not None and isinstance(name, str) and name not in place.fields:
@@ -161,6 +186,8 @@ class ShapeCheck:
         if path not in self._reported:
             self._reported.add(path)
             self.problems.append(ShapeProblem(path, text))
+        if len(self.problems) > MAX_PROBLEMS:
+            raise _ManyProblemsError
 
 
 def _field_names(holds: Holds, value: Any, path: JsonPath) -> Iterator[tuple[Any, JsonPath]]:
@@ -177,9 +204,7 @@ def _field_names(holds: Holds, value: Any, path: JsonPath) -> Iterator[tuple[Any
 
 
 def _find(root: Any, fragment: str) -> tuple[JsonPath, Any] | None:
-    """Return the value that the fragment of a reference means, with its path; `None` when there is none."""
-    if fragment and not fragment.startswith("/"):
-        return _find_anchor(root, fragment)
+    """Return the value that a JSON pointer means, with its path; `None` when there is none."""
     here = root
     path: list[str | int] = []
     for raw in fragment.split("/")[1:]:
@@ -195,14 +220,27 @@ def _find(root: Any, fragment: str) -> tuple[JsonPath, Any] | None:
     return tuple(path), here
 
 
-def _find_anchor(root: Any, name: str) -> tuple[JsonPath, Any] | None:
+def _anchors(root: Any) -> dict[str, tuple[JsonPath, Any]]:
+    """Return each anchor of a policy with the path of its schema, and the schema."""
+    found: dict[str, tuple[JsonPath, Any]] = {}
     todo: list[tuple[JsonPath, Any]] = [((), root)]
     while todo:
         path, here = todo.pop()
         if isinstance(here, dict):
-            if here.get("$anchor") == name:
-                return path, here
+            if isinstance(name := here.get("$anchor"), str):
+                found.setdefault(name, (path, here))
             todo += [((*path, step), each) for step, each in here.items()]
         elif isinstance(here, list):
             todo += [((*path, step), each) for step, each in enumerate(here)]
-    return None
+    return found
+
+
+def _count_values(node: Any) -> int:
+    """Return how many values there are in a list or a mapping, on all levels; none in another value."""
+    count, todo = 0, [node]
+    while todo:
+        here = todo.pop()
+        inner = here.values() if isinstance(here, dict) else here if isinstance(here, list) else ()
+        count += len(inner)
+        todo += inner
+    return count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from json import dumps
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ _SIZES: Final = {
     "minProperties": "has fewer than {} fields",
 }
 _LONGEST_ABOUT: Final = 500
+_SHOWN: Final = 10
 
 
 def violation_of(refusal: Refusal, schema: Any) -> Violation:
@@ -72,7 +74,7 @@ def _what(refusal: Refusal) -> str:
         case "maxLength" | "minLength" | "maxItems" | "minItems" | "maxProperties" | "minProperties":
             return f"{name} {_SIZES[keyword].format(details['limit'])}"
         case "enum":
-            return f"{subject}, not one of {listed(_shown(path, each) for each in details['options'])}"
+            return f"{subject}, not one of {_options(path, details['options'])}"
         case "const":
             return f"{subject}, not {_shown(path, details['expected_value'])}"
         case "type":
@@ -92,6 +94,11 @@ def _what(refusal: Refusal) -> str:
             return f"{name} is not allowed"
         case _:
             return f"{name} does not satisfy {inert(keyword)}"
+
+
+def _options(path: Sequence[str | int], options: Sequence[Any]) -> str:
+    """Return the first options of a list, which may be very long, and how many more there are."""
+    return listed(chain((_shown(path, each) for each in options[:_SHOWN]), options[_SHOWN:]), _SHOWN)
 
 
 def _shown(path: Sequence[str | int], value: Any) -> str:

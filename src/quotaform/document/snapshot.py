@@ -31,6 +31,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.rule import FindingRule
 from quotaform.model.snapshot import Snapshot
+from quotaform.model.text import explain_json_error, line_and_column
 
 T = TypeVar("T", str, list[Any], dict[str, Any])
 
@@ -120,11 +121,12 @@ class _Reader:
             document = loads(self._text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
         except JSONDecodeError as error:
             text = self._text.strip()
+            at, problem = explain_json_error(error)
             if not text or (text.startswith("{") and (error.pos >= len(text) or not text.endswith("}"))):
                 problem = "the file is truncated; take the snapshot again"
             else:
-                problem = f"this is not JSON: {error.msg}"
-            self._stop(problem, error.lineno, error.colno)
+                problem = f"this is not JSON: {problem}"
+            self._stop(problem, *line_and_column(self._text, at))
         except RecursionError:
             self._stop("this is nested too deeply to be a snapshot")
         except ConstantError as error:

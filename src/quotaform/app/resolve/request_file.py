@@ -38,6 +38,7 @@ LONGEST_ROW: Final = 500_000
 """How many characters a row may have."""
 
 _TOO_LONG: Final = f"it has more than {LONGEST_ROW:,} characters"
+_QUOTES: Final = "a quotation mark is missing, or there is text after a closing one"
 _FIRST: Final = regex(r"\S").search
 _TYPES: Final = {spelling: row.name for row in KNOWN_TYPES.values() for spelling in (row.name, row.parameter)}
 _NAMES: Final = "user, client_id and ip"
@@ -167,8 +168,10 @@ class RequestFile:
                             [(kind, read_name(cell)) for kind, cell in zip(types, fields, strict=True) if kind and cell]
                         ),
                     )
-        except csv.Error as error:
-            yield line + 1, f"this is not CSV: {error}"
+        except csv.Error:
+            longest = csv.field_size_limit()
+            problem = f"a field is larger than {longest:,} characters" if length > longest else _QUOTES
+            yield line + 1, f"this is not CSV: {_TOO_LONG if length > LONGEST_ROW else problem}"
 
     def _json_rows(self) -> Iterator[Row]:
         with self._open(None) as file:

@@ -14,7 +14,7 @@ from typing import Final
 from quotaform.core.usage.format.jmxtool import parse_jmxtool
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.errors import MetricsError
-from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading
+from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading, read_items
 from quotaform.model.text import inert
 
 _NOTHING: Final = b"No matched attributes"
@@ -73,7 +73,8 @@ class JmxReader:
             return Reading(at, seconds, len(output), ())
         if process.returncode:
             raise MetricsError(self.shown, f"cannot be read: {_last_line(error.decode(errors='replace'))}")
-        return Reading(at, seconds, len(output), tuple(parse_jmxtool(output, self.origin, at)))
+        items = read_items(output, parse_jmxtool(output, self.origin, at), self.shown, timeout)
+        return Reading(at, seconds, len(output), items)
 
     def cancel(self) -> None:
         """End the process of a read that is under way."""

@@ -15,7 +15,7 @@ from quotaform.errors import HttpError, MetricsError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Url
 from quotaform.metrics.prometheus_login import GIVE, NO_LOGIN, PrometheusLogin
-from quotaform.metrics.reading import BODY_LIMIT, Reading
+from quotaform.metrics.reading import BODY_LIMIT, Reading, read_items
 from quotaform.model.text import quote
 
 QUERY: Final = (
@@ -67,7 +67,7 @@ class PrometheusReader:
         if not response.is_success and response.status not in (400, 422, 503):
             raise MetricsError(self.shown, f"answered with status {response.status}; check the URL")
         origin = Origin(self.cluster, cluster_labels=()) if self.labels else Origin(self.cluster)
-        items = tuple(parse_prometheus(response.body, origin, at))
+        items = read_items(response.body, parse_prometheus(response.body, origin, at), self.shown, timeout)
         return Reading(at, monotonic() - started, len(response.body), self._of_cluster(items))
 
     def cancel(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Final, Protocol
 
 from quotaform.core.usage.metric.origin import Origin
@@ -11,6 +13,10 @@ from quotaform.errors import MetricsError
 
 BODY_LIMIT: Final = 64 << 20
 """The most bytes of an answer: 10,000 buckets have some 5 MB."""
+MOST_SAMPLES: Final = 500_000
+"""The most samples of an answer: 10,000 buckets have 20,000."""
+_MOST_VALUES: Final = 4_000_000
+"""The most values of one that is JSON, of which all are read before the first is looked at; a sample has some ten."""
 
 OBJECT_NAMES: Final = (
     "kafka.server:type=Produce,*",
@@ -56,7 +62,7 @@ class Reader(Protocol):
         """Read it once.
 
         Args:
-            timeout: After how many seconds it is given up.
+            timeout: After how many seconds it is given up to wait for the answer, and to read it.
 
         Raises:
             MetricsError: It does not answer, or with something that cannot be used.
@@ -64,6 +70,32 @@ class Reader(Protocol):
 
     def cancel(self) -> None:
         """End a read that is under way, as far as that is a process of its own."""
+
+
+def read_items(answer: bytes, items: Iterable[Item], source: str, timeout: float) -> tuple[Item, ...]:
+    """Return what an answer holds.
+
+    Args:
+        answer: The answer.
+        items: What is in it; an iterator that reads it.
+        source: What messages call the source.
+        timeout: After how many seconds it is given up.
+
+    Raises:
+        MetricsError: It holds too much, or takes too long to read.
+    """
+    if answer[:1] in (b"{", b"[") and sum(map(answer.count, (b"{", b"[", b","))) > _MOST_VALUES:
+        raise MetricsError(source, f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics")
+    deadline = monotonic() + timeout
+    found: list[Item] = []
+    for item in items:
+        found.append(item)
+        if len(found) > MOST_SAMPLES:
+            raise MetricsError(source, f"answered with more than {MOST_SAMPLES:,} samples; have it serve fewer metrics")
+        if monotonic() > deadline:
+            problem = f"answered with more than can be read within {timeout:g} s; have it serve fewer metrics"
+            raise MetricsError(source, problem)
+    return tuple(found)
 
 
 def problem_of(error: Exception) -> str:

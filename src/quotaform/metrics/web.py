@@ -15,7 +15,7 @@ from quotaform.core.usage.sample.sample import Item
 from quotaform.errors import HttpError, MetricsError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url
-from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading
+from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading, read_items
 
 _HTML: Final = ("<!doctype", "<html")
 
@@ -56,7 +56,7 @@ class WebReader:
             raise MetricsError(self.shown, error.problem + remedy) from None
         seconds = monotonic() - started
         self._require_metrics(response)
-        items = tuple(self.parse(response.body, self.origin, at))
+        items = read_items(response.body, self.parse(response.body, self.origin, at), self.shown, timeout)
         return Reading(at, seconds, len(response.body), items)
 
     def cancel(self) -> None:

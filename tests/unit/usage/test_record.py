@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep, time
@@ -21,9 +22,10 @@ from quotaform.cli.main import run
 from quotaform.core.usage.format.exposition import parse_exposition
 from quotaform.core.usage.record.recording import Recording, UsageRow, explain_no_rows, read_rows
 from quotaform.core.usage.record.source import parse_source
+from quotaform.core.usage.sample.sample import Dropped, DropReason
 from quotaform.errors import MetricsError, NothingReadError, QuotaformError, UsageError, missing_extra
 from quotaform.metrics.open import open_reader
-from quotaform.metrics.reading import Reading, origin_of
+from quotaform.metrics.reading import Reading, origin_of, read_items
 from quotaform.schema.validator import explainer
 from quotaform.spark.schemas import arrow_schema
 from quotaform.spark.usage.schemas import USAGE
@@ -359,6 +361,41 @@ def test_a_source_that_hangs_is_given_up_in_time() -> None:
 
 
 # Files
+
+
+LONG_PAGES = {
+    "samples": b"kafka_server_produce_byte_rate 1\n" * 100_000,
+    "other-metrics": b"jvm_threads 5\n" * 100_000,
+    "comments": b"# HELP\n" * 100_000,
+    "lines-that-are-cut": b"kafka_server_produce_byte_rate{\n" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", LONG_PAGES)
+def test_the_time_limit_of_an_answer_holds_while_it_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of 600,000 series was read to its end, whatever `--for` and the timeout said."""
+    times = count(step=0.5)
+    monkeypatch.setattr("quotaform.metrics.reading.monotonic", lambda: next(times))
+    with HttpServer(lambda _: answer(200, LONG_PAGES[name])) as server:
+        reader = open_reader(parse_source(server.url), "lab")
+        with pytest.raises(MetricsError, match=r"answered with more than can be read within 3 s; have it serve fewer"):
+            reader.read(3.0)
+
+
+def test_the_time_limit_holds_in_a_long_answer_of_jolokia() -> None:
+    values = {f"kafka.server:type=Produce,user=u{number}": {"x": 1} for number in range(20_000)}
+    reply = [{"request": {}, "value": values, "timestamp": 1_763_676_256}]
+    with HttpServer(lambda _: answer(200, reply)) as server:
+        reader = open_reader(parse_source(f"jolokia:{server.url}"), "lab")
+        assert len(reader.read(60.0).items) > 1, "the time can be looked at within an answer"
+
+
+def test_an_answer_has_no_end_of_samples_or_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quotaform.metrics.reading.MOST_SAMPLES", 3)
+    with pytest.raises(MetricsError, match="answered with more than 3 samples; have it serve fewer metrics"):
+        read_items(b"", [Dropped(DropReason.NAN, 1)] * 4, "http://b1", 60.0)
+    with pytest.raises(MetricsError, match="answered with more than 4,000,000 values; have it serve fewer metrics"):
+        read_items(b"[" * 4_000_001, [], "http://b1", 60.0)
 
 
 def test_a_file_is_whole_and_has_the_columns_of_the_table(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from io import StringIO
 from re import compile as regex
 from typing import Final
 
@@ -27,6 +28,8 @@ _NAME_END: Final = regex(r"[{ \t]")
 _LABEL = regex(
     r'[\s,]*+(?:([A-Za-z_][A-Za-z0-9_.\-]*+|"(?>[^"\\]++|\\.)*+")\s*+=\s*+)?"((?>[^"\\]++|\\.)*+)"\s*+(?:,|\Z)'
 )
+_LINES: Final = 10_000
+"""After how many lines those that are of other metrics are yielded, also if there are none."""
 _ESCAPE: Final = regex(r'\\([\\"n])')
 
 _UNTIMED: Final = "the page has no times; say when it was read"
@@ -45,8 +48,11 @@ def parse_exposition(data: bytes | str, origin: Origin, ts: float | None = None)
         yield text
         return
     dropped: Counter[DropReason] = Counter()
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(StringIO(text, newline="\n"), start=1):
         line = line.strip()
+        if not number % _LINES:
+            # Who reads a page of other metrics, too, can look at the time now and then.
+            yield Dropped(DropReason.OTHER_METRIC, dropped.pop(DropReason.OTHER_METRIC, 0))
         if not line or line.startswith("#"):
             continue
         item = _item(line, origin, ts)

@@ -31,6 +31,8 @@ Reading = tuple[str, str, object]
 """An MBean, an attribute and its value."""
 
 _OK: Final = 200
+_READINGS: Final = 10_000
+"""After how many values those of other attributes are yielded, also if there are none."""
 _ABSENT: Final = "InstanceNotFoundException"
 _NONE_HAS: Final = "No matching attributes"
 """What Jolokia says of a pattern of which no MBean has the attributes: a quota manager that has measured nobody."""
@@ -67,7 +69,10 @@ def _items(answer: Any, number: int, origin: Origin, ts: float | None) -> Iterat
     if not readings:
         # A pattern of which there is no MBean, to Jolokia 1.
         dropped[DropReason.MISSING] += 1
-    for mbean, attribute, raw in readings:
+    for place, (mbean, attribute, raw) in enumerate(readings, start=1):
+        if not place % _READINGS:
+            # Who reads an answer of other metrics, too, can look at the time now and then.
+            yield Dropped(DropReason.OTHER_ATTRIBUTE, dropped.pop(DropReason.OTHER_ATTRIBUTE, 0))
         measure = read_known_object_name(mbean, attribute, origin)
         if isinstance(measure, DropReason):
             dropped[measure] += 1

@@ -185,7 +185,7 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
     found = {(Path(row.file).name, row.position, row.reason) for row in rejected.collect()}
     at = cut.rindex('{"metric"')
     assert {name for name, _, _ in found} == set(broken) - {"empty.json"}
-    assert ("cut.json", at, f"series at byte {at}: not JSON, or cut: Expecting value") in found
+    assert ("cut.json", at, f"series at byte {at}: not JSON, or cut: it ends too early") in found
     assert (
         "list.json",
         at,
@@ -201,7 +201,7 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
         "  Read        1 file",
         "  Clusters    lab",
         "  Quarantine  1 record in usage-quarantine",
-        f"    in/cut.json: series at byte {at}: not JSON, or cut: Expecting value",
+        f"    in/cut.json: series at byte {at}: not JSON, or cut: it ends too early",
         "",
         "Samples: 3 read = 2 written (2 rows) + 0 dropped + 1 quarantined.",
     ]

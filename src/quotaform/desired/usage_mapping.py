@@ -44,7 +44,7 @@ def _read(root: Any, report: FileReport) -> TableMapping:
         columns=root["columns"],
         constants=root.get("constants", {}),
         labels=root.get("labels", {}),
-        factors=root.get("factors", {}),
+        factors={name: float(factor) for name, factor in root.get("factors", {}).items()},
         time_unit=TimeUnit(root["time_unit"]) if "time_unit" in root else None,
         has_sanitized_users=root.get("sanitized_users", False),
     )

@@ -88,7 +88,7 @@ def test_what_is_no_answer_is_one_rejected_record(document: Any, reason: str) ->
     [
         (b"\x1f\x8b\x08", "the document is compressed by gzip; its name has to end in .gz"),
         (b"[" * 100_000, "line 1: the document is nested too deeply"),
-        (b'[{"metric": {"a": "b', "line 1, byte 18: not JSON, or cut: Unterminated string starting at"),
+        (b'[{"metric": {"a": "b', "line 1, byte 18: not JSON, or cut: a string has no closing quotation mark"),
         (b"[1" + b"0" * 5000 + b"]", "line 1, byte 0: not JSON, or cut: a number is too long"),
     ],
 )
@@ -111,6 +111,26 @@ def test_an_export_of_victoriametrics_has_lists_of_values_and_times() -> None:
     assert dropped(items) == {DropReason.NAN: 2}
     cut = {**line, "timestamps": [TS * 1000]}
     assert reasons(parse(cut)) == ["series 1: values and timestamps are not lists of one length, as there are 3 values"]
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "1e400", "NaN", "Infinity", "0", "253402300800000"])
+def test_a_time_that_is_none_is_one_rejected_sample(number: str) -> None:
+    """A time of 400 digits in an export of VictoriaMetrics ended a whole `usage ingest`."""
+    export = dumps({"metric": LABELS, "values": [1, 2], "timestamps": [TS * 1000, TS * 1000 + 1]})
+    items = list(parse_prometheus(export.replace(f"[{TS * 1000},", f"[{number},"), ORIGIN))
+    assert len(values(items)) == 1
+    (reason,) = reasons(items)
+    assert reason.startswith("series 1, sample 1: ")
+    assert reason.endswith(" is not a time in seconds since 1970")
+
+
+@pytest.mark.parametrize("number", ["1e100", "9" * 101, "1e308"])
+def test_a_value_beyond_all_use_is_rejected(number: str) -> None:
+    """Rates and sums that follow from such values were infinite."""
+    items = parse({**SERIES, "values": [[TS, number], [TS + 60, "1e99"]]})
+    assert values(items) == [(TS + 60, 1e99)]
+    (reason,) = reasons(items)
+    assert reason.endswith("a rate is never as large")
 
 
 @pytest.mark.parametrize(

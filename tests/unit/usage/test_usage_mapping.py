@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from quotaform.app.usage.mapping import load_usage_mapping
+from quotaform.core.usage.format.table import parse_rows
 from quotaform.core.usage.format.table_mapping import TableMapping, TimeUnit
+from quotaform.core.usage.metric.origin import Origin
+from quotaform.core.usage.sample.sample import Sample
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.usage_mapping import read_usage_mapping
 from quotaform.errors import InvalidFilesError
@@ -38,6 +41,15 @@ def test_a_mapping_is_yaml_or_json() -> None:
     assert mapping.is_of_metrics
 
 
+def test_a_factor_may_have_decimals() -> None:
+    """A row of the table could not be multiplied by it."""
+    mapping, _ = read_usage_mapping(SourceFile("m.yaml", GOOD.replace("1048576", "0.125")))
+    assert mapping is not None
+    (sample,) = parse_rows([{"time": 1.8e12, "bytes": 8, "principal": "a"}], mapping, Origin())
+    assert isinstance(sample, Sample)
+    assert sample.value == 1.0
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -47,6 +59,8 @@ def test_a_mapping_is_yaml_or_json() -> None:
         ("columns: {ts: 7}", "m.yaml:1:15: ts must be text, but"),
         ("columns: {ts: t, key: k, rate: r}\ntime_unit: m", "m.yaml:2:12: time_unit must be s or ms or us or ns"),
         ("columns: {ts: t, key: k, rate: r}\nfactors: {rate: 0}", "m.yaml:2:17: rate is not valid"),
+        ("columns: {ts: t, key: k, rate: r}\nfactors: {rate: 1e400}", "m.yaml:2:11: the factor must lie between 1e-30"),
+        ("columns: {ts: t, key: k, rate: r}\nfactors: {rate: 1e-400}", "m.yaml:2:11: the factor must lie between"),
         ("columns: {ts: t}", "m.yaml:1:1: the mapping has neither metric nor key; name metric for rows of metrics"),
         ("columns: {ts: t, key: k}", "m.yaml:1:1: rows of buckets need a column rate or throttle_ms"),
         ("columns: {ts: t, metric: m}", "m.yaml:1:1: rows of metrics need a column value"),

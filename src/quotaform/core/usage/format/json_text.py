@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from json import JSONDecoder, dumps
+from json import JSONDecodeError, JSONDecoder, dumps
 from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.usage.format.text import read_text
 from quotaform.core.usage.sample.sample import LONGEST_RECORD, Rejected, reject
+from quotaform.model.text import explain_json_error
 
+TOO_LONG: Final = "a number is too long"
 _DECODER: Final = JSONDecoder()
 _LINE_START = regex(r"\n[\[{]").search
 
@@ -34,9 +36,8 @@ def json_documents(data: bytes | str) -> Iterator[tuple[int, Any] | Rejected]:
             yield reject(line, f"line {line}: the document is nested too deeply", text[place : place + 200])
             place = _next_document(text, place)
         except ValueError as error:
-            at = getattr(error, "pos", place)
+            at, message = explain_json_error(error) if isinstance(error, JSONDecodeError) else (place, TOO_LONG)
             broken = line + text.count("\n", counted, at)
-            message = getattr(error, "msg", "a number is too long")
             byte = len(text[:at].encode("utf-8", "replace"))
             yield reject(line, f"line {broken}, byte {byte}: not JSON, or cut: {message}", text[place : place + 200])
             place = _next_document(text, max(at, place))

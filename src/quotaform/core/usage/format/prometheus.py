@@ -19,7 +19,7 @@ from quotaform.core.usage.format.json_text import json_documents, spell_document
 from quotaform.core.usage.metric.metric import Measure, read_known_metric
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
-from quotaform.core.usage.sample.value import make_sample, read_time, spell_value
+from quotaform.core.usage.sample.value import make_sample, read_number, read_time, spell_value
 from quotaform.model.text import quote
 
 NAME_LABEL: Final = "__name__"
@@ -185,8 +185,12 @@ def _pairs(element: dict[str, Any]) -> list[Any] | str:
         return values
     if not isinstance(times, list) or len(times) != len(values):
         return f"values and timestamps are not lists of one length, as there are {len(values):,} values"
-    seconds = [ts / 1000 if isinstance(ts, int | float) else ts for ts in times]
-    return [[ts, nan if value is None else value] for ts, value in zip(seconds, values, strict=True)]
+    return [[_seconds(ts), nan if value is None else value] for ts, value in zip(times, values, strict=True)]
+
+
+def _seconds(milliseconds: object) -> object:
+    number = None if isinstance(milliseconds, str) else read_number(milliseconds)
+    return milliseconds if number is None else number / 1000
 
 
 def _histograms(element: dict[str, Any]) -> int:

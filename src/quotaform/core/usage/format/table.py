@@ -171,7 +171,7 @@ def _of_bucket(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[
         if values[name] is not None:
             measure = Measure(series._replace(attribute=attribute), mapping.factor(name), window_s)
             yield _sample(measure, cells, mapping, values[name])
-    if set(values.values()) == {None}:
+    if all(raw is None for raw in values.values()):
         yield DropReason.MISSING
 
 

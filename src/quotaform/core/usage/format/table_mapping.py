@@ -44,6 +44,9 @@ CONSTANT_FIELDS: Final = (*PLACES, "metric", "key", *NAMES)
 FACTOR_FIELDS: Final = ("value", "rate", "throttle_ms", "window_s")
 """The fields that may have another unit than the table of usage."""
 
+LARGEST_FACTOR: Final = 1e30
+"""The limit on factors; one divided by it is the smallest."""
+
 
 class TimeUnit(StrEnum):
     """What a number in the column of the time counts since 1970."""
@@ -113,6 +116,9 @@ def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None
         for name in fields:
             if name in others:
                 return (part, name), f"{name} is no field of rows of {kind}; remove it"
+    for name, factor in mapping.factors.items():
+        if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
+            return ("factors", name), f"the factor must lie between {1 / LARGEST_FACTOR:g} and {LARGEST_FACTOR:g}"
     if mapping.is_of_metrics and "value" not in mapping.columns:
         return ("columns",), "rows of metrics need a column value"
     if not mapping.is_of_metrics and mapping.labels:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, isinf, isnan
+from math import isinf, isnan
 from typing import Final
 
 from quotaform.core.usage.metric.metric import Measure
@@ -12,6 +12,8 @@ from quotaform.model.text import quote
 
 LATEST: Final = 253402300800.0
 """The end of the year 9999, in seconds: later times are no seconds."""
+LARGEST: Final = 1e100
+"""What no rate, time or total reaches. Below it, sums and rates of change of values stay finite, too."""
 
 
 def read_number(raw: object) -> float | None:
@@ -69,13 +71,14 @@ def make_sample(measure: Measure, ts: float, raw: object) -> Sample | DropReason
     if number is None:
         return DropReason.MISSING if raw is None or raw == "" else f"{spell_value(raw)} is not a number"
     value = number * measure.factor
-    if 0 <= value < inf:
+    if 0 <= value < LARGEST:
         return Sample(measure.series, ts, value, measure.window_s)
     if isnan(value):
         return DropReason.NAN
     if isinf(value):
         return f"the value is infinite; {_NAMES[measure.series.attribute]} never is"
-    return f"the value is {number:g}; {_NAMES[measure.series.attribute]} is never negative"
+    wrong = "negative" if value < 0 else "as large"
+    return f"the value is {number:g}; {_NAMES[measure.series.attribute]} is never {wrong}"
 
 
 _NAMES: Final = {Attribute.RATE: "a rate", Attribute.THROTTLE_TIME: "a throttle time", Attribute.TOTAL: "a total"}

@@ -6,7 +6,7 @@ What is written as Prometheus does is read without a step of Python per sample. 
 
 from __future__ import annotations
 
-from json import JSONDecoder
+from json import JSONDecodeError, JSONDecoder
 from re import Match
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Final
 import numpy
 import pyarrow
 
+from quotaform.core.usage.format.json_text import TOO_LONG
 from quotaform.core.usage.format.prometheus import NAME_LABEL, parse_element, read_frame
 from quotaform.core.usage.metric.metric import read_metric
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.sample.sample import DropReason, Rejected, Unreadable, reject
-from quotaform.core.usage.sample.value import LATEST
+from quotaform.core.usage.sample.value import LARGEST, LATEST
+from quotaform.model.text import explain_json_error
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
 
 if TYPE_CHECKING:
@@ -60,7 +62,9 @@ def add_element(part: Part, origin: Origin, rows: ParsedRows, file: str, *, head
         try:
             element, end = _DECODER.raw_decode(text)
         except (ValueError, RecursionError) as error:
-            message = getattr(error, "msg", "nested too deeply, or a number is too long")
+            message = f"nested too deeply, or {TOO_LONG}"
+            if isinstance(error, JSONDecodeError):
+                _, message = explain_json_error(error)
             rows.add_rejected(_rejected(part, f"not JSON, or cut: {message}"), file)
             return head
         rows.add_items(parse_element(element, origin, 1), file, lambda item: _shifted(item, part))
@@ -119,7 +123,7 @@ def _add_fast(part: Part, origin: Origin, rows: ParsedRows, file: str) -> int | 
         ts, values = ts[is_number], values[is_number]
     if measure.factor != 1:
         values = values * measure.factor
-    if not ((values >= 0) & (values < numpy.inf)).all():
+    if not ((values >= 0) & (values < LARGEST)).all():
         return None
     if nans := len(is_number) - len(values):
         rows.add_dropped(DropReason.NAN, nans)

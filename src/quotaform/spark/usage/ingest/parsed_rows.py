@@ -95,19 +95,27 @@ class ParsedRows:
             file: In which file.
             shift: Returns a record whose position is that in the file.
         """
-        for item in items:
-            if isinstance(item, Sample):
-                if item.series.cluster is None:
-                    self._without_cluster[file, item.series] += 1
-                    continue
-                times, values = self._samples.setdefault((item.series, item.window_s), (array("d"), array("d")))
-                times.append(item.ts)
-                values.append(item.value)
-                self._sample_count += 1
-            elif isinstance(item, Dropped):
-                self._dropped[item.reason] += item.samples
-            else:
-                self.add_rejected(item if shift is None else shift(item), file)
+        try:
+            for item in items:
+                self._add_item(item, file, shift)
+        except Exception as error:
+            # As in a stream, a mistake of ours in one record ends nothing else.
+            reason = f"internal error: {type(error).__name__}; please report it with the file"
+            self.add_rejected(reject(0, reason, ""), file)
+
+    def _add_item(self, item: Item, file: str, shift: Callable[[Rejected], Rejected] | None) -> None:
+        if isinstance(item, Sample):
+            if item.series.cluster is None:
+                self._without_cluster[file, item.series] += 1
+                return
+            times, values = self._samples.setdefault((item.series, item.window_s), (array("d"), array("d")))
+            times.append(item.ts)
+            values.append(item.value)
+            self._sample_count += 1
+        elif isinstance(item, Dropped):
+            self._dropped[item.reason] += item.samples
+        else:
+            self.add_rejected(item if shift is None else shift(item), file)
 
     def add_dropped(self, reason: DropReason, count: int) -> None:
         """Add samples that are left out."""

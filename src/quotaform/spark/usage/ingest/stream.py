@@ -105,7 +105,7 @@ class Stream:
             while self.problem is None and len(found) < size and (data := self._stream.read1(size - len(found))):
                 found += data
         except _BROKEN as error:
-            self.problem = str(error) or type(error).__name__
+            self.problem = "it ends too early" if isinstance(error, EOFError) else "its content is damaged"
         return bytes(found)
 
     def close(self) -> None:

@@ -28,16 +28,18 @@ from pyspark.sql.types import (
 )
 
 from quotaform.core.usage.format.table import parse_rows
-from quotaform.core.usage.format.table_mapping import TS, UNITS_PER_SECOND, TableMapping
+from quotaform.core.usage.format.table_mapping import LARGEST_FACTOR, TS, UNITS_PER_SECOND, TableMapping
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.sample.sample import Dropped, DropReason, Rejected, Sample
-from quotaform.core.usage.sample.value import LATEST
+from quotaform.core.usage.sample.value import LARGEST, LATEST
 from quotaform.spark.usage.ingest.parsed_rows import PARSED, ParsedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _VALUES: Final = ("value", "rate", "throttle_ms")
+_LARGEST: Final = LARGEST / (LARGEST_FACTOR * 1e10)
+"""Up to which size a number is in order whatever it is multiplied by, also by the factor of its metric."""
 _ROWS_AT_ONCE: Final = 262_144
 """How many rows are grouped by series at a time."""
 _SECONDS: Final = "seconds"
@@ -104,7 +106,7 @@ def parsed_table(table: DataFrame, name: str, kind: str | None, mapping: TableMa
     for field in values:
         cell = _column(mapping.columns[field])
         number = cell.try_cast("double")
-        is_odd_here = cell.isNotNull() & (number.isNull() | (number < 0) | (number == float("inf")))
+        is_odd_here = cell.isNotNull() & (number.isNull() | ~(number.between(0, _LARGEST) | f.isnan(number)))
         is_odd |= is_odd_here
         selected |= {field: number, f"{_ODD}{field}": f.when(is_odd_here, cell.cast("string"))}
     file, position = (None, None) if kind is None else ("_metadata.file_path", _POSITIONS.get(kind, _BLOCK))

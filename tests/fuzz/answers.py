@@ -130,7 +130,7 @@ def _scram(document: bytes) -> None:
             if mechanism.is_done():
                 break
             mechanism.auth_bytes()
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, OverflowError):
             return
     assert not mechanism.is_authenticated(), "a server that does not know the password was believed"
 

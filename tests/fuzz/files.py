@@ -10,15 +10,22 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.app.resolve.request_file import RequestFile
+from quotaform.core.check.lint.fact import LintFacts
+from quotaform.core.check.lint.lint import check_lints, declared_quotas
+from quotaform.core.check.lint.setting import Capacity, LintSettings
+from quotaform.core.check.policy import check_policies
+from quotaform.desired.approval import read_approvals
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.format.formatter import format_source
 from quotaform.desired.loaded_file import load_file
 from quotaform.desired.merge import conclude
+from quotaform.desired.policy.reader import read_policy
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas
 from quotaform.errors import InvalidFilesError
-from quotaform.model.finding import Severity
-from tests.fuzz.target import Target
+from quotaform.model.entry import Desired
+from quotaform.model.finding import Finding, Severity
+from tests.fuzz.target import Target, finding_problems
 
 _TODAY: Final = date(2026, 11, 20)
 _PROFILES: Final = {"gold": {"producer_byte_rate": 1048576.0}}
@@ -105,10 +112,88 @@ _COMMENTED: Final = (
 )
 
 
+_POLICY: Final = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "quotas have an owner",
+    "x-match": [{"user": "*"}, {"ip": None}],
+    "required": ["owner", "reason"],
+    "properties": {
+        "address": {"pattern": "^user="},
+        "owner": {"type": "string", "minLength": 2, "enum": ["team-orders", "o"], "x-message": "name a team"},
+        "reason": {"type": "string", "maxLength": 100, "$ref": "#/$defs/short"},
+        "expires": {"format": "date", "const": "2027-01-01"},
+        "values": {
+            "properties": {
+                "producer_byte_rate": {"maximum": 1048576, "multipleOf": 1024},
+                "request_percentage": {"exclusiveMinimum": 0, "type": ["integer", "null"]},
+            },
+            "additionalProperties": False,
+            "minProperties": 1,
+        },
+        "unlimited": {"maxItems": 0, "items": {"not": {"pattern": "rate$"}}},
+    },
+    "anyOf": [{"if": {"required": ["profile"]}, "then": {"properties": {"profile": {"const": "gold"}}}}, True],
+    "$defs": {"short": {"description": "short", "maxLength": 5}},
+}
+_OLD_POLICY: Final = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "dependencies": {"expires": ["reason"], "profile": {"required": ["owner"]}},
+    "patternProperties": {"^un": {"contains": {"const": "producer_byte_rate"}}},
+    "propertyNames": {"maxLength": 7},
+}
+_APPROVALS_YAML: Final = """\
+- rule: to-unlimited
+  address: user=perf-test
+  reason: load test
+  approver: alice
+  expires: 2026-12-01
+  to: {producer_byte_rate: unlimited}
+- rule: default-entity
+  address: user=<default>,client-id=etl
+  reason: "4711"
+  approver: bob
+  expires: 2026-12-02
+  action: delete
+"""
+_APPROVALS: Final = [
+    {
+        "rule": "change-factor", "address": 'user="CN=a,O=b"', "reason": "r", "approver": "a", "expires": "2026-12-01",
+        "to": {"producer_byte_rate": 5},
+    },
+]  # fmt: skip
+
+
+def _read_policy(document: bytes) -> None:
+    """Read a policy, and ask it about entries with and without each field."""
+    policy, findings, _ = read_policy(SourceFile("policies/p.json", document))
+    if policy is None:
+        raise InvalidFilesError(findings)
+    desired, _ = conclude([load_file(SourceFile("quotas.d/lab/a.yaml", _QUOTAS_YAML, "lab"), _PROFILES)], _TODAY)
+    refused = check_policies(desired, [policy], "lab")
+    assert not list(finding_problems(refused)), refused
+
+
+def _read_approvals(document: bytes) -> None:
+    _, findings = read_approvals(SourceFile("approvals.yaml", document), _TODAY)
+    if findings:
+        raise InvalidFilesError(findings)
+
+
+def _check(desired: Desired) -> list[Finding]:
+    """Return what policies and lints find, which are asked also when the files have other problems."""
+    policies = [read_policy(SourceFile("p.json", json.dumps(each)))[0] for each in (_POLICY, _OLD_POLICY)]
+    facts = LintFacts(
+        desired=desired, quotas=declared_quotas(desired), settings=LintSettings(), capacity=Capacity(), today=_TODAY
+    )
+    return [*check_policies(desired, [each for each in policies if each], "lab"), *check_lints(facts).findings]
+
+
 def _read_quotas(document: bytes) -> None:
     common = load_file(SourceFile("quotas.d/common.yaml", _COMMON), _PROFILES)
     file = load_file(SourceFile("quotas.d/lab/a.yaml", document, "lab"), _PROFILES)
     desired, findings = conclude([common, file], _TODAY)
+    found = _check(desired)
+    assert not list(finding_problems(found)), found
     if findings:
         raise InvalidFilesError(findings)
     quotas = {entity: entry.values for entity, entry in desired.items() if entry.values}
@@ -153,5 +238,13 @@ TARGETS: Final = (
     Target("quotas", lambda: _yaml_corpus(_QUOTAS_YAML, _QUOTAS), _read_quotas, (InvalidFilesError,)),
     Target("config", lambda: _yaml_corpus(_CONFIG_YAML, _CONFIG), _read_config, (InvalidFilesError,)),
     Target("format", lambda: [*_yaml_corpus(_QUOTAS_YAML, _QUOTAS), *_COMMENTED], _format, (InvalidFilesError,)),
+    Target(
+        "policy",
+        lambda: [json.dumps(each, indent=1).encode() for each in (_POLICY, _OLD_POLICY)],
+        _read_policy,
+        (InvalidFilesError,),
+        refused=(b'{"required": ["owner"],}',),
+    ),
+    Target("approvals", lambda: _yaml_corpus(_APPROVALS_YAML, _APPROVALS), _read_approvals, (InvalidFilesError,)),
     Target("requests", lambda: list(chain(_REQUESTS)), _read_requests, (InvalidFilesError,)),
 )

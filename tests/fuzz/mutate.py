@@ -42,6 +42,23 @@ _ODD_VALUES: Final[tuple[Any, ...]] = (
     "sha256:", "x" * 5_000, [], [None], [[]], {}, {"": None}, {"a": {"b": {}}},
 )  # fmt: skip
 
+_HUGE: Final = (
+    "9" * 19, "9" * 20, "9" * 40, "9" * 309, "1" + "0" * 310, "-" + "9" * 400, "9" * 4300, "9" * 4301, "9" * 20_000,
+    "0." + "3" * 400, "9" * 400 + ".5", "1e308", "1e309", "-1e400", "1e-400", "1e999999999", "1e" + "9" * 400,
+    "9" * 400 + "e-400", "1795000000" + "0" * 300, "253402300799", "253402300800", str(2**63), str(-(2**63) - 1),
+    "0" * 300 + "7", "1_" * 200 + "1", "NaN", "Infinity", "-Infinity",
+)  # fmt: skip
+"""Numbers of hundreds of digits, at the edges of doubles, times and 64 bits, and what is none."""
+_TYPED: Final = (
+    "4711", "-0.5", "1e400", "true", "no", "null", "~", "2026-12-31", "2026-12-31T09:12:44Z", "12:30:45", "0x1F", "[]",
+    "[4711]", "[[a]]", "{}", "{a: 4711}", '{"a": [null]}', '""', '"4711"', "'true'", "!!str 4711", "!!int '4711'",
+    "&a 4711", "9" * 400,
+)  # fmt: skip
+"""Values of each type, as YAML has them; many are JSON, too."""
+_VALUE: Final = regex(
+    rb""":[ \t]*("[^"\n]*"|'[^'\n]*'|[^\s,{}\[\]"'][^,{}\[\]\n]*|\[[^\[\]{}\n]*\]|\{[^{}\n]*\})"""
+).finditer
+
 Mutation = Callable[[Random, bytes], bytes]
 
 
@@ -125,6 +142,24 @@ def _digits(random: Random, data: bytes) -> bytes:
     return data[: each.start()] + random.choice(_TOKENS) + data[each.end() :]
 
 
+def _huge(random: Random, data: bytes) -> bytes:
+    """Replace a number by one that is none of everyday, or put that behind an equals sign or a colon."""
+    found = list(_DIGITS(data))
+    if not found:
+        return data + random.choice(_HUGE).encode()
+    each = random.choice(found)
+    return data[: each.start()] + random.choice(_HUGE).encode() + data[each.end() :]
+
+
+def _retype(random: Random, data: bytes) -> bytes:
+    """Replace the value of a field by one of another type."""
+    found = list(_VALUE(data))
+    if not found:
+        return _insert(random, data)
+    each = random.choice(found)
+    return data[: each.start(1)] + random.choice(_TYPED).encode() + data[each.end(1) :]
+
+
 def _delete(random: Random, data: bytes) -> bytes:
     start, end = _span(random, data)
     return data[:start] + data[end:]
@@ -162,7 +197,8 @@ def _splice(random: Random, data: bytes, other: bytes) -> bytes:
 
 
 _MUTATIONS: Final[tuple[Mutation, ...]] = (
-    _flip, _insert, _insert, _overwrite, _number, _digits, _delete, _repeat, _nest, _truncate, _move_line,
+    _flip, _insert, _insert, _overwrite, _number, _digits, _huge, _huge, _retype, _retype,
+    _delete, _repeat, _nest, _truncate, _move_line,
 )  # fmt: skip
 
 
@@ -183,8 +219,10 @@ def mutate_tree(random: Random, tree: Any) -> Any:
         return _copy(random.choice(_ODD_VALUES))
     node, key = random.choice(places)
     change = random.random()
-    if change < 0.5:
+    if change < 0.35:
         node[key] = _copy(random.choice(_ODD_VALUES))
+    elif change < 0.5:
+        node[key] = _retyped(random, node[key])
     elif change < 0.6:
         other, name = random.choice(places)
         node[key] = _copy(other.get(name) if isinstance(other, dict) else other[name] if name < len(other) else None)
@@ -202,6 +240,16 @@ def mutate_tree(random: Random, tree: Any) -> Any:
     else:
         node[key:key] = [_copy(node[key])] * random.choice([1, 2, 300 if len(places) < _FEW_PLACES else 1])
     return tree
+
+
+def _retyped(random: Random, value: Any) -> Any:
+    """Return a value of another type that says much the same, and of a number also one of hundreds of digits."""
+    if isinstance(value, bool | int | float):
+        return random.choice([str(value), [value], {"a": value}, 10 ** random.choice([19, 40, 309, 400, 4299]), value])
+    if isinstance(value, str):
+        number = value.strip()
+        return random.choice([4711, -0.5, True, [value], {value[:20]: value}, number.isdecimal() and int(number[:50])])
+    return random.choice([4711, "4711", -0.5, False, [], {}])
 
 
 def _copy(value: Any) -> Any:

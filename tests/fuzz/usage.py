@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from json import dumps, loads
 from math import isfinite
 from typing import Final
 
 from quotaform.core.usage.format import FORMATS
+from quotaform.core.usage.format.recording_format import HEAD_BYTES, PROMETHEUS, detect_format
+from quotaform.core.usage.format.table import parse_rows
+from quotaform.core.usage.format.table_mapping import TableMapping, TimeUnit
 from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.sample import LONGEST_RECORD, Dropped, Rejected
+from quotaform.core.usage.sample.sample import LONGEST_RECORD, Dropped, Item, Rejected
 from quotaform.core.usage.sample.series import Attribute, Series
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.usage_mapping import read_usage_mapping
 from quotaform.errors import InvalidFilesError
+from quotaform.spark.usage.ingest.document import add_recording
+from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
+from quotaform.spark.usage.ingest.stream import Range
+from quotaform.spark.usage.stream.message import parse_message
 from tests.fuzz.target import Target, line_problems
 from tests.usage_documents import WRITERS, Recorded
 
@@ -23,6 +31,19 @@ _MAPPINGS: Final = (
     b"columns: {ts: time, rate: bytes, user: u}\nconstants: {key: Fetch}\nfactors: {rate: 1024}\ntime_unit: ms\n",
     b'{"columns": {"ts": "t", "metric": "m", "value": "v", "labels": "l"}, "labels": {"user": "u"}}',
 )
+
+_EXPORTED: Final = (
+    b'{"metric":{"__name__":"kafka_server_produce_byte_rate","user":"alice"},"values":[1,2.5,null],'
+    b'"timestamps":[1763676256000,1763676257000,1763676258000]}\n'
+)
+"""A series as VictoriaMetrics exports it."""
+_TABLES: Final = (
+    TableMapping(
+        columns={"ts": "time", "rate": "bytes", "user": "u", "window_s": "w"}, constants={"key": "Fetch"},
+        factors={"rate": 1024.0}, time_unit=TimeUnit.MS,
+    ),
+    TableMapping(columns={"ts": "time", "metric": "m", "value": "bytes", "labels": "l"}, labels={"user": "u"}),
+)  # fmt: skip
 
 
 def _recorded() -> list[Recorded]:
@@ -38,18 +59,57 @@ def _recorded() -> list[Recorded]:
 
 def _corpus(name: str) -> Sequence[bytes]:
     recorded = _recorded()
-    return [WRITERS[name](recorded), WRITERS[name](recorded[:2])]
+    exported = [_EXPORTED] if name == PROMETHEUS else []
+    return [WRITERS[name](recorded), WRITERS[name](recorded[:2]), *exported]
+
+
+def _rows() -> Sequence[bytes]:
+    labels = {"__name__": "kafka_server_produce_byte_rate", "user": "alice"}
+    rows: list[dict[str, object]] = [
+        {"time": _TS * 1000, "bytes": 5.25, "u": "alice", "w": 11.5, "m": labels["__name__"], "l": dumps(labels)},
+        {"time": "2026-11-20T09:12:44Z", "bytes": "7", "u": None, "w": None, "m": "x", "l": None},
+    ]
+    return [dumps(rows).encode(), dumps(rows, indent=1).encode()]
+
+
+def _read_rows(document: bytes) -> None:
+    """Read rows of a table by each kind of mapping."""
+    try:
+        rows = loads(document)
+    except (ValueError, RecursionError):
+        return
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    for mapping in _TABLES:
+        _check(parse_rows(rows, mapping, _ORIGIN))
+
+
+def _read_recording(document: bytes) -> None:
+    """Read a file as a task does, and a record of a topic as a stream does."""
+    rows = ParsedRows()
+    for _ in add_recording(Range("f", 0, None, float(_TS), document, None), None, _ORIGIN, rows):
+        pass
+    for batch in rows.rest():
+        for row in batch.select(["file", "position", "reason", "record"]).to_pylist():
+            assert row["reason"] is None or not row["reason"].startswith("internal error"), row
+    message = parse_message(document, _TS * 1_000_000, detect_format(document[:HEAD_BYTES]) or PROMETHEUS, _ORIGIN)
+    assert not [reason for reason, _ in message.rejected if reason.startswith("internal error")], message.rejected
+    for row in message.rows:
+        assert all(isfinite(each) for each in row if isinstance(each, float)), row
 
 
 def _read(name: str, document: bytes) -> None:
-    for item in FORMATS[name](document, _ORIGIN, float(_TS)):
+    _check(FORMATS[name](document, _ORIGIN, float(_TS)))
+
+
+def _check(items: Iterable[Item]) -> None:
+    for item in items:
         if isinstance(item, Rejected):
             assert not list(line_problems(item.reason)), item
             assert item.position >= 0, item
             assert len(item.record) <= LONGEST_RECORD, item
             item.record.encode()
         elif isinstance(item, Dropped):
-            assert item.samples > 0, item
+            assert item.samples >= 0, item
         else:
             assert isfinite(item.value), item
             assert item.value >= 0, item
@@ -66,5 +126,7 @@ def _read_mapping(document: bytes) -> None:
 
 TARGETS: Final = (
     *(Target(f"usage-{name}", partial(_corpus, name), partial(_read, name), ()) for name in FORMATS),
+    Target("usage-table", _rows, _read_rows, ()),
+    Target("usage-recording", lambda: [each for name in FORMATS for each in _corpus(name)], _read_recording, ()),
     Target("usage-mapping", lambda: _MAPPINGS, _read_mapping, (InvalidFilesError,), refused=(b"columns: {}",)),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from io import StringIO
 from pathlib import Path
@@ -45,7 +46,8 @@ def test_an_error_does_not_stand_behind_the_progress_line(
 
         monkeypatch.setattr(console.Console, "progress", interrupt)
     assert run(["plan"]) == code
-    assert terminal.getvalue().startswith("\r\x1b[KReading quotas of lab ...\r\x1b[KError: ")
+    # On a busy machine the line is shown more than once.
+    assert re.match(r"(\r\x1b\[KReading quotas of lab \.\.\.)+\r\x1b\[KError: ", terminal.getvalue())
 
 
 @pytest.mark.slow

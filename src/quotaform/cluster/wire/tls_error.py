@@ -60,8 +60,7 @@ def _explain_certificate(server: str, error: CertificateError) -> Sentence:
         return (
             ConnectError,
             f"the certificate of {server} was not issued for {host}",
-            "connect by a name in the certificate, or disable this check with an empty"
-            " ssl.endpoint.identification.algorithm",
+            "connect by a name that the certificate contains, or have it issued for this one",
         )
     if error.code in (EXPIRED, NOT_YET_VALID):
         return _explain_time(server, error)

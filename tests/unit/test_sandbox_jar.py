@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.errors import SandboxError, missing_extra
+from quotaform.sandbox import jmx_tool
 from quotaform.sandbox.jar import EXPORTER, KAFKA, cached_jars, fetch_with_jgo, find_exporter, find_jars
 
 CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
@@ -172,6 +173,30 @@ def test_kafka_home_wins_and_its_sources_and_docs_stay_out(tmp_path: Path, monke
         (tmp_path / "libs" / name).touch()
     monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
     assert [jar.name for jar in find_jars()] == ["kafka-clients-4.3.1.jar", "kafka_2.13-4.3.1.jar"]
+
+
+def test_the_reader_of_jmx_takes_few_classes_from_few_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It read objects of any class in 47 jars; tests/kafka has the answers of a broker."""
+    needed = [
+        "jopt-simple-5.0.4",
+        "kafka-clients-4.3.1",
+        "kafka-server-common-4.3.1",
+        "kafka-tools-4.3.1",
+        "slf4j-api-2",
+    ]
+    others = "kafka_2.13-4.3.1 kafka-tools-api-4.3.1 commons-beanutils-1.11.0 log4j-core-2.25.4 jackson-databind-2.21.2"
+    (tmp_path / "libs").mkdir()
+    for name in (*needed, *others.split()):
+        (tmp_path / "libs" / f"{name}.jar").touch()
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    monkeypatch.setattr(jmx_tool, "find_java", lambda: types.SimpleNamespace(command="java"))
+    command = jmx_tool.jmx_tool_command()
+    assert command[command.index("-cp") + 1].split(":") == [f"{tmp_path}/libs/{name}.jar" for name in needed]
+    [option] = [each for each in command if each.startswith("-Djdk.serialFilter=")]
+    classes = option.split(";")
+    assert classes[-1] == "!*"
+    assert "javax.management.Attribute" in classes
+    assert not any("*" in each for each in classes[:-1])
 
 
 def test_a_kafka_home_without_kafka_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

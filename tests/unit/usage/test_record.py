@@ -247,6 +247,14 @@ def test_java_that_cannot_be_started_is_a_failure_of_the_source(tmp_path: Path) 
         open_reader(source, "lab", [str(tmp_path / "java")]).read(1.0)
 
 
+def test_an_object_that_java_does_not_read_is_a_failure_of_the_source(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'InvalidClassException: filter status: REJECTED\nNo matched attributes' >&2\n")
+    java.chmod(0o755)
+    with pytest.raises(MetricsError, match="JMX at localhost:9 answered with an object that is no measurement"):
+        open_reader(parse_source("1=jmx:localhost:9"), "lab", [str(java)]).read(5.0)
+
+
 def test_no_source_that_answers_is_an_error_at_once() -> None:
     started = monotonic()
     with pytest.raises(NothingReadError) as caught:

@@ -57,7 +57,7 @@ _file: Final = _PropertiesFile()
 
 
 def _read_properties(document: bytes) -> None:
-    config = load_client_config(_file(document), environ={"QUOTAFORM_X": CANARY})
+    config = load_client_config(_file(document), environ={"QUOTAFORM_X": CANARY, "QUOTAFORM_ENV": "QUOTAFORM_X"})
     assert CANARY not in repr(config.sasl_password), "shows a secret"
 
 

@@ -17,6 +17,9 @@ from quotaform.model.server import HiddenServer, Server
 from tests.loading import load_config
 
 SECRET = "s3cr3t-host"
+LISTED = {
+    "QUOTAFORM_ENV": "QUOTAFORM_SERVERS,QUOTAFORM_HOST,QUOTAFORM_LOCAL,QUOTAFORM_SECRETS,QUOTAFORM_COMMAND_CONFIG"
+}
 
 
 def cluster(folder: Path, *servers: str, command_config: str | None = None) -> Cluster:
@@ -29,7 +32,7 @@ def cluster(folder: Path, *servers: str, command_config: str | None = None) -> C
 
 def test_servers_come_from_variables_and_show_as_they_are_written(tmp_path: Path) -> None:
     lab = cluster(tmp_path, "${env:QUOTAFORM_SERVERS}", "${env:QUOTAFORM_HOST}:9092", "x:1")
-    found = bootstrap_servers(lab, {"QUOTAFORM_SERVERS": "a:1,b:2", "QUOTAFORM_HOST": "c"})
+    found = bootstrap_servers(lab, {"QUOTAFORM_SERVERS": "a:1,b:2", "QUOTAFORM_HOST": "c", **LISTED})
     assert found == (Server("a", 1), Server("b", 2), Server("c", 9092), "x:1")
     assert list(map(str, found)) == [
         "${env:QUOTAFORM_SERVERS}",
@@ -43,7 +46,11 @@ def test_servers_come_from_variables_and_show_as_they_are_written(tmp_path: Path
     ("server", "environment", "said"),
     [
         ("${env:QUOTAFORM_HOST}:9092", {}, "the environment variable QUOTAFORM_HOST is not set; set it"),
-        ("${env:HOST}:9092", {"HOST": SECRET}, "the environment variable HOST may not be read; rename it to"),
+        (
+            "${env:HOST}:9092",
+            {"HOST": SECRET},
+            "the environment variable HOST may not be read; the operator must list it in",
+        ),
         ("${env:QUOTAFORM_HOST}", {"QUOTAFORM_HOST": SECRET}, "${env:QUOTAFORM_HOST} is not set to HOST:PORT"),
         ("${env:QUOTAFORM_HOST}", {"QUOTAFORM_HOST": ""}, "${env:QUOTAFORM_HOST} is not set to HOST:PORT"),
     ],
@@ -53,7 +60,7 @@ def test_a_variable_that_is_no_address_is_told_with_its_place(
 ) -> None:
     lab = cluster(tmp_path, server)
     with pytest.raises(InvalidFilesError) as caught:
-        bootstrap_servers(lab, environment)
+        bootstrap_servers(lab, environment | LISTED)
     [problem] = caught.value.problems
     assert str(problem.location).endswith("quotaform.yaml:1:38")
     assert problem.message.startswith(said)
@@ -62,6 +69,7 @@ def test_a_variable_that_is_no_address_is_told_with_its_place(
 
 def test_no_failure_to_connect_shows_what_a_variable_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name of a server was asked of DNS and printed, so that a pull request could read secrets of the machine."""
+    monkeypatch.setenv("QUOTAFORM_ENV", LISTED["QUOTAFORM_ENV"])
     monkeypatch.setenv("QUOTAFORM_HOST", f"{SECRET}.invalid")
     monkeypatch.setenv("QUOTAFORM_LOCAL", "127.0.0.1:1")
     for written in ("${env:QUOTAFORM_HOST}:9092", "${env:QUOTAFORM_LOCAL}"):
@@ -96,11 +104,11 @@ def test_properties_that_a_variable_names_show_as_they_are_written(tmp_path: Pat
     repository = tmp_path / "repository"
     repository.mkdir()
     lab = cluster(repository, "b:1", command_config="${env:QUOTAFORM_SECRETS}/client.properties")
-    assert client_config(lab, {"QUOTAFORM_SECRETS": str(secret)}).client_id == "x"
+    assert client_config(lab, {"QUOTAFORM_SECRETS": str(secret), **LISTED}).client_id == "x"
     (secret / "client.properties").write_text("nonsense=x\n")
     for environment in ({"QUOTAFORM_SECRETS": str(secret)}, {"QUOTAFORM_SECRETS": str(secret / "none")}):
         with pytest.raises(InvalidFilesError) as caught:
-            client_config(lab, environment)
+            client_config(lab, environment | LISTED)
         assert str(caught.value).startswith("${env:QUOTAFORM_SECRETS}/client.properties")
         assert "s3cr3t" not in str(caught.value)
 
@@ -109,7 +117,7 @@ def test_a_variable_for_the_properties_that_is_empty_is_named(tmp_path: Path) ->
     """The message was that a directory cannot be read."""
     lab = cluster(tmp_path, "b:1", command_config="${env:QUOTAFORM_COMMAND_CONFIG}")
     with pytest.raises(InvalidFilesError) as caught:
-        client_config(lab, {"QUOTAFORM_COMMAND_CONFIG": ""})
+        client_config(lab, {"QUOTAFORM_COMMAND_CONFIG": "", **LISTED})
     (problem,) = caught.value.problems
     assert (problem.rule, problem.message) == (
         "unset-variable",

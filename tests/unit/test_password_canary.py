@@ -77,6 +77,7 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Place:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PW", CANARY)
+    monkeypatch.setenv("QUOTAFORM_ENV", "QUOTAFORM_PASSWORD")
     monkeypatch.setenv("QUOTAFORM_PASSWORD", CANARY)
     monkeypatch.setenv("SECRET", CANARY)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -218,6 +218,7 @@ def test_a_server_that_is_given_has_nothing_to_do_with_the_variables_of_the_file
     line: str, server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where quotaform.yaml referred to variables, a server without a port was an internal error that quoted it."""
+    monkeypatch.setenv("QUOTAFORM_ENV", "QUOTAFORM_CLIENT,QUOTAFORM_SERVERS")
     monkeypatch.setenv("QUOTAFORM_CLIENT", "client.properties")
     monkeypatch.setenv("QUOTAFORM_SERVERS", "127.0.0.1:1")
     Path("client.properties").write_text("security.protocol=PLAINTEXT\n")

@@ -550,7 +550,7 @@ class TestGitLab:
     def test_a_merge_is_applied(self, live_team: Team, cluster: Cluster) -> None:
         properties = live_team.runner.temp / "client.properties"
         properties.write_text("security.protocol=PLAINTEXT\n")
-        environ = {"QUOTAFORM_COMMAND_CONFIG": str(properties)}
+        environ = {"QUOTAFORM_ENV": "QUOTAFORM_COMMAND_CONFIG", "QUOTAFORM_COMMAND_CONFIG": str(properties)}
         planned = self.run(live_team, "quotas-apply-plan", **environ, CI_PIPELINE_SOURCE="push")
         assert planned.returncode == 0, planned.stderr
         done = self.run(live_team, "quotas-apply", **environ)
@@ -571,6 +571,7 @@ class TestAtlantis:
             PROJECT_NAME=project["name"],
             PLANFILE=str(team.checkout.path / "prod-eu-default.tfplan"),
             BASE_BRANCH_NAME="main",
+            QUOTAFORM_ENV="QUOTAFORM_COMMAND_CONFIG",
             QUOTAFORM_COMMAND_CONFIG=str(properties),
             QUOTAFORM_SNAPSHOTS=str(team.runner.temp),
         )

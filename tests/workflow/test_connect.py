@@ -223,9 +223,10 @@ def test_a_password_comes_from_the_environment(patient: Repository, secured_sand
     arguments = [
         "plan", "--bootstrap-server", secured_sandbox.bootstrap_servers, "--command-config", "client.properties"
     ]  # fmt: skip
-    assert patient(*arguments, env={"QUOTAFORM_PASSWORD": "admin-secret"}).code == 0
-    one_sentence(patient(*arguments, env={"QUOTAFORM_PASSWORD": "hunter2"}), "did not accept user admin")
-    missing = patient(*arguments)
+    listed = {"QUOTAFORM_ENV": "QUOTAFORM_PASSWORD"}
+    assert patient(*arguments, env={"QUOTAFORM_PASSWORD": "admin-secret", **listed}).code == 0
+    one_sentence(patient(*arguments, env={"QUOTAFORM_PASSWORD": "hunter2", **listed}), "did not accept user admin")
+    missing = patient(*arguments, env=listed)
     assert missing.code == 3
     assert "QUOTAFORM_PASSWORD" in missing.err
 

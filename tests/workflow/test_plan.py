@@ -175,8 +175,9 @@ def test_variables_of_the_environment_are_expanded_in_the_configuration(
     changing: Repository, sandbox_servers: str
 ) -> None:
     changing.config("clusters: {lab: {bootstrap_servers: ['${env:QUOTAFORM_SERVERS}']}}\n")
-    assert changing("plan", env={"QUOTAFORM_SERVERS": sandbox_servers}).code == 0
-    missing = changing("plan")
+    listed = {"QUOTAFORM_ENV": "QUOTAFORM_SERVERS"}
+    assert changing("plan", env={"QUOTAFORM_SERVERS": sandbox_servers, **listed}).code == 0
+    missing = changing("plan", env=listed)
     assert missing.code == 3
     assert "quotaform.yaml:1:" in missing.err
     assert "the environment variable QUOTAFORM_SERVERS is not set" in missing.err

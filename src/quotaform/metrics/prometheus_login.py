@@ -12,13 +12,14 @@ from typing import Final, Self
 
 from quotaform.errors import UsageError
 from quotaform.model.secret import Secret
+from quotaform.model.variable import OwnSecret
 
-TOKEN_VARIABLE: Final = "QUOTAFORM_PROMETHEUS_TOKEN"  # noqa: S105 (the name of a variable)
-USER_VARIABLE: Final = "QUOTAFORM_PROMETHEUS_USER"
-PASSWORD_VARIABLE: Final = "QUOTAFORM_PROMETHEUS_PASSWORD"  # noqa: S105 (the name of a variable)
-TENANT_VARIABLE: Final = "QUOTAFORM_PROMETHEUS_TENANT"
+_TOKEN: Final = OwnSecret.PROMETHEUS_TOKEN
+_USER: Final = OwnSecret.PROMETHEUS_USER
+_PASSWORD: Final = OwnSecret.PROMETHEUS_PASSWORD
+_TENANT: Final = OwnSecret.PROMETHEUS_TENANT
 
-GIVE: Final = f"give a token in {TOKEN_VARIABLE}, or {USER_VARIABLE} and {PASSWORD_VARIABLE}"
+GIVE: Final = f"give a token in {_TOKEN}, or {_USER} and {_PASSWORD}"
 """What to do if a Prometheus refuses an answer."""
 
 _TENANT_HEADERS: Final = ("X-Scope-OrgID", "THANOS-TENANT")
@@ -45,17 +46,15 @@ class PrometheusLogin:
         Raises:
             UsageError: They contradict each other, or one is missing.
         """
-        token, user, password, tenant = (
-            environment.get(name) for name in (TOKEN_VARIABLE, USER_VARIABLE, PASSWORD_VARIABLE, TENANT_VARIABLE)
-        )
+        token, user, password, tenant = map(environment.get, (_TOKEN, _USER, _PASSWORD, _TENANT))
         if token and user:
-            raise UsageError(f"{TOKEN_VARIABLE} and {USER_VARIABLE} are both set; unset one of them")
+            raise UsageError(f"{_TOKEN} and {_USER} are both set; unset one of them")
         if bool(user) != bool(password):
-            raise UsageError(f"{USER_VARIABLE} and {PASSWORD_VARIABLE} are used together; set both, or none of them")
+            raise UsageError(f"{_USER} and {_PASSWORD} are used together; set both, or none of them")
         if user and ":" in user:
-            raise UsageError(f"{USER_VARIABLE} contains a colon, which a user cannot have over HTTP")
+            raise UsageError(f"{_USER} contains a colon, which a user cannot have over HTTP")
         if tenant and not (tenant.isascii() and tenant.isprintable()):
-            raise UsageError(f"{TENANT_VARIABLE} contains a character that a header cannot have")
+            raise UsageError(f"{_TENANT} contains a character that a header cannot have")
         credentials = {}
         if token:
             credentials[_AUTHORIZATION] = Secret(f"Bearer {token}")

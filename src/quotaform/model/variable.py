@@ -1,27 +1,46 @@
 """Expands `${env:NAME}` in quotaform.yaml and client properties.
 
-A pull request must not be able to choose which variables are read, so only variables whose names begin with
-`QUOTAFORM_`, or that the operator lists in the environment variable `QUOTAFORM_ENV`, are expanded. The environment is
-an argument. Values of variables are secret: messages show the reference as written, never the expanded text.
+A pull request must not be able to choose which variables are read, so only those are expanded that the operator lists
+in the environment variable `QUOTAFORM_ENV`. The environment is an argument. Values of variables are secret: messages
+show the reference as written, never the expanded text.
 """
 
+# ruff: noqa: S105 (names of variables)
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from re import Match
 from re import compile as regex
 from typing import Final
 
 PREFIX: Final = "${env:"
 """How a reference to a variable begins."""
-ALLOWED_PREFIX: Final = "QUOTAFORM_"
-"""How the names begin of variables that may be expanded."""
 ALLOW_LIST: Final = "QUOTAFORM_ENV"
-"""The variable that names others that may be expanded, separated by commas."""
-OWN_SECRETS: Final = frozenset({"QUOTAFORM_COMMENT_TOKEN", "QUOTAFORM_NOTIFY_SECRET", "QUOTAFORM_NOTIFY_URL"})
-"""Variables with secrets that are not part of a connection: never expanded, so no file can send them to a broker."""
+"""The variable that names those that may be expanded, separated by commas."""
+
+
+class OwnSecret(StrEnum):
+    """The variables from which quotaform reads secrets; all of its code takes their names from here.
+
+    None of them is part of a connection to Kafka, so they are never expanded, even if the operator lists them.
+    """
+
+    COMMENT_TOKEN = "QUOTAFORM_COMMENT_TOKEN"
+    GITHUB_TOKEN = "GITHUB_TOKEN"
+    GITLAB_TOKEN = "GITLAB_TOKEN"
+    NOTIFY_SECRET = "QUOTAFORM_NOTIFY_SECRET"
+    NOTIFY_URL = "QUOTAFORM_NOTIFY_URL"
+    PROMETHEUS_PASSWORD = "QUOTAFORM_PROMETHEUS_PASSWORD"
+    PROMETHEUS_TENANT = "QUOTAFORM_PROMETHEUS_TENANT"
+    PROMETHEUS_TOKEN = "QUOTAFORM_PROMETHEUS_TOKEN"
+    PROMETHEUS_USER = "QUOTAFORM_PROMETHEUS_USER"
+    SPARK_CONNECT_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+    SPARK_REMOTE = "SPARK_REMOTE"
+
+
+_OWN_SECRETS: Final = frozenset(map(str, OwnSecret))
 
 PLACES: Final = "${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"
 """Where it is replaced, beside client properties, for messages about other places."""
@@ -42,7 +61,7 @@ class ReferenceProblem(Enum):
     | OTHER_SOURCE | `${file:NAME}` |
     | BAD_NAME | `${env:1}` |
     | NOT_ALLOWED | `${env:HOME}`, whether there is such a variable or not |
-    | UNSET | `${env:QUOTAFORM_NAME}` without such a variable |
+    | UNSET | `${env:KAFKA_HOST}`, which is listed, without such a variable |
     """
 
     NOT_A_REFERENCE = auto()
@@ -68,8 +87,6 @@ class Expansion:
 def expand(text: str, environment: Mapping[str, str]) -> Expansion:
     """Replace every `${env:NAME}` by the value of the variable; what comes from a variable is not expanded again.
 
-    >>> expand("${env:QUOTAFORM_HOST}:9092", {"QUOTAFORM_HOST": "b1"}).text
-    'b1:9092'
     >>> expand("${env:HOST}:9092", {"HOST": "b1"}).problems
     ((<ReferenceProblem.NOT_ALLOWED: 4>, 'HOST'),)
     >>> expand("${env:HOST}:9092", {"HOST": "b1", "QUOTAFORM_ENV": "HOST,PORT"}).text
@@ -103,7 +120,7 @@ def _check(
         problem = ReferenceProblem.OTHER_SOURCE
     elif not _NAME(name):
         problem = ReferenceProblem.BAD_NAME
-    elif name in OWN_SECRETS or (not name.startswith(ALLOWED_PREFIX) and name not in allowed):
+    elif name in _OWN_SECRETS or name not in allowed:
         problem = ReferenceProblem.NOT_ALLOWED
     elif name not in environment:
         problem = ReferenceProblem.UNSET
@@ -120,19 +137,18 @@ def check_references(text: str) -> tuple[ReferenceProblem, ...]:
 def problem_text(problem: ReferenceProblem, name: str) -> str:
     """Return what is wrong with a reference, and the remedy.
 
-    >>> problem_text(ReferenceProblem.UNSET, "QUOTAFORM_HOST")
-    'the environment variable QUOTAFORM_HOST is not set; set it'
+    >>> problem_text(ReferenceProblem.UNSET, "KAFKA_HOST")
+    'the environment variable KAFKA_HOST is not set; set it'
     """
     shown = name if _USUAL_NAME(name) else "that ${env:…} names"
     if problem is ReferenceProblem.UNSET:
         return f"the environment variable {shown} is not set; set it"
-    if name in OWN_SECRETS:
+    if name in _OWN_SECRETS:
         return (
             f"the environment variable {name} contains a secret that is not part of a connection; use another variable"
         )
     if problem is ReferenceProblem.NOT_ALLOWED:
-        renamed = f"{ALLOWED_PREFIX}{name}" if _USUAL_NAME(name) else f"{ALLOWED_PREFIX}…"
-        return f"the environment variable {shown} may not be read; rename it to {renamed} or list it in {ALLOW_LIST}"
+        return f"the environment variable {shown} may not be read; the operator must list it in {ALLOW_LIST}"
     if problem is ReferenceProblem.BAD_NAME:
         return "the name in ${env:…} is not that of an environment variable; correct it"
     return "only ${env:NAME} is expanded; correct the ${...}"

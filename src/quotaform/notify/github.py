@@ -19,6 +19,7 @@ from quotaform.errors import HttpError
 from quotaform.http.api import Api, Transport
 from quotaform.http.message import Url
 from quotaform.model.secret import Secret
+from quotaform.model.variable import OwnSecret
 
 API: Final = "https://api.github.com"
 LONGEST: Final = 65_536
@@ -28,7 +29,7 @@ _BOT: Final = "[bot]"
 _ACTIONS: Final = "github-actions[bot]"
 _PER_PAGE: Final = 100
 _REMEDIES: Final = {
-    401: "check the token in QUOTAFORM_COMMENT_TOKEN or GITHUB_TOKEN",
+    401: f"check the token in {OwnSecret.COMMENT_TOKEN} or {OwnSecret.GITHUB_TOKEN}",
     403: "give the job `permissions: {pull-requests: write}`; the token of a pull request from a fork cannot write",
     404: "check repository and number, and that the token may read them",
     410: "comments are turned off or the pull request is gone",

@@ -15,6 +15,7 @@ from quotaform.core.comment import Posted
 from quotaform.http.api import Api, Transport
 from quotaform.http.message import Url
 from quotaform.model.secret import Secret
+from quotaform.model.variable import OwnSecret
 
 API: Final = "https://gitlab.com/api/v4"
 LONGEST: Final = 1_000_000
@@ -22,7 +23,7 @@ LONGEST: Final = 1_000_000
 
 _PER_PAGE: Final = 20
 _REMEDIES: Final = {
-    401: "check the token in QUOTAFORM_COMMENT_TOKEN or GITLAB_TOKEN; CI_JOB_TOKEN cannot write notes",
+    401: f"check the token in {OwnSecret.COMMENT_TOKEN} or {OwnSecret.GITLAB_TOKEN}; CI_JOB_TOKEN cannot write notes",
     403: "give the token the scope `api` and the role Reporter or higher",
     404: "check project and number, and that the token may read them",
 }

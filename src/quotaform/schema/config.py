@@ -18,7 +18,7 @@ def config() -> tuple[Node, dict[str, Node]]:
     patterns = ref("pattern")
     schema = closed(
         "quotaform.yaml: clusters, profiles, scope and checks. ${env:NAME} in bootstrap_servers and command_config is "
-        "replaced by the environment variable NAME, which begins with QUOTAFORM_ or is listed in QUOTAFORM_ENV.",
+        "replaced by the environment variable NAME if QUOTAFORM_ENV lists it.",
         {
             "clusters": mapping(
                 "The clusters by name, which is also the directory of their own entries in quotas.d.", ref("cluster")

@@ -15,9 +15,9 @@ from quotaform.files import MIB, read_bytes
 from quotaform.http.message import Url
 from quotaform.model.secret import Secret
 from quotaform.model.text import quote
+from quotaform.model.variable import OwnSecret
 from quotaform.notify import github, gitlab
 
-COMMENT_TOKEN: Final = "QUOTAFORM_COMMENT_TOKEN"  # noqa: S105  # the name of a variable
 _EVENT_LIMIT: Final = 16 * MIB
 _REF: Final = regex(r"refs/pull/([0-9]{1,18})/(?:merge|head)").fullmatch
 _REPOSITORY: Final = regex(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+").fullmatch
@@ -111,14 +111,14 @@ def find_token(platform: Platform, environ: Mapping[str, str]) -> Secret:
     Raises:
         QuotaformError: There is none.
     """
-    own = "GITHUB_TOKEN" if platform is Platform.GITHUB else "GITLAB_TOKEN"
-    for name in (COMMENT_TOKEN, own):
+    own = OwnSecret.GITHUB_TOKEN if platform is Platform.GITHUB else OwnSecret.GITLAB_TOKEN
+    for name in (OwnSecret.COMMENT_TOKEN, own):
         if token := environ.get(name, "").strip():
             return Secret(token)
     also = ""
     if platform is Platform.GITLAB and environ.get("CI_JOB_TOKEN"):
         also = ": CI_JOB_TOKEN cannot write notes, so create a project access token with the scope api"
-    raise QuotaformError(f"no token is in {COMMENT_TOKEN} or {own}; set one of them{also}")
+    raise QuotaformError(f"no token is in {OwnSecret.COMMENT_TOKEN} or {own}; set one of them{also}")
 
 
 def _detect(environ: Mapping[str, str]) -> Platform:

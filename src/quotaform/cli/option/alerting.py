@@ -14,6 +14,7 @@ import typer
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths, file_name
 from quotaform.cli.usage import shorten
 from quotaform.errors import UsageError
+from quotaform.model.variable import OwnSecret
 
 if TYPE_CHECKING:
     from quotaform.app.drift.report import DriftReporter
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from quotaform.model.secret import Secret
     from quotaform.notify.webhook import Receiver
 
-URL_VARIABLE: Final = "QUOTAFORM_NOTIFY_URL"
-KEY_VARIABLE: Final = "QUOTAFORM_NOTIFY_SECRET"
+_URL: Final = OwnSecret.NOTIFY_URL
+_KEY: Final = OwnSecret.NOTIFY_SECRET
 _SUFFIX: Final = ".prom"
 
 
@@ -45,7 +46,7 @@ class Alerting:
             "--notify",
             metavar="[slack=]URL",
             help="Post a notification to a webhook when drift is found, changes or is resolved; slack= for Slack and "
-            f"compatible ones. Repeatable; the variable {URL_VARIABLE} does the same and keeps the URL secret.",
+            f"compatible ones. Repeatable; the variable {_URL} does the same and keeps the URL secret.",
         ),
     ] = None
     notify_state: Annotated[
@@ -86,7 +87,7 @@ class Alerting:
         receivers = self._receivers()
         if (self.notify_failures or self.notify_state) and not (receivers or self.metrics):
             option = "--notify-state" if self.notify_state else "--notify-failures"
-            raise UsageError(f"{option} has no effect without --notify; give --notify URL, or set {URL_VARIABLE}")
+            raise UsageError(f"{option} has no effect without --notify; give --notify URL, or set {_URL}")
         run = read_run()
         options = AlertOptions(
             receivers=receivers,
@@ -130,7 +131,7 @@ class Alerting:
 
     def _receivers(self) -> tuple[Receiver, ...]:
         given = [("--notify", text) for text in self.notify or ()]
-        given += [(URL_VARIABLE, text) for text in environ.get(URL_VARIABLE, "").split()]
+        given += [(_URL, text) for text in environ.get(_URL, "").split()]
         if not given:
             return ()
         from quotaform.notify.webhook import Receiver
@@ -149,9 +150,9 @@ class Alerting:
 def _key() -> Secret | None:
     from quotaform.model.secret import Secret
 
-    text = environ.get(KEY_VARIABLE)
+    text = environ.get(_KEY)
     if text is None:
         return None
     if not text:
-        raise UsageError(f"{KEY_VARIABLE} is empty; set it to the key that the receiver has, or unset it")
+        raise UsageError(f"{_KEY} is empty; set it to the key that the receiver has, or unset it")
     return Secret(text)

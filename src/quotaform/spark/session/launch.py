@@ -17,6 +17,7 @@ from warnings import catch_warnings, simplefilter
 from quotaform.errors import EngineError
 from quotaform.interrupt import held_signals
 from quotaform.model.text import inert
+from quotaform.model.variable import OwnSecret
 from quotaform.spark.session.catalog import temporary_warehouse, warehouse_options
 from quotaform.spark.session.cause import start_cause
 from quotaform.spark.session.endpoint import Master
@@ -76,7 +77,7 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
     # Asked first: Spark itself would try for a minute.
     _require_answer(master)
     # What another session of Spark Connect left here would be taken for this one.
-    variables = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
+    variables: dict[str, str | None] = {OwnSecret.SPARK_REMOTE: None, "SPARK_CONNECT_MODE_ENABLED": None}
     # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
     # among the results of a command; it is kept for the case that Spark does not start.
     with (

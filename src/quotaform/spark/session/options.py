@@ -9,9 +9,9 @@ from typing import Final
 
 from quotaform.errors import UsageError
 from quotaform.model.text import quote
+from quotaform.model.variable import OwnSecret
 from quotaform.spark.session.endpoint import Master, Remote
 
-TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (the name of the variable)
 _SECRET: Final = regex(r"(?i)secret|passw(or)?d|token|access[._-]?key|([._-]|api|private)key$|sasl[._]jaas[._]config")
 """What `spark.redaction.regex` of Spark looks for, and names of settings of Kafka and of cloud storage."""
 _PLACE: Final = regex(r"(?i)(file|path|location|provider|class|enabled|interval|lifetime)$")
@@ -61,7 +61,8 @@ class SessionOptions:
                 if is_secret(name):
                     raise UsageError(
                         f"--remote: {quote(name)} is a secret, and options are visible to others; put a token into "
-                        f"the environment variable {TOKEN_VARIABLE}, or the whole URL into SPARK_REMOTE"
+                        f"the environment variable {OwnSecret.SPARK_CONNECT_TOKEN}, or the whole URL into "
+                        f"{OwnSecret.SPARK_REMOTE}"
                     )
         for name in self.conf:
             _require_usable(name)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.errors import EngineError, UsageError, missing_extra
 from quotaform.model.text import inert
+from quotaform.model.variable import OwnSecret
 from quotaform.spark.session.cause import AGAIN, engine_error
 from quotaform.spark.session.connect import is_connect
 from quotaform.spark.session.endpoint import LOCAL, Master, Remote
@@ -157,8 +158,8 @@ def _master(options: SessionOptions) -> Master:
 def _remote(options: SessionOptions) -> Remote | None:
     if options.remote is not None:
         return Remote.parse("--remote", options.remote)
-    url = None if options.master is not None else os.environ.get("SPARK_REMOTE")
-    return Remote.parse("SPARK_REMOTE", url) if url else None
+    url = None if options.master is not None else os.environ.get(OwnSecret.SPARK_REMOTE)
+    return Remote.parse(OwnSecret.SPARK_REMOTE, url) if url else None
 
 
 def _require_unset(given: Sequence[str], reason: str) -> None:

@@ -9,6 +9,7 @@ from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
 from quotaform.errors import EngineError, UsageError
+from quotaform.model.variable import OwnSecret
 from quotaform.spark.session.connect import is_connect
 from quotaform.spark.session.session import starts_java
 
@@ -64,8 +65,8 @@ def require_no_server(session: SessionOptions, environ: Mapping[str, str]) -> No
     Raises:
         UsageError: A Spark Connect server is asked for.
     """
-    source = "--remote" if session.remote else "SPARK_REMOTE"
-    if session.remote or (not session.master and environ.get("SPARK_REMOTE")):
+    source = "--remote" if session.remote else OwnSecret.SPARK_REMOTE
+    if session.remote or (not session.master and environ.get(OwnSecret.SPARK_REMOTE)):
         raise UsageError(
             f"{source}: a topic is read by a driver of its own, not on a Spark Connect server; give --master instead"
         )

@@ -66,6 +66,31 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_config.py::test_variables_are_replaced_only_where_they_say_how_to_connect",
         "unit/test_security_promises.py::test_a_reference_in_a_name_is_text",
     ),
+    "Variables with quotaform's own secrets are never expanded, even if they are listed": (
+        "unit/test_variable.py::test_a_secret_that_is_no_part_of_a_connection_is_never_expanded",
+        "unit/test_variable.py::test_each_secret_of_our_own_is_named_in_the_table_alone",
+        "unit/test_allowed_hosts.py::test_a_token_of_our_own_reaches_no_broker",
+    ),
+    "Credentials are bound to hosts, before a name is resolved or a byte is sent": (
+        "unit/test_allowed_hosts.py::test_credentials_of_the_operator_go_to_their_own_servers",
+        "unit/test_allowed_hosts.py::test_a_host_that_is_not_listed_is_not_asked",
+        "unit/test_allowed_hosts.py::test_a_login_goes_to_no_prometheus_that_only_quotaform_yaml_names",
+    ),
+    "A server given on the command line is the operator's choice": (
+        "unit/test_allowed_hosts.py::test_a_server_of_the_command_line_is_the_operators_choice",
+    ),
+    "limits all connections to Kafka, webhooks, comments, metrics, Prometheus and JMX, and the proxies used for them": (
+        "unit/test_allowed_hosts.py::test_brokers_that_the_cluster_names_are_held_to_the_list",
+        "unit/test_allowed_hosts.py::test_requests_over_http_and_their_proxies_are_held_to_the_list",
+        "unit/test_allowed_hosts.py::test_metrics_that_quotaform_yaml_names_are_held_to_the_list",
+        "unit/test_allowed_hosts.py::test_no_java_is_started_for_a_host_that_is_not_listed",
+    ),
+    "An item is a name or an address": (
+        "unit/test_allowed_hosts.py::test_hosts_are_listed_by_name_address_pattern_and_port",
+    ),
+    "JmxTool reads only the classes of numbers, names and errors": (
+        "unit/test_sandbox_jar.py::test_the_reader_of_jmx_takes_few_classes_from_few_jars",
+    ),
     "Whether another variable exists is not revealed": (
         "unit/test_variable.py::test_a_variable_that_the_operator_does_not_allow_is_not_read",
     ),
@@ -116,6 +141,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     ),
     "No message recommends weaker encryption": (
         "unit/test_connect_error.py::test_a_connection_that_ends_during_the_tls_handshake_is_told_as_that",
+        "unit/test_connect_error.py::test_a_certificate_for_another_host_is_refused_unless_that_is_not_checked",
     ),
     "A response is limited to 30 seconds in total and to 1 MiB": (
         "unit/test_http.py::test_a_server_that_sends_a_byte_at_a_time_is_given_up",
@@ -229,6 +255,7 @@ def test_a_reference_in_a_name_is_text(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the files and on the cluster, even of a variable that may be read."""
+    monkeypatch.setenv("QUOTAFORM_ENV", "QUOTAFORM_SECRET")
     monkeypatch.setenv("QUOTAFORM_SECRET", SECRET)
     name = "${env:QUOTAFORM_SECRET}"
     entry = {"match": {"user": name}, "values": {PRODUCER: 1}, "owner": name, "reason": name}

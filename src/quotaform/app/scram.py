@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from quotaform.app.repository.address import bootstrap_servers, client_config
+from quotaform.app.repository.address import connection_of
 from quotaform.app.repository.gateway import require_pinned
 from quotaform.cluster.scram import ScramGateway, make_upsertion
 from quotaform.errors import BlockedError, UsageError
@@ -27,7 +27,7 @@ def open_scram(cluster: Cluster) -> ScramGateway:
     """
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {cluster.name} is a snapshot file, which contains no SCRAM credentials")
-    gateway = ScramGateway.connect(bootstrap_servers(cluster), client_config(cluster), name=cluster.label)
+    gateway = ScramGateway.connect(*connection_of(cluster), name=cluster.label)
     try:
         require_pinned(cluster.name, cluster.cluster_id, gateway.cluster_id)
     except BlockedError:

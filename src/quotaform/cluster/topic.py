@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import environ
 from typing import Final
 
 from quotaform.cluster.broker_gateway import BrokerGateway
 from quotaform.cluster.wire.describe_topic import DescribeTopic
-from quotaform.errors import AuthorizationError, ClusterError, UsageError
+from quotaform.errors import AuthorizationError, ClusterError, ConnectError, UsageError
+from quotaform.model.server import UNLISTED
 from quotaform.model.text import quote
 
 _TIMEOUT: Final = 15.0
@@ -44,8 +46,12 @@ class TopicGateway(BrokerGateway):
         Raises:
             AuthorizationError: The principal lacks DESCRIBE on the topic.
             UsageError: No topic can have such a name.
+            ConnectError: A broker is not in `QUOTAFORM_ALLOWED_HOSTS`, and Spark connects to all of them by itself.
             ClusterError: The cluster could not be read.
         """
+        for server in self.connection.brokers.values():
+            if not server.is_listed(environ):
+                raise ConnectError(f"{server} {UNLISTED}", remedy="list it there if it is the right one")
         try:
             request = DescribeTopic(name)
             answer = self._read(

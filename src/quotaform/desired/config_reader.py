@@ -215,6 +215,7 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
         snapshot=_read_path(node, "snapshot", directory),
         server_references=server_references,
         config_reference=config_reference,
+        servers_location=report.document.place(node, "bootstrap_servers").value if servers else None,
         folder=directory,
         capacity=read_capacity(name, node, report),
         metrics=read_metrics(name, node, report),

@@ -36,6 +36,7 @@ def read_metrics(cluster: str, node: dict[str, Any], report: FileReport) -> Clus
             for name, value in (labels if isinstance(labels, dict) else {}).items()
             if isinstance(value, str)
         },
+        location=report.document.locate(part.path).value,
     )
 
 

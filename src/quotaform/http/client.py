@@ -9,6 +9,7 @@
 | a redirect to anywhere else | an error that names the other host |
 
 Proxies are those of the environment (`https_proxy`, `http_proxy`, `no_proxy`), and this machine is asked without one.
+The server and the proxy are held to `QUOTAFORM_ALLOWED_HOSTS` before their names are looked up.
 A token is sent encrypted, or to this machine; never to a proxy. TLS is always verified, against the system's
 certificates (or those of `SSL_CERT_FILE`) or a CA file.
 """
@@ -21,6 +22,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from io import BufferedReader, RawIOBase
+from os import environ
 from pathlib import Path
 from socket import gaierror, socket
 from typing import Any, Final
@@ -30,6 +32,7 @@ from quotaform.errors import HttpError, QuotaformError
 from quotaform.files import PEM_LIMIT, read_text
 from quotaform.http.message import Request, Response, Url
 from quotaform.http.proxy import Proxy
+from quotaform.model.server import UNLISTED, Server
 
 _REDIRECTS: Final = 3
 _REDIRECT: Final = frozenset({301, 302, 303, 307, 308})
@@ -162,7 +165,10 @@ class _Exchange:
     def _connection(self, context: ssl.SSLContext | None) -> tuple[HTTPConnection, str, dict[str, str]]:
         """Return what to connect to, what the request line names, and headers for a proxy."""
         url = self._request.url
+        self._require_listed(url.host, url.port)
         proxy = Proxy.of(url)
+        if proxy is not None:
+            self._require_listed(proxy.host, proxy.port)
         _require_private(self._request, proxy)
         host, port = (proxy.host, proxy.port) if proxy else (url.host, url.port)
         timeout = min(self._limits.connect, self._left())
@@ -178,6 +184,12 @@ class _Exchange:
             return connection, url.reveal(), proxy.headers
         connection.set_tunnel(url.host, url.port, proxy.headers)
         return connection, url.target, {}
+
+    def _require_listed(self, host: str, port: int) -> None:
+        server = Server(host, port)
+        if not server.is_listed(environ):
+            what = "" if host == self._request.url.host else f"cannot be reached: the proxy {server} "
+            raise HttpError(self._request.url.origin, f"{what}{UNLISTED}", may_have_arrived=False)
 
     def _answer(self, sock: socket, *arguments: Any, **options: Any) -> HTTPResponse:
         return _TimedResponse(self._deadline, sock, *arguments, **options)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import environ
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from time import monotonic, time
 from typing import Final
@@ -15,10 +16,13 @@ from quotaform.core.usage.format.jmxtool import parse_jmxtool
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.errors import MetricsError
 from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading, read_items
+from quotaform.model.server import UNLISTED, parse_server
 from quotaform.model.text import inert
 
 _NOTHING: Final = b"No matched attributes"
 _NO_CONNECTION: Final = b"Could not connect to JMX url"
+_REJECTED: Final = b"filter status: REJECTED"
+"""What Java says of an object that the filter of the command line leaves out."""
 _DATE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
 
 
@@ -44,6 +48,8 @@ class JmxReader:
 
     def read(self, timeout: float) -> Reading:
         """Ask once; see `quotaform.metrics.reading.Reader`."""
+        if not parse_server(self.address).is_listed(environ):
+            raise MetricsError(self.shown, UNLISTED)
         at, started = time(), monotonic()
         # A session of its own: a Ctrl-C is for the recording, which reads this answer to its end.
         try:
@@ -69,6 +75,10 @@ class JmxReader:
         seconds = monotonic() - started
         if len(output) > BODY_LIMIT:
             raise MetricsError(self.shown, f"answered with more than {BODY_LIMIT >> 20} MiB")
+        if _REJECTED in error:
+            raise MetricsError(
+                self.shown, "answered with an object that is no measurement, so it was not read; check the address"
+            )
         if _NOTHING in output or _NOTHING in error:
             return Reading(at, seconds, len(output), ())
         if process.returncode:

@@ -1,9 +1,9 @@
-"""Parses bootstrap servers (HOST:PORT)."""
+"""Parses bootstrap servers (HOST:PORT), and says which hosts this process may connect to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from re import ASCII
+from collections.abc import Iterable, Mapping
+from re import ASCII, escape, fullmatch
 from re import compile as regex
 from typing import Final, NamedTuple, Self
 
@@ -13,12 +13,46 @@ _WRITTEN: Final = regex(
     r"(?:\w+://)?(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\[\]:/,@]+)):(?P<port>[0-9]{1,5})", ASCII
 ).fullmatch
 
+ALLOWED_HOSTS: Final = "QUOTAFORM_ALLOWED_HOSTS"
+"""The variable that lists the hosts that may be connected to, separated by commas; any if it is not set."""
+UNLISTED: Final = f"is not listed in {ALLOWED_HOSTS}, so nothing is sent to it"
+_LABELS: Final = r"(?:[a-z0-9_-]+\.)+"
+
 
 class Server(NamedTuple):
     """A host and a port."""
 
     host: str
     port: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What is equal for two spellings of one name: a name has no case, and may end with a dot."""
+        return self.host.lower().removesuffix("."), self.port
+
+    def is_listed(self, environment: Mapping[str, str]) -> bool:
+        """Whether `QUOTAFORM_ALLOWED_HOSTS` lists it, or is not set; every connection is held to this.
+
+        An item is a name or an address, and may end with a port. `*.` at its beginning stands for one label or more,
+        any other `*` for a part of a label, so that `10.0.0.*` is no name that others can register.
+
+        >>> listed = {"QUOTAFORM_ALLOWED_HOSTS": "*.kafka.example, b-*:9093, 10.0.0.*"}
+        >>> Server("b1.eu.kafka.example", 1).is_listed(listed), Server("b-1", 9092).is_listed(listed)
+        (True, False)
+        """
+        if ALLOWED_HOSTS not in environment:
+            return True
+        host, port = self.key
+        for item in environment[ALLOWED_HOSTS].lower().split(","):
+            name, its_port = item.strip(), str(port)
+            if name.startswith("[") or name.count(":") == 1:
+                name, _, after = name.removeprefix("[").rpartition("]" if "]" in name else ":")
+                its_port = after.removeprefix(":") or its_port
+            labels = _LABELS if name.startswith("*.") else ""
+            rest = escape(name.removeprefix("*.").removesuffix(".")).replace(r"\*", "[a-z0-9_-]*")
+            if its_port == str(port) and fullmatch(labels + rest, host):
+                return True
+        return False
 
     @property
     def is_valid(self) -> bool:

@@ -35,7 +35,7 @@ from quotaform.desired.config import Cluster
 from quotaform.errors import ApplyRunningError, PartialError, QuotaformError
 from quotaform.model.entity import spell_name
 from quotaform.model.text import listed
-from quotaform.spark.job.driver_context import inside
+from quotaform.spark.job.driver_context import DriverContext, inside
 from quotaform.spark.job.kept_rows import final_rows
 from quotaform.spark.schemas import PLAN_ROWS
 from quotaform.spark.sink_record import Record, ResultRow, Written, require_written, summary_of
@@ -148,7 +148,7 @@ class QuotaSinkWriter(DataSourceArrowWriter):
             columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in expected.items())
             raise ValueError(f"{NAME}: these columns are missing, unknown or of another type: {wrong}; write {columns}")
         self.clusters = {cluster.name: cluster for cluster in clusters}
-        self.directory = directory
+        self.driver = DriverContext.current(directory)
         self.record = Record(results, receipts)
         self.applier = Applier.current()
         with inside(directory):
@@ -169,7 +169,7 @@ class QuotaSinkWriter(DataSourceArrowWriter):
             return Written()
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        with inside(self.directory):
+        with self.driver.entered():
             self.record.require_folders()
             if (known := self.record.known(partition)) is not None:
                 return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
 from datetime import datetime
 from json import dumps, loads
 from pathlib import Path
@@ -23,7 +24,7 @@ from quotaform.model.moment import read_moment
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import SnapshotFile
 from quotaform.spark.failure import failure_row
-from quotaform.spark.job.driver_context import inside
+from quotaform.spark.job.driver_context import DriverContext
 from quotaform.spark.schemas import QUOTAS
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class KafkaQuotas(DataSource):
     | clusters | a JSON list of objects of `name`, `bootstrap_servers` (a list), `command_config`, `snapshot` (paths) |
     | | `server_references` (a list) and `config_reference`: those with `${env:NAME}` in them, as they are written |
     | | `folder` (of quotaform.yaml), `given_servers` (what errors call it instead of its name), `cluster_id` (pinned) |
+    | | `servers_location` (file, line and column in quotaform.yaml of `bootstrap_servers`, if they are from there) |
     | pinned | `true`: a cluster with another id than its `cluster_id` is a failure |
     | directory | what relative paths are relative to; the executor's own directory by default |
     | results | a folder for `schemas.RESULTS` as Parquet, when rows of plans are written; a path or a URI |
@@ -102,7 +104,7 @@ class QuotaSourceReader(DataSourceReader):
     def __init__(self, clusters: Sequence[Cluster], directory: str | None, *, is_pinned: bool = False) -> None:
         self.clusters = clusters
         self.is_pinned = is_pinned
-        self.directory = directory
+        self.driver = DriverContext.current(directory)
 
     def partitions(self) -> Sequence[InputPartition]:
         """One per cluster."""
@@ -113,7 +115,7 @@ class QuotaSourceReader(DataSourceReader):
         cluster: Cluster = partition.value
         try:
             connect = open_pinned_gateway if self.is_pinned else open_gateway
-            with inside(self.directory), connect(cluster) as gateway:
+            with self.driver.entered(), connect(cluster) as gateway:
                 cluster_id, quotas, snapshot = gateway.cluster_id(), gateway.describe(), gateway.snapshot
                 brokers = gateway.broker_count
                 read_at = SYSTEM_CLOCK.now() if snapshot is None else snapshot_moment(snapshot)
@@ -189,6 +191,7 @@ def dump_clusters(clusters: Iterable[Cluster]) -> str:
                 "config_reference": None if cluster.config_reference is None else cluster.config_reference.text,
                 "folder": None if cluster.folder is None else str(cluster.folder),
                 "given_servers": cluster.given_servers,
+                "servers_location": cluster.servers_location and astuple(cluster.servers_location),
                 "cluster_id": cluster.cluster_id,
             }
             for cluster in clusters
@@ -213,6 +216,7 @@ def load_clusters(text: str) -> list[Cluster]:
                 config_reference=_reference(item["config_reference"]) if item.get("config_reference") else None,
                 folder=_path(item.get("folder")),
                 given_servers=item.get("given_servers"),
+                servers_location=Location(*item["servers_location"]) if item.get("servers_location") else None,
                 cluster_id=item.get("cluster_id"),
             )
             for item in loads(text)

@@ -5,19 +5,84 @@ A cluster that is not reached needs no variable, and what a variable holds goes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quotaform.core.check import rule
 from quotaform.errors import InvalidFilesError
 from quotaform.files import trusted_folder
-from quotaform.model.server import HiddenServer, Server, parse_servers
+from quotaform.model.server import ALLOWED_HOSTS, UNLISTED, HiddenServer, Server, parse_server, parse_servers
 
 if TYPE_CHECKING:
     from quotaform.cluster.client.config import ClientConfig
+    from quotaform.core.usage.record.source import ClusterMetrics
     from quotaform.desired.config import Cluster
+    from quotaform.metrics.prometheus_login import PrometheusLogin
+    from quotaform.model.location import Location
+
+_UNLISTED: Final = f"{UNLISTED}; correct it, or list it there"
+
+
+def connection_of(
+    cluster: Cluster, environment: Mapping[str, str] = environ
+) -> tuple[tuple[Server | str, ...], ClientConfig]:
+    """Return the bootstrap servers of a cluster and its client, which are meant for each other.
+
+    A pull request may name any host in quotaform.yaml, which would get what the client properties hold. So none is
+    accepted from there that the properties or `QUOTAFORM_ALLOWED_HOSTS` leave out; what the command line names is the
+    operator's own choice, and held to `QUOTAFORM_ALLOWED_HOSTS` where it is connected to.
+
+    Raises:
+        InvalidFilesError: Servers or client are invalid, or quotaform.yaml names a host that is not allowed.
+    """
+    servers, config = bootstrap_servers(cluster, environment), client_config(cluster, environment)
+    if cluster.servers_location is None:
+        return servers, config
+    named = parse_servers(servers)
+    allowed = {server.key for server in parse_servers(config.bootstrap_servers)} if config.bootstrap_servers else None
+    problems = [f"{server} {_UNLISTED}" for server in named if not server.is_listed(environment)]
+    if not problems and allowed is not None:
+        file = cluster.config_reference.text if cluster.config_reference else cluster.command_config
+        problems = [
+            f"{server} is not one of the bootstrap.servers in {file}, so nothing is sent to it; correct it, or add it "
+            "there"
+            for server in named
+            if server.key not in allowed
+        ]
+    _refuse(problems, cluster.servers_location)
+    return servers, config
+
+
+def require_allowed_metrics(
+    metrics: ClusterMetrics, environment: Mapping[str, str] = environ, *, login: PrometheusLogin | None = None
+) -> None:
+    """Make sure that the hosts of `metrics` in quotaform.yaml may be asked; with a login, that each is listed.
+
+    Raises:
+        InvalidFilesError: One may not.
+    """
+    from quotaform.core.usage.record.source import SourceKind
+    from quotaform.http.message import Url
+
+    servers = [parse_server(each.address) for each in metrics.sources if each.kind is SourceKind.JMX]
+    urls = [Url.parse(each.address) for each in metrics.sources if each.kind is not SourceKind.JMX]
+    if metrics.prometheus is not None:
+        urls.append(Url.parse(metrics.prometheus))
+    servers += [Server(url.host, url.port) for url in urls]
+    problems = [f"{server} {_UNLISTED}" for server in servers if not server.is_listed(environment)]
+    if not problems and login and (login.credentials or login.headers) and ALLOWED_HOSTS not in environment:
+        problems = [
+            f"{servers[-1]} would be sent the login for Prometheus that the environment holds; give the URL with "
+            f"--prometheus, or list the host in {ALLOWED_HOSTS}"
+        ]
+    _refuse(problems, metrics.location)
+
+
+def _refuse(problems: Iterable[str], location: Location | None) -> None:
+    if findings := [rule.FORBIDDEN_HOST.finding(problem, location=location) for problem in problems]:
+        raise InvalidFilesError(findings)
 
 
 def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ) -> tuple[Server | str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quotaform.app.repository.address import bootstrap_servers, client_config, folder_of
+from quotaform.app.repository.address import connection_of, folder_of
 from quotaform.core.check.guard.guard import check_pinned_id
 from quotaform.errors import ClusterIdError
 
@@ -72,4 +72,4 @@ def open_gateway(cluster: Cluster) -> Gateway:
         return SnapshotGateway(taken, name=cluster.name, path=str(cluster.snapshot))
     from quotaform.cluster.kafka import KafkaGateway
 
-    return KafkaGateway.connect(bootstrap_servers(cluster), client_config(cluster), name=cluster.label)
+    return KafkaGateway.connect(*connection_of(cluster), name=cluster.label)

@@ -294,7 +294,14 @@ class Repository:
             return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
         named = choose_cluster(config, name)
         given = ",".join(servers) if name is None else None
-        named = replace(named, bootstrap_servers=servers, server_references={}, snapshot=None, given_servers=given)
+        named = replace(
+            named,
+            bootstrap_servers=servers,
+            server_references={},
+            servers_location=None,
+            snapshot=None,
+            given_servers=given,
+        )
         if target.command_config is None:
             return named
         return replace(named, command_config=target.command_config, config_reference=None, folder=None)

@@ -184,7 +184,15 @@ def _configured_readers(
     Raises:
         UsageError: There is none, or its URL cannot be used.
     """
+    from os import environ
+
+    from quotaform.app.repository.address import require_allowed_metrics
+    from quotaform.http.message import Url
+    from quotaform.metrics.prometheus import PrometheusReader
+    from quotaform.metrics.prometheus_login import PrometheusLogin
+
     if cluster.metrics.sources and not (prometheus or labels):
+        require_allowed_metrics(cluster.metrics)
         return _named(open_readers(cluster.metrics.sources, cluster.label, console))
     text = prometheus or cluster.metrics.prometheus
     if text is None:
@@ -192,17 +200,13 @@ def _configured_readers(
             f"it is not known where cluster {cluster.label} is measured; give --source BROKER=http://HOST:PORT/metrics "
             "or --prometheus URL, or add metrics to the cluster in quotaform.yaml"
         )
-    from os import environ
-
-    from quotaform.http.message import Url
-    from quotaform.metrics.prometheus import PrometheusReader
-    from quotaform.metrics.prometheus_login import PrometheusLogin
-
     try:
         url = Url.parse(text)
     except ValueError as error:
         raise UsageError(f"--prometheus: invalid URL: {error}") from None
     login = PrometheusLogin.from_environment(environ)
+    if not prometheus:
+        require_allowed_metrics(cluster.metrics, login=login)
     reader = PrometheusReader(url, cluster.name, labels or cluster.metrics.labels, login)
     return {reader.shown: reader}
 

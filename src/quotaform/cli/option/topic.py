@@ -160,7 +160,7 @@ class TopicSource:
             ClusterError: The cluster cannot be read.
             InvalidFilesError: The client properties or quotaform.yaml are invalid.
         """
-        from quotaform.app.repository.address import bootstrap_servers, client_config
+        from quotaform.app.repository.address import connection_of
         from quotaform.cli.option.cluster import OneCluster
         from quotaform.cluster.topic import TopicGateway
 
@@ -170,7 +170,7 @@ class TopicSource:
             bootstrap_server=self.bootstrap_server,
             command_config=self.command_config,
         ).choose()
-        servers, client = bootstrap_servers(cluster), client_config(cluster)
+        servers, client = connection_of(cluster)
         name = str(self.topic)
         with TopicGateway.connect(servers, client, name=cluster.label) as gateway:
             topic = gateway.topic(name)

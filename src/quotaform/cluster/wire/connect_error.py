@@ -18,12 +18,13 @@ from quotaform.cluster.wire.failure import (
     Sentence,
     Stage,
     TooOldError,
+    UnlistedError,
     UnprovenError,
     shorten,
 )
 from quotaform.cluster.wire.tls_error import explain_alert, explain_tls
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
-from quotaform.model.server import shown_host
+from quotaform.model.server import UNLISTED, shown_host
 
 SASL_FAILED: Final = 58
 """SASL_AUTHENTICATION_FAILED"""
@@ -73,6 +74,8 @@ def _explain(intent: Intent, failure: Failure) -> Sentence:
 def _explain_connect(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
     server = failure.server
     host = shown_host(server)
+    if isinstance(cause, UnlistedError):
+        return ConnectError, f"{server} {UNLISTED}", "list it there if it is the right one"
     if isinstance(cause, gaierror):
         return ConnectError, f"the host name {host} of {server} cannot be resolved", "check its spelling and your DNS"
     if isinstance(cause, LookupTimeoutError):

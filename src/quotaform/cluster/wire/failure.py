@@ -15,6 +15,7 @@ from typing import Final
 from quotaform.cluster.wire.certificate import Validity
 from quotaform.cluster.wire.codec import MalformedError
 from quotaform.errors import ClusterError
+from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.text import inert
 
 
@@ -27,6 +28,13 @@ class LookupTimeoutError(Exception):
 
     def __init__(self) -> None:
         super().__init__("name not resolved in time")
+
+
+class UnlistedError(Exception):
+    """The operator did not list the host, so that its name was not even looked up."""
+
+    def __init__(self) -> None:
+        super().__init__(f"not listed in {ALLOWED_HOSTS}")
 
 
 class SilentError(TimeoutError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from errno import EINPROGRESS
-from os import strerror
+from os import environ, strerror
 from select import POLLOUT, poll
 from socket import (
     AF_UNSPEC,
@@ -30,7 +30,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from quotaform.cluster.wire.failure import LookupTimeoutError, LostError, SilentError
+from quotaform.cluster.wire.failure import LookupTimeoutError, LostError, SilentError, UnlistedError
 from quotaform.model.server import Server
 
 T = TypeVar("T")
@@ -57,9 +57,12 @@ class Stream:
         """Open a TCP connection to the first address of a host that accepts one.
 
         Raises:
+            UnlistedError: The operator did not list the host.
             LookupTimeoutError: The name was not resolved in time.
             OSError: The name has no address, or none of its addresses can be reached.
         """
+        if not server.is_listed(environ):
+            raise UnlistedError
         addresses = resolve(server, deadline, self._closing)
         problem: Exception = OSError("the host name has no address")
         for number, (family, kind, protocol, _, address) in enumerate(addresses):

@@ -139,7 +139,12 @@ BAD_VARIABLE: Final = FindingRule(
 FORBIDDEN_VARIABLE: Final = FindingRule(
     "forbidden-variable",
     "A referenced environment variable may not be read.",
-    "Rename it to `QUOTAFORM_...`, or list it in `QUOTAFORM_ENV`.",
+    "List it in `QUOTAFORM_ENV`.",
+)
+FORBIDDEN_HOST: Final = FindingRule(
+    "forbidden-host",
+    "quotaform.yaml names a host that the client properties or `QUOTAFORM_ALLOWED_HOSTS` do not allow.",
+    "Correct the host, or list it there.",
 )
 UNSET_VARIABLE: Final = FindingRule(
     "unset-variable", "A referenced environment variable is not set, or is empty.", "Set the variable."

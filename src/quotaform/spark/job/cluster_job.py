@@ -105,7 +105,7 @@ def ship_job(spark: SparkSession, bundle: Bundle, job: NamedClusters) -> Shipped
         job: The job.
     """
     bundle.finish(job)
-    return ShippedJob(ship(spark, bundle.path), job.names, DriverContext.current())
+    return ShippedJob(ship(spark, bundle.path), job.names, DriverContext.current(str(Path.cwd())))
 
 
 Places = Sequence[tuple[int, int | None]]

@@ -1,14 +1,21 @@
-"""What executors take over from the driver's process: its current folder, and the timestamp for its plans."""
+"""What executors take over from the driver's process: its current folder, and some variables."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from quotaform.app.clock import EPOCH_VARIABLE
+from quotaform.model.server import ALLOWED_HOSTS
+from quotaform.model.variable import ALLOW_LIST
+from quotaform.spark.session.environment import environment
+
+_SENT: Final = (EPOCH_VARIABLE, ALLOWED_HOSTS, ALLOW_LIST)
+"""What makes plan files reproducible, and what the operator allows; `${env:NAME}` itself is the executor's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,30 +24,22 @@ class DriverContext:
 
     Attributes:
         folder: Its current folder.
-        epoch: Its SOURCE_DATE_EPOCH, which makes plan files reproducible.
+        variables: Its values of `_SENT`; `None` for one that is not set.
     """
 
-    folder: str
-    epoch: str | None
+    folder: str | None
+    variables: Mapping[str, str | None]
 
     @classmethod
-    def current(cls) -> DriverContext:
-        """Return that of this process."""
-        return cls(str(Path.cwd()), os.environ.get(EPOCH_VARIABLE))
+    def current(cls, folder: str | None) -> DriverContext:
+        """Return that of this process, with a folder; `None` for that of the executor."""
+        return cls(folder, {name: os.environ.get(name) for name in _SENT})
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Let this process have the driver's folder, see `inside`, and its time."""
-        before = os.environ.pop(EPOCH_VARIABLE, None)
-        try:
-            if self.epoch is not None:
-                os.environ[EPOCH_VARIABLE] = self.epoch
-            with inside(self.folder):
-                yield
-        finally:
-            os.environ.pop(EPOCH_VARIABLE, None)
-            if before is not None:
-                os.environ[EPOCH_VARIABLE] = before
+        """Let this process have the driver's variables, and its folder, see `inside`."""
+        with environment(self.variables), inside(self.folder):
+            yield
 
 
 def inside(folder: str | None) -> chdir[str]:

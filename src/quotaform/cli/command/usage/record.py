@@ -108,6 +108,7 @@ def _sources(
         UsageError: An option is missing.
         InvalidFilesError: quotaform.yaml is invalid.
     """
+    from quotaform.app.repository.address import require_allowed_metrics
     from quotaform.cli.option.cluster import OneCluster
 
     given = read_sources(texts or ())
@@ -120,4 +121,6 @@ def _sources(
             f"cluster {chosen.name} has no metrics.brokers in quotaform.yaml; add them, or give --source "
             "BROKER=http://HOST:PORT/metrics"
         )
+    if not given:
+        require_allowed_metrics(chosen.metrics)
     return chosen.name, sources

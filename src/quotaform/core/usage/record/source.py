@@ -17,6 +17,7 @@ from enum import StrEnum
 from re import compile as regex
 from typing import Final
 
+from quotaform.model.location import Location
 from quotaform.model.server import parse_server
 from quotaform.model.text import quote
 
@@ -63,11 +64,13 @@ class ClusterMetrics:
         sources: The sources of its brokers.
         prometheus: The URL of a Prometheus that has them; `None` for none. It is never shown as a whole.
         labels: What labels of Prometheus must be, to choose the series of the cluster.
+        location: Where quotaform.yaml says it.
     """
 
     sources: tuple[MetricsSource, ...] = ()
     prometheus: str | None = field(default=None, repr=False)
     labels: Mapping[str, str] = field(default_factory=dict)
+    location: Location | None = field(default=None, compare=False)
 
 
 NO_METRICS: Final = ClusterMetrics()

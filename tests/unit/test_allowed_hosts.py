@@ -1,0 +1,268 @@
+"""Nothing that the operator did not list leaves the process: what an attacker's host gets is watched on its socket."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from socket import create_server, socket
+
+import pytest
+
+from quotaform.cli.main import run
+from quotaform.cluster.topic import TopicGateway
+from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
+from quotaform.errors import ConnectError, HttpError, MetricsError
+from quotaform.http.client import send
+from quotaform.http.message import Request, Url
+from quotaform.metrics.jmx import JmxReader
+from quotaform.metrics.reading import origin_of
+from quotaform.model.server import ALLOWED_HOSTS, Server
+from tests.fake_broker import Asked, FakeBroker, frame, messages, serving
+
+TOKEN = "QUOTAFORM_PROMETHEUS_TOKEN"
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hunter2";'
+CREDENTIALS = f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={JAAS}\n"
+
+
+class Attacker:
+    """A host that waits for connections; the system accepts them, so that any that began is seen."""
+
+    def __init__(self, listening: socket) -> None:
+        self.listening = listening
+        self.port = listening.getsockname()[1]
+        self.server = f"127.0.0.1:{self.port}"
+
+    def got_nothing(self) -> bool:
+        """Whether nobody has connected."""
+        self.listening.setblocking(False)
+        try:
+            self.listening.accept()[0].close()
+        except BlockingIOError:
+            return True
+        return False
+
+
+@pytest.fixture
+def attacker() -> Iterator[Attacker]:
+    with closing(create_server(("127.0.0.1", 0))) as listening:
+        yield Attacker(listening)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "repository"
+    (folder / "quotas.d").mkdir(parents=True)
+    (folder / "quotas.d/a.yaml").write_text("quotas: []\n")
+    monkeypatch.chdir(folder)
+    for name in list(os.environ):
+        if name.startswith("QUOTAFORM_") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    return folder
+
+
+def configure(folder: Path, **fields: object) -> None:
+    (folder / "quotaform.yaml").write_text(json.dumps({"clusters": {"lab": fields}}))
+
+
+@pytest.mark.parametrize("listed", ["", TOKEN])
+def test_a_token_of_our_own_reaches_no_broker(
+    listed: str,
+    attacker: Attacker,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A pull request made it the client id, which the first packet carries, before any authentication."""
+    monkeypatch.setenv(TOKEN, "s3cr3t-token")
+    monkeypatch.setenv("QUOTAFORM_ENV", listed)
+    (repository / "client.properties").write_text(f"client.id=${{env:{TOKEN}}}\n")
+    configure(repository, bootstrap_servers=[attacker.server], command_config="client.properties")
+    assert run(["plan"]) == 3
+    assert attacker.got_nothing()
+    assert f"client.properties:1: error: client.id: the environment variable {TOKEN} contains a secret" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "plan",
+        "drift",
+        "apply --auto-approve",
+        "describe",
+        "snapshot --output s.json",
+        "import --output x",
+        "scram describe",
+        "alter --name user=a --delete producer_byte_rate",
+        "usage ingest --topic t --topic-cluster lab --checkpoint c --usage u --input-format otlp",
+    ],
+)
+def test_credentials_of_the_operator_go_to_their_own_servers(
+    line: str,
+    attacker: Attacker,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever changed `bootstrap_servers` in quotaform.yaml got the credentials of the run."""
+    secret = repository.parent / "client.properties"
+    secret.write_text(f"{CREDENTIALS}bootstrap.servers=B1.example.:9093,b2.example:9093\n")
+    monkeypatch.setenv("QUOTAFORM_ENV", "KAFKA_CONFIG")
+    monkeypatch.setenv("KAFKA_CONFIG", str(secret))
+    configure(repository, bootstrap_servers=["b1.example:9093", attacker.server], command_config="${env:KAFKA_CONFIG}")
+    assert run(line.split()) == 3
+    assert attacker.got_nothing()
+    assert (
+        f"quotaform.yaml:1:44: error: {attacker.server} is not one of the bootstrap.servers in ${{env:KAFKA_CONFIG}}, "
+        "so nothing is sent to it; correct it, or add it there [forbidden-host]"
+    ) in capsys.readouterr().err
+
+
+def test_a_server_of_the_command_line_is_the_operators_choice(repository: Path) -> None:
+    (repository.parent / "client.properties").write_text("bootstrap.servers=b1.example:9093\n")
+    configure(repository, bootstrap_servers=["b1.example:9093"], command_config="../client.properties")
+    with serving(FakeBroker()) as broker:
+        assert run(["describe", "--bootstrap-server", broker.address, "--cluster", "lab"]) == 0
+        assert broker.asked
+
+
+def test_a_host_that_is_not_listed_is_not_asked(
+    attacker: Attacker, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even by name: a name server of the attacker would be asked for the value of a variable."""
+    monkeypatch.setenv(ALLOWED_HOSTS, "*.kafka.example, localhost:1")
+    monkeypatch.setenv("QUOTAFORM_ENV", "KAFKA_PASSWORD")
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+    monkeypatch.setattr("quotaform.cluster.wire.stream.getaddrinfo", lambda *_, **__: pytest.fail("looked up"))
+    for server in (attacker.server, f"localhost:{attacker.port}", "${env:KAFKA_PASSWORD}.evil.example:9092"):
+        configure(repository, bootstrap_servers=[server])
+        assert run(["plan"]) == 3
+        said = capsys.readouterr().err
+        assert f"error: {server} is not listed in {ALLOWED_HOSTS}, so nothing is sent to it; correct it, or" in said
+        assert "hunter2" not in said
+    assert run(["describe", "--bootstrap-server", attacker.server]) == 1
+    assert f"{attacker.server} is not listed in {ALLOWED_HOSTS}" in capsys.readouterr().err
+    assert attacker.got_nothing()
+
+
+def test_brokers_that_the_cluster_names_are_held_to_the_list(
+    attacker: Attacker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that is asked next, when the first is lost, and those to which Spark connects by itself."""
+    broker = FakeBroker()
+
+    def named(asked: Asked, answer: bytes) -> bytes:
+        if asked.api_key != 3:
+            return answer
+        host, _, port = broker.address.rpartition(":")
+        brokers = [(1, host, int(port), None), (2, "localhost", attacker.port, None)]
+        fields = {"brokers": brokers, "cluster_id": "x", "controller_id": 1, "topics": []}
+        return frame(messages()[3][1], asked.version, asked.correlation_id, **fields)
+
+    broker.spoil = named
+    with serving(broker):
+        monkeypatch.setenv(ALLOWED_HOSTS, "127.0.0.1")
+        with TopicGateway.connect(broker.address) as gateway:
+            refused = f"localhost:{attacker.port} is not listed in {ALLOWED_HOSTS}, so nothing is sent to it; list it"
+            with pytest.raises(ConnectError, match=refused):
+                gateway.connection.send_to(2, DescribeBrokerConfig(2, "x"), timeout=5.0)
+            with pytest.raises(ConnectError, match=refused):
+                gateway.topic("usage")
+    assert attacker.got_nothing()
+
+
+@pytest.mark.parametrize(
+    ("listed", "host", "is_listed"),
+    [
+        ("b1.example", "B1.example.", True),
+        ("B1.Example.", "b1.example", True),
+        ("a, b1.example:9092 ,c", "b1.example", True),
+        ("b1.example:9093", "b1.example", False),
+        ("*.example", "b1.eu.example", True),
+        ("*.example", "example", False),
+        ("*.example", "b1example", False),
+        ("*.example", "b1.example.evil", False),
+        ("b-*.example", "b-1.example", True),
+        ("b-*.example", "b-1.evil.example", False),
+        ("10.0.0.*", "10.0.0.7", True),
+        ("10.0.0.*", "10.0.0.evil.example", False),
+        ("b-*", "b-1。evil。example", False),
+        ("*", "b1.example", False),
+        ("[::1]:9092,[::2]", "::1", True),
+        ("[::1]:9093", "::1", False),
+        ("::2", "::2", True),
+        ("b1.e.ample", "b1.example", False),
+        ("https://b1.example", "b1.example", False),
+        ("", "b1.example", False),
+    ],
+)
+def test_hosts_are_listed_by_name_address_pattern_and_port(listed: str, host: str, is_listed: bool) -> None:
+    assert Server(host, 9092).is_listed({ALLOWED_HOSTS: listed}) is is_listed
+    assert Server(host, 9092).is_listed({})
+
+
+def test_requests_over_http_and_their_proxies_are_held_to_the_list(
+    attacker: Attacker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ALLOWED_HOSTS, "hooks.example")
+    with pytest.raises(HttpError, match="is not listed in QUOTAFORM_ALLOWED_HOSTS, so nothing is sent to it") as caught:
+        send(Request(method="GET", url=Url.parse(f"http://{attacker.server}/secret")))
+    assert not caught.value.may_have_arrived
+    assert "secret" not in str(caught.value)
+    monkeypatch.setenv("https_proxy", f"http://me:hunter2@{attacker.server}")
+    with pytest.raises(HttpError, match=f"cannot be reached: the proxy {attacker.server} is not listed in") as caught:
+        send(Request(method="GET", url=Url.parse("https://hooks.example/")))
+    assert "hunter2" not in str(caught.value)
+    assert attacker.got_nothing()
+
+
+def test_no_java_is_started_for_a_host_that_is_not_listed(attacker: Attacker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ALLOWED_HOSTS, "b1.example")
+    reader = JmxReader(attacker.server, ["false"], origin_of("lab", "1"))
+    with pytest.raises(MetricsError, match=f"JMX at {attacker.server} is not listed in {ALLOWED_HOSTS}"):
+        reader.read(5.0)
+
+
+@pytest.mark.parametrize("name", ["TOKEN", "USER", "TENANT"])
+def test_a_login_goes_to_no_prometheus_that_only_quotaform_yaml_names(
+    name: str,
+    attacker: Attacker,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`top` sent the token to the host that a pull request had written into quotaform.yaml."""
+    monkeypatch.setenv(f"QUOTAFORM_PROMETHEUS_{name}", "s3cr3t")
+    if name == "USER":
+        monkeypatch.setenv("QUOTAFORM_PROMETHEUS_PASSWORD", "s3cr3t")
+    configure(repository, snapshot="lab.json", metrics={"prometheus": f"http://{attacker.server}"})
+    line = ["top", "--once", "--cluster", "lab"]
+    assert run(line) == 3
+    assert (
+        f"quotaform.yaml:1:58: error: {attacker.server} would be sent the login for Prometheus that the environment "
+        f"holds; give the URL with --prometheus, or list the host in {ALLOWED_HOSTS} [forbidden-host]"
+    ) in capsys.readouterr().err
+    monkeypatch.setenv(ALLOWED_HOSTS, "prometheus.example")
+    assert run(line) == 3
+    assert f"{attacker.server} is not listed in {ALLOWED_HOSTS}" in capsys.readouterr().err
+    assert attacker.got_nothing()
+
+
+@pytest.mark.parametrize("source", ["http://{}/metrics", "jmx:{}"])
+def test_metrics_that_quotaform_yaml_names_are_held_to_the_list(
+    source: str,
+    attacker: Attacker,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(ALLOWED_HOSTS, "b1.example")
+    configure(repository, snapshot="lab.json", metrics={"brokers": [f"1={source.format(attacker.server)}"]})
+    for line in ("top --once --cluster lab", "usage record --cluster lab --usage u --for 1s"):
+        assert run(line.split()) == 3
+        assert f"{attacker.server} is not listed in {ALLOWED_HOSTS}" in capsys.readouterr().err
+    assert attacker.got_nothing()

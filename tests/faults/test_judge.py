@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from struct import pack
 from typing import Any
@@ -77,6 +78,17 @@ def test_every_lie_is_found(
 ) -> None:
     written = receipt(*results) if results else None
     assert [each for each in problems(scenario, code, last, written, live) if problem in each]
+
+
+def test_a_killed_apply_that_leaves_no_receipt_is_found(scenario: Scenario) -> None:
+    killed = replace(scenario, kind="SIGKILL")
+    begun = {**receipt("unknown", "unknown"), "state": "started"}
+    assert problems(killed, -9, "", begun, scenario.after) == []
+    assert problems(killed, -9, "", None, scenario.before) == []
+    assert problems(killed, -9, "", None, scenario.after) == [
+        "2 entities were changed, and there is no receipt (exit -9)"
+    ]
+    assert "the receipt was begun and not completed" in problems(scenario, 6, INCOMPLETE, begun, scenario.after)
 
 
 def test_a_slow_apply_and_an_accident_are_found(scenario: Scenario) -> None:

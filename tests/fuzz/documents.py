@@ -82,6 +82,8 @@ def _receipts() -> Sequence[bytes]:
         )
         moments: dict[str, Any] = {"started_at": "2026-11-20T09:13:00Z", "finished_at": "2026-11-20T09:13:01Z"}
         found.append(Receipt(plan=plan, results=results, applied_by="alice", run=run, **moments))
+    at = "2026-11-20T09:13:00Z"
+    found.append(Receipt.started(example_plan(), applied_by="alice", at=at, run=None))
     return [dumped_receipt(receipt).encode() for receipt in found]
 
 

@@ -435,6 +435,61 @@ def test_a_second_interrupt_while_it_is_read_back_leaves_it_unconfirmed() -> Non
     assert receipt.wrote_anything
 
 
+@pytest.mark.parametrize("script", [[FINE, Answer(raises=KeyboardInterrupt())], [FINE, FINE]])
+def test_what_shows_late_after_an_interrupt_is_no_unknown(clock: Clock, script: list[Answer]) -> None:
+    """One read came before the broker showed what it had acknowledged: most entities that held were called unknown."""
+    reads = [*CHECKED, *([BEFORE] * 5)] if script[1].raises else [*CHECKED, KeyboardInterrupt(), *([BEFORE] * 5)]
+    gateway = ScriptedGateway(BEFORE, writes=script, reads=reads, chunk_size=2)
+    receipt = applied(PLAN, gateway, clock=clock)
+    assert receipt.interrupted_by == "SIGINT"
+    assert results(receipt) == all_of(APPLIED)
+    assert sum(clock.pauses) < 2
+
+
+def test_after_an_interrupt_it_is_read_for_two_seconds(clock: Clock) -> None:
+    script = [FINE, Answer(applies=False, raises=KeyboardInterrupt())]
+    receipt = applied(PLAN, ScriptedGateway(BEFORE, writes=script, chunk_size=2), clock=clock)
+    assert results(receipt) == {"alice": APPLIED, "bob": APPLIED, "carol": UNKNOWN, "dave": UNKNOWN}
+    assert 2 <= sum(clock.pauses) < 2.5
+
+
+class LateGateway(ScriptedGateway):
+    """A cluster that answers the first read after its writes a minute later: another broker has to be found."""
+
+    def __init__(self, clock: Clock, **script: Any) -> None:
+        super().__init__(BEFORE, **script)
+        self._clock = clock
+
+    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
+        if self.log[-1:] == ["alter"]:
+            self._clock.sleep(60.0)
+        return super().describe_entities(entities, timeout=timeout)
+
+
+@pytest.mark.parametrize("script", [[FINE, FINE], [FINE, ANSWER_LOST]])
+def test_what_shows_late_after_the_death_of_a_broker_is_no_unknown(clock: Clock, script: list[Answer]) -> None:
+    """The time limit was over when the first answer came, which did not show yet what was acknowledged."""
+    gateway = LateGateway(clock, writes=script, reads=[*CHECKED, *([BEFORE] * 3)], chunk_size=2)
+    receipt = applied(PLAN, gateway, clock=clock)
+    assert results(receipt) == all_of(APPLIED)
+    assert len(gateway.sent) == 2
+
+
+def test_what_is_intended_is_kept_before_the_first_change_is_sent() -> None:
+    gateway = ScriptedGateway({**BEFORE, BOB: {PRODUCER: 2.0}})
+    begun: list[Receipt] = []
+
+    def begin(receipt: Receipt) -> None:
+        assert gateway.log == ["describe", "validate", "describe"]
+        begun.append(receipt)
+
+    receipt = applied(PLAN, gateway, begin=begin)
+    assert [results(each) for each in begun] == [{**all_of(UNKNOWN), "bob": Result.ALREADY_APPLIED}]
+    assert [each.is_started for each in (*begun, receipt)] == [True, False]
+    applied(PLAN, ScriptedGateway(AFTER), begin=begun.append)
+    assert len(begun) == 1, "without a change to send there is nothing to begin"
+
+
 def test_a_mistake_of_our_own_while_it_is_read_back_loses_no_receipt() -> None:
     """It was raised, after the changes had been made, so that nobody was told of them."""
     mistake = RuntimeError("out of luck")

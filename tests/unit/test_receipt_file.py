@@ -87,6 +87,16 @@ def test_another_layout_of_the_same_receipt_is_read() -> None:
     assert load_receipt(dumps(loads(TEXT), indent=7), "r.json") == receipt_of().saved()
 
 
+def test_a_receipt_that_was_begun_reads_back_as_that() -> None:
+    started = Receipt.started(PLAN, applied={ALICE}, applied_by="alice", at="2026-11-20T09:13:00Z", run=None)
+    text = dumped_receipt(started)
+    assert loads(text)["state"] == "started"
+    found = load_receipt(text, "r.json")
+    assert found == started.saved()
+    assert (found.is_started, found.is_complete, found.is_whole) == (True, False, False)
+    assert "state" not in loads(TEXT)
+
+
 def test_a_receipt_of_version_1_0_is_read_without_values() -> None:
     def edit(document: dict[str, Any]) -> None:
         document["format_version"] = "1.0"
@@ -157,6 +167,8 @@ def test_an_edited_receipt_is_refused(old: str, new: str) -> None:
         (lambda found: found.update(allowances=["=1"]), "has a value that this version cannot read"),
         (lambda found: found.pop("cluster"), 'lacks the field "cluster"'),
         (lambda found: found["cluster"].update(id=7), r"cluster\.id has a wrong type or value"),
+        (lambda found: found.update(state="done"), "state has a wrong type or value"),
+        (lambda found: found.update(state="started"), r"results\[0\]\.result contradicts the state"),
     ],
 )  # fmt: skip
 def test_a_receipt_that_no_apply_writes_is_refused_although_its_digest_is_right(edit: Edit, problem: str) -> None:

@@ -91,7 +91,8 @@ def _read_recording(document: bytes) -> None:
     for batch in rows.rest():
         for row in batch.select(["file", "position", "reason", "record"]).to_pylist():
             assert row["reason"] is None or not row["reason"].startswith("internal error"), row
-    message = parse_message(document, _TS * 1_000_000, detect_format(document[:HEAD_BYTES]) or PROMETHEUS, _ORIGIN)
+    name = detect_format(document[:HEAD_BYTES])
+    message = parse_message(document, _TS * 1_000_000, name if name in FORMATS else PROMETHEUS, _ORIGIN)
     assert not [reason for reason, _ in message.rejected if reason.startswith("internal error")], message.rejected
     for row in message.rows:
         assert all(isfinite(each) for each in row if isinstance(each, float)), row

@@ -205,7 +205,10 @@ class _Exchange:
 
     def _read(self, answer: HTTPResponse) -> Response:
         limit = self._request.body_limit
-        body = answer.read(limit + 1)
+        try:
+            body = answer.read(limit + 1)
+        except (ValueError, OverflowError):  # http.client takes the size of a chunk as it is.
+            raise HTTPException from None
         if len(body) > limit:
             raise HttpError(
                 self._request.url.origin, f"answered with more than {limit / (1 << 20):g} MiB", status=answer.status

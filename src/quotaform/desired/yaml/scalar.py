@@ -51,7 +51,7 @@ class Oddity(StrEnum):
 _MAX_INTEGER: Final = 18
 _MAX_NUMBER: Final = 40
 _INTEGER: Final = regex(r"0|-?[1-9][0-9]*").fullmatch
-_DECIMAL: Final = regex(r"[-+]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?").fullmatch
+_DECIMAL: Final = regex(r"[-+]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,4})?").fullmatch
 _ODD: Final = tuple(
     (oddity, regex(pattern, VERBOSE).fullmatch)
     for oddity, pattern in (

@@ -140,14 +140,28 @@ class ClusterChoiceError(UsageError):
 
 
 class NoClusterError(UsageError):
-    """The configuration at `config_path` names no cluster, or does not exist."""
+    """The configuration at `config_path` names no cluster, or does not exist.
 
-    def __init__(self, config_path: str, *, exists: bool) -> None:
+    Attributes:
+        config_path: quotaform.yaml; where it was looked for if there is none.
+        exists: Whether there is one.
+        directory: The quotas directory, if there is none either.
+        above: The directory above it in which there is a quotaform.yaml.
+    """
+
+    def __init__(
+        self, config_path: str, *, exists: bool, directory: str | None = None, above: str | None = None
+    ) -> None:
         self.config_path = config_path
         self.exists = exists
-        super().__init__(
-            f"no cluster is given: {config_path} {'names none' if exists else 'does not exist'}; write clusters: there"
-        )
+        self.directory = directory
+        self.above = above
+        problem = f"{config_path} {'names none' if exists else 'does not exist'}; write clusters: there"
+        if directory is not None:
+            problem = f"neither {directory} nor {config_path} exists; correct the path, begin with quotaform init"
+        if above is not None:
+            problem = f"{problem.partition(';')[0]}; run this in {above}, where quotaform.yaml is"
+        super().__init__(f"no cluster is given: {problem}")
 
 
 class KeyNotHeldError(UsageError):

@@ -102,7 +102,38 @@ def test_no_cluster_at_all_is_answered_with_how_to_name_one(folder: Path) -> Non
         assert message(target) == f"no cluster is given: quotaform.yaml names none; {remedy}"
     (folder / "quotaform.yaml").unlink()
     for target in (OneCluster(), ManyClusters()):
-        assert message(target) == f"no cluster is given: quotaform.yaml does not exist; {remedy}"
+        assert message(target) == (
+            f"no cluster is given: neither {Path.cwd()}/quotas.d nor {Path.cwd()}/quotaform.yaml exists; "
+            "correct the path, begin with quotaform init, or give --bootstrap-server HOST:PORT"
+        )
+    (folder / "quotas.d").mkdir()
+    assert message(OneCluster()) == f"no cluster is given: {Path.cwd()}/quotaform.yaml does not exist; {remedy}"
+
+
+def test_what_is_missing_is_named_by_the_path_that_was_looked_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a subdirectory, or with `plan nope`, no message said which path does not exist."""
+    here = Path.cwd()
+    (folder / "quotaform.yaml").write_text("clusters: {}\n")
+    (folder / "sub").mkdir()
+    monkeypatch.chdir(folder / "sub")
+    there = f"no cluster is given: neither {here}/sub/%s nor {here}/sub/quotaform.yaml exists; run this in {here}"
+    for words, code, said in (
+        (["plan"], 64, there % "quotas.d"),
+        (["drift", "nope"], 64, there % "nope"),
+        (["validate"], 3, f"there is no {here}/sub/quotas.d; run this in {here}, where quotaform.yaml is"),
+        (["validate", "nope"], 3, f"there is no {here}/sub/nope; run this in {here}, where quotaform.yaml is"),
+        (["fmt"], 1, f"quotas.d cannot be read: there is no {here}/sub/quotas.d; run this in {here}"),
+        (["fmt", "nope"], 1, "nope cannot be read: No such file or directory"),
+    ):
+        assert run(words) == code, words
+        out, err = capsys.readouterr()
+        assert said in out + err, words
+    monkeypatch.chdir(folder)
+    assert run(["validate", "nope"]) == 3
+    said = f"nope: error: the quotas directory does not exist: there is no {here}/nope; create it, with a file such as"
+    assert said in capsys.readouterr().out
 
 
 def write_snapshot(path: Path, user: str) -> None:

@@ -393,7 +393,7 @@ def test_without_a_configuration_there_is_no_cluster(offline: Repository) -> Non
     for command in (["plan"], ["apply", "--auto-approve"], ["drift"], ["import"], ["snapshot"]):
         seen = offline(*command)
         assert (seen.code, seen.out) == (64, ""), seen
-        assert "no cluster is given: quotaform.yaml does not exist" in seen.err
+        assert f"no cluster is given: {offline.path.resolve()}/quotaform.yaml does not exist" in seen.err
 
 
 @pytest.mark.parametrize(("out", "code"), [("nowhere/plan.json", 1), ("quotas.d", 64), ("json=quotas.d/", 64)])

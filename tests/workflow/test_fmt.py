@@ -143,5 +143,6 @@ def test_without_files_it_says_where_it_looked(offline: Repository) -> None:
     done = offline("fmt")
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "Error: quotas.d cannot be read: No such directory; give the files, or the directory that holds them\n"
+        f"Error: quotas.d cannot be read: there is no {offline.path.resolve()}/quotas.d; "
+        "give the files, or the directory that holds them\n"
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quotaform.app.repository.revision import CONFIG_NAME, QUOTAS_NAME, WorkTree
+from quotaform.app.repository.revision import CONFIG_NAME, QUOTAS_NAME, WorkTree, find_above
 from quotaform.core.check import rule
 from quotaform.core.result import FormattedFile
 from quotaform.desired.format.formatter import format_source
@@ -68,7 +69,7 @@ def format_text(text: bytes) -> FormattedFile:
 
 
 def _read_file(path: Path) -> FileToFormat:
-    if not is_read(path.name.lstrip(".")):
+    if not is_read(path.name.lstrip(".")) and os.path.lexists(path):
         raise UsageError(f"{inert(str(path))} is not a YAML file; give .yaml and .yml files, or a directory")
     return FileToFormat(path, SourceFile(shown_path(path), read_bytes(path, QUOTAS_LIMIT)))
 
@@ -77,7 +78,9 @@ def _read_folder(folder: Path) -> Iterator[FileToFormat]:
     quotas = folder / QUOTAS_NAME
     has_quotas = is_folder(quotas)
     if not has_quotas and folder == _HERE:
-        raise FileReadError(QUOTAS_NAME, "No such directory; give the files, or the directory that holds them")
+        looked_at, above = find_above(quotas)
+        remedy = f"run this in {above}" if above else "give the files, or the directory that holds them"
+        raise FileReadError(QUOTAS_NAME, f"there is no {looked_at}; {remedy}")
     if has_quotas:
         config = folder / CONFIG_NAME
         try:

@@ -50,6 +50,8 @@ class Tree:
         folders: The paths of the folders; what is in a folder of a folder need not be listed.
         unreadable: Path to reason, of files and folders that could not be read; `""` is the directory itself.
         root: What there is at the path of the directory.
+        looked_at: If there is nothing: its absolute path, as far as it is known.
+        above: The directory above it in which there is a quotaform.yaml.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Tree:
     folders: Collection[str] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)
     root: Root = Root.DIRECTORY
+    looked_at: str | None = None
+    above: str | None = None
 
     @property
     def has_files(self) -> bool:
@@ -201,10 +205,12 @@ class Layout:
         if self.tree.root is Root.FILE:
             return f"this is a file; give the quotas directory that contains it: {path.parent}"
         example = path / "defaults.yaml"
-        return (
-            f"the quotas directory does not exist; create it, with a file such as {example} "
-            "(to declare no quotas: quotas: [])"
-        )
+        problem = "the quotas directory does not exist"
+        if self.tree.looked_at not in (None, inert(self.tree.name)):
+            problem += f": there is no {self.tree.looked_at}"
+        if self.tree.above is not None:
+            return f"{problem}; run this in {self.tree.above}, where quotaform.yaml is"
+        return f"{problem}; create it, with a file such as {example} (to declare no quotas: quotas: [])"
 
     def _shown(self, path: str) -> str:
         return shown_path(PurePosixPath(self.tree.name) / path)

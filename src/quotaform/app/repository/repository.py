@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quotaform.app.repository.revision import CONFIG_NAME, QUOTAS_NAME, WORK_TREE, Revision, WorkTree
+from quotaform.app.repository.revision import CONFIG_NAME, QUOTAS_NAME, WORK_TREE, Revision, WorkTree, find_above
 from quotaform.core.check import rule
 from quotaform.errors import (
     ClusterChoiceError,
@@ -248,7 +248,11 @@ class Repository:
         if target.snapshot or target.bootstrap_servers:
             return (self._redirected(config, target),)
         if not config.clusters:
-            raise NoClusterError(str(self.config_path), exists=self.has_config())
+            if self.has_config():
+                raise NoClusterError(str(self.config_path), exists=True)
+            looked_at, above = find_above(self.config_path)
+            directory = None if os.path.lexists(self.directory) else find_above(self.directory)[0]
+            raise NoClusterError(looked_at, exists=False, directory=directory, above=above)
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
 
     def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from quotaform.app.repository.tree_reading import TreeReading
 from quotaform.errors import FileReadError
 from quotaform.files import CONFIG_LIMIT, LEADS_OUT, QUOTAS_LIMIT, is_link, is_within, read_bytes, reason_of
+from quotaform.model.text import inert
 
 if TYPE_CHECKING:
     from quotaform.desired.tree import SourceFile, Tree
@@ -89,6 +90,13 @@ class WorkTree:
 WORK_TREE: Final = WorkTree()
 
 
+def find_above(path: Path) -> tuple[str, str | None]:
+    """Return the absolute path of what does not exist, and the next directory above with a quotaform.yaml."""
+    looked_at = Path(os.path.normpath(Path.cwd() / path))
+    above = next((each for each in looked_at.parent.parents if os.path.lexists(each / CONFIG_NAME)), None)
+    return inert(str(looked_at)), None if above is None else inert(str(above))
+
+
 def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
     """Read the files of a quotas directory as they are on disk, and of the folders in it.
 
@@ -104,7 +112,8 @@ def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = N
     try:
         is_folder = S_ISDIR(directory.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
-        return Tree(name=name, root=Root.MISSING)
+        looked_at, above = find_above(directory)
+        return Tree(name=name, root=Root.MISSING, looked_at=looked_at, above=above)
     except (OSError, ValueError) as error:
         return Tree(name=name, unreadable={"": reason_of(error)})
     if not is_folder:

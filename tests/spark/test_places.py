@@ -85,27 +85,19 @@ def test_principals_are_resolved_as_in_one_process(tmp_path: Path, place: Comman
 
 
 def inventory(folder: Path) -> Repository:
-    """Clusters, desired quotas and principals in tables."""
+    """Three clusters with a list of principals in a table."""
     made = Repository(folder)
-    made.config("{}\n")
+    made.config("clusters: {eu: {snapshot: eu.json}, us: {snapshot: us.json}, down: {snapshot: no.json}}\n")
     made.quotas("  - match: {user: [alice, <default>]}\n    values: {producer_byte_rate: 1MiB/s}\n")
     for name, held in (("eu", {ALICE: {PRODUCER: 5.0}, BOB: {REQUEST: 1.0}}), ("us", {ALICE: {PRODUCER: 9.0}})):
         write_snapshot(folder / f"{name}.json", held)
-    write_table(folder / "clusters.parquet", name=["eu", "us", "down"], snapshot=["eu.json", "us.json", "no.json"])
-    write_table(
-        folder / "desired.parquet",
-        cluster=["eu", "eu", "us"],
-        entity_key=["user=alice", "user=bob", "user=<default>"],
-        key=[PRODUCER, None, REQUEST],
-        value=["1MiB/s", None, "50"],
-    )
     write_table(folder / "clients.parquet", user=["alice", "bob", "carol", "bob"], client_id=["app", None, "", None])
     return made
 
 
-CLUSTERS: Final = ("plan", "--all", "--clusters-table", "clusters.parquet", *ALLOWED, "--allow", "delete=9", *SPARK)
+CLUSTERS: Final = ("plan", "--all", *ALLOWED, *SPARK)
 PLANS: Final = (
-    (*CLUSTERS, "--desired-table", "desired.parquet", "--out", "{cluster}-plan.json"),
+    (*CLUSTERS, "--out", "{cluster}-plan.json"),
     (
         *(*CLUSTERS, "--out", "markdown={cluster}.md", "--format", "json"),
         *("--principals", "clients.parquet", "--principals-out", "parquet=changed"),
@@ -118,7 +110,7 @@ Planned = tuple[list[Result], dict[str, str], list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def planned_here(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Planned:
-    """How plans of the tables end in a local session, and what they write."""
+    """How plans end in a local session, and what they write."""
     repository = inventory(tmp_path_factory.mktemp("inventory"))
     return planned(repository, (repository(*words, env=ENV) for words in PLANS))
 
@@ -132,7 +124,7 @@ def planned(repository: Repository, done: Iterator[Result]) -> Planned:
     return plain(done), files_of(repository.path, "*-plan.json", "*.md"), rows_of(repository.path / "changed")
 
 
-def test_plans_of_tables_are_those_of_a_local_session(
+def test_plans_with_a_table_of_principals_are_those_of_a_local_session(
     tmp_path: Path, place: CommandProcess, planned_here: Planned
 ) -> None:
     repository = inventory(tmp_path)

@@ -81,7 +81,6 @@ def test_a_whole_jdk_is_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     "words",
     [
         "plan --engine spark",
-        "plan --clusters-table clusters",
         "drift --engine spark",
         "apply --engine spark --auto-approve",
         "snapshot --engine spark",

@@ -101,7 +101,7 @@ def _end_step(arguments: list[str], code: int) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from quotaform.cli.process import TerminatedError, resources_closed
+    from quotaform.cli.process import TerminatedError
     from quotaform.exit_code import ExitCode
 
     if any(map(_is_empty, arguments)):
@@ -109,8 +109,7 @@ def _run(arguments: list[str]) -> int:
             "an argument is empty, perhaps because a variable is not set; give a value, or leave it out", ExitCode.USAGE
         )
     try:
-        with resources_closed():
-            return _invoke(arguments)
+        return _invoke(arguments)
     except TerminatedError as interrupt:
         return _fail(_with_notes("terminated", interrupt), ExitCode.TERMINATED)
     except KeyboardInterrupt as interrupt:

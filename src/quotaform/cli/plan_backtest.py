@@ -13,7 +13,6 @@ from quotaform.errors import UsageError
 if TYPE_CHECKING:
     from quotaform.app.plan.request import PlanRequest
     from quotaform.cli.console import Console
-    from quotaform.cli.option.tables import Tables
     from quotaform.cli.outcomes import Gathered
     from quotaform.core.plan import Plan
     from quotaform.core.usage.backtest import ClusterBacktest
@@ -33,7 +32,7 @@ class PlanBacktest:
     place: SparkPlace
 
     @classmethod
-    def read(cls, usage: str | None, engine: Engine, tables: Tables) -> PlanBacktest:
+    def read(cls, usage: str | None, engine: Engine) -> PlanBacktest:
         """Return the backtest that the options ask for.
 
         Raises:
@@ -43,10 +42,10 @@ class PlanBacktest:
         """
         place = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf)
         if usage is not None:
-            if engine.engine in (SPARK, AUTO) or tables.is_given:
+            if engine.engine in (SPARK, AUTO):
                 raise UsageError(
-                    "--backtest is for plans that this process makes of files; leave --engine, --clusters-table and "
-                    "--desired-table out (--master and --remote say where usage is replayed)"
+                    "--backtest is for plans that this process makes; leave --engine out "
+                    "(--master and --remote say where usage is replayed)"
                 )
             session = place.session()
             from quotaform.spark.usage.table.usage_table import require_usage

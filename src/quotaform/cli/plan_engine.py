@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from quotaform.app.rendering import Document
     from quotaform.cli.console import Console
     from quotaform.cli.option.engine import Engine
-    from quotaform.cli.option.tables import Tables
     from quotaform.cluster.gateway import Progress
     from quotaform.spark.history.against import Past
     from quotaform.spark.session.options import SessionOptions
@@ -72,13 +71,11 @@ class SparkPlanEngine:
     Attributes:
         console: Where progress is shown.
         session: Where Spark runs.
-        desired_table: The table that takes the place of the quotas directory.
         past: What of a history clusters are compared with instead.
     """
 
     console: Console
     session: SessionOptions
-    desired_table: str | None = None
     past: Past | None = None
 
     @property
@@ -95,7 +92,6 @@ class SparkPlanEngine:
                 plan(
                     request,
                     documents,
-                    desired_table=self.desired_table,
                     session=self.session,
                     progress=self._progress("Planning", request),
                     warn=lambda text: self.console.warn(f"Warning: {text}"),
@@ -112,7 +108,7 @@ class SparkPlanEngine:
         else:
             from quotaform.spark.plan import check_drift
 
-            check = partial(check_drift, request, documents, desired_table=self.desired_table)
+            check = partial(check_drift, request, documents)
         return Gathered(tuple(check(session=self.session, progress=self._progress("Comparing", request))))
 
     def _progress(self, verb: str, request: PlanRequest) -> Progress:
@@ -122,16 +118,13 @@ class SparkPlanEngine:
         return JobProgress(self.console, f"{verb} {counted(len(request.clusters), 'cluster')}", self.session)
 
 
-def plan_engine(
-    console: Console, engine: Engine, request: PlanRequest, tables: Tables, past: Past | None = None
-) -> PlanEngine:
+def plan_engine(console: Console, engine: Engine, request: PlanRequest, past: Past | None = None) -> PlanEngine:
     """Return the engine that was asked for.
 
     Args:
         console: Where it is reported which one `auto` chooses, and progress.
         engine: The options.
         request: What is to be planned.
-        tables: The tables that take the place of files.
         past: What of a history clusters are compared with instead of the files.
 
     Raises:
@@ -141,7 +134,7 @@ def plan_engine(
     if past is not None:
         return SparkPlanEngine(console, engine.session(), past=past)
     if engine.choose(console, len(request.clusters), partial(quota_bytes, request)) == SPARK:
-        return SparkPlanEngine(console, engine.session(), tables.desired_table)
+        return SparkPlanEngine(console, engine.session())
     return LocalPlanEngine(console)
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from quotaform.app.base.base import BaseChoice
     from quotaform.app.plan.request import PlanRequest
     from quotaform.cli.option.cluster import ManyClusters
-    from quotaform.cli.option.tables import Tables
     from quotaform.core.prune import PruneMode
     from quotaform.core.scope import Selection
     from quotaform.model.allowance import Allowance
@@ -30,7 +29,6 @@ def make_request(
     allow: list[str] | None = None,
     is_guarded: bool = True,
     revert: Path | None = None,
-    tables: Tables | None = None,
 ) -> PlanRequest:
     """Return what is to be planned.
 
@@ -45,7 +43,6 @@ def make_request(
         allow: The values of `--allow`.
         is_guarded: Whether guards, policies and lints are checked: not so when only drift is read from the plan.
         revert: The receipt of the apply that is to be reverted.
-        tables: The tables that take the place of files.
 
     Raises:
         UsageError: It is not clear for which clusters, or an option has a wrong value.
@@ -65,8 +62,6 @@ def make_request(
         allowances = read_allowances(allow)
     repository = target.repository(directory)
     config = repository.config()
-    if tables is not None:
-        config = tables.with_clusters(config, repository)
     if prune is not None:
         repository.require_prunable(config, prune)
     receipt = None

@@ -1,22 +1,17 @@
-"""What a command changes of its process, or keeps open, for as long as it runs."""
+"""What a command changes of its process for as long as it runs."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from quotaform.exit_code import ExitCode
 from quotaform.interrupt import INTERRUPTING
-
-T = TypeVar("T")
-
-_OPEN: Final[ContextVar[ExitStack]] = ContextVar("_OPEN")
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -72,19 +67,3 @@ def _handlers() -> dict[int, Any]:
     """Return the handlers of the signals that interrupt, without those that are ignored or not Python's."""
     handlers = {number: signal.getsignal(number) for number in INTERRUPTING}
     return {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
-
-
-@contextmanager
-def resources_closed() -> Iterator[None]:
-    """Close at the end of the block what was opened in it by `open_until_end`."""
-    with ExitStack() as stack:
-        token = _OPEN.set(stack)
-        try:
-            yield
-        finally:
-            _OPEN.reset(token)
-
-
-def open_until_end(resource: AbstractContextManager[T]) -> T:
-    """Enter what stays open until the command ends."""
-    return _OPEN.get().enter_context(resource)

@@ -25,7 +25,7 @@ from quotaform.desired.sizing import read_sizing, value_mappings
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_values
 from quotaform.desired.variable import Referring, check_variables
-from quotaform.desired.yaml.document import StopReadingError, plain_document
+from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.desired.yaml.scalar import taken_for
 from quotaform.model.finding import Finding
@@ -68,24 +68,6 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
             config = _read_root(report, directory)
     report.findings.extend(document.problems)
     return config, report.findings.all()
-
-
-def read_cluster(
-    name: str, fields: dict[str, Any], source: str, directory: Path
-) -> tuple[Cluster | None, list[Finding]]:
-    """Return a cluster that is described elsewhere, and its problems: those that it would have in quotaform.yaml.
-
-    Args:
-        name: Its name.
-        fields: Its fields, as in quotaform.yaml.
-        source: What messages call the place where it is described, as they call a file.
-        directory: The folder that paths are relative to.
-    """
-    report = FileReport(plain_document(source, {"clusters": {name: fields}}))
-    config = Config()
-    with suppress(StopReadingError):
-        config = _read_root(report, directory)
-    return config.clusters.get(name), report.findings.all()
 
 
 def _read_root(report: FileReport, directory: Path) -> Config:

@@ -6,7 +6,7 @@
 | `session` | where Spark runs, and how it is started |
 | `job` | how work on clusters gets to executors, and how outcomes come back |
 | `source`, `sink` | `format("kafka_quotas")` |
-| `table` | tables that are given or made: clusters, desired quotas, principals, rows of plans |
+| `table` | tables that are given or made: principals, rows of plans |
 | `resolve`, `radius`, `history` | what spans clusters or principals: functions of DataFrames |
 | `schemas` | the columns of all tables |
 

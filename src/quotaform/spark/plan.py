@@ -9,30 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.drift.drift import without_baseline
-from quotaform.app.plan.plan import read_plan_source, with_claims
+from quotaform.app.plan.plan import read_plan_source
 from quotaform.app.plan.request import PlanRequest
 from quotaform.app.rendering import Document, StoredResult
-from quotaform.app.repository.source import Source
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.digest import DriftDigest, PlanDigest
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import PlanSource
-from quotaform.desired.loader import load_files
-from quotaform.desired.tree import Layout, Tree
-from quotaform.errors import BaseError, UsageError
+from quotaform.errors import BaseError
 from quotaform.spark.job.bundle import Bundle
-from quotaform.spark.job.cluster_job import ShippedJob, collected, new_bundle, run_job, ship_job
+from quotaform.spark.job.cluster_job import new_bundle, run_job, ship_job
 from quotaform.spark.plan_job import DRIFT, PLAN, PlanJob, same_clusters
 from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
 from quotaform.spark.session.session import spark_session
-from quotaform.spark.table.desired_reader import read_desired_table, table_outcomes
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 D = TypeVar("D")
 
@@ -47,7 +39,6 @@ def plan(
     request: PlanRequest,
     documents: Iterable[Document],
     *,
-    desired_table: str | None = None,
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
@@ -58,7 +49,6 @@ def plan(
     Args:
         request: What to plan.
         documents: What to render of each plan.
-        desired_table: A table of desired quotas instead of files; see `quotaform.spark.table.desired_reader`.
         session: Where Spark runs.
         clock: The time.
         progress: Called with what is being done.
@@ -77,15 +67,11 @@ def plan(
         if people is not None and people.table is not None:
             from quotaform.spark.plan_radius import PLAN_FILE, plan_beside_table
 
-            if desired_table is not None:
-                raise UsageError("--principals takes a list with --desired-table, and no table; give a CSV file")
-            job, bundle = _job(folder, PLAN, request, [PLAN_FILE], None, clock, progress)
+            job, bundle = _job(folder, PLAN, request, [PLAN_FILE], clock, progress)
             shipped = ship_job(spark, bundle, job)
             return list(plan_beside_table(spark, shipped, people, tuple(documents), progress, warn))
-        job, bundle = _job(folder, PLAN, request, documents, desired_table, clock, progress)
+        job, bundle = _job(folder, PLAN, request, documents, clock, progress)
         shipped = ship_job(spark, bundle, job)
-        if desired_table is not None:
-            return _by_table(spark, request, shipped, desired_table, "Planning clusters on Spark", progress)
         outcomes = list(run_job(spark, shipped, "Planning clusters on Spark", progress))
         if request.is_guarded and (same := same_clusters(outcomes)):
             # What two plans disagree about is not in their digests: such a plan is made again beside the earlier one.
@@ -99,7 +85,6 @@ def check_drift(
     request: PlanRequest,
     documents: Iterable[Document],
     *,
-    desired_table: str | None = None,
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
@@ -109,7 +94,6 @@ def check_drift(
     Args:
         request: What to compare; its base is the baseline.
         documents: What to render of each comparison.
-        desired_table: A table of desired quotas instead of files; see `quotaform.spark.table.desired_reader`.
         session: Where Spark runs.
         clock: The time.
         progress: Called with what is being done.
@@ -123,24 +107,12 @@ def check_drift(
     """
     with TemporaryDirectory(prefix="quotaform-") as folder:
         try:
-            job, bundle = _job(folder, DRIFT, request, documents, desired_table, clock, progress)
+            job, bundle = _job(folder, DRIFT, request, documents, clock, progress)
         except BaseError as error:
             return list(without_baseline([cluster.name for cluster in request.clusters], error))
         with spark_session(session, progress) as spark:
             shipped = ship_job(spark, bundle, job)
-            if desired_table is not None:
-                return _by_table(spark, request, shipped, desired_table, "Comparing clusters on Spark", progress)
             return list(run_job(spark, shipped, "Comparing clusters on Spark", progress))
-
-
-def _by_table(
-    spark: SparkSession, request: PlanRequest, job: ShippedJob, desired_table: str, what: str, progress: Progress
-) -> list[Stored[Any]]:
-    """Return what is made of each cluster, whose desired quotas are in a table."""
-    rows = read_desired_table(spark, desired_table, request.config.clusters)
-    outcomes = collected(spark, table_outcomes(spark, job, rows), job, len(job.names), what, progress)
-    found = {outcome.cluster: outcome for outcome in outcomes}
-    return [found[name] for name in job.names]
 
 
 def _job(
@@ -148,7 +120,6 @@ def _job(
     subject: str,
     request: PlanRequest,
     documents: Iterable[Document],
-    desired_table: str | None,
     clock: Clock,
     progress: Progress,
 ) -> tuple[PlanJob, Bundle]:
@@ -156,13 +127,8 @@ def _job(
     progress("Reading files", 0, 0)
     bundle = new_bundle(folder)
     day = today(clock)
-    if desired_table is None:
-        repository = replace(request.repository, keep=bundle.keep)
-        files = repository.load(request.config, day, may_be_empty=request.is_guarded)
-        source = read_plan_source(replace(request, repository=repository), files.layout.tree, clock, files)
-    else:
-        tree = Tree(name=f"table {desired_table}")
-        files = load_files(Layout(tree, request.config.clusters), request.config.profiles, day, request.config.scope)
-        source = with_claims(Source(PlanSource(directory=tree.name)), request, day)
+    repository = replace(request.repository, keep=bundle.keep)
+    files = repository.load(request.config, day, may_be_empty=request.is_guarded)
+    source = read_plan_source(replace(request, repository=repository), files.layout.tree, clock, files)
     job = PlanJob(subject=subject, request=request, files=files, source=source, clock=clock, documents=tuple(documents))
     return job, bundle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.app.base.cluster_bases import ClusterBases
@@ -17,10 +17,7 @@ from quotaform.app.repository.source import Source
 from quotaform.core.digest import PlanDigest
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
-from quotaform.desired.entry_row import EntryRow, load_rows
 from quotaform.desired.loader import LoadedFiles
-from quotaform.desired.tree import Layout
-from quotaform.model.entry import LayerFile
 from quotaform.spark.job.cluster_job import Made
 
 if TYPE_CHECKING:
@@ -79,18 +76,6 @@ class PlanJob:
 
             rendered[QUOTA_LINES] = planned_quota_lines(value)
         return Made(digest_of(value), rendered)
-
-    def with_rows(self, place: int, rows: Iterable[EntryRow]) -> PlanJob:
-        """Return the job of a cluster whose desired quotas are rows of a table instead of those of the files.
-
-        Args:
-            place: The place of the cluster.
-            rows: The rows.
-        """
-        name, config, day = self.request.clusters[place].name, self.request.config, today(self.clock)
-        tree = replace(self.files.layout.tree, files={f"{name}.yaml": b""})
-        table = load_rows(rows, LayerFile(f"{tree.name}, cluster {name}"), day)
-        return replace(self, files=LoadedFiles(Layout(tree, (name,)), lambda _: table, day, config.scope))
 
     def release(self, place: int) -> None:
         """Let go of the files of one cluster."""

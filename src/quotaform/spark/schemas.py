@@ -13,7 +13,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
-    DateType,
     DoubleType,
     IntegerType,
     LongType,
@@ -237,55 +236,6 @@ LIMIT_COUNTS: Final = StructType(
     ]
 )
 """How many principals and effective limits plans change; `direction` is null in the row of a whole cluster."""
-
-PLACE: Final = StructType(
-    [
-        StructField("file", StringType()),
-        StructField("line", IntegerType()),
-        StructField("column", IntegerType()),
-        StructField("layer", StringType()),
-        StructField("profile", StringType()),
-    ]
-)
-"""Where something is declared: `layer` is the cluster that the file is for, null for all; `profile` that gives it."""
-
-PROBLEM: Final = StructType(
-    [
-        StructField("rule", StringType()),
-        StructField("severity", StringType()),
-        StructField("message", StringType()),
-        StructField("file", StringType()),
-        StructField("line", IntegerType()),
-        StructField("column", IntegerType()),
-    ]
-)
-"""What is wrong with files, or a warning about them."""
-
-DESIRED: Final = StructType(
-    [
-        StructField("cluster", StringType()),
-        StructField("entity_key", StringType()),
-        StructField("entity", _NAMES),
-        StructField("key", StringType()),
-        StructField("value", DoubleType()),
-        StructField("absent", StringType()),
-        StructField("owner", StringType()),
-        StructField("reason", StringType()),
-        StructField("expires", DateType()),
-        StructField("provenance", PLACE),
-        StructField("problem", PROBLEM),
-    ]
-)
-"""What the files declare for clusters, layers merged.
-
-| what | rows |
-| --- | --- |
-| an entity with values | one per key |
-| an entity that must not exist | one without a key; `absent` is why: `state: absent`, or `expired DATE` |
-| a problem, a warning or a note | one without an entity, with `problem` |
-
-The entries of a cluster whose files have a `problem` of severity `error` are those that are valid.
-"""
 
 OUTCOMES: Final = StructType(
     [

@@ -19,7 +19,6 @@ from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, Select
 from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
-from quotaform.cli.option.tables import Tables
 from quotaform.cli.option.watching import Watching
 from quotaform.cli.outcomes import (
     OutputFiles,
@@ -76,7 +75,6 @@ def drift(
     alerting: Alerting,
     watching: Watching,
     engine: Engine,
-    tables: Tables,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even if drift is found.")] = False,
     format_name: Annotated[str, format_option("drift")] = "text",
     output: ReportOutput,
@@ -106,14 +104,12 @@ def drift(
     console = output.console()
     require_format("drift", format_name)
     engine.require_valid()
-    if tables.is_given:
-        tables.require_valid(directory, has_base=baseline is not None)
-    if (engine.is_given or tables.is_given) and (watching.watch is not None or alerting.is_used()):
+    if engine.is_given and (watching.watch is not None or alerting.is_used()):
         raise UsageError(
-            "--watch, metrics and notifications are made by one process; leave out --engine, --master, --remote, "
-            "--spark-conf and tables"
+            "--watch, metrics and notifications are made by one process; leave out --engine, --master, --remote "
+            "and --spark-conf"
         )
-    past = _past(against, history, engine, has_others=baseline is not None or tables.is_given or alerting.is_used())
+    past = _past(against, history, engine, has_others=baseline is not None or alerting.is_used())
     _require_watchable(watching, bool(past or out or report or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),), is_exact=True)
@@ -121,10 +117,7 @@ def drift(
     reports = FleetReports(console, "drift", report or ())
     try:
         with reports.covering(target.literal_names):
-            engine = tables.open_session(console, engine)
-            request = make_request(
-                target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False, tables=tables
-            )
+            request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False)
     except QuotaformError as error:
         if watching.watch is None and not (select or exclude):
             report_failed_drift(error, alerting, target, SYSTEM_CLOCK.monotonic() - started, console)
@@ -140,7 +133,7 @@ def drift(
     try:
         with reports.covering(names):
             documents = documents_of(format_name, options, files.formats, ci, len(names))
-            gathered = plan_engine(console, engine, request, tables, past).check_drift(request, documents)
+            gathered = plan_engine(console, engine, request, past).check_drift(request, documents)
     except QuotaformError as error:
         if reporter is not None:
             failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]
@@ -179,8 +172,7 @@ def _past(against: str | None, history: str | None, engine: Engine, *, has_other
         return None
     if has_others:
         raise UsageError(
-            "--against compares with a history and not with the files; leave out --baseline, tables, metrics "
-            "and notifications"
+            "--against compares with a history and not with the files; leave out --baseline, metrics and notifications"
         )
     if engine.engine not in (None, SPARK):
         raise UsageError("a history is read on Spark; leave --engine out")

@@ -21,7 +21,6 @@ from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.principals import PrincipalOptions
-from quotaform.cli.option.tables import Tables
 from quotaform.cli.outcomes import (
     OutputFiles,
     digests,
@@ -74,7 +73,6 @@ def plan(
         bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
     ] = False,
     engine: Engine,
-    tables: Tables,
     format_name: Annotated[str, format_option("plan")] = "text",
     output: ReportOutput,
 ) -> int:
@@ -104,13 +102,11 @@ def plan(
     require_format("plan", format_name)
     engine.require_valid()
     people.require_valid()
-    replay = PlanBacktest.read(backtest, engine, tables)
+    replay = PlanBacktest.read(backtest, engine)
     engine = replay.engine(engine)
     base = None
-    if tables.is_given:
-        tables.require_valid(directory, has_base=comparison.base is not None, is_revert=revert is not None)
     if revert is None:
-        base = None if tables.desired_table else comparison.choose_base(console)
+        base = comparison.choose_base(console)
     elif snapshot is not None or engine.is_given or comparison.is_given:
         raise UsageError(
             "--revert reads the cluster of the receipt and does not follow the files; leave --snapshot, --engine, "
@@ -120,12 +116,7 @@ def plan(
     reports = FleetReports(console, "plan", report or ())
     try:
         with reports.covering(target.literal_names):
-            if tables.is_given:
-                people.require_files(engine)
-            engine = tables.open_session(console, engine)
-            request = make_request(
-                target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert, tables=tables
-            )
+            request = make_request(target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert)
     except QuotaformError as error:
         ci = output.ci(target.repository(directory).directory)
         write_failed_plan(error, out or (), target.literal_names, ci, console)
@@ -139,7 +130,7 @@ def plan(
     options |= {**ci.options, "document": STDOUT}
     try:
         with reports.covering(names):
-            chosen = plan_engine(console, engine, request, tables)
+            chosen = plan_engine(console, engine, request)
             request = replace(request, principals=people.read(console, changes, engine, on_spark=chosen.is_spark))
             request = replay.request(request)
             formats = [*files.formats, "github"] if ci.is_github else files.formats

@@ -265,11 +265,6 @@ TABLE: Final = FindingRule(
     "A table of Spark cannot be read, or does not have the columns or rows that are needed.",
     "Give a path of Parquet files or a table of the catalog that has them.",
 )
-TABLE_ROW: Final = FindingRule(
-    "table-row",
-    "Rows of a table of desired quotas contradict each other, or lack an entity or a quota key.",
-    "Correct the rows: each key of an entity once, with the same owner, reason and expires in all of its rows.",
-)
 
 # Policies.
 POLICY: Final = FindingRule(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from quotaform.desired.yaml.scalar import Oddity, Scalar
@@ -144,30 +143,3 @@ class Document:
         if found is None:
             return None
         return Place(Location.at(self.name, found[0]), Location.at(self.name, found[1]), found[2])
-
-
-def plain_document(name: str, root: Node) -> Document:
-    """Return a document of values that no file was read for; the place of each is the whole.
-
-    Args:
-        name: What messages call it, as they call a file.
-        root: The values, none of which is in two places.
-    """
-    document = Document(name, is_detailed=True)
-    document.root = root
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        items: Iterable[tuple[str | int, Node]]
-        if isinstance(node, dict):
-            document.keys[id(node)] = [0] * len(node)
-            items = node.items()
-        elif isinstance(node, list):
-            document.starts[id(node)] = [0] * len(node)
-            items = enumerate(node)
-        else:
-            continue
-        for key, value in items:
-            document.record(node, key, 0, 0, value if isinstance(value, str) else None)
-            pending.append(value)
-    return document

@@ -1,1 +1,1 @@
-"""Tables that are given or made: clusters, desired quotas, principals, rows of plans."""
+"""Tables that are given or made: principals, rows of plans."""

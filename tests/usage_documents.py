@@ -103,16 +103,6 @@ def jmxtool(recorded: Sequence[Recorded]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def jolokia(recorded: Sequence[Recorded]) -> bytes:
-    """Return polls of Jolokia, one per line."""
-    polls = []
-    for each in recorded:
-        value = {mbean_of(each.series): {attribute_of(each.series): each.value}}
-        request = {"type": "read", "mbean": "kafka.server:*"}
-        polls.append(dumps({"request": request, "value": value, "timestamp": each.ts, "status": 200}))
-    return "\n".join(polls).encode()
-
-
 def otlp(recorded: Sequence[Recorded]) -> bytes:
     """Return what a collector writes, a document per series."""
     documents = []
@@ -127,23 +117,11 @@ def otlp(recorded: Sequence[Recorded]) -> bytes:
     return "\n".join(documents).encode()
 
 
-def telegraf(recorded: Sequence[Recorded]) -> bytes:
-    """Return what Telegraf writes as JSON, a metric per line."""
-    metrics = []
-    for each in recorded:
-        fields = {attribute_of(each.series): each.value}
-        tags = names_of(each.series) | {"type": _TYPES[each.series.key][0]}
-        metrics.append(dumps({"fields": fields, "name": "kafka", "tags": tags, "timestamp": each.ts}))
-    return "\n".join(metrics).encode()
-
-
 WRITERS: Final[dict[str, Callable[[Sequence[Recorded]], bytes]]] = {
     "prometheus": prometheus,
     "exposition": exposition,
     "jmxtool": jmxtool,
-    "jolokia": jolokia,
     "otlp": otlp,
-    "telegraf": telegraf,
 }
 """How each format is written."""
 

@@ -1,1 +1,1 @@
-"""Reads what brokers offer about themselves at this moment: exporters of Prometheus, Jolokia, JMX, and Prometheus."""
+"""Reads what brokers offer about themselves at this moment: exporters of Prometheus, JMX, and Prometheus."""

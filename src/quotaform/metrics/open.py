@@ -9,7 +9,7 @@ from quotaform.errors import UsageError
 from quotaform.http.message import Url
 from quotaform.metrics.jmx import JmxReader
 from quotaform.metrics.reading import Reader, origin_of
-from quotaform.metrics.web import exporter_reader, jolokia_reader
+from quotaform.metrics.web import exporter_reader
 from quotaform.model.text import quote
 
 
@@ -31,4 +31,4 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
         url = Url.parse(source.address)
     except ValueError as error:
         raise UsageError(f"the source of broker {quote(source.broker)} is an invalid URL: {error}") from None
-    return jolokia_reader(url, origin) if source.kind is SourceKind.JOLOKIA else exporter_reader(url, origin)
+    return exporter_reader(url, origin)

@@ -1,28 +1,19 @@
-"""Sources that are asked over HTTP: the page of a jmx_exporter, and a bulk read of Jolokia."""
+"""Sources that are asked over HTTP: the pages of exporters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from json import dumps
 from time import monotonic, time
 from typing import Final
 
 from quotaform.core.usage.format.exposition import parse_exposition
-from quotaform.core.usage.format.jolokia import parse_jolokia
 from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.sample import Item
 from quotaform.errors import HttpError, MetricsError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url
-from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading, read_items
+from quotaform.metrics.reading import BODY_LIMIT, Reading, read_items
 
 _HTML: Final = ("<!doctype", "<html")
-
-_IN_ALL: Final = "queue-size"
-"""An attribute of each quota manager: Jolokia refuses a pattern of which no MBean has any of the attributes."""
-
-_Parse = Callable[[bytes, Origin, float | None], Iterator[Item]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +23,10 @@ class WebReader:
     Attributes:
         request: What is sent each time.
         origin: What is known about the broker.
-        parse: Reads the answer.
-        what: What the source is meant to be.
     """
 
     request: Request
     origin: Origin
-    parse: _Parse
-    what: str
 
     @property
     def shown(self) -> str:
@@ -52,11 +39,13 @@ class WebReader:
         try:
             response = send(self.request, Limits(connect=timeout, total=timeout))
         except HttpError as error:
-            remedy = f"; check that it is the port of {self.what}" if error.problem.startswith("closed") else ""
+            remedy = (
+                "; check that it is the port of an exporter of Prometheus" if error.problem.startswith("closed") else ""
+            )
             raise MetricsError(self.shown, error.problem + remedy) from None
         seconds = monotonic() - started
         self._require_metrics(response)
-        items = read_items(response.body, self.parse(response.body, self.origin, at), self.shown, timeout)
+        items = read_items(response.body, parse_exposition(response.body, self.origin, at), self.shown, timeout)
         return Reading(at, seconds, len(response.body), items)
 
     def cancel(self) -> None:
@@ -67,7 +56,9 @@ class WebReader:
             remedy = "check the path of the URL" if response.status in (404, 405) else "check the URL and the server"
             raise MetricsError(self.shown, f"answered with status {response.status}; {remedy}")
         if response.body[:200].lstrip().lower().decode(errors="replace").startswith(_HTML):
-            raise MetricsError(self.shown, f"answered with a web page, not as {self.what} does; check the URL")
+            raise MetricsError(
+                self.shown, "answered with a web page, not as an exporter of Prometheus does; check the URL"
+            )
 
 
 def exporter_reader(url: Url, origin: Origin) -> WebReader:
@@ -75,21 +66,4 @@ def exporter_reader(url: Url, origin: Origin) -> WebReader:
     request = Request(
         method="GET", url=url, headers={"Accept": "text/plain;version=0.0.4, text/plain"}, body_limit=BODY_LIMIT
     )
-    return WebReader(request, origin, parse_exposition, "an exporter of Prometheus")
-
-
-def jolokia_reader(url: Url, origin: Origin) -> WebReader:
-    """Return what reads Jolokia, all MBeans of quotas in one request."""
-    bulk = [
-        {"type": "read", "mbean": name, "attribute": [*ATTRIBUTES, _IN_ALL], "config": {"ignoreErrors": True}}
-        for name in OBJECT_NAMES
-    ]
-    request = Request(
-        method="POST",
-        url=url,
-        headers={"Content-Type": "application/json"},
-        body=dumps(bulk).encode(),
-        is_repeatable=True,
-        body_limit=BODY_LIMIT,
-    )
-    return WebReader(request, origin, parse_jolokia, "Jolokia")
+    return WebReader(request, origin)

@@ -214,7 +214,7 @@ def _metrics() -> Node:
         "Where quotaform top and quotaform usage record read the measurements of the brokers.",
         {
             "brokers": items(
-                "One source per broker: BROKER=URL of an exporter, BROKER=jolokia:URL, or BROKER=jmx:HOST:PORT.",
+                "One source per broker: BROKER=URL of an exporter, or BROKER=jmx:HOST:PORT.",
                 {"type": "string", "minLength": 1, "examples": ["1=http://broker-1:7071/metrics"]},
                 minItems=1,
             ),

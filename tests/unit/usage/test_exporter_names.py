@@ -40,7 +40,7 @@ EXPORTERS = {
         kafka_server_socket_server_metrics_ip_connection_accept_throttle_time{ip="10.0.0.1"} 3
         kafka_server_socket_server_metrics_broker_connection_accept_rate 4
     """,
-    "Telegraf with Jolokia": """
+    "Telegraf, which writes to a Prometheus": """
         kafka_client_byte_rate{client_id="x",host="t",jolokia_agent_url="http://b1:8778/jolokia",type="Produce"} 1
         kafka_user_throttle_time{user="alice",host="t",jolokia_agent_url="http://b1:8778/jolokia",type="Fetch"} 2
         kafka_user_client_request_time{user="alice",client_id="x",type="Request"} 3
@@ -141,7 +141,7 @@ EXPECTED: dict[str, list[object]] = {
         (series(CONNECTION, **IP), 2.0),
         (DropReason.OTHER_ATTRIBUTE, 2),
     ],
-    "Telegraf with Jolokia": [
+    "Telegraf, which writes to a Prometheus": [
         (series(PRODUCE, **X, broker="b1:8778"), 1.0),
         (series(FETCH, **ALICE, broker="b1:8778", attribute=THROTTLE), 2.0),
         (series(REQUEST, **ALICE, **X), 3.0),

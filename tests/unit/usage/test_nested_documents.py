@@ -17,19 +17,11 @@ POINT = '{"asDouble": NESTED, "timeUnixNano": "1", "attributes": [{"key": "user"
 @pytest.mark.parametrize(
     ("name", "template"),
     [
-        *((name, "NESTED") for name in ("prometheus", "jolokia", "otlp", "telegraf")),
+        *((name, "NESTED") for name in ("prometheus", "otlp")),
         ("prometheus", f'[{{"metric": {METRIC}, "values": [[1700000000, NESTED]]}}]'),
         ("prometheus", f'[{{"metric": {METRIC}, "values": [[NESTED, 1]]}}]'),
         ("prometheus", '{"status": "error", "error": NESTED}'),
-        ("jolokia", '{"value": {"kafka.server:type=Produce,user=a": {"byte-rate": NESTED}}, "timestamp": 1700000000}'),
-        ("jolokia", '{"status": NESTED, "error": NESTED, "error_type": NESTED}'),
-        ("jolokia", '{"value": 5, "request": {"type": NESTED}}'),
         ("otlp", '{"resourceMetrics": [NESTED]}'),
-        ("telegraf", '{"name": "kafka_client", "tags": {"type": NESTED}, "fields": {"byte-rate": 1}}'),
-        (
-            "telegraf",
-            '{"name": "kafka_client", "tags": {"client-id": "x", "type": "Fetch"}, "fields": {"byte-rate": NESTED}}',
-        ),
         (
             "otlp",
             '{"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "kafka_server_Produce_byte_rate", '

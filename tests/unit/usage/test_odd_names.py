@@ -1,4 +1,4 @@
-"""Odd client-ids, as a real broker's metrics have them: Kafka 4.3.1 by jmx_exporter 1.0.1, JmxTool and Jolokia 2.1.2.
+"""Odd client-ids, as a real broker's metrics have them: Kafka 4.3.1 by jmx_exporter 1.0.1 and JmxTool.
 
 The rules of the exporter were those of the sandbox, of kafka-2_0_0.yml, with the type in the name, and none at all.
 """
@@ -26,12 +26,11 @@ CLIENT_IDS = {
         ("odd-names-type-in-name.txt", True),
         ("odd-names-no-rules.txt", True),
         ("odd-names.csv", True),
-        ("odd-names.json", True),
     ],
 )
 def test_all_client_ids_are_told_apart(name: str, has_user_alone: bool) -> None:
     """An empty client-id is none: the bucket is that of the user, for which kafka-2_0_0.yml has no rule."""
-    format_name = {"txt": "exposition", "csv": "jmxtool", "json": "jolokia"}[name.rpartition(".")[2]]
+    format_name = {"txt": "exposition", "csv": "jmxtool"}[name.rpartition(".")[2]]
     items = list(FORMATS[format_name]((DATA / name).read_bytes(), ORIGIN, TS))
     expected = {*CLIENT_IDS, None} if has_user_alone else CLIENT_IDS
     assert {item.series.client_id for item in samples(items)} == expected

@@ -6,7 +6,7 @@ import pytest
 
 from quotaform.core.usage.format.recording_format import detect_format, other_program
 
-INFLUXDB = "export it as line protocol"
+INFLUXDB = "an answer of InfluxDB to a query; write its values into a table"
 GRAPHITE = "record the pages of an exporter"
 
 

@@ -326,33 +326,6 @@ def test_what_is_no_exporter_is_said(reply: bytes, said: str) -> None:
     assert said in str(caught.value)
 
 
-def test_jolokia_is_asked_for_all_quotas_in_one_request() -> None:
-    reply = [
-        {
-            "request": {"mbean": "kafka.server:type=Produce,*", "type": "read"},
-            "value": {
-                "kafka.server:type=Produce": {"queue-size": 0.0},
-                "kafka.server:type=Produce,user=a": {"byte-rate": 5.0, "throttle-time": None},
-            },
-            "status": 200,
-            "timestamp": 1795370209,
-        },
-        {
-            "request": {"mbean": "kafka.server:ip=*,type=socket-server-metrics", "type": "read"},
-            "error_type": "javax.management.InstanceNotFoundException",
-            "error": "javax.management.InstanceNotFoundException : No MBean with pattern",
-            "status": 404,
-        },
-    ]
-    with HttpServer(lambda _: answer(200, reply)) as server:
-        reading = open_reader(parse_source(f"1=jolokia:{server.url}/jolokia"), "lab").read(5.0)
-        [request] = server.received
-    assert (request.method, request.target, len(request.json())) == ("POST", "/jolokia", 5)
-    read = read_rows(reading.items)
-    assert [(row.user, row.rate, row.broker) for row in read.rows] == [("a", 5.0, "1")]
-    assert read.rejected == []
-
-
 def test_a_source_that_hangs_is_given_up_in_time() -> None:
     hang = Event()
 

@@ -14,8 +14,6 @@ from quotaform.core.usage.record.source import SourceKind, parse_source, require
         ("http://b1:7071/metrics", "b1:7071", SourceKind.EXPORTER, "http://b1:7071/metrics"),
         ("https://b1/metrics?a=b", "b1", SourceKind.EXPORTER, "https://b1/metrics?a=b"),
         ("1=http://b1:7071/metrics", "1", SourceKind.EXPORTER, "http://b1:7071/metrics"),
-        ("b-1=jolokia:http://[::1]:8778/jolokia", "b-1", SourceKind.JOLOKIA, "http://[::1]:8778/jolokia"),
-        ("jolokia:https://b1:8778/jolokia", "b1:8778", SourceKind.JOLOKIA, "https://b1:8778/jolokia"),
         ("jmx:b1:9999", "b1:9999", SourceKind.JMX, "b1:9999"),
         ("2=jmx:[::1]:9999", "2", SourceKind.JMX, "[::1]:9999"),
     ],
@@ -28,7 +26,18 @@ def test_a_source_has_a_broker_a_kind_and_an_address(written: str, broker: str, 
 
 @pytest.mark.parametrize(
     "written",
-    ["", "b1:7071", "ftp://b1/x", "1=b1", "jmx:b1", "jmx:http://b1/x", "http://b1 /x", "=http://b1/x", "http://"],
+    [
+        "",
+        "b1:7071",
+        "ftp://b1/x",
+        "1=b1",
+        "jmx:b1",
+        "jmx:http://b1/x",
+        "http://b1 /x",
+        "=http://b1/x",
+        "http://",
+        "1=jolokia:http://b1/jolokia",
+    ],
 )
 def test_what_is_no_source_is_refused_with_what_to_write(written: str) -> None:
     with pytest.raises(ValueError, match="write 1=http://broker-1:7071/metrics for an exporter"):

@@ -31,7 +31,7 @@ def test_a_checkpoint_is_made_once_and_its_stream_keeps_its_id(tmp_path: Path) -
     [
         ({"topic": "other"}, 'it is for the topic "usage", not "other"; give another --checkpoint, or the --topic'),
         ({"cluster_id": "c2"}, 'for a topic of the cluster "c1", not "c2"'),
-        ({"input_format": "jolokia"}, 'for the format "otlp", not "jolokia"'),
+        ({"input_format": "jmxtool"}, 'for the format "otlp", not "jmxtool"'),
         ({"usage": "/b"}, 'for the table "/usage", not "/b"'),
         ({"quarantine": "/b"}, 'for the quarantine "/bad", not "/b"'),
         (

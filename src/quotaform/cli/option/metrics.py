@@ -22,7 +22,7 @@ SourceOption: TypeAlias = Annotated[
     typer.Option(
         "--source",
         metavar="[BROKER=]URL",
-        help="Source of a broker's metrics: http://HOST:PORT/metrics of an exporter, jolokia:URL, or jmx:HOST:PORT. "
+        help="Source of a broker's metrics: http://HOST:PORT/metrics of an exporter, or jmx:HOST:PORT. "
         "Repeatable. [default: metrics.brokers of the cluster in quotaform.yaml]",
     ),
 ]

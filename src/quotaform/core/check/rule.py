@@ -129,7 +129,7 @@ BAD_SERVER: Final = FindingRule("bad-server", "A bootstrap server is not HOST:PO
 BAD_METRICS: Final = FindingRule(
     "bad-metrics",
     "A source of measurements of a cluster is not one, or there are two of one broker.",
-    "Write `1=http://broker-1:7071/metrics`, `jolokia:http://broker-1:8778/jolokia` or `jmx:broker-1:9999`.",
+    "Write `1=http://broker-1:7071/metrics` or `jmx:broker-1:9999`.",
 )
 BAD_VARIABLE: Final = FindingRule(
     "bad-variable",

@@ -90,7 +90,7 @@ def ingest(
     out: Annotated[list[str] | None, out_option(_SUBJECT)] = None,
     output: Output,
 ) -> int:
-    """Add recordings (Prometheus, exporters, JmxTool, Jolokia, OpenTelemetry, Telegraf, tables) to a usage table.
+    """Add recordings (Prometheus, exporters, JmxTool, OpenTelemetry, tables) to a usage table.
 
     Each sample is either written, or counted as dropped with the reason; records that cannot be read are written to the
     quarantine table. With --topic, the records of a Kafka topic are read, exactly once, until the command is

@@ -7,10 +7,8 @@ from typing import Final, Protocol
 
 from quotaform.core.usage.format.exposition import parse_exposition
 from quotaform.core.usage.format.jmxtool import parse_jmxtool
-from quotaform.core.usage.format.jolokia import parse_jolokia
 from quotaform.core.usage.format.otlp import parse_otlp
 from quotaform.core.usage.format.prometheus import parse_prometheus
-from quotaform.core.usage.format.telegraf import parse_telegraf
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.sample.sample import Item
 
@@ -32,8 +30,6 @@ FORMATS: Final[dict[str, Parser]] = {
     "prometheus": parse_prometheus,
     "exposition": parse_exposition,
     "jmxtool": parse_jmxtool,
-    "jolokia": parse_jolokia,
     "otlp": parse_otlp,
-    "telegraf": parse_telegraf,
 }
 """How each format is read, by its name in options."""

@@ -12,23 +12,16 @@ HEAD_BYTES: Final = 65_536
 PROMETHEUS: Final = "prometheus"
 EXPOSITION: Final = "exposition"
 JMXTOOL: Final = "jmxtool"
-JOLOKIA: Final = "jolokia"
 OTLP: Final = "otlp"
-TELEGRAF: Final = "telegraf"
 TABLE: Final = "table"
 
 _JSON: Final = (
     (OTLP, regex(rb'"resource_?metrics"\s*:', 2)),
     (PROMETHEUS, regex(rb'"metric"\s*:\s*\{|"resultType"\s*:|"status"\s*:\s*"(?:success|error)"')),
-    (TELEGRAF, regex(rb'\A[\[{](?=.*"fields"\s*:\s*\{)(?=.*"(?:tags|timestamp)"\s*:)(?=.*"name"\s*:)', 16)),
-    (JOLOKIA, regex(rb'"mbean"\s*:|"(?:request|value)"\s*:')),
 )
 """What is in the JSON of each format; the first one that is found counts."""
 _EXPOSITION: Final = regex(
     rb"^(?:# (?:HELP|TYPE|UNIT|EOF)\b|[A-Za-z_:][\w:]*(?:\{[^\n]*\})?[ \t]+[-+0-9NI])", MULTILINE
-)
-_LINE_PROTOCOL: Final = regex(
-    rb'(?:#[^\n]*\n\s*)*[^\s,={}"#]+(?:,(?:\\.|[^\s,=\\])+=(?:\\.|[^\s,\\])+)* (?:\\.|[^\s,=\\])+=[^\n]+'
 )
 _JMXTOOL: Final = regex(
     rb"(?:Trying to connect to JMX url[^\n]*\n)?\s*"
@@ -41,6 +34,7 @@ _QUOTED: Final = regex(rb'"[^"\n]*"')
 _COLUMNS: Final = regex(rb'^\s*(?:"[^"\n]*"|[\w .-]+)(?:[,;\t](?:"[^"\n]*"|[\w .-]*))+\s*$', MULTILINE)
 
 
+_BY_TABLE: Final = "write its values into a table of CSV or Parquet, with a mapping file that says what its columns are"
 _OTHERS: Final = (
     (
         regex(rb"\s*<(?:!doctype|html|\?xml)", 2),
@@ -56,12 +50,23 @@ _OTHERS: Final = (
     ),
     (
         regex(rb'\s*[\[{].*"pointlist"\s*:', 16),
-        "of Datadog; write its points into a table of CSV or Parquet and say in a mapping file what its columns are",
+        f"of Datadog; {_BY_TABLE}",
     ),
     (
         regex(rb'\s*[\[{].*"(?:metricset|jolokia)"\s*:\s*\{', 16),
-        "of Metricbeat; write its documents into a table of CSV or Parquet and say in a mapping file what its columns "
-        "are",
+        f"of Metricbeat; {_BY_TABLE}",
+    ),
+    (
+        regex(rb'\s*[\[{].*"mbean"\s*:', 16),
+        f"of Jolokia, which is not read any more; ingest what a Prometheus has of the brokers, or {_BY_TABLE}",
+    ),
+    (
+        regex(
+            rb'\s*[\[{](?=.*"fields"\s*:\s*\{)(?=.*"name"\s*:)|'
+            rb'\s*(?:#[^\n]*\n\s*)*[^\s,={}"#]+(?:,(?:\\.|[^\s,=\\])+=(?:\\.|[^\s,\\])+)* (?:\\.|[^\s,=\\])+=[^\n]+',
+            16,
+        ),
+        f"of Telegraf, which is not read any more; let it write to a Prometheus and ingest that, or {_BY_TABLE}",
     ),
     (
         regex(rb'"?time"?[,;][^\n]*\{[^\n]*="', 2),
@@ -70,8 +75,7 @@ _OTHERS: Final = (
     ),
     (
         regex(rb'#(?:group|datatype|default),|,result,table,|\s*\{\s*"results"\s*:\s*\[\s*\{[^\]]*"series"\s*:'),
-        "an answer of InfluxDB to a query; export it as line protocol, with influxd inspect export-lp or with "
-        "influx_inspect export -lponly",
+        f"an answer of InfluxDB to a query; {_BY_TABLE}",
     ),
     (
         regex(rb"[\w-]+(?:\.[^\s.]+){2,} [-+\d.eE]+ \d{10}\s*$", MULTILINE),
@@ -130,6 +134,4 @@ def detect_format(head: bytes) -> str | None:
         return JMXTOOL
     if _EXPOSITION.search(text):
         return EXPOSITION
-    if _LINE_PROTOCOL.match(text):
-        return TELEGRAF
     return TABLE if _COLUMNS.match(text) else None

@@ -8,7 +8,7 @@ Names differ with the rules of the exporter; all of these are byte rates of Prod
 | `kafka_server_Produce_byte_rate`, `kafka_server_produce_byte_rate` | no rules, or rules with `kafka_server_$1_$4` |
 | `kafka_server_quota_Produce_byte_rate` | rules with `kafka_server_quota_$1_$4` |
 | `kafka_server_produce` | rules that put the attribute into a label |
-| `kafka_client_byte_rate`, `kafka_user_byte_rate` | Telegraf, which reads Jolokia |
+| `kafka_client_byte_rate`, `kafka_user_byte_rate` | a Prometheus to which Telegraf writes what it reads by Jolokia |
 | `kafka_server_produce_byte_rate_bytes_per_second` | OpenTelemetry, which adds the unit |
 
 Clients that measure themselves (KIP-714, or an exporter in the client) say `org.apache.kafka.producer.…`,

@@ -1,9 +1,8 @@
-"""Where the measurements of a broker are read: its exporter for Prometheus, Jolokia, or JMX.
+"""Where the measurements of a broker are read: its exporter for Prometheus, or JMX.
 
 | written as | read by |
 | --- | --- |
 | `http://b1:7071/metrics` | one request for the page of a jmx_exporter |
-| `jolokia:http://b1:8778/jolokia` | one bulk read of Jolokia |
 | `jmx:b1:9999` | Kafka's own JmxTool |
 
 In front of each there may be the name of the broker, `1=http://b1:7071/metrics`; else it is called by host and port.
@@ -24,20 +23,15 @@ from quotaform.model.text import quote
 MOST_SOURCES: Final = 1000
 """The limit on sources of a cluster: one per broker."""
 
-_WRITTEN = regex(
-    r"(?:(?P<broker>[^\s=:/?#\[\]]{1,200})=)?(?:(?P<kind>jolokia|jmx):)?(?P<address>[\x21-\x7e]+)"
-).fullmatch
+_WRITTEN = regex(r"(?:(?P<broker>[^\s=:/?#\[\]]{1,200})=)?(?:(?P<kind>jmx):)?(?P<address>[\x21-\x7e]+)").fullmatch
 _HOST = regex(r"https?://(?:[^/?#@]*@)?([^/?#@]+)(?:[/?#].*)?").fullmatch
-_EXAMPLES: Final = (
-    "write 1=http://broker-1:7071/metrics for an exporter, jolokia:http://broker-1:8778/jolokia, or jmx:broker-1:9999"
-)
+_EXAMPLES: Final = "write 1=http://broker-1:7071/metrics for an exporter, or jmx:broker-1:9999"
 
 
 class SourceKind(StrEnum):
     """What offers the measurements."""
 
     EXPORTER = "exporter"
-    JOLOKIA = "jolokia"
     JMX = "jmx"
 
 
@@ -95,6 +89,8 @@ def parse_source(written: str) -> MetricsSource:
         except ValueError:
             raise ValueError(f"this is no HOST:PORT of JMX; {_EXAMPLES}") from None
     else:
+        if address.startswith("jolokia:"):
+            raise ValueError(f"Jolokia is not read any more; {_EXAMPLES}")
         found = _HOST(address)
         if found is None:
             raise ValueError(f"the URL must begin with http:// or https://; {_EXAMPLES}")

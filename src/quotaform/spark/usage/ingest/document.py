@@ -14,10 +14,8 @@ from quotaform.core.usage.format.jmxtool import parse_jmxtool_lines
 from quotaform.core.usage.format.recording_format import (
     EXPOSITION,
     JMXTOOL,
-    JOLOKIA,
     OTLP,
     PROMETHEUS,
-    TELEGRAF,
     detect_format,
     other_program,
 )
@@ -28,16 +26,13 @@ from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
 from quotaform.spark.usage.ingest.part import LARGEST_PART, Part, elements, lines
 from quotaform.spark.usage.ingest.stream import Range, Stream
 
-_IN_LINES: Final = frozenset({OTLP, JOLOKIA, TELEGRAF})
-"""Formats of which a file may have many documents, one in each line."""
 _BATCH_BYTES: Final = 4 * 2**20
 """How many bytes of lines are parsed at once."""
 _ITEMS: Final = 10_000
 """How much of a table is added before rows are given on."""
 _UNKNOWN: Final = (
     "the file is of no format that is known: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool, "
-    "JSON of Jolokia or OpenTelemetry, metrics of Telegraf, nor a table; name it with --input-format if it is one of "
-    "these"
+    "JSON of OpenTelemetry, nor a table; name it with --input-format if it is one of these"
 )
 _TABLE: Final = "the file is a table; give --input-format table, and --mapping if its columns have other names"
 
@@ -74,12 +69,7 @@ def _unknown(name: str | None, head: bytes) -> Rejected:
 
 def _is_divisible(name: str, head: bytes) -> bool:
     """Whether a recording has parts that can be read on their own."""
-    return name == PROMETHEUS or (name in _IN_LINES and _has_lines(head)) or _is_of_lines(name, head)
-
-
-def _is_of_lines(name: str, head: bytes) -> bool:
-    """Whether each line has a value or some, and stands for itself."""
-    return name == EXPOSITION or (name == TELEGRAF and not head.lstrip().startswith((b"{", b"[")))
+    return name in (PROMETHEUS, EXPOSITION) or (name == OTLP and _has_lines(head))
 
 
 def _has_lines(head: bytes) -> bool:
@@ -93,7 +83,7 @@ def _add_parts(stream: Stream, source: Range, name: str, origin: Origin, rows: P
         if source.start:
             stream.seek(source.start)
         yield from _add_elements(elements(stream.read, source.start, source.end), stream, source, origin, rows)
-    elif name in _IN_LINES and _has_lines(stream.head):
+    elif name == OTLP and _has_lines(stream.head):
         if source.start:
             stream.seek(source.start - 1)
         for part in lines(stream.read, source.start, source.end):
@@ -102,7 +92,7 @@ def _add_parts(stream: Stream, source: Range, name: str, origin: Origin, rows: P
                 yield
     elif name == JMXTOOL:
         yield from _add_table(stream, source, origin, rows)
-    elif _is_of_lines(name, stream.head):
+    elif name == EXPOSITION:
         if source.start:
             stream.seek(source.start - 1)
         yield from _add_lines(lines(stream.read, source.start, source.end), source, name, origin, rows)

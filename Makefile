@@ -79,10 +79,10 @@ golden: $(FULL) ## rewrite the golden files from the current output; review the 
 schemas: $(FULL) ## rewrite schemas/ from the package
 	$(BIN)/python -m tools.schema_files schemas
 
-docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the tables of README.md from the code
+docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the table of docs/files.md from the code
 	$(BIN)/python -m tools.commands_page docs/commands.md
 	$(BIN)/python -m tools.rules_page docs/rules.md
-	$(BIN)/python -m tools.key_table README.md
+	$(BIN)/python -m tools.key_table docs/files.md
 	$(BIN)/python -m tools.pictures docs/images
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)

@@ -1,6 +1,6 @@
-"""The table of quota keys in README.md, from the table of the model.
+"""The table of quota keys in docs/files.md, from the table of the model.
 
-`make docs` writes it (`python -m tools.key_table README.md`); a test says when it is out of date.
+`make docs` writes it (`python -m tools.key_table docs/files.md`); a test says when it is out of date.
 """
 
 from __future__ import annotations

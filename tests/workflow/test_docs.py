@@ -1,4 +1,4 @@
-"""The blocks of README.md, run as they stand.
+"""The blocks of README.md and of some pages of docs, run as they stand.
 
 Only the places of brokers, the name of the sandbox and what differs from run to run (ids, times) are put in. A block
 that no test here runs must be in `NOT_RUN`, with the reason.
@@ -48,13 +48,16 @@ RUN = (ENTRY, PLAN, IMPORT, CONFIG, LOOP, BLOCKED, MANY, MANY_PLAN, SANDBOX, RES
 NOT_RUN = {
     "git clone": "fetches this repository; what `make demo` plays is in test_demo",
     "python3 -m venv": "installs from a package index",
-    "pip install": "installs from a package index; tests/spark compares the engines",
+    "pip install": "installs from a package index",
+    "repos:": "is a file of pre-commit",
     REVIEW: "needs a pull request; test_ci_files runs the steps of the workflows",
     "make setup": "is what runs the tests",
 }
 """How the blocks begin that no test can run, and why."""
 
-BLOCKS = list(blocks(ROOT / "README.md"))
+PAGES = ("README.md", "docs/getting-started.md", "docs/resolve.md")
+BLOCKS = [block for page in PAGES for block in blocks(ROOT / page)]
+TUTORIAL = list(blocks(ROOT / "docs/tutorial.md"))
 
 
 def block(start: str) -> Block:
@@ -90,6 +93,7 @@ def shell(text: str, folder: Path) -> Result:
 def calm(text: str) -> str:
     """Return a text without what differs from run to run."""
     text = re.sub(r"\(id \S{22}\)", "(id …)", text)
+    text = re.sub(r"@ [0-9a-f]{7}\b|sha256:[0-9a-f]{64}|reverts plan [0-9a-f]{12}", "…", text)
     return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "…", text)
 
 
@@ -240,6 +244,35 @@ def test_the_example_of_this_repository_is_tried_on_a_sandbox(tmp_path: Path) ->
     assert done.code == 0, done
     assert re.search(r"^Plan: \d+ to add, 0 to change, 0 to destroy\.$", done.out, re.MULTILINE)
     assert re.search(r"^Apply complete! Resources: \d+ added, 0 changed, 0 destroyed\.$", done.out, re.MULTILINE)
+
+
+@pytest.mark.timeout(300)
+def test_the_first_week_goes_as_printed(tmp_path: Path) -> None:
+    """All blocks of the tutorial, one after the other in one shell."""
+    steps = [
+        (command, "\n".join(printed))
+        for block in TUTORIAL
+        for command, printed in (
+            zip(block.commands, block.printed, strict=True) if block.is_session else [(block.text, [])]
+        )
+    ]
+    script = "".join(f"{{ {command}\n}} >out{n} || echo $? >code{n}\n" for n, (command, _) in enumerate(steps))
+    suffix = f"-{os.getpid()}"
+    script = re.sub(r"(sandbox \w+ --name \w+)", rf"\1{suffix}", script)
+    script = script.replace(">out", f'>"{tmp_path}/out"/').replace(">code", f'>"{tmp_path}/out/code"')
+    (tmp_path / "out").mkdir()
+    identity = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n"
+    try:
+        shell(identity + script, tmp_path)
+    finally:
+        for name in ("eu", "us"):
+            shell(f"quotaform sandbox stop --name {name}{suffix} || true", tmp_path)
+            (cache_directory() / "sandboxes" / f"{name}{suffix}.json").unlink(missing_ok=True)
+    codes = {steps[int(path.name[4:])][0]: path.read_text().strip() for path in (tmp_path / "out").glob("code*")}
+    assert codes == {"quotaform drift --all --baseline applied": "2"}
+    for number, (command, printed) in enumerate(steps):
+        if printed:
+            assert calm((tmp_path / "out" / str(number)).read_text()).rstrip() == calm(printed).rstrip(), command
 
 
 def test_resolve_prints_what_is_printed(repository: Repository, alice: Cluster, sandbox: Sandbox) -> None:

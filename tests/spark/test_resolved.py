@@ -169,8 +169,7 @@ def above_the_principals(plan: str) -> list[str]:
 
 
 def test_entries_that_are_too_many_to_be_broadcast_are_joined_by_a_shuffle_and_it_says_so(spark: SparkSession) -> None:
-    from quotaform.spark.resolve.broadcast import THRESHOLD
-    from quotaform.spark.resolve.resolved import resolved
+    from quotaform.spark.resolve.resolved import THRESHOLD, resolved
 
     held = {Entity(user="alice"): {PRODUCER: 5.0}, Entity(user=None): {PRODUCER: 9.0}}
     asked: list[Principal] = [("alice", "app", None), ("bob", None, None)]

@@ -10,16 +10,17 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
+from quotaform.core.drift.ignore import DriftIgnore
+from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import MOST_PATTERNS, Scope
 from quotaform.core.usage.record.source import MOST_SOURCES
 from quotaform.desired.config import Cluster, Config, ListedPath, prune_problem
-from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores
-from quotaform.desired.guard_limits import read_guard_limits
+from quotaform.desired.day import read_expires
 from quotaform.desired.lint import MOST_LINT_IGNORES, MOST_PRINCIPALS, read_capacity, read_lint_settings
 from quotaform.desired.metrics import MOST_LABELS, read_metrics
 from quotaform.desired.pattern import read_pattern
-from quotaform.desired.report import FileReport
+from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.sizing import read_sizing, value_mappings
 from quotaform.desired.tree import SourceFile, decode
@@ -29,9 +30,10 @@ from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.desired.yaml.scalar import taken_for
 from quotaform.model.finding import Finding
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
 from quotaform.model.server import parse_server, spell_server
-from quotaform.model.text import quote
+from quotaform.model.text import did_you_mean, quote
 from quotaform.model.variable import PREFIX
 
 MOST_CLUSTERS: Final = 20_000
@@ -273,3 +275,77 @@ def _read_prune(root: dict[str, Any], scope: Scope, report: FileReport) -> Prune
     if problem := prune_problem(PruneMode(mode), scope):
         report.at("prune").add(rule.PRUNE_SCOPE, problem, root, "prune")
     return PruneMode(mode)
+
+
+MOST_IGNORES: Final = 1000
+"""How many items `drift_ignore` may have."""
+
+
+def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftIgnore, ...]:
+    """Return the items of `drift_ignore`; the schema reports values of the wrong shape.
+
+    Args:
+        root: The content of quotaform.yaml.
+        report: Takes what is wrong.
+    """
+    listed = root.get("drift_ignore")
+    ignores = []
+    for index, item in enumerate(listed if isinstance(listed, list) else ()):
+        if not isinstance(item, dict):
+            continue
+        part = report.at("drift_ignore", index)
+        keys = _read_keys(item, part)
+        expires = read_expires(item, part)
+        match, reason = item.get("match"), item.get("reason")
+        pattern = read_pattern(match, part.at("match")) if isinstance(match, dict) else None
+        if pattern is not None and expires is not None and isinstance(reason, str):
+            ignores.append(
+                DriftIgnore(
+                    match=pattern,
+                    keys=keys,
+                    reason=reason,
+                    expires=expires,
+                    location=report.document.place(listed, index).value,
+                )
+            )
+    return tuple(ignores)
+
+
+def _read_keys(item: dict[str, Any], part: Part) -> frozenset[str]:
+    keys = item.get("keys")
+    found = set()
+    for index, key in enumerate(keys if isinstance(keys, list) else ()):
+        if not isinstance(key, str):
+            continue
+        if key not in QUOTA_KEYS:
+            guess = did_you_mean(key, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
+            part.at("keys", index).add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", keys, index)
+        found.add(key)
+    return frozenset(found)
+
+
+def read_guard_limits(root: dict[str, Any], report: FileReport) -> GuardLimits:
+    """Return the limits of the guards; the schema reports values that are not numbers or out of range."""
+    guards, protect = root.get("guards"), root.get("protect")
+    node = guards if isinstance(guards, dict) else {}
+    return GuardLimits(
+        delete=_read_count_limit(node.get("delete"), DEFAULT_GUARD_LIMITS.delete),
+        update=_read_count_limit(node.get("update"), DEFAULT_GUARD_LIMITS.update),
+        change_factor=_read_number(node, "change_factor", DEFAULT_GUARD_LIMITS.change_factor),
+        protect=tuple(
+            read_pattern(item, report.at("protect", index))
+            for index, item in enumerate(protect if isinstance(protect, list) else ())
+            if isinstance(item, dict)
+        ),
+    )
+
+
+def _read_count_limit(node: object, default: CountLimit) -> CountLimit:
+    if not isinstance(node, dict):
+        return default
+    return CountLimit(_read_number(node, "count", default.count), _read_number(node, "percent", default.percent))
+
+
+def _read_number(node: dict[str, Any], key: str, default: int) -> int:
+    number = node.get(key)
+    return number if type(number) is int else default

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quotaform.errors import EngineError, StreamError
-from quotaform.spark.usage.stream.failure import stream_failure
+from quotaform.spark.usage.stream.run import stream_failure
 
 LOST = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR]
 Traceback (most recent call last):

@@ -7,11 +7,36 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from quotaform.core.resolve.address import Spellings
 from quotaform.core.resolve.entry import QuotaEntry
 from quotaform.core.resolve.request import PRECEDENCE_OF, Request
 from quotaform.model.precedence import PRECEDENCES, Level, Precedence, level_of
 from quotaform.model.quotas import Quotas
+
+
+class Spellings:
+    """How entries spell names.
+
+    >>> from quotaform.model.ip import address_of
+    >>> Spellings(["::ffff:10.0.0.1", "10.0.0.2"], address_of).of("10.0.0.1")
+    ['::ffff:10.0.0.1']
+
+    Args:
+        names: The names of all entries but the default.
+        canonical: Returns the canonical spelling of a name; see `quotaform.model.precedence.Precedence`.
+    """
+
+    def __init__(self, names: Iterable[str], canonical: Callable[[str], str | None]) -> None:
+        self._canonical = canonical
+        self._names: dict[str, list[str]] = defaultdict(list)
+        for name in sorted(names):
+            self._names[canonical(name) or name].append(name)
+
+    def of(self, name: str) -> list[str]:
+        """Return how entries spell a name: this spelling first if there is one, then the canonical one."""
+        canonical = self._canonical(name) or name
+        found = self._names.get(canonical, [])
+        return sorted(found, key=lambda each: (each != name, each != canonical)) if len(found) > 1 else found
+
 
 _Pick = Callable[[Sequence[Any]], Hashable]
 
@@ -231,7 +256,7 @@ class QuotaIndex:
         return beside
 
     def spellings(self, entity_type: str, name: str) -> list[str]:
-        """Return how entries spell a name; see `quotaform.core.resolve.address.Spellings`."""
+        """Return how entries spell a name; see `quotaform.core.resolve.index.Spellings`."""
         spellings = self._spellings.get(entity_type)
         if spellings is None:
             canonical = next(each.canonical[entity_type] for each in PRECEDENCES if entity_type in each.canonical)

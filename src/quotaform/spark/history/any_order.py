@@ -25,7 +25,7 @@ _OWN: Final = ["cluster", "cluster_id", "entity_key", "entity", "key", "value"]
 
 
 def merged_in_any_order(held: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:
-    """Return `schemas.HISTORY` of the clusters of new snapshots; see `quotaform.spark.history.merge.appended`.
+    """Return `schemas.HISTORY` of the clusters of new snapshots; see `quotaform.spark.history.append.appended`.
 
     Args:
         held: Rows with an entity: those of these clusters that may change, and rows of others.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,23 +12,25 @@ from pyspark.sql import functions as f
 from quotaform.core.history import Append, AppendedSnapshot, HistoryAppend
 from quotaform.errors import HistoryError, QuotaformError
 from quotaform.spark.failure import require_read
-from quotaform.spark.history.merge import appended
-from quotaform.spark.history.new_snapshot import known_snapshots, new_snapshots, small_table, snapshot_rows
+from quotaform.spark.history.any_order import merged_in_any_order
+from quotaform.spark.history.in_order import merged_in_order
+from quotaform.spark.history.new_snapshot import NewSnapshot, known_snapshots, new_snapshots, small_table, snapshot_rows
 from quotaform.spark.history.receipt import attributed, read_receipts
+from quotaform.spark.history.table import Merged
 from quotaform.spark.schemas import SNAPSHOTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
+    Status = Mapping[tuple[str, datetime], Append]
+    _Snapshot = tuple[str, str, datetime, str | None]
+
     from pyspark.sql import DataFrame
 
     from quotaform.spark.history.new_snapshot import NewSnapshot
     from quotaform.spark.history.receipt import Receipts
     from quotaform.spark.history.table import HistoryTable, Merged
-
-    _Snapshot = tuple[str, str, datetime, str | None]
-    Status = Mapping[tuple[str, datetime], Append]
 
 _MOST_PROBLEMS: Final = 100
 _MOST_ATTEMPTS: Final = 3
@@ -146,3 +150,25 @@ def _error(failure: Mapping[str, Any] | None) -> QuotaformError | None:
     except QuotaformError as error:
         return error
     return None
+
+
+def appended(history: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) -> Merged:
+    """Return what becomes of rows by new snapshots; see above.
+
+    Args:
+        history: `schemas.HISTORY`: those rows of the clusters of the snapshots that may change, at least all that are
+            still valid, and of clusters with a late one all that ended after the earliest; and rows of others.
+        quotas: `schemas.QUOTAS`; rows of snapshots that are not new are left out.
+        new: `new_snapshots`.
+    """
+    held = history.where(f.col("entity_key").isNotNull())
+    count = Counter(each.cluster for each in new)
+    in_order = [each for each in new if count[each.cluster] == 1 and not each.is_late]
+    others = [each for each in new if count[each.cluster] > 1 or each.is_late]
+    if not others:
+        return merged_in_order(held, quotas, in_order)
+    clusters = small_table(held.sparkSession, ["cluster"], ((name,) for name in {each.cluster for each in others}))
+    rest = held.join(f.broadcast(clusters), "cluster", "left_anti")
+    if in_order:
+        rest = merged_in_order(rest, quotas, in_order).rows()
+    return Merged(rest.unionByName(merged_in_any_order(held, quotas, others)))

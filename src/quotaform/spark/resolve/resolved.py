@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -10,14 +11,14 @@ from pyspark.sql import functions as f
 from quotaform.model.precedence import LEVELS, PRECEDENCES
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.spark.resolve.address import with_canonical
-from quotaform.spark.resolve.broadcast import broadcast_limit, shuffle_note
 from quotaform.spark.resolve.level import NAME_COLUMNS, is_of
 from quotaform.spark.resolve.limit import CANONICAL_PREFIX, Limits
 from quotaform.spark.resolve.survey import QuotaSurvey, survey
+from quotaform.spark.resolve.table import LevelGroup
 from quotaform.spark.schemas import BEFORE, CLUSTER, PRINCIPALS, RESOLVED
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _AFTER: Final = "quota_"
 _BEFORE: Final = "before_"
@@ -215,3 +216,43 @@ def _by_rank(rank: str, columns: Mapping[int, Column], kind: str = "string") -> 
     for number, column in columns.items():
         found = (f.when if found is None else found.when)(f.col(rank) == number, column)
     return (f.lit(None) if found is None else found).cast(kind)
+
+
+THRESHOLD: Final = "spark.sql.autoBroadcastJoinThreshold"
+
+DEFAULT_LIMIT: Final = 128 * 1024 * 1024
+"""More than Spark's own 10 MiB: the other side is principals, which are many. It fits a driver of 1 GiB, Spark's
+default, and is about half a million entities."""
+
+_SIZE = regex(r"(-?[0-9]+) *(?:([kmgtp])b?|b)?").fullmatch
+
+
+def broadcast_limit(spark: SparkSession) -> int:
+    """Return how many bytes a table may have to be broadcast.
+
+    | spark.sql.autoBroadcastJoinThreshold | limit |
+    | --- | --- |
+    | -1, which turns broadcasts off | none is broadcast |
+    | up to `DEFAULT_LIMIT`, as in a session that says nothing | `DEFAULT_LIMIT` |
+    | larger | the same |
+    """
+    found = _SIZE((spark.conf.get(THRESHOLD) or "").strip().lower())
+    if found is None:
+        return DEFAULT_LIMIT
+    size = int(found[1]) << (10 * (" kmgtp".index(found[2] or " ")))
+    return max(DEFAULT_LIMIT, size) if size >= 0 else -1
+
+
+def shuffle_note(group: LevelGroup, limit: int) -> str:
+    """Say that the principals are shuffled because the entries of a group are too many."""
+    named = " and ".join(group.named) or "cluster"
+    if limit < 0:
+        return f"the quotas by {named} are not broadcast, and principals are shuffled: {THRESHOLD} is -1"
+    return (
+        f"the quotas by {named} take about {_mebibytes(group.size)} MiB, more than the {_mebibytes(limit)} MiB that "
+        f"are broadcast, so principals are shuffled; with enough memory, raise {THRESHOLD}"
+    )
+
+
+def _mebibytes(size: int) -> str:
+    return f"{-(-size // (1 << 20)):,}"

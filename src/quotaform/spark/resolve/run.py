@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +25,10 @@ from quotaform.model.precedence import LEVELS, Level
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
 from quotaform.spark.failure import require_read
-from quotaform.spark.resolve.assumed_plan import quotas_after
 from quotaform.spark.resolve.level import NAME_COLUMNS
 from quotaform.spark.resolve.resolved import resolved
 from quotaform.spark.resolve.target import Target
+from quotaform.spark.schemas import CHANGES, QUOTAS, make_table
 from quotaform.spark.source import read_clusters
 from quotaform.spark.table.principal_check import PrincipalCounts, count_principals
 from quotaform.spark.table.principals import is_text, named_principals, principals_of, read_principals, unreadable
@@ -224,3 +224,39 @@ def _key_counts(rows: DataFrame) -> tuple[KeyCount, ...]:
         for row in found
     ]
     return tuple(sorted(counts, key=lambda each: key_order(each.key)))
+
+
+_VALUE: Final = ["cluster", "entity_key", "key"]
+
+
+def quotas_after(quotas: DataFrame, plan: Plan, cluster: str) -> DataFrame:
+    """Return `schemas.QUOTAS` as they are when a plan has been applied; what it does not change stays.
+
+    There is a row without an entity as well, by which the cluster is still known when the plan leaves nothing there.
+
+    Args:
+        quotas: `schemas.QUOTAS`.
+        plan: The plan of one of the clusters.
+        cluster: The name by which the quotas have that cluster.
+    """
+    changes = _changes(quotas.sparkSession, plan, cluster)
+    left = quotas.join(changes, _VALUE, "left_anti")
+    planned = changes.where(f.col("after").isNotNull()).withColumnRenamed("after", "value")
+    known = quotas.sparkSession.createDataFrame([(cluster,)], "cluster string")
+    return (
+        left.unionByName(planned, allowMissingColumns=True)
+        .unionByName(known, allowMissingColumns=True)
+        .select(*QUOTAS.names)
+    )
+
+
+def _changes(spark: SparkSession, plan: Plan, cluster: str) -> DataFrame:
+    """Return `schemas.CHANGES` of a plan."""
+    values: Mapping[str, list[object]] = {
+        "cluster": [cluster for _ in plan.rows],
+        "entity_key": [row.entity.address for row in plan.rows],
+        "entity": [list(row.entity.parts) for row in plan.rows],
+        "key": [row.key for row in plan.rows],
+        "after": [row.after for row in plan.rows],
+    }
+    return make_table(spark, CHANGES, [values[name] for name in CHANGES.names])

@@ -18,29 +18,191 @@ that of the busiest weekday (see `busiest_day`) of each bucket that the value li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
-from quotaform.core.usage.sizing.busiest_day import date_of
-from quotaform.core.usage.sizing.capacity import fitting_headroom
+from quotaform.core.effects import Effect, make_effects
+from quotaform.core.usage.sizing.busiest_day import BusiestDay, date_of, day_text
 from quotaform.core.usage.sizing.demand import BucketDemand, Demand, Recorded
-from quotaform.core.usage.sizing.fallback import with_fallbacks
-from quotaform.core.usage.sizing.history import DAY_S, History
-from quotaform.core.usage.sizing.reason import size_notes, size_reason
+from quotaform.core.usage.sizing.history import DAY_S, History, time_text
 from quotaform.core.usage.sizing.recommendation import (
     MIN_CHANGE,
     Action,
     OwnValue,
     Recommendation,
     RecommendSettings,
+    SizingSettings,
 )
 from quotaform.core.usage.sizing.removal import Removal, fixed_limits, make_removals, with_moved
-from quotaform.core.usage.sizing.sized_value import ValueSizer
+from quotaform.core.usage.sizing.rounding import round_up
 from quotaform.core.usage.sizing.sizing_case import SizingCase, sizing_cases
 from quotaform.model.address import parse_address
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
+from quotaform.model.quotas import Quotas
 from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
+
+
+def size_reason(
+    key: QuotaKey,
+    busiest: BusiestDay,
+    seconds: float,
+    settings: SizingSettings,
+    factor: float,
+    *,
+    decimal: bool = False,
+) -> str:
+    """Return the reason of a value.
+
+    Args:
+        key: The quota key.
+        busiest: The day on which it rests.
+        seconds: How much is recorded.
+        settings: How it was sized.
+        factor: The headroom that it was given.
+        decimal: Whether rates are given in powers of 1000, as the value is; see `quotaform.model.units.is_decimal`.
+    """
+    days = f"{time_text(seconds)}{'' if busiest.outlier is None else ' without outliers'}"
+    basis = " ".join(filter(None, (render_measured(key, busiest.basis, decimal=decimal), busiest.text)))
+    return f"p{settings.percentile:g} of {days}, {basis}, x {factor:g}"
+
+
+def size_notes(key: QuotaKey, demand: Demand, settings: SizingSettings, *, decimal: bool = False) -> Iterator[str]:
+    """Yield what else there is to know of a proposed value; arguments are those of `size_reason`."""
+    if demand.throttled:
+        yield f"throttled in {demand.throttled:,} of {demand.samples:,} samples: demand was higher"
+    busiest = demand.busiest
+    if busiest is None:
+        return
+    if busiest.outlier is not None and busiest.outlier_day is not None:
+        yield f"left out: {render_measured(key, busiest.outlier, decimal=decimal)} on {day_text(busiest.outlier_day)}"
+    if busiest.stands_out and busiest.next_basis is not None:
+        rate = render_measured(key, busiest.next_basis, decimal=decimal)
+        others = f"that day stands out: at most {rate} on all others"
+        # The last day of a weekday is never left out.
+        can_be_left_out = busiest.weekday_days >= settings.outlier_days + 2
+        yield f"{others} (--outlier-days {settings.outlier_days + 1} leaves it out)" if can_be_left_out else others
+
+
+def with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator[Recommendation]:
+    """Yield what is proposed for a cluster, where a removal says what applies instead.
+
+    Args:
+        found: What is proposed.
+        quotas: What the cluster holds.
+    """
+    planned = {each.entity: dict(quotas.get(each.entity, {})) for each in found if each.before != each.after}
+    for each in found:
+        if each.before == each.after:
+            continue
+        if each.after is None:
+            del planned[each.entity][each.key]
+        else:
+            planned[each.entity][each.key] = each.after
+    removed = [each for each in found if each.action is Action.DELETE]
+    effects = make_effects(quotas, planned, [(each.entity, [each.key]) for each in removed])
+    yield from (each for each in found if each.action is not Action.DELETE)
+    for each, (effect,) in zip(removed, effects, strict=True):
+        yield replace(each, note="; ".join(filter(None, (_fallback(each.key, effect), each.note))))
+
+
+def _fallback(key: str, effect: Effect) -> str:
+    value, source = effect.after.value, effect.after.source
+    if value is None or source is None:
+        return "then nothing limits it: plan requires --allow to-unlimited"
+    return f"then {render_value(QUOTA_KEYS[key], value)} of {source.address} applies"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSizer:
+    """Sizes values of one quota key.
+
+    Attributes:
+        key: The quota key.
+        floor: No value is below it.
+        cap: No value is above it.
+    """
+
+    key: QuotaKey
+    floor: float
+    cap: float
+
+    @classmethod
+    def of(cls, key: QuotaKey, settings: SizingSettings) -> ValueSizer:
+        """Return the sizer of a quota key."""
+        return cls(key, settings.floors.get(key.name, 0.0), settings.caps.get(key.name, key.maximum))
+
+    def target(self, basis: float, before: float | None, headroom: float) -> float:
+        """Return what fits a basis; `before` says in which units it is written."""
+        rounded = round_up(self.key, max(basis * headroom, self.floor), decimal=is_decimal(self.key, before))
+        return min(rounded, self.cap)
+
+    def value(self, case: SizingCase, headroom: float) -> float:
+        """Return the value of a case at some headroom; it never decreases with more headroom.
+
+        Raises:
+            ValueError: The case has no basis.
+        """
+        demand = case.demand
+        if demand is None or not demand.basis:
+            raise ValueError("a value without a basis is not sized")
+        target = self.target(demand.basis, case.before, headroom)
+        if case.before is None:
+            return target
+        if demand.throttled:
+            target = max(target, case.before)
+        return case.before if abs(target - case.before) < MIN_CHANGE * case.before else target
+
+
+_FACTORS: Final = 100
+"""A headroom is a number of hundredths."""
+
+SizeOf = Callable[[SizingCase, float], float]
+"""Returns the value of a case at some headroom."""
+
+
+def fitting_headroom(
+    cases: Sequence[SizingCase],
+    size_of: SizeOf,
+    *,
+    wanted: float,
+    capacity: float | None,
+    fixed: Mapping[str | None, float],
+) -> float | None:
+    """Return the largest headroom at which the limits of all buckets fit the capacity of each broker.
+
+    Args:
+        cases: The values that are sized.
+        size_of: Returns their values; they never decrease with more headroom.
+        wanted: The headroom that is not exceeded.
+        capacity: What the limits may sum up to, per broker; `None` for anything.
+        fixed: What the limits of the other buckets sum up to, per broker.
+
+    Returns:
+        The headroom, in hundredths unless it is the wanted one; `None` if they do not even fit without any.
+    """
+
+    def fits(headroom: float) -> bool:
+        total = dict(fixed)
+        for case in cases:
+            for broker, rate in case.limits(size_of(case, headroom)).items():
+                total[broker] = total.get(broker, 0.0) + rate
+        return all(rate <= (capacity or 0.0) for rate in total.values())
+
+    if capacity is None or fits(wanted):
+        return wanted
+    if not fits(1.0):
+        return None
+    low, high = _FACTORS, int(wanted * _FACTORS)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle / _FACTORS):
+            low = middle
+        else:
+            high = middle - 1
+    return low / _FACTORS
 
 
 def recommend(

@@ -2,44 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.usage.format.recording_format import TABLE
-from quotaform.core.usage.format.table_mapping import TableMapping
+from quotaform.core.usage.format.table_mapping import TableMapping, guess_mapping
 from quotaform.core.usage.ingest import Ingested, IngestedCluster, RejectedRecords
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.errors import EngineError
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.session.progress import reported
-from quotaform.spark.table.named_table import read_table
+from quotaform.spark.table.named_table import bad_table, read_table, reason_of, require_columns
+from quotaform.spark.table.path import located
 from quotaform.spark.usage.ingest.count import Counter, Counts
 from quotaform.spark.usage.ingest.merged import merged, usage_rows
-from quotaform.spark.usage.ingest.parsed import parsed
+from quotaform.spark.usage.ingest.parsed_rows import PARSED
 from quotaform.spark.usage.ingest.source import (
+    CSV,
     SourceFile,
     SourceTable,
     find_files,
     find_tables,
     ranges,
     require_sources,
+    separator_of,
     table_bytes,
     total_bytes,
 )
-from quotaform.spark.usage.ingest.table import read_parsed_table
-from quotaform.spark.usage.schemas import QUARANTINE, USAGE
+from quotaform.spark.usage.ingest.table_rows import parsed_table
+from quotaform.spark.usage.schemas import QUARANTINE, USAGE, first_columns
 from quotaform.spark.usage.table.usage_folder import add_rows, require_free, require_writable
+from quotaform.spark.usage.table.usage_table import with_later_columns
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
+
+
+def read_parsed_table(
+    spark: SparkSession, source: SourceTable, mapping: TableMapping | None, origin: Origin
+) -> DataFrame:
+    """Return `parsed_rows.PARSED` of a table.
+
+    Args:
+        spark: The session.
+        source: The table.
+        mapping: What its columns are; `None` to go by their names.
+        origin: What counts for rows that do not say where they are from.
+
+    Raises:
+        InvalidFilesError: It cannot be read, lacks columns, or nothing says what its columns are.
+    """
+    table = _csv(spark, source.name) if source.kind == CSV else read_table(spark, source.name)
+    if source.kind != CSV and set(table.columns) >= set(first_columns(USAGE)):
+        table = with_later_columns(source.name, table)
+    chosen = guess_mapping(table.columns) if mapping is None else mapping
+    if isinstance(chosen, str):
+        raise bad_table(source.name, f"cannot be read: {chosen} (--mapping FILE)")
+    require_columns(source.name, table, sorted(chosen.names))
+    return parsed_table(table, source.name, source.kind, chosen, origin)
+
+
+def _csv(spark: SparkSession, name: str) -> DataFrame:
+    try:
+        table = spark.read.csv(located(name), header=True, sep=separator_of(name), escape='"', mode="PERMISSIVE")
+        _ = table.columns
+    except (PySparkException, Py4JError) as error:
+        raise bad_table(name, f"cannot be read: {reason_of(error)}") from error
+    return table
+
+
+def parsed(ranges: DataFrame, format_name: str | None, origin: Origin) -> DataFrame:
+    """Return `parsed_rows.PARSED` of recordings.
+
+    Args:
+        ranges: `source.RANGES`: ranges of files, or whole contents.
+        format_name: Their format, one of `quotaform.core.usage.format.FORMATS`; `None` to find out for each.
+        origin: What counts for metrics that do not say where they are from.
+    """
+    return ranges.mapInArrow(partial(_parsed, format_name, origin), PARSED)
+
+
+def _parsed(
+    format_name: str | None, origin: Origin, batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """Parse ranges; runs on an executor."""
+    from quotaform.spark.usage.ingest.document import add_recording
+    from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
+    from quotaform.spark.usage.ingest.stream import Range
+
+    rows = ParsedRows()
+    for batch in batches:
+        for number in range(batch.num_rows):
+            (cells,) = batch.slice(number, 1).to_pylist()
+            for _ in add_recording(Range(**cells), format_name, origin, rows):
+                yield from rows.batches()
+    yield from rows.rest()
+
 
 _MOST_SHOWN: Final = 20
 _MERGED_BYTES: Final = 256 * 2**20

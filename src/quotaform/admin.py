@@ -105,9 +105,6 @@ class QuotaAdmin:
     def from_snapshot(cls, path: str | Path) -> Self:
         """Use a file that `quotaform snapshot` wrote in the place of a cluster, offline.
 
-        Args:
-            path: The file.
-
         Raises:
             InvalidFilesError: It cannot be read or is not a snapshot; with all its problems.
             TypeError: The path has another type.

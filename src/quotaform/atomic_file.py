@@ -145,7 +145,6 @@ def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> b
 
     Args:
         path: A regular file that exists.
-        text: What is appended.
         limit: How many bytes the file may have then.
 
     Raises:

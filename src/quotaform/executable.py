@@ -14,7 +14,6 @@ def find_executable(name: str, *, outside: Path | None = None) -> Path | None:
     and a pull request can put a command there.
 
     Args:
-        name: The command.
         outside: A folder whose commands are left out too, and those of the folders in it.
     """
     for folder in os.get_exec_path():

@@ -69,7 +69,6 @@ def read_bytes(path: str | Path, limit: int, *, within: Path | None = None, is_s
     """Read a file.
 
     Args:
-        path: The file.
         limit: The most bytes that it may have.
         within: The folder that the file lies in, wherever links lead to, because a repository names it; `None` for a
             file that the operator names.
@@ -98,7 +97,6 @@ def read_text(path: str | Path, limit: int, *, within: Path | None = None) -> st
     """Read a file that is text in UTF-8, with or without a byte order mark; line ends become `\\n`.
 
     Args:
-        path: The file.
         limit: The most bytes that it may have.
         within: As for `read_bytes`.
 

@@ -91,7 +91,6 @@ def break_lines(text: str, before: str = "") -> str:
     :\u003aerror::a \u003aerror::a \u005berror]
 
     Args:
-        text: What comes next.
         before: What was written already of the line that it goes on with, or its `line_end`.
     """
     whole = before + text

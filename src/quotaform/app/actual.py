@@ -46,10 +46,8 @@ def read_settled(
     second read, taken a moment later, is equal to the first.
 
     Args:
-        reader: The cluster.
         make: Called with a read while the cluster is given time; it may be called again with a later one.
         bulk: How many entities differ in bulk, by what was made of a read; 0 when one read is enough.
-        clock: The time.
         progress: Called with what is being done.
 
     Returns:

@@ -35,8 +35,6 @@ def alter_entity(
     """Change one entity and read it until it holds what was asked for.
 
     Args:
-        admin: The cluster.
-        entity: Whose quotas change.
         ops: What to set and remove; removing what is not there is fine.
         validate_only: Let the broker check, and say what would be.
         progress: Called with what is being done.

@@ -16,8 +16,6 @@ def describe_quotas(admin: QuotaAdmin, entity_filter: EntityFilter, keys: Sequen
     """Return the quotas of the entities that match a filter.
 
     Args:
-        admin: The cluster.
-        entity_filter: The entities.
         keys: The quota keys, and only the entities that have any of them; empty for all.
 
     Raises:

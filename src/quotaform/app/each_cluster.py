@@ -53,7 +53,6 @@ class ClusterWork(Generic[C, T]):
         """Begin.
 
         Args:
-            clusters: On which clusters.
             work: Called once per cluster.
             connect: Connects to a cluster.
         """

@@ -28,7 +28,6 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
 
     Args:
         repository: Where the files are.
-        entity: The entity.
         patterns: Names of clusters, or globs over them; every cluster of quotaform.yaml if there are none.
         today: The day (UTC) on which entries may have expired.
 

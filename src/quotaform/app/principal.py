@@ -41,7 +41,6 @@ def ask_for_principals(
 
     Args:
         checked: The files; of files with problems nothing is asked, and there is no outcome.
-        clusters: Running clusters.
         connect: Connects to a cluster.
 
     Returns:

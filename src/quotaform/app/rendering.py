@@ -177,7 +177,6 @@ def render(subject: str, format_name: str, value: object, **options: Any) -> Ite
     Args:
         subject: What it is: a row of `FORMATS`.
         format_name: One of the subject's formats.
-        value: The result.
         options: What the functions of the subject need besides, such as `style`; each is given those that it takes. For
             a `StoredResult` only `document` counts, which names what was rendered if that is not the format.
     """

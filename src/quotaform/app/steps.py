@@ -36,7 +36,6 @@ def repeated(progress: Progress, what: str) -> Iterator[Steps]:
 
     Args:
         progress: Called with what is being done, from a thread of its own.
-        what: The first step.
     """
     steps = Steps(progress)
     steps(what, 0, 0)

@@ -70,7 +70,6 @@ def judge_plan(plan: PlanDigest, *, is_detailed: bool = False) -> ExitCode:
     """Return the code of a plan.
 
     Args:
-        plan: The plan.
         is_detailed: Whether differences count (`--detailed-exitcode`).
     """
     if not plan.is_applyable:
@@ -82,7 +81,6 @@ def judge_drift(drift: DriftDigest, *, is_reported_only: bool = False) -> ExitCo
     """Return the code of a comparison.
 
     Args:
-        drift: What differs.
         is_reported_only: Whether differences do not count (`--exit-zero`).
     """
     if not drift.is_known:

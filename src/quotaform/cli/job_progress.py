@@ -38,7 +38,6 @@ class JobProgress:
         """Show how far the work is.
 
         Args:
-            what: The step.
             done: How many items of it are done.
             total: How many there are; 0 if unknown.
         """

@@ -12,9 +12,6 @@ from quotaform.errors import QuotaformError
 def write_new_files(files: Mapping[str, str]) -> None:
     """Write files, and make the folders that they are in; what was written goes again when one cannot be.
 
-    Args:
-        files: Path to content.
-
     Raises:
         QuotaformError: One cannot be written, or there is one of this name.
     """

@@ -123,7 +123,6 @@ def plan_engine(console: Console, engine: Engine, request: PlanRequest, past: Pa
 
     Args:
         console: Where it is reported which one `auto` chooses, and progress.
-        engine: The options.
         request: What is to be planned.
         past: What of a history clusters are compared with instead of the files.
 

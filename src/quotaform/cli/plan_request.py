@@ -33,8 +33,6 @@ def make_request(
     """Return what is to be planned.
 
     Args:
-        target: The clusters.
-        directory: The quotas directory.
         select: The values of `--select`.
         exclude: The values of `--exclude`.
         snapshot: The snapshot to read instead of a cluster.

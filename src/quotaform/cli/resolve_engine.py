@@ -29,7 +29,6 @@ def choose_engine(engine: Engine, principals: str | None, out: str | None) -> st
     """Return where requests are resolved, `local` or `spark`.
 
     Args:
-        engine: The options.
         principals: The value of `--from`.
         out: The value of `--out`.
 

@@ -15,7 +15,6 @@ def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> 
     """Print in one line to stderr where something was saved; nothing if there are no paths, or when quiet.
 
     Args:
-        console: Where.
         what: What it is, in singular or plural.
         paths: The files and directories, as they were given.
     """

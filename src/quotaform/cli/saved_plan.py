@@ -31,8 +31,6 @@ def report_saved(
     The plan of a pull request is not applied but made again after the merge, so there is no command for it.
 
     Args:
-        console: Where.
-        request: What was planned.
         files: Cluster to plan file, for each time that plans were saved.
         outcomes: The plans; those of failed clusters were not saved.
     """

@@ -94,7 +94,6 @@ def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -
     Args:
         text: Any number of lines, whole or in parts; a colour is never split.
         before: As for `quotaform.printable.break_lines`.
-        allows_colour: Whether colours stay.
     """
     if not text.replace("\n", "").isprintable():
         from re import split

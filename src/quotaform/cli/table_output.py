@@ -63,7 +63,6 @@ class TableOutput:
 
         Args:
             result: What was found, as it is printed.
-            rows: All rows.
             options: What renders the subject.
         """
         for format_name, file in self._files:
@@ -72,11 +71,7 @@ class TableOutput:
             rows.write.parquet(folder)
 
     def draw(self, chart: Chart) -> None:
-        """Write the pictures of a result.
-
-        Args:
-            chart: What they show.
-        """
+        """Write the pictures of a result."""
         for format_name, file in self._pictures:
             write_binary_file(file, PICTURES[format_name](chart))
 

@@ -125,7 +125,6 @@ def make_blast_radius(
     """Return the blast radius of a plan on one cluster.
 
     Args:
-        principals: Who connects.
         actual: All quotas of the cluster, as the plan read them.
         changes: The changes of the plan.
         file: The file in which all changes are wanted; for it, they are kept together with the quotas.

@@ -51,7 +51,6 @@ def check_claims(own: Iterable[Claim], others: Sequence[Claim]) -> list[Finding]
 
     Args:
         own: What the repository declares.
-        others: What others declare.
     """
     return first_findings(islice(_conflicts(own, others), _MOST_CONFLICTS))
 

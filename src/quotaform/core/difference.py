@@ -54,7 +54,6 @@ def removals(entities: Iterable[Entity], actual: Quotas) -> Iterator[Change]:
     """Yield the rows that delete entities: their known keys are removed.
 
     Args:
-        entities: Which ones.
         actual: Everything the cluster holds.
     """
     for entity in entities:

@@ -131,7 +131,6 @@ def changed_limits(actual: Quotas, planned: Quotas, entities: Iterable[Entity]) 
     Args:
         actual: All quotas as they are.
         planned: The quotas that will be other ones, as they will be; empty for an entity that will be gone.
-        entities: The entity matches.
     """
     before = QuotaIndex(actual)
     after = before.altered(planned)

@@ -41,7 +41,6 @@ def entity_origin(
         base: What the base declares; `None` when it does not declare the entity.
         cause: What in the files the changes follow from.
         before: All values that the cluster holds.
-        rows: The changes.
         prunes_more: Whether the entity is undeclared, and would not be pruned with the settings of the base.
     """
     if base is None:
@@ -59,7 +58,6 @@ def key_origin(declared: float | None, row: Change) -> Origin:
 
     Args:
         declared: What the base declares for the key; `None` is no value.
-        row: The change.
     """
     if same_value(declared, row.after):
         return Origin.DRIFT

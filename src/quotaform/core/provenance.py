@@ -123,8 +123,6 @@ def explain(
     """Explain what is declared for an entity.
 
     Args:
-        cluster: The cluster's name.
-        entity: The entity.
         layers: What each layer says about it, in the order in which they are merged.
         merged: What they say together.
         profiles: The profiles of quotaform.yaml.

@@ -109,7 +109,6 @@ def prune(
 
     Args:
         candidates: The entities that may be deleted, see `removable_entities`.
-        mode: Which of them.
         base: What the files declared before; without it nothing counts as removed.
         earlier: Whether an undeclared entity would be deleted with the settings of the base, too.
     """

@@ -24,7 +24,6 @@ def belonging_text(field: str, schema: str) -> str:
     ('; it belongs to the top of quotaform.yaml.', '')
 
     Args:
-        field: The field.
         schema: The schema of the file that it was found in.
     """
     others = [name for name in _FILES if name != schema]

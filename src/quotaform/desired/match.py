@@ -39,7 +39,6 @@ def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
 
     Args:
         match: Entity type to name, list of names or `{name: ...}`.
-        part: Takes the problems.
         room: How many entities the file may still declare.
 
     Raises:

@@ -47,7 +47,6 @@ def explain_shape(name: str, report: FileReport) -> None:
     At least one problem is reported if nothing was found before.
 
     Args:
-        name: The schema.
         report: What was already found; parts that it covers are left out, so that one mistake is one problem. Takes
             what is found.
 

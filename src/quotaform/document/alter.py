@@ -14,9 +14,7 @@ def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: 
     """Return an alteration as JSON.
 
     Args:
-        done: What was done.
         cluster_name: What the cluster is called.
-        cluster_id: Its id.
         read_at: When the values were read, as ISO 8601 in UTC.
     """
     changed = [key for key in sorted(done.ops, key=key_order) if done.has_changed(key)]

@@ -23,9 +23,7 @@ def dump_described(
     """Return quotas as JSON, sorted by address.
 
     Args:
-        quotas: What was selected.
         cluster_name: What the cluster is called.
-        cluster_id: Its id.
         read_at: When it was read, as ISO 8601 in UTC.
         snapshot: The snapshot that was read in its place.
         entity_filter: Which entities were asked for.

@@ -63,7 +63,6 @@ def read_lines(content: bytes, decode: Callable[[str], Any] = _whole) -> dict[st
     every field of the document comes once.
 
     Args:
-        content: The text.
         decode: Reads the JSON of a line.
 
     Raises:

@@ -72,7 +72,6 @@ class SealedContent:
         """Note what is read.
 
         Args:
-            content: The content.
             file: The name of the file, for messages.
             form: What it has to be.
         """

@@ -72,8 +72,6 @@ def loaded_items(
     """Yield what the items of a long list stand for.
 
     Args:
-        document: What was read.
-        name: The field.
         load: Returns what an item stands for.
         schema: The schema of the document.
         definition: The definition of an item in it.
@@ -122,7 +120,6 @@ def require_derived(fields: Mapping[str, Any], document: Mapping[str, Any], list
 
     Args:
         fields: The expected ones, as they are written.
-        document: What was read.
         lists: The fields with a line per item; each may be any iterable, and is consumed.
 
     Raises:

@@ -16,7 +16,6 @@ def dump_top(top: Top, *, limit: int | None = None, shows_all: bool = False) -> 
     """Return who is throttled as JSON.
 
     Args:
-        top: What was read.
         limit: The most buckets that are listed.
         shows_all: Whether buckets are listed that are neither throttled nor close to their limit.
     """

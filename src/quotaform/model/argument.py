@@ -15,7 +15,6 @@ def require_type(value: object, kinds: type[Any] | tuple[type[Any], ...], argume
 
     Args:
         value: The argument, which is not quoted in the message: it may be a secret.
-        kinds: The types.
         argument: What the message calls the argument.
         expected: What it calls the types.
 

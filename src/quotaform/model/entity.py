@@ -229,7 +229,6 @@ def meant_type(word: str, *, is_related: bool = False) -> str | None:
     ('client-id', 'user', None, 'ip')
 
     Args:
-        word: What somebody wrote.
         is_related: Whether words with a related meaning count.
     """
     folded = word.lower().replace("_", "-")

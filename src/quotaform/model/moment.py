@@ -16,7 +16,6 @@ def parse_moment(text: str, now: datetime) -> datetime:
     ['2026-11-01T09:00:00Z', '2026-11-01T00:00:00Z', '2026-11-13T09:00:00Z']
 
     Args:
-        text: What somebody wrote.
         now: The time from which an age is counted.
 
     Raises:

@@ -262,7 +262,6 @@ def render_measured(key: QuotaKey | None, value: float, *, decimal: bool = False
 
     Args:
         key: The quota key, or `None` for a key that this version does not know: then the number alone.
-        value: The value.
         decimal: Whether units are powers of 1000, as those of the limit are beside which it stands; see `is_decimal`.
     """
     if not isfinite(value):

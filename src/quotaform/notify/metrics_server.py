@@ -36,8 +36,6 @@ class MetricsServer:
         Args:
             host: An address of this machine.
             port: A port; 0 for any.
-            read: Returns the metrics.
-            health: Returns the health.
 
         Raises:
             OSError: Nothing can listen there.

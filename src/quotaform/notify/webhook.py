@@ -98,7 +98,6 @@ def post(
 
     Args:
         receiver: Where it is posted.
-        body: A JSON document.
         key: What it is signed with, if anything.
         now: The time in UTC.
         monotonic: Seconds that never go back.

@@ -43,7 +43,6 @@ def draw_backtest(sheet: Sheet, top: float, part: BacktestPart) -> None:
     Args:
         sheet: Where it is drawn.
         top: Where the part begins, in inches.
-        part: The buckets.
     """
     rows = part.rows
     about = "under the plan"
@@ -137,7 +136,6 @@ def draw_replay(sheet: Sheet, top: float, part: ReplayPart) -> None:
     Args:
         sheet: Where it is drawn.
         top: Where the part begins, in inches.
-        part: The bucket.
     """
     row = part.row
     sheet.heading(top + 0.22, *_replay_heading(row))

@@ -35,7 +35,6 @@ def draw_headroom(sheet: Sheet, top: float, part: HeadroomPart) -> None:
     Args:
         sheet: Where it is drawn.
         top: Where the part begins, in inches.
-        part: The buckets.
     """
     rows = part.rows
     name, about = key_heading(part.key)

@@ -37,7 +37,6 @@ def draw_limit(sheet: Sheet, top: float, part: LimitPart) -> None:
     Args:
         sheet: Where it is drawn.
         top: Where the part begins, in inches.
-        part: The values.
     """
     name = shorten_middle(inert(part.address), 60)
     sheet.heading(top + 0.22, name, f"{inert(part.key)}, cluster {spell_name(part.cluster)}")

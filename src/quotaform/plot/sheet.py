@@ -45,7 +45,6 @@ class Sheet:
         """Make an empty figure.
 
         Args:
-            height: In inches.
             longest: How many characters the longest name of a row has.
         """
         self.height = height
@@ -58,8 +57,6 @@ class Sheet:
         Args:
             left: Inches from the left edge of the figure.
             top: Inches from its upper edge.
-            width: In inches.
-            height: In inches.
         """
         bottom = self.height - top - height
         axes = self.figure.add_axes((left / WIDTH, bottom / self.height, width / WIDTH, height / self.height))

@@ -67,7 +67,6 @@ def set_rates(axes: Axes, key: str, highest: float, limits: Sequence[float]) -> 
     """Let a scale go from 0 to a little more than the highest rate and the limits near it, and return its end.
 
     Args:
-        axes: The axes.
         key: The quota key, which has the unit.
         highest: The highest rate; 0 if there is none.
         limits: The limits; one that is far above all rates is left out.
@@ -113,7 +112,6 @@ def label_at_edge(axes: Axes, labels: Sequence[tuple[float, str, str]], end: flo
     """Write labels at the right edge, each at its height as far as there is room.
 
     Args:
-        axes: The axes.
         labels: The height of each as a value, its text, and its colour.
         end: The end of the scale.
     """

@@ -102,7 +102,6 @@ def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> PolicyGate:
     """Compile a schema that nobody vouches for: nothing is fetched, and patterns are matched in linear time.
 
     Args:
-        schema: The schema.
         is_old: Whether it is one of draft-07; else it is one of draft 2020-12.
 
     Raises:

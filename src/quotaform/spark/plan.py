@@ -47,10 +47,7 @@ def plan(
     """Plan clusters on Spark; see `quotaform.app.plan.plan.plan`.
 
     Args:
-        request: What to plan.
         documents: What to render of each plan.
-        session: Where Spark runs.
-        clock: The time.
         progress: Called with what is being done.
         warn: Called with a sentence about what is left out.
 
@@ -94,8 +91,6 @@ def check_drift(
     Args:
         request: What to compare; its base is the baseline.
         documents: What to render of each comparison.
-        session: Where Spark runs.
-        clock: The time.
         progress: Called with what is being done.
 
     Returns:

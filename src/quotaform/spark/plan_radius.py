@@ -71,7 +71,6 @@ def plan_beside_table(
     """Plan clusters, and return one outcome per cluster, in order.
 
     Args:
-        spark: The session.
         job: Plans clusters, and renders `PLAN_FILE`.
         people: A table of principals, and where all changes of limits are wanted.
         documents: What to render of each plan.

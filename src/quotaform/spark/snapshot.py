@@ -78,9 +78,6 @@ def take_snapshots(
     """Read everything that clusters hold on Spark; see `quotaform.app.snapshot.take_snapshots`.
 
     Args:
-        clusters: The clusters.
-        session: Where Spark runs.
-        clock: The time.
         progress: Called with what is being done.
 
     Raises:

@@ -30,7 +30,6 @@ def read_snapshots(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return `schemas.SNAPSHOTS` of files, not read yet; one that cannot be read is a row with a `failure`.
 
     Args:
-        spark: The session.
         paths: The files, as errors name them.
     """
     directory = str(Path.cwd())

@@ -36,7 +36,6 @@ def by_prefix(addresses: Sequence[str], most: int = MOST_PREFIXES) -> list[tuple
     [('`user=svc-*`', ['user=svc-1', 'user=svc-2']), ('`user=etl`', ['user=etl'])]
 
     Args:
-        addresses: The addresses.
         most: How many groups there may be; all others are one more, at the end.
     """
     groups = _grouped(addresses, 1)

@@ -89,7 +89,6 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterable[str]
     """Yield the lines of a table.
 
     Args:
-        header: The titles.
         rows: Cells, as `code_cell` and `words_cell` make them.
     """
     titles = list(header)

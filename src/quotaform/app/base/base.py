@@ -120,7 +120,6 @@ def read_base(
     Args:
         repository: Where the files are.
         config: The content of quotaform.yaml.
-        choice: Which base.
         clusters: The clusters that are meant.
         today: The day (UTC) on which entries may have expired.
         similar: The files of this moment: what is the same at both is read and parsed once.

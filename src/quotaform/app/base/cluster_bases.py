@@ -61,7 +61,6 @@ class SameBase(ClusterBases):
 
         Args:
             names: The names of the clusters.
-            base: The base.
         """
         super().__init__(names)
         self._base = base

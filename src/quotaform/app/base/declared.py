@@ -39,7 +39,6 @@ def declared_bases(
     Args:
         repository: The repository at the base.
         config: The content of quotaform.yaml of this moment.
-        base: The base.
         names: The names of the clusters.
         today: The day (UTC) on which entries may have expired.
         similar: The files of this moment: what is the same at both is parsed once.
@@ -97,9 +96,7 @@ class DeclaredBases(ClusterBases):
         """Note what was read.
 
         Args:
-            base: The base.
             names: The names of the clusters.
-            files: Its files.
             repository: Where they are in messages.
             clusters: The names in the quotaform.yaml of this moment.
             earlier: The quotaform.yaml of the base.

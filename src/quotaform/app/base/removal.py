@@ -63,7 +63,6 @@ class Removals:
         """Look for entities that the files of a cluster declared before.
 
         Args:
-            cluster: Its name.
             entities: Entities that the files do not declare now.
             applied: The commit of the last apply, if it is known.
         """

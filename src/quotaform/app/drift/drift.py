@@ -24,8 +24,6 @@ def check_drift(
 
     Args:
         request: What to compare; its base is the baseline.
-        planner: Plans the clusters.
-        clock: The time.
         progress: Called with what is being done.
 
     Yields:

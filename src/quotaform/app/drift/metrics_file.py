@@ -39,7 +39,6 @@ class MetricStore:
         """Take up runs, and write the files of their clusters unless that is deferred.
 
         Args:
-            runs: One per cluster.
             only: All clusters that there are, if others are to be left out.
 
         Raises:

@@ -19,9 +19,7 @@ def merge_base(objects: GitObjects, head: Commit, base: Commit) -> Commit | None
     it is one of them.
 
     Args:
-        objects: The repository.
         head: The commit whose history is asked about.
-        base: The other commit.
 
     Returns:
         The base itself if the head contains it; `None` if they have nothing in common, the clone lacks commits, or

@@ -87,7 +87,6 @@ def blob_id(content: bytes, like: str) -> str:
     """Return the id that git gives to the content of a file.
 
     Args:
-        content: What it holds.
         like: Another id of the same repository, which tells the kind of hash.
     """
     digest = new_hash("sha1" if len(like) == 40 else "sha256", b"blob %d\0" % len(content), usedforsecurity=False)

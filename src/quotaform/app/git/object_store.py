@@ -102,7 +102,6 @@ class GitObjects:
         """Return the content of a file; `None` when it is not there.
 
         Args:
-            blob_id: Its id.
             limit: How many bytes it may have.
 
         Raises:

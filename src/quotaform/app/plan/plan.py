@@ -54,8 +54,6 @@ def plan(
     raised again after the outcomes of all clusters that are finished were yielded.
 
     Args:
-        request: What to plan.
-        clock: The time.
         progress: Called with what is being done.
         connect: Opens the gateway of a cluster.
 
@@ -137,12 +135,8 @@ def plan_cluster(
     """Plan one cluster.
 
     Args:
-        request: What to plan.
-        cluster: The cluster.
-        gateway: Its gateway.
         desired: Returns what the files declare for it; called after the first read was asked for.
         source: Returns where the files came from; called like `desired`.
-        clock: The time.
         progress: Called with what is being done.
 
     Raises:
@@ -170,9 +164,7 @@ def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: Load
     """Return where the files of a plan come from, and what its base declares.
 
     Args:
-        request: What to plan.
         tree: The quotas directory as it was read.
-        clock: The time.
         files: What was parsed of it, which is not parsed again for the base.
 
     Raises:

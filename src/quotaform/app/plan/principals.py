@@ -54,10 +54,6 @@ class PrincipalList:
     def of_cluster(self, cluster: Cluster, connect: ConnectScram | None = None) -> Principals | None:
         """Return who connects to a cluster; `None` for a table, of which no process has all rows.
 
-        Args:
-            cluster: The cluster.
-            connect: Connects to it.
-
         Raises:
             UsageError: It is a snapshot, which contains no SCRAM credentials.
             BlockedError: It is not the one that quotaform.yaml pins.
@@ -80,7 +76,6 @@ def read_principals(
     """Read the value of `--principals`: `scram`, a file as `resolve --from` takes it (`-` is stdin), or a table.
 
     Args:
-        text: The value.
         files: As `PrincipalList` has them.
         folder: As `PrincipalList` has it.
         on_spark: Whether a table can be read. It then is also a file that is too large for one process.
@@ -138,7 +133,6 @@ def is_table(text: str, *, on_spark: bool = False) -> bool:
     (True, True, False)
 
     Args:
-        text: The value.
         on_spark: Whether tables can be read; then a word that is no file is the name of one.
     """
     path = Path(text)

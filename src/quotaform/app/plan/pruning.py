@@ -31,13 +31,10 @@ def make_pruning(
     """Return what to delete of the entities that no file declares.
 
     Args:
-        request: What to plan.
-        cluster_name: The name of the cluster.
         reading: What was read of the cluster.
         desired: What the files declare for it.
         base: What they are compared with.
         claimed: What other quota repositories declare for it.
-        clock: The time.
     """
     mode = request.prune_mode
     if mode is PruneMode.REPORT:
@@ -70,6 +67,5 @@ def _was_pruned(option: PruneMode | None, base: Safeguards | None, entity: Entit
     Args:
         option: The mode of the command line, which is that of both.
         base: The settings of the base.
-        entity: The entity.
     """
     return base is None or ((option or base.prune) is PruneMode.SCOPE and base.scope.contains(entity))

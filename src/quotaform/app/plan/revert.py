@@ -82,7 +82,6 @@ def plan_revert(
 
     Args:
         request: What to plan: `revert` is the receipt, and the only cluster is that of the receipt.
-        clock: The time.
         progress: Called with what is being done.
         connect: Opens the gateway of the cluster.
 

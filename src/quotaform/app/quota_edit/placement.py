@@ -87,7 +87,6 @@ class ClusterEntries:
         """Return why a proposal cannot be followed while others of its entity can; `None` if it can be.
 
         Args:
-            proposal: The proposal.
             proposals: All of its entity.
         """
         top = self._by_layer.get(self._cluster, {}).get(proposal.entity)
@@ -107,7 +106,6 @@ class ClusterEntries:
         """Return the ways to follow the proposals for an entity, the best one first.
 
         Args:
-            entity: The entity.
             proposals: What is proposed for it, at least one.
             live: All its values on the cluster.
             day: Today (UTC).

@@ -43,7 +43,6 @@ def load_policies(repository: Repository, config: Config) -> LoadedPolicies:
 
     Args:
         repository: Where quotaform.yaml is.
-        config: Its content.
     """
     if not config.policies:
         return NO_POLICIES

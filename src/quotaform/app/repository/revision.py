@@ -47,7 +47,6 @@ class Revision(Protocol):
         """Read a quotas directory; what cannot be read is part of the answer.
 
         Args:
-            directory: The directory.
             files: What keeps the content of its files by their paths; in memory if left out.
         """
 
@@ -103,7 +102,6 @@ def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = N
     Never raises for what is there: what cannot be read is part of the answer.
 
     Args:
-        directory: The directory.
         files: What keeps the content of its files by their paths; in memory if left out.
     """
     from quotaform.desired.tree import Root, Tree

@@ -34,7 +34,6 @@ def read_claims(repository: Repository, config: Config, today: date) -> tuple[Cl
 
     Args:
         repository: Where quotaform.yaml is.
-        config: Its content.
         today: The day (UTC) on which entries may have expired.
 
     Raises:

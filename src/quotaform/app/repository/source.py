@@ -51,7 +51,6 @@ class Source:
         """Look for entities that the files of a cluster declared before.
 
         Args:
-            cluster: Its name.
             entities: Entities that the files do not declare now.
             applied: The commit of the last apply, if it is known.
         """
@@ -102,7 +101,6 @@ def list_files(objects: GitObjects, root: str, folder: str) -> dict[str, str]:
     """Return the files of a quotas directory that count, as a commit holds them: path to id.
 
     Args:
-        objects: The repository.
         root: The id of the commit's tree.
         folder: The directory, relative to it.
 

@@ -58,7 +58,6 @@ class TreeReading(ABC, Generic[E]):
 
         Args:
             path: Its path relative to the quotas directory.
-            entry: The entry.
 
         Raises:
             FileReadError: It leads nowhere, or out. What is returned raises it when the content cannot be read.

@@ -124,7 +124,6 @@ def require_key(key: str, is_held: bool, *, has_clients: bool, has_ips: bool) ->
     """Make sure that requests can have a quota key.
 
     Args:
-        key: The key.
         is_held: Whether an entity on the cluster has it.
         has_clients: Whether some requests are of users or client-ids.
         has_ips: Whether some are of addresses.

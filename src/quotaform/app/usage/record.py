@@ -56,10 +56,6 @@ def record(request: RecordRequest, clock: Clock = SYSTEM_CLOCK) -> Recording:
     Rows that cannot be written are kept for the next file. A recording that cannot write more than `MOST_ROWS` ends,
     and what became of it says so.
 
-    Args:
-        request: What is recorded.
-        clock: The time.
-
     Raises:
         NothingReadError: No source could be read at the beginning.
     """

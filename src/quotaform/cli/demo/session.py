@@ -60,9 +60,7 @@ class DemoSession:
         """Set quotas with Kafka's own script.
 
         Args:
-            kafka: Where.
             entity: Its options for an entity.
-            values: The quotas.
             shows_server: Whether the command is shown with the address of the broker.
 
         Raises:

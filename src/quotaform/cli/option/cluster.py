@@ -142,7 +142,6 @@ class ManyClusters:
 
         Args:
             repository: Where quotaform.yaml is.
-            file: The plan file.
             name: What the plan calls the cluster.
             noun: What the file is.
 

@@ -48,7 +48,6 @@ def open_readers(sources: Sequence[MetricsSource], cluster: str, console: Consol
     """Return what reads the sources, by broker.
 
     Args:
-        sources: The sources.
         cluster: The name of their cluster.
         console: Shows how far a download of Kafka's reader of JMX is.
 

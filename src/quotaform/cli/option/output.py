@@ -37,11 +37,7 @@ class ReportOutput(Output):
     ] = False
 
     def ci(self, root: Path | None = None) -> Ci:
-        """Return the run of a CI system that this is part of.
-
-        Args:
-            root: The quotas directory.
-        """
+        """Return the run of a CI system that this is part of."""
         from quotaform.cli.ci import Ci
 
         return Ci(root, is_enabled=not self.no_github)

@@ -110,7 +110,6 @@ def require_password(text: str, where: str) -> Secret:
     """Make sure that a text can be a password.
 
     Args:
-        text: The text.
         where: Where it comes from, as messages say it.
 
     Raises:

@@ -51,9 +51,6 @@ class PrincipalOptions:
     def require_files(self, engine: Engine) -> None:
         """Make sure that files of principals are there, before Spark is started to read them.
 
-        Args:
-            engine: Where Spark runs.
-
         Raises:
             InvalidFilesError: They are not.
             EngineError: Spark is not installed.

@@ -52,7 +52,6 @@ def active_ignores(ignores: Iterable[DriftIgnore], today: date) -> tuple[DriftIg
     """Return the ignores that have not expired.
 
     Args:
-        ignores: All of them.
         today: The day (UTC).
     """
     return tuple(each for each in ignores if today < each.expires)
@@ -62,7 +61,6 @@ def check_ignores(ignores: Iterable[DriftIgnore], used: Collection[int], today: 
     """Yield what to know about ignores: expired, about to expire, or without use.
 
     Args:
-        ignores: All of them.
         used: The ids (`id`) of those that ignored something.
         today: The day (UTC).
     """

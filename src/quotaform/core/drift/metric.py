@@ -108,7 +108,6 @@ def merge_run(before: Samples, run: RunFacts) -> dict[Sample, float]:
 
     Args:
         before: The samples so far, of any clusters.
-        run: The run.
     """
     name, command = run.cluster, run.command
     replaced = {row.name for row in METRICS.values() if run.drift is not None and not row.is_of_run}

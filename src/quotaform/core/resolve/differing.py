@@ -121,7 +121,6 @@ class DifferingNames:
 
         Args:
             request: One with a name that no quota mentions, or several.
-            key: The quota key.
             limit: What limits the request.
         """
         counts = [

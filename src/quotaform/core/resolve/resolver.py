@@ -89,7 +89,6 @@ class Resolver:
         (9.0, 'User', 'user=<default>')
 
         Args:
-            request: The request.
             keys: Keys that this version does not know and that are resolved even if no entry of the request holds them.
         """
         spelled, runs = self.index.walk(request)

@@ -86,7 +86,6 @@ class SeriesBuckets:
     """Finds the buckets of series under the quotas of one cluster.
 
     Args:
-        quotas: The quotas.
         before: The quotas while the usage was recorded, if other ones: brokers measured by their buckets.
     """
 

@@ -41,7 +41,6 @@ def edit_entry(text: str, node: Any, edit: EntryEdit) -> list[Splice]:
     """Return the changes of text that an edit of an entry makes.
 
     Args:
-        text: The file.
         node: The item, as PyYAML composes it; it is of one entity.
         edit: What is to change.
 

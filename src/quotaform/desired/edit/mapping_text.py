@@ -58,7 +58,6 @@ class MappingText:
         """Find a mapping.
 
         Args:
-            text: The file.
             node: The mapping, as PyYAML composes it.
             within: The part of the text that it must be in, as an alias is not.
 
@@ -120,7 +119,6 @@ class MappingText:
         """Return the insertion of a key.
 
         Args:
-            key: The key.
             spelled: Its value on one line.
             after: The key that it comes after; the last one if left out.
         """

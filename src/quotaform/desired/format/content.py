@@ -37,7 +37,6 @@ def read_content(name: str, text: str) -> Content:
 
     Args:
         name: What messages call the file.
-        text: Its content.
     """
     try:
         return _read(name, text, is_detailed=False)

@@ -32,7 +32,6 @@ def lay_out(node: Node, indent: int) -> None:
     above its `-`, which is on the same line.
 
     Args:
-        node: A block collection.
         indent: How far it is indented.
     """
     is_mapping = node.kind is Kind.MAPPING

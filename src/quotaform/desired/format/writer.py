@@ -54,7 +54,6 @@ class _Writer:
         """Write the items of a block collection.
 
         Args:
-            node: The collection.
             indent: How far it is indented.
             lead: What stands before the first item in its line, if anything; the comments above it are written then.
         """
@@ -97,7 +96,6 @@ class _Writer:
 
         Args:
             start: What stands before the value in its line.
-            item: The item.
             indent: How far the item is indented.
         """
         node = item.value

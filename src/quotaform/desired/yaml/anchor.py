@@ -72,7 +72,6 @@ class Anchors:
         """Return what an alias points to, unless it expands to too much.
 
         Args:
-            event: The alias.
             depth: How deep it is.
             written: How many values the file holds so far.
         """

@@ -35,7 +35,6 @@ def merge(
     Args:
         document: The document of the mapping.
         problems: Where a value that cannot be merged is reported.
-        target: The mapping.
         merged: The values of `<<`, each a mapping or a list of mappings, with their marks.
         positions: Where the keys of the mapping are, if that is recorded.
     """
@@ -94,7 +93,6 @@ def read_document(
 
     Args:
         name: What messages call the file.
-        text: Its content.
         detailed: Whether to record all places and collect problems.
         tracked: The keys whose own places, and those of the keys of the mapping there, are recorded in any case.
         stream: The list that is handed over while it is read; it is empty in what is returned.

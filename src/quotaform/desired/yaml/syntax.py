@@ -31,7 +31,6 @@ def syntax_text(error: Any, text: str) -> str:
 
     Args:
         error: The `MarkedYAMLError`.
-        text: The file.
     """
     begun = f" {error.context}" if error.context else ""
     if begun and error.context_mark:

@@ -87,11 +87,8 @@ def check_drift_against(
     """Compare clusters with what they held at a moment.
 
     Args:
-        request: What to compare.
         past: What to compare it with.
         documents: What to render of each comparison.
-        session: Where Spark runs.
-        clock: The time.
         progress: Called with what is being done.
 
     Returns:
@@ -217,10 +214,7 @@ def drift_outcomes(spark: SparkSession, job: ShippedJob, history: DataFrame, at:
     What a cluster held is brought together, and is in the memory of one task.
 
     Args:
-        spark: The session.
-        job: The job.
         history: `schemas.HISTORY`.
-        at: The moment.
     """
     places = spark.createDataFrame(list(enumerate(job.names)), "place int, cluster string")
     # Each cluster has one row that says which snapshot it is, if any, and one for each value that it held.

@@ -30,7 +30,6 @@ def merged_in_any_order(held: DataFrame, quotas: DataFrame, new: Sequence[NewSna
     Args:
         held: Rows with an entity: those of these clusters that may change, and rows of others.
         quotas: What the snapshots hold, and others.
-        new: The new snapshots.
     """
     return _joined(_cut(held, new).unionByName(_filling(quotas, new))).select(*HISTORY.names)
 

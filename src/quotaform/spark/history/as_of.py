@@ -22,7 +22,6 @@ def as_of(history: DataFrame, at: datetime) -> DataFrame:
 
     Args:
         history: `schemas.HISTORY`.
-        at: The moment.
     """
     held = held_at(history, at).select("cluster", "entity_key", "entity", "key", "value")
     rows = last_snapshots(history, at).join(held, "cluster", "left")
@@ -54,8 +53,6 @@ def history_changes(history: DataFrame, since: datetime, until: datetime) -> Dat
 
     Args:
         history: `schemas.HISTORY`.
-        since: The earlier moment.
-        until: The later one.
     """
     same = ["cluster", "entity_key", "key"]
     old = held_at(history, since).select(*same, f.col("entity").alias("entity_before"), f.col("value").alias("before"))

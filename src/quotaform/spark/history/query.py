@@ -38,7 +38,6 @@ def of_clusters(table: HistoryTable, patterns: Sequence[str]) -> DataFrame:
     """Return the rows of clusters.
 
     Args:
-        table: The history.
         patterns: Names and globs; all clusters if there are none.
 
     Raises:
@@ -69,7 +68,6 @@ def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Enti
     """Return what entities had and when.
 
     Args:
-        table: The history.
         rows: Its rows, of the clusters that are meant.
         entities: The entities; all if there are none.
     """
@@ -93,10 +91,7 @@ def difference(
     """Return what differs between two moments, and all of it as `schemas.HISTORY_CHANGES`.
 
     Args:
-        table: The history.
         rows: Its rows, of the clusters that are meant.
-        since: The earlier moment.
-        until: The later one.
 
     Raises:
         HistoryError: It has no snapshot at or before the later moment, of any of the clusters.
@@ -128,9 +123,7 @@ def require_known(table: HistoryTable, rows: DataFrame, at: datetime) -> None:
     """Make sure that a history has a snapshot at or before a moment.
 
     Args:
-        table: The history.
         rows: Its rows, of the clusters that are meant.
-        at: The moment.
 
     Raises:
         HistoryError: It has none; with the time of its first one.

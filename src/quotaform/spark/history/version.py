@@ -136,7 +136,6 @@ class VersionStore:
             before: The version that it is made of.
             write: Writes the parts of a new folder, given its path.
             rewritten: The parts that consist of the new folder alone; to the others it is added.
-            now: The time.
 
         Returns:
             The version; `None` if another append was faster, and nothing changed.
@@ -195,7 +194,6 @@ class VersionStore:
         """Make a version the table; return False if another append was faster.
 
         Args:
-            version: The version.
             added: The folder that only this version has.
 
         Raises:
@@ -221,8 +219,6 @@ class VersionStore:
         """Whether a version is there and consists of a folder, among others.
 
         Args:
-            number: The version.
-            name: The folder.
             otherwise: What is returned if the file of the version is there and cannot be read.
         """
         try:

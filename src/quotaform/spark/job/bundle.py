@@ -26,7 +26,6 @@ class Bundle:
         """Open it.
 
         Args:
-            path: Where it is.
             is_new: Whether it is written, and not only read.
         """
         self.path = path

@@ -54,7 +54,6 @@ def in_few_tasks(rows: DataFrame, number: int) -> DataFrame:
     not reduce that for rows that are persisted.
 
     Args:
-        rows: The rows.
         number: How many there are, or what is made of them, at most.
     """
     return rows.coalesce(max(1, ceil(number / _ROWS_IN_TASK)))

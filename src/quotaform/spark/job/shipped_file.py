@@ -38,7 +38,6 @@ def ship(spark: SparkSession, path: Path) -> ShippedFile:
     """Make a file available to the executors.
 
     Args:
-        spark: The session.
         path: The file; no other file of its name may have been shipped in the session.
     """
     if is_connect(spark):

@@ -52,7 +52,6 @@ def is_of(precedence: Precedence, columns: Sequence[str]) -> Column | None:
     """Return whether a principal is of a kind; `None` when all are, and a false literal when none is.
 
     Args:
-        precedence: The kind.
         columns: The columns that the principals have.
     """
     own = [NAME_COLUMNS[each] for each in precedence.columns if NAME_COLUMNS[each] in columns]
@@ -86,7 +85,6 @@ def reaches(level: Level, columns: Sequence[str]) -> Column | None:
     Joining takes care of the names of `Level.named`: entries have no empty name where the level requires one.
 
     Args:
-        level: The level.
         columns: The columns that the principals have.
     """
     condition = None if level.named else is_of(PRECEDENCE_OF[level.source], columns)

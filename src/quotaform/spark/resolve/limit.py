@@ -52,7 +52,6 @@ class Limits:
 
         Args:
             quotas: `schemas.QUOTAS`.
-            survey: What they hold.
             keys: The quota keys that are wanted.
             columns: The columns that the principals have.
             prefix: What the names of the new columns begin with; the principals have none such.
@@ -83,7 +82,6 @@ class Limits:
         """Return the principals with the columns of every level.
 
         Args:
-            principals: The principals.
             broadcast_limit: How many bytes a table may have to be broadcast.
         """
         for group in self.groups:

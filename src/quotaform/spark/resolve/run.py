@@ -126,9 +126,7 @@ def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[
     A file that one process can read is read as it would be there, in the same order.
 
     Args:
-        spark: The session.
         name: A path or table; see `quotaform.spark.table.principals`.
-        cluster: The cluster.
         warn: Called with a sentence if rows are left out, since they name nobody.
 
     Raises:

@@ -71,8 +71,6 @@ def level_table(quotas: DataFrame, group: LevelGroup, keys: Sequence[str], prefi
 
     Args:
         quotas: `schemas.QUOTAS`.
-        group: Which entries.
-        keys: The quota keys.
         prefix: What the names of the columns begin with.
         by_cluster: Whether the column `prefix + cluster` is wanted, and rows per cluster.
     """
@@ -108,7 +106,6 @@ def by_canonical_name(table: DataFrame, entity_type: str, prefix: str) -> DataFr
 
     Args:
         table: A level table of entries that name one type.
-        entity_type: The type.
         prefix: What the names of its columns begin with.
     """
     column, canonical = name_column(prefix, entity_type), f"{prefix}canonical"

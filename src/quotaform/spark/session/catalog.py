@@ -66,7 +66,6 @@ def warehouse_options(context: SparkContext, path: Path) -> dict[str, str]:
 
     Args:
         context: That of the session, which is not made yet: the setting is read once.
-        path: The directory.
     """
     settings = context.getConf()
     if settings.contains(_SETTING) or settings.get(_CATALOG, _IN_MEMORY) != _IN_MEMORY:

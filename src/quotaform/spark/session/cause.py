@@ -39,7 +39,6 @@ def engine_error(text: str, *, why: str | None = None, again: str = _AGAIN) -> E
     """Return the error for one that Spark raised.
 
     Args:
-        text: Its message.
         why: What happened; the line of the message that says it, if not given.
         again: The remedy for what is not known to have another one.
     """

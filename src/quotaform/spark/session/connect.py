@@ -37,7 +37,6 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
     """Yield a session of a Spark Connect server, which is released at the end; the server goes on.
 
     Args:
-        remote: The server.
         conf: Settings of the session.
 
     Raises:

@@ -47,7 +47,6 @@ class Master:
 
         Args:
             source: The option or variable that it comes from.
-            url: The URL.
 
         Raises:
             UsageError: The text is not a master URL.
@@ -98,7 +97,6 @@ class Remote:
 
         Args:
             source: The option or variable that it comes from.
-            url: The URL.
 
         Raises:
             UsageError: The text is not the URL of a server.

@@ -31,7 +31,6 @@ class JavaProcess:
         """Start the process, or return the gateway to the one that this Python has from an earlier session.
 
         Args:
-            config: Settings of Spark.
             output: Where the process writes.
         """
         from pyspark import SparkContext, java_gateway

@@ -37,7 +37,6 @@ def reported_tasks(spark: SparkSession, what: str, items: int, progress: Progres
     """Report how far the tasks of the block are, as so many items.
 
     Args:
-        spark: The session.
         what: What is being done.
         items: How many items all tasks have together, such as clusters.
         progress: Called about twice a second, from another thread.

@@ -38,7 +38,6 @@ def is_of_spark(name: str, session: SessionOptions) -> bool:
     """Whether only Spark knows what a path is: a URL, a pattern, or anything where a session sees other files.
 
     Args:
-        name: The path.
         session: Where Spark is to run.
     """
     return is_url(name) or bool(_PATTERN.intersection(name)) or not starts_java(session)

@@ -57,7 +57,6 @@ def read_table(spark: SparkSession, name: str, schema: StructType | None = None)
     """Return a table, not read yet but for its schema.
 
     Args:
-        spark: The session.
         name: A path of files, or the name of a table or view of the catalog.
         schema: The schema of files, which may have columns that some files lack; `None` takes that of one of them.
 
@@ -89,7 +88,6 @@ def lacking_columns(name: str, missing: Sequence[str], columns: Sequence[str]) -
     """Return the error of a table without some columns.
 
     Args:
-        name: The table.
         missing: The columns, at least one.
         columns: Those that it has.
     """

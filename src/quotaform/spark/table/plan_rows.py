@@ -69,7 +69,6 @@ def cluster_changes(cluster: str, rows: Sequence[Row]) -> tuple[str, dict[Entity
     """Return the id of a cluster and its changes, after making sure that its rows are such as a plan has.
 
     Args:
-        cluster: Its name.
         rows: Its rows, which are not empty.
 
     Raises:

@@ -61,7 +61,6 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
     `quotaform.spark.table.principal_check` for what is wrong in rows.
 
     Args:
-        spark: The session.
         name: A path, or a table; see the table above.
 
     Raises:

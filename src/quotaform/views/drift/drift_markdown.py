@@ -41,9 +41,7 @@ def render_drift_markdown(
     """Return drift as Markdown that no name in it can break out of.
 
     Args:
-        drift: What differs.
         limit: How many bytes the document may have; what has no room is counted.
-        root: The quotas directory.
         run_url: Where the run of the CI system is that found it.
         place: Returns the path of a file in its repository.
     """

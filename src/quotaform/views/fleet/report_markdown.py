@@ -26,7 +26,6 @@ def render_fleet_report_markdown(report: FleetReport, *, limit: int = COMMENT_BY
     """Return a report as Markdown that no name in it can break out of.
 
     Args:
-        report: The report.
         limit: How many bytes the document may have; what has no room is counted.
         run_url: Where the run of the CI system is.
     """

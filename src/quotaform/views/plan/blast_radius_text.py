@@ -46,7 +46,6 @@ def affected_text(radius: RadiusCounts, source: str) -> str:
     """Return how many principals get another limit, in a sentence.
 
     Args:
-        radius: The blast radius.
         source: Where the list of principals comes from, as it is to be shown.
     """
     principals = f"{counted(radius.principals, 'principal')} ({source})"

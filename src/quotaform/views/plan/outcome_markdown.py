@@ -27,10 +27,7 @@ def render_failure_markdown(
     """Return why there is no result for a cluster.
 
     Args:
-        cluster: Its name.
-        error: Why.
         subject: What could not be made.
-        root: The quotas directory.
         run_url: Where the run of the CI system is.
         place: Returns the path of a file in its repository.
     """

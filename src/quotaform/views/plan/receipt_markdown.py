@@ -29,7 +29,6 @@ def render_receipt_markdown(
     """Return what an apply did as Markdown that no name in it can break out of.
 
     Args:
-        receipt: What it did.
         limit: How many bytes the document may have; what has no room is grouped or counted.
         run_url: Where the run of the CI system is that applied it.
         place: Returns the path of a file in its repository.

@@ -17,8 +17,6 @@ def render_altered(done: Altered, style: Style = PLAIN, *, heading: str | None =
     """Return the entity as it is now, or would be, with what each changed key was before.
 
     Args:
-        done: What was altered.
-        style: Colours.
         heading: The name of the cluster, for a line above; without one there is none.
     """
     head = f"{cluster_line(heading, style)}\n\n" if heading else ""

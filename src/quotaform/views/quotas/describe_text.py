@@ -25,8 +25,6 @@ def render_quotas_text(
     """Return quotas, sorted by address.
 
     Args:
-        quotas: What was selected.
-        style: Colours.
         is_filtered: Whether there may be more than these.
         heading: The name of the cluster, for a line above; without one there is none.
         read_at: When it was read.

@@ -29,7 +29,6 @@ def render_resolve(
         header: What is resolved against what.
         resolutions: What limits each request.
         findings: Returns the findings, once all requests are resolved.
-        style: How to colour.
     """
     yield (
         f"{header_text(header, style)}\nPer quota key, the first matching entry in order of precedence applies (*).\n"

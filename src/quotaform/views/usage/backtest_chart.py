@@ -47,7 +47,6 @@ def backtest_chart(found: Backtest, replays: Mapping[Bucket, tuple[ReplaySlot, .
     """Return a chart of the time throttled of all buckets that are listed, and of some over time.
 
     Args:
-        found: The backtest.
         replays: What would have happened to `drawn_buckets`.
         step_s: How long a slot of these is.
     """

@@ -48,7 +48,6 @@ def render_chart_html(chart: Chart, pictures: Sequence[str]) -> str:
     """Return the page.
 
     Args:
-        chart: What it shows.
         pictures: A document in SVG of each part.
     """
     return "".join(_page(chart, pictures))

@@ -28,7 +28,6 @@ def history_chart(
     Args:
         found: What entities had and when.
         usage: The table of what they used, if one was given.
-        curves: What they used.
     """
     curves = curves or {}
     drawn = set(drawn_limits(found))

@@ -194,7 +194,6 @@ def replay_part(row: ThrottledTime, slots: Sequence[ReplaySlot], step_s: float) 
     """Return the rate of a bucket over time.
 
     Args:
-        row: The bucket.
         slots: What would have happened, in order.
         step_s: How long a slot is.
     """

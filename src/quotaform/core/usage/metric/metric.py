@@ -88,7 +88,6 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
 
     Args:
         name: The name of the metric, as Prometheus or OpenTelemetry has it.
-        labels: Its labels.
         origin: What counts for a metric that has no such label.
     """
     if not is_of_quotas(name):
@@ -131,7 +130,6 @@ def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> M
 
     Args:
         name: The name of the metric.
-        labels: Its labels.
         origin: What counts for a metric that has no such label.
     """
     if len(name) + sum(map(len, labels)) + sum(map(len, labels.values())) > LONGEST_KNOWN:
@@ -156,7 +154,6 @@ def read_object_name(
 
     Args:
         object_name: The name of the MBean.
-        attribute: The attribute.
         origin: What counts for an MBean without such labels.
         labels: Labels beside the name, which may say where it is from.
     """

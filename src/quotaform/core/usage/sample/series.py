@@ -50,9 +50,6 @@ def broker_window_s(key: str) -> float:
 
     >>> broker_window_s("producer_byte_rate"), broker_window_s("controller_mutation_rate")
     (11.5, 60.0)
-
-    Args:
-        key: The quota key.
     """
     return MUTATION_WINDOW_S if key == CONTROLLER_MUTATION_RATE.name else QUOTA_WINDOW_S
 

@@ -32,7 +32,6 @@ def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: d
     'checkout; p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5 (2026-11-22)'
 
     Args:
-        before: The reason now.
         proposals: What is proposed for the entity, at least one.
         day: Today (UTC).
     """

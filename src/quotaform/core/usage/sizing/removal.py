@@ -66,7 +66,6 @@ def make_removals(
     """Return what becomes of the buckets of values that are to be removed.
 
     Args:
-        key: The quota key.
         values: All its values on the cluster.
         removed: Those that are to be removed.
         cases: What each value limits, by entity.

@@ -57,7 +57,6 @@ def size_reason(
     """Return the reason of a value.
 
     Args:
-        key: The quota key.
         busiest: The day on which it rests.
         seconds: How much is recorded.
         settings: How it was sized.
@@ -90,7 +89,6 @@ def with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator[
     """Yield what is proposed for a cluster, where a removal says what applies instead.
 
     Args:
-        found: What is proposed.
         quotas: What the cluster holds.
     """
     planned = {each.entity: dict(quotas.get(each.entity, {})) for each in found if each.before != each.after}
@@ -218,11 +216,9 @@ def recommend(
 
     Args:
         cluster: The name of the cluster.
-        values: What it holds.
         buckets: What was recorded of its buckets under these values.
         recorded: When each quota key was recorded.
         settings: How quotas are sized.
-        now: The time.
         broker_count: How many brokers the cluster has; `None` if it is not known.
     """
     found: list[Recommendation] = []

@@ -36,7 +36,6 @@ def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
     (12.5, 150.0)
 
     Args:
-        key: The quota key.
         value: The rate, above 0 and finite.
         decimal: Whether bytes are counted in powers of 1000; see `quotaform.model.units.is_decimal`.
 
@@ -79,7 +78,6 @@ def spell_rounded(key: QuotaKey, value: float, *, decimal: bool = False) -> str:
     ('12.5MiB/s', '1500001B/s')
 
     Args:
-        key: The quota key.
         value: A value that files can hold.
         decimal: As in `round_up`.
 

@@ -61,7 +61,6 @@ def sizing_cases(
     """Yield every value, then the buckets that nothing limits, then those that get values of their own.
 
     Args:
-        key: The quota key.
         values: Its values on the cluster.
         buckets: Its buckets under them.
         own_entity: Returns the entity that gets a value for a bucket alone; `None` if its limit now is to be kept.

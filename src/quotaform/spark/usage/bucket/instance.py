@@ -235,7 +235,6 @@ def _runs(samples: Samples, part: int = -1) -> Iterator[Samples]:
     """Yield the samples of each series, or of each member; those of one follow one another.
 
     Args:
-        samples: The samples.
         part: The bits of their numbers that make a difference.
     """
     for begin, end in pairwise((*starts_of(samples.series & part), len(samples.series))):

@@ -86,7 +86,6 @@ def measured_headroom(
     """Hold a recording against quotas.
 
     Args:
-        spark: The session.
         request: What to hold against what.
         warn: Called with a sentence when a recording is taken for that of a cluster of another name.
 

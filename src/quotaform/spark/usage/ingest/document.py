@@ -41,7 +41,6 @@ def add_recording(source: Range, format_name: str | None, origin: Origin, rows: 
     """Add what a range of a recording says; yields after each part of it.
 
     Args:
-        source: The recording.
         format_name: Its format; `None` to find out.
         origin: What counts for metrics that do not say where they are from.
         rows: Where it is added.
@@ -158,7 +157,6 @@ def _placed_line(positions: Sequence[int], number: int | None, item: Rejected) -
     Args:
         positions: The byte at which each of them begins.
         number: The number of the first one; `None` if it is not known.
-        item: The record.
     """
     if not 0 < item.position <= len(positions):
         return item._replace(position=positions[0] if number is None else number)

@@ -49,7 +49,6 @@ def merged(parsed: DataFrame, tasks: int) -> DataFrame:
     """Return `MERGED` of the samples in `parsed_rows.PARSED`.
 
     Args:
-        parsed: What was read.
         tasks: In how many tasks series are brought together.
     """
     columns = [*SERIES_COLUMNS, "window_s", "ts", "value"]
@@ -156,7 +155,6 @@ def _point_batches(rows: RowArrays, names: list[pyarrow.Array]) -> Iterator[pyar
     """Yield `MERGED` of rows.
 
     Args:
-        rows: The rows.
         names: The columns `SERIES`, by the number of the series.
     """
     import numpy

@@ -91,8 +91,6 @@ class ParsedRows:
         """Add what a parser found.
 
         Args:
-            items: What it found.
-            file: In which file.
             shift: Returns a record whose position is that in the file.
         """
         try:
@@ -133,12 +131,9 @@ class ParsedRows:
         """Add samples of a series.
 
         Args:
-            series: The series.
             window_s: How many seconds each sample covers.
             ts: The times, in seconds.
-            values: As many values.
             file: In which file they are.
-            position: Where.
         """
         import numpy
 

@@ -75,7 +75,6 @@ def _parts(
 
     Args:
         begin: What parts begin with, or what stands before them.
-        read: Reads the file.
         start: Where it begins to read.
         end: No part begins there or later.
         is_open: Whether a part begins at `start`, whatever stands there.

@@ -55,8 +55,6 @@ def read_parsed_table(
     """Return `parsed_rows.PARSED` of a table.
 
     Args:
-        spark: The session.
-        source: The table.
         mapping: What its columns are; `None` to go by their names.
         origin: What counts for rows that do not say where they are from.
 

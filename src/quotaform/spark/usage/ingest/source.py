@@ -97,7 +97,6 @@ def find_tables(names: Sequence[str], *, has_tables: bool) -> list[SourceTable]:
     """Return the sources that are tables: those of a format of tables, and CSV that JmxTool has not written.
 
     Args:
-        names: The sources.
         has_tables: Whether all of them are tables.
     """
     found = []
@@ -149,7 +148,6 @@ def require_sources(names: Sequence[str], tables: Sequence[SourceTable], session
     """Make sure that there is something to read, as far as is known before Spark is started.
 
     Args:
-        names: The sources.
         tables: Those of them that are tables.
         session: Where Spark is to run.
 

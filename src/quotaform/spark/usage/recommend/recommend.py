@@ -38,7 +38,6 @@ def recommendations(
         record: `recorded_keys`.
         quotas: `quotaform.spark.schemas.QUOTAS`.
         settings: How quotas are sized.
-        now: The time.
         tasks: In how many tasks; as many as clusters, at most.
     """
     held = quotas.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(

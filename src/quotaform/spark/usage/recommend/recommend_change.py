@@ -46,8 +46,6 @@ def backtest_proposals(
     """Return what the changed files of proposals would have throttled of the same usage.
 
     Args:
-        spark: The session.
-        report: What is proposed.
         edited: The files that follow the proposals, written or not.
         repository: Where the files are.
         config: The content of quotaform.yaml.
@@ -132,10 +130,8 @@ def recommended_change(
     then.
 
     Args:
-        spark: The session.
         request: What to size, by what, and what to do with it.
         warn: Called with a sentence about what is left out.
-        clock: The time.
         progress: Called with what is being done.
 
     Raises:

@@ -77,11 +77,8 @@ def recommended(
     """Size the quotas of clusters by what was recorded of them.
 
     Args:
-        spark: The session.
-        usage_name: The usage table.
         clusters: The clusters, which are read now.
         settings: How quotas are sized.
-        now: The time.
         warn: Called with a sentence about a cluster of which nothing is recorded.
 
     Raises:

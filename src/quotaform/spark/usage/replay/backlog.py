@@ -113,7 +113,6 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
     """Replay what was asked of a bucket.
 
     Args:
-        demand: What was asked.
         limit: The limit; NaN if there is none.
         enforcement: How a broker enforces it.
     """
@@ -319,10 +318,7 @@ def _part_wait(backlog: Floats, rate: Floats, seconds: Floats, passed: Floats, l
 
     Args:
         backlog: That at its beginning.
-        rate: The rate in it.
-        seconds: Its length.
         passed: After which part of a window the rate of the window passes the limit, if there is no backlog.
-        limit: The limit.
         burst: What is admitted at once beyond it; 0 if the limit is one of windows.
     """
     if burst:
@@ -338,7 +334,6 @@ def _episodes(steps: _Steps, waited: Floats, is_over: Booleans) -> Floats:
     """Return for how long requests had waited at each time; NaN where they did not wait.
 
     Args:
-        steps: The steps.
         waited: How long requests waited in each.
         is_over: Whether they no longer wait at its end.
     """

@@ -67,8 +67,6 @@ def backtested(
     """Give the backtest of plans, and `schemas.BACKTEST` with all its rows as long as the context lasts.
 
     Args:
-        spark: The session.
-        request: What to test.
         plans: One plan per cluster, each with what the cluster holds (`Plan.actual`).
         draw: Draws a chart of the result, if one is needed: the usage of some buckets is read again for it.
         warn: Called with a sentence about clusters of which nothing is recorded.

@@ -90,7 +90,6 @@ class _Gauge:
         Args:
             time: When the sample was taken.
             step: The seconds since the one before.
-            rate: The recorded rate.
             begun: When the oldest window began, if nothing was asked for since the one before; else NaN.
             following: The same of the next sample of which that is known, if it is near.
         """

@@ -162,7 +162,6 @@ def open_checkpoint(path: str, identity: StreamIdentity) -> Iterator[Checkpoint]
     """Yield a checkpoint that no other process uses; it is made if it does not exist.
 
     Args:
-        path: The folder.
         identity: What it must be for.
 
     Raises:

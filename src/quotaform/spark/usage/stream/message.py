@@ -140,7 +140,6 @@ class Message:
         Args:
             names: Its cluster, broker, key, user, client-id and ip.
             instance: Which client with these names measured itself; `None` if a broker measured.
-            samples: The samples.
         """
         if len(samples) == 1 and samples[0].series.attribute is Attribute.RATE:
             # Nearly all of them, and `merge` takes longer than parsing.

@@ -134,7 +134,6 @@ def run_stream(
 
     Args:
         spark: A session with the connector; its settings are left alone.
-        request: What is read.
         report: Told how far it is.
         is_stopped: Whether to end after the batch that runs.
 

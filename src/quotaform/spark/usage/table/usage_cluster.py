@@ -43,7 +43,6 @@ def usage_of(usage: DataFrame, names: Sequence[str], selected: Sequence[str]) ->
 
     Args:
         usage: `schemas.USAGE`.
-        names: The clusters.
         selected: As for `named_usage`.
     """
     is_theirs = f.col("cluster").isin(list(names))
@@ -71,7 +70,6 @@ def require_recorded(
     Args:
         usage: The usage, of all clusters.
         name: The name of the table.
-        names: The clusters.
         missing: Those of them of which nothing is recorded.
         warn: Called with a sentence about them.
         time: What `time_text` returned, if the usage is of some time only.

@@ -72,7 +72,6 @@ def add_rows(
     """Add rows to a table, all or none.
 
     Args:
-        rows: The rows.
         name: The table; see `require_writable`.
         check: Called when they are made, before any of them counts. Returns how many there are; raises if something is
             wrong with them.
@@ -189,8 +188,6 @@ def require_free(name: str, schema: StructType, session: SessionOptions) -> None
     """Make sure that rows can be added, as far as is known before Spark is started; see `require_writable`.
 
     Args:
-        name: The table.
-        schema: The rows.
         session: Where Spark is to run.
 
     Raises:

@@ -43,7 +43,6 @@ def read_usage(spark: SparkSession, name: str) -> DataFrame:
     The columns that came later are null where tables and files of earlier versions lack them.
 
     Args:
-        spark: The session.
         name: A path of files, or the name of a table or view of the catalog.
 
     Raises:

@@ -363,14 +363,6 @@ def test_the_time_limit_of_an_answer_holds_while_it_is_read(name: str, monkeypat
             reader.read(3.0)
 
 
-def test_the_time_limit_holds_in_a_long_answer_of_jolokia() -> None:
-    values = {f"kafka.server:type=Produce,user=u{number}": {"x": 1} for number in range(20_000)}
-    reply = [{"request": {}, "value": values, "timestamp": 1_763_676_256}]
-    with HttpServer(lambda _: answer(200, reply)) as server:
-        reader = open_reader(parse_source(f"jolokia:{server.url}"), "lab")
-        assert len(reader.read(60.0).items) > 1, "the time can be looked at within an answer"
-
-
 def test_an_answer_has_no_end_of_samples_or_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quotaform.metrics.reading.MOST_SAMPLES", 3)
     with pytest.raises(MetricsError, match="answered with more than 3 samples; have it serve fewer metrics"):

@@ -11,9 +11,13 @@ from tests.workflow.command import Result
 _BEGINS: Final = regex(r"^[A-Z].* on Spark( \(.*\))? \.\.\.\n", MULTILINE)
 
 
+_REACHED: Final = regex(r"^[A-Z].* [\d,]+ of [\d,]+ \(\d+%\) \.\.\.\n", MULTILINE)
+"""How far it is: printed every 30 seconds, so on a slow machine only."""
+
+
 def without_progress(text: str) -> str:
     """Return what is on stderr without the lines that say what Spark begins."""
-    return _BEGINS.sub("", text)
+    return _BEGINS.sub("", _REACHED.sub("", text))
 
 
 def messages(result: Result) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from quotaform.cluster.broker_gateway import BrokerGateway
 from quotaform.cluster.wire.describe_topic import DescribeTopic
 from quotaform.errors import AuthorizationError, ClusterError, ConnectError, UsageError
-from quotaform.model.server import UNLISTED
+from quotaform.model.server import LIST_IT, UNLISTED
 from quotaform.model.text import quote
 
 _TIMEOUT: Final = 15.0
@@ -51,7 +51,7 @@ class TopicGateway(BrokerGateway):
         """
         for server in self.connection.brokers.values():
             if not server.is_listed(environ):
-                raise ConnectError(f"{server} {UNLISTED}", remedy="list it there if it is the right one")
+                raise ConnectError(f"{server} {UNLISTED}", remedy=LIST_IT)
         try:
             request = DescribeTopic(name)
             answer = self._read(

@@ -16,7 +16,7 @@ from quotaform.core.usage.format.jmxtool import parse_jmxtool
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.errors import MetricsError
 from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading, read_items
-from quotaform.model.server import UNLISTED, parse_server
+from quotaform.model.server import LIST_IT, UNLISTED, parse_server
 from quotaform.model.text import inert
 
 _NOTHING: Final = b"No matched attributes"
@@ -49,7 +49,7 @@ class JmxReader:
     def read(self, timeout: float) -> Reading:
         """Ask once; see `quotaform.metrics.reading.Reader`."""
         if not parse_server(self.address).is_listed(environ):
-            raise MetricsError(self.shown, UNLISTED)
+            raise MetricsError(self.shown, f"{UNLISTED}; {LIST_IT}")
         at, started = time(), monotonic()
         # A session of its own: a Ctrl-C is for the recording, which reads this answer to its end.
         try:

@@ -16,6 +16,7 @@ _WRITTEN: Final = regex(
 ALLOWED_HOSTS: Final = "QUOTAFORM_ALLOWED_HOSTS"
 """The variable that lists the hosts that may be connected to, separated by commas; any if it is not set."""
 UNLISTED: Final = f"is not listed in {ALLOWED_HOSTS}, so nothing is sent to it"
+LIST_IT: Final = "list it there if it is the right one"
 _LABELS: Final = r"(?:[a-z0-9_-]+\.)+"
 
 

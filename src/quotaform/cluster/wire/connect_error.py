@@ -24,7 +24,7 @@ from quotaform.cluster.wire.failure import (
 )
 from quotaform.cluster.wire.tls_error import explain_alert, explain_tls
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
-from quotaform.model.server import UNLISTED, shown_host
+from quotaform.model.server import LIST_IT, UNLISTED, shown_host
 
 SASL_FAILED: Final = 58
 """SASL_AUTHENTICATION_FAILED"""
@@ -75,7 +75,7 @@ def _explain_connect(intent: Intent, failure: Failure, cause: BaseException) -> 
     server = failure.server
     host = shown_host(server)
     if isinstance(cause, UnlistedError):
-        return ConnectError, f"{server} {UNLISTED}", "list it there if it is the right one"
+        return ConnectError, f"{server} {UNLISTED}", LIST_IT
     if isinstance(cause, gaierror):
         return ConnectError, f"the host name {host} of {server} cannot be resolved", "check its spelling and your DNS"
     if isinstance(cause, LookupTimeoutError):

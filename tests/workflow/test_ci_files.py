@@ -156,11 +156,17 @@ class TestPlan:
         assert "Plan: 1 to add, 0 to change, 0 to destroy." in planned.printed
 
     def test_without_a_snapshot_the_job_says_how_to_get_one(self, team: Team) -> None:
-        done = team.job("quotas-plan.yml", "plan")
-        assert done.codes == {"Plan": 1}
-        assert done.printed == (
+        open_pull_request(team)
+        team.runner.caches.clear()
+        github = FakeGitHub()
+        with github.server() as server:
+            team.use(GITHUB_API_URL=server.url)
+            done = team.job("quotas-plan.yml", "plan")
+        assert done.codes == {"Plan": 3, "Comment": 0}
+        assert done.printed.startswith(
             "::error::there is no snapshot of prod-eu yet: run the workflow quotas-drift by hand, then this job again\n"
         )
+        assert "live/prod-eu.json" in github.comments[0]["body"]
 
     def test_a_mistake_fails_the_first_job(self, team: Team) -> None:
         open_pull_request(team)
@@ -497,12 +503,15 @@ class TestGitLab:
         assert json.loads((team.checkout.path / "gl-code-quality-report.json").read_text()) == []
 
     def test_without_a_snapshot_the_job_says_how_to_get_one(self, team: Team) -> None:
-        with FakeGitLab().server() as server:
+        gitlab = FakeGitLab()
+        with gitlab.server() as server:
             done = self.run(team, "quotas-plan", CI_API_V4_URL=f"{server.url}/api/v4", CI_MERGE_REQUEST_IID="7")
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.splitlines()[-1] == (
-            "Error: there is no snapshot of prod-eu yet: run the schedule with QUOTAFORM_SNAPSHOT, then this job"
+        assert done.returncode == 3
+        assert (
+            "Error: there is no snapshot of prod-eu yet: run the schedule with QUOTAFORM_SNAPSHOT, then this job\n"
+            in done.stderr
         )
+        assert "live/prod-eu.json" in gitlab.notes[0]["body"]
 
     def test_the_snapshot_is_written_where_it_is_read(self, team: Team) -> None:
         assert self.run(team, "quotas-snapshot").returncode == 0

@@ -89,6 +89,13 @@ def test_an_address_that_was_printed_names_the_entity_in_every_command(
         assert gateway.quotas[entity] == {PRODUCER: 7.0}
 
 
+def test_an_entity_without_quotas_may_be_limited_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["describe", "user=nobody"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.endswith("No entity matches.\n")
+    assert printed.err.startswith("user=nobody has no quotas of its own; quotaform resolve shows which ones limit")
+
+
 def test_a_request_is_written_as_an_address(capsys: pytest.CaptureFixture[str]) -> None:
     """`resolve user=a` was wrong usage."""
     assert run(["resolve", "user=a", "--format", "json"]) == 0

@@ -105,6 +105,8 @@ def describe(
         except UnknownKeyError as error:
             raise UsageError(f"--quota-type: {error}") from None
         cluster_id = admin.cluster_id() if format_name == "json" else ""
+    if entity is not None and not found and not keys:
+        console.warn(f"{entity.address} has no quotas of its own; quotaform resolve shows which ones limit a request.")
     if format_name == "yaml":
         _warn_of_yaml(console, found, is_selected=bool(keys))
     text = render(

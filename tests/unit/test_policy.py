@@ -260,7 +260,7 @@ def test_only_the_first_hundred_violations_are_shown() -> None:
     ("text", "said"),
     [
         ("", "p.json:1:1: error: a policy is JSON, and this is not: it is empty"),
-        ("title: x", 'p.json:1:1: error: a policy is JSON, and this is not: unexpected "title"'),
+        ("title: x", 'p.json:1:1: error: a policy is JSON, and this is not: unexpected "t"'),
         (
             '{\n "a": 1,\n}',
             'p.json:2:8: error: a policy is JSON, and this is not: there is a comma before "}"; remove it',

@@ -94,7 +94,7 @@ def test_a_file_that_was_cut_off_is_told_apart_from_one_that_is_no_json(length: 
 
 def test_what_is_no_json_is_told_with_its_place() -> None:
     hint = "a comma, a colon, a bracket or quotation marks may be missing"
-    assert problems("hello") == [f'lab.json:1:1: this is not JSON: unexpected "hello"; {hint}']
+    assert problems("hello") == [f'lab.json:1:1: this is not JSON: unexpected "h"; {hint}']
     assert problems('{\n "kind" 1}') == [f'lab.json:2:9: this is not JSON: unexpected "1"; {hint}']
 
 

@@ -18,7 +18,6 @@ _COMPARED: Final = 2 * LONGEST
 """How long a known word may be that an unknown one is compared with, which takes the product of their lengths."""
 _TRAILING_COMMA: Final = regex(r",[ \t\n\r]*([}\]])")
 _STRING: Final = regex(r'"(?:[^"\\]|\\.)*+"', DOTALL)
-_WORD: Final = regex(r'"?([^\s"{}\[\]:,]+|.)', DOTALL)
 
 
 def quote(text: str, longest: int = LONGEST) -> str:
@@ -88,9 +87,8 @@ def explain_json_error(error: JSONDecodeError) -> tuple[int, str]:
         return at - (char == "u"), "a backslash begins no escape of JSON; write two for one"
     if char == '"' and not _STRING.match(text, at):
         return at, "a string has no closing quotation mark"
-    word = _WORD.match(text, at)
-    shown = quote(word[1] if word else char)
-    return at, f"unexpected {shown}; a comma, a colon, a bracket or quotation marks may be missing"
+    # One character: the text may be a secret of this machine that a repository names as a file.
+    return at, f"unexpected {quote(char)}; a comma, a colon, a bracket or quotation marks may be missing"
 
 
 def line_and_column(text: str, at: int) -> tuple[int, int]:

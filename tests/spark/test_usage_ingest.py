@@ -170,6 +170,8 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
         "picture.json": b"\x89PNG\r\n\x1a\n\0",
         "empty.json": b"",
         "inf.json": answer(element("c", minutes("1", "+Inf"))).encode(),
+        "digits.json": answer(element("c", [(int("9" * 400), "1"), (START, "9" * 400)])).encode(),
+        "export.json": json.dumps({**element("c", []), "values": [1], "timestamps": [int("9" * 400)]}).encode(),
         "names.json": answer(element("d", minutes("1"), name="byte_rate", quota_type="")).encode(),
     }
     shutil.rmtree(folder)
@@ -216,7 +218,7 @@ METRIC_ROWS: tuple[dict[str, Any], ...] = (
     {"timestamp": START * 1000, "name": "kafka_server_quota_throttle_time", "value": 40.0},
     {"timestamp": START, "name": "up", "value": 1.0},
 )
-BUCKET_ROWS = """\
+BUCKET_ROWS = f"""\
 at,who,kind,mib,delay
 2026-11-18T11:06:40Z,a%20b,Produce,2,
 2026-11-18T11:07:40,a%20b,Produce,3,7
@@ -227,6 +229,15 @@ soon,a%20b,Produce,6,
 2026-11-18T11:06:40Z,a%20b,unknown,6,
 2026-11-18T11:06:40Z,,Produce,6,
 2026-11-18T11:08:40Z,a%20b,Produce,,
+{"9" * 400},a%20b,Produce,6,
+-{"9" * 400},a%20b,Produce,6,
+1e400,a%20b,Produce,6,
+999999999999-11-18T11:08:40Z,a%20b,Produce,6,
+2026-11-18T11:09:40Z,a%20b,Produce,{"9" * 400},
+2026-11-18T11:09:40Z,a%20b,Produce,1e308,
+2026-11-18T11:09:40Z,a%20b,Produce,1e95,1e99
+2026-11-18T11:10:40Z,a%20b,Produce,1e90,NaN
+2026-11-18T11:11:40Z,a%20b,Produce,1e-400,1e400
 """
 MAPPING = """\
 columns: {ts: at, user: who, key: kind, rate: mib, throttle_ms: delay}

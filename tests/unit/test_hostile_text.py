@@ -26,7 +26,7 @@ from quotaform.cli.stream import make_harmless
 from quotaform.document.plan import PLAN_LISTS
 from quotaform.document.receipt import RECEIPT_LISTS
 from quotaform.document.snapshot import dump_snapshot
-from quotaform.errors import ClusterError, QuotaformError
+from quotaform.errors import ClusterError, EngineError, QuotaformError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
@@ -144,6 +144,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     gateway = ScriptedGateway({Entity(user="a"): {PRODUCER: 1.0}})
     monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, **__: gateway)
     monkeypatch.setattr("quotaform.app.scram.open_scram", _no_scram)
+    # Six commands started a session per option: what they print of one is for tests/spark.
+    monkeypatch.setattr("quotaform.spark.session.launch.classic_session", _no_spark)
     here = Place(tmp_path, gateway, capsys)
     here.write("quotaform.yaml", CONFIG)
     here.write("quotas.d/a.yaml", QUOTAS)
@@ -156,6 +158,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def _no_scram(*_: object) -> None:
     raise ClusterError(f"no {HOSTILE}")
+
+
+def _no_spark(*_: object, **__: object) -> None:
+    raise EngineError(f"no {HOSTILE}")
 
 
 @pytest.mark.parametrize("path", [path for path in LEAVES if path not in STARTS_KAFKA])

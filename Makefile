@@ -12,21 +12,26 @@ WORKERS ?= logical
 # Compiled modules and rewritten tests are kept: without them each worker of each run takes six seconds more to start.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
-FAST := $(PYTEST) --dist=worksteal --hypothesis-profile=quotaform-fast -o tmp_path_retention_policy=failed -m "not kafka and not spark and not workflow and not exhaustive and not slow" \
+SAMPLE := -m "not prove"
+FAST := $(PYTEST) --dist=worksteal --hypothesis-profile=quotaform-fast -o tmp_path_retention_policy=failed -m "not kafka and not spark and not workflow and not exhaustive and not slow and not prove" \
 	--ignore=tests/property --ignore=tests/fuzz --ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/spark
 
 # What `make constraints` keeps from moving.
 HELD ?= pyspark==4.2.0
 
+# What `make test-versions` looks for, with pyenv or on the PATH.
+VERSIONS ?= 3.11 3.12 3.13
+
 LEAN := $(VENV)/.quotaform-demo
 FULL := $(VENV)/.quotaform-dev
+SPARK := $(VENV)/.quotaform-spark.jsa
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup demo demo-fleet demo-usage test test-fast test-kafka test-spark check lint format fuzz faults bench golden schemas docs constraints clean
+.PHONY: help venv setup demo demo-fleet demo-usage test test-fast test-kafka test-spark test-versions prove check lint format fuzz faults bench golden schemas docs constraints clean
 
 help: ## list the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 
 venv: setup
 setup: $(FULL) ## make .venv with everything that development needs (also: make venv)
@@ -40,17 +45,30 @@ demo-fleet: $(FULL) ## plan and apply three clusters on Spark, with history (two
 demo-usage: $(FULL) ## record real traffic, backtest a plan and right-size quotas on Spark (three minutes); needs a JDK 17+
 	@$(BIN)/quotaform demo --usage
 
-test: $(FULL) ## run the tests; a broker is started by the tests, Spark needs a JDK 17+
-	$(PYTEST)
+test: $(FULL) $(SPARK) ## run the tests; a broker is started by the tests, Spark needs a JDK 17+
+	$(PYTEST) $(SAMPLE)
 
 test-fast: $(FULL) ## run the tests that need neither a broker nor Spark, without the property, exhaustive and slow ones (seconds)
 	$(FAST)
 
 test-kafka: $(FULL) ## run the tests on a real broker
-	$(PYTEST) tests/kafka tests/workflow
+	$(PYTEST) $(SAMPLE) tests/kafka tests/workflow
 
-test-spark: $(FULL) ## run the tests on Spark
-	$(PYTEST) tests/spark
+test-spark: $(FULL) $(SPARK) ## run the tests on Spark
+	$(PYTEST) $(SAMPLE) tests/spark
+
+test-versions: ## run the tests of test-fast on each Python that is installed, in a venv of its own
+	@found=; for version in $(VERSIONS); do \
+		python=$$(ls -d "$$HOME"/.pyenv/versions/$$version.*/bin/python 2>/dev/null | tail -n 1); \
+		python=$${python:-$$(command -v python$$version)}; \
+		if ! "$$python" -c '' 2>/dev/null; then echo "Python $$version is not installed: not tested"; continue; fi; \
+		found="$$found $$version"; \
+		$(MAKE) --no-print-directory test-fast VENV=build/python$$version PYTHON="$$python" || exit 1; \
+	done; [ -n "$$found" ] && echo "Tested on Python$$found"
+
+prove: $(FULL) $(SPARK) ## run the long proofs (an hour), of which `make test` has a sample: tests, fuzzing, faults
+	$(PYTEST) -m prove
+	$(MAKE) fuzz faults
 
 check: lint test ## what CI runs: formatting, lint, types, architecture, all tests
 
@@ -106,3 +124,7 @@ $(LEAN): $(INPUTS) | $(BIN)/python
 $(FULL): $(INPUTS) | $(BIN)/python
 	$(INSTALL) -e '.[sandbox,spark,plot,dev]' -c constraints.txt
 	@touch $(LEAN) $@
+
+# Without it the Java processes of the tests start as well, in twice the time.
+$(SPARK): $(FULL)
+	-$(BIN)/python -m tests.spark.shared_classes $@

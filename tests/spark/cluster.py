@@ -16,19 +16,19 @@ from typing import Any, Final
 import pyspark
 
 from quotaform.spark.session.environment import environment
+from tests.spark.shared_classes import JAVA_OPTIONS
 from tests.waiting import wait_until
 
 _HOME: Final = Path(pyspark.__file__).parent
 _LOOPBACK: Final = "127.0.0.1"
 _PATIENCE: Final = 180.0
 """Seconds that a Java process may take to start while others do."""
-_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 MEMORY: Final = "512m"
 CONF: Final = {
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
-    "spark.driver.extraJavaOptions": _SMALL,
-    "spark.executor.extraJavaOptions": _SMALL,
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.memory": MEMORY,
     "spark.executor.cores": "1",
     "spark.ui.enabled": "false",
@@ -202,7 +202,7 @@ def _variables(folder: Path) -> Mapping[str, str | None]:
         "SPARK_LOCAL_IP": _LOOPBACK,
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": "640m",
-        "SPARK_DAEMON_JAVA_OPTS": _SMALL,
+        "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         # Its port would be the same for every master.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "PYSPARK_PYTHON": sys.executable,

@@ -31,9 +31,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that is active while the tests run, as it is in a notebook."""
+    from quotaform.spark.session.options import SessionOptions
     from quotaform.spark.session.session import spark_session
+    from tests.spark.shared_classes import CONF
 
-    with spark_session() as session:
+    with spark_session(SessionOptions(conf=CONF)) as session:
         yield session
 
 

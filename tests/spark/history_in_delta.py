@@ -16,6 +16,7 @@ from quotaform.spark.history.delta_table import DeltaHistory
 from quotaform.spark.history.store import open_history
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.session.session import spark_session
+from tests.spark.shared_classes import CONF
 from tests.spark.test_history_append import hour, quotas_of, require_same
 from tests.spark.test_history_table import DOWN, FIRST, LATE, SECOND
 
@@ -32,7 +33,7 @@ def main() -> None:
     """Append in every order, with another append in between, to a path and to a table of the catalog."""
     folder = Path(sys.argv[1])
     seen: dict[str, object] = {}
-    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    settings = {**SETTINGS, **CONF, "spark.sql.warehouse.dir": str(folder / "warehouse")}
     with spark_session(SessionOptions(master="local[2]", conf=settings)) as spark:
         for location, rounds in (
             ("table:history", ([FIRST], [SECOND, DOWN])),

@@ -60,6 +60,7 @@ def require_in_order(out: str, expected: Sequence[str]) -> None:
         at = found + len(text)
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("spark")
 def test_the_demo_of_usage_is_throttled_as_it_predicts(capfd: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,7 @@ from quotaform.spark.usage.stream.checkpoint import FILE, open_checkpoint
 from quotaform.spark.usage.stream.connector import with_connector
 from quotaform.spark.usage.stream.run import StreamRequest, run_stream
 from quotaform.spark.usage.table.usage_table import read_usage
+from tests.spark.shared_classes import CONF
 from tests.spark.usage_topic import BUCKETS, STEP_S, UsageTopic
 from tests.waiting import once
 from tests.workflow.command import run
@@ -310,7 +311,7 @@ def anew(topic: UsageTopic, before: Topic) -> Topic:
 def main() -> None:
     """Do all of it, in a folder, with a broker."""
     servers, folder = sys.argv[1], Path(sys.argv[2])
-    options = with_connector(SessionOptions(master="local[2]"))
+    options = with_connector(SessionOptions(master="local[2]", conf=CONF))
     with spark_session(options) as spark:
         counted(Stream(spark, servers, folder, "counted", 2))
         killed(Stream(spark, servers, folder, "killed"))

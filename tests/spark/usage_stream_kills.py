@@ -30,6 +30,7 @@ from time import monotonic, sleep, time
 from typing import Final
 
 from quotaform.sandbox import Sandbox
+from tests.spark.shared_classes import JAVA_OPTIONS
 from tests.spark.usage_stream_compared import Sent, compare, require_sum
 from tests.spark.usage_topic import UsageTopic
 from tests.waiting import is_alive, wait_until
@@ -41,8 +42,7 @@ WATERMARK: Final = "1h"
 LONGEST_S: Final = 25.0
 """Up to how long after its start a process is killed; the first batch begins after 6 to 10 seconds."""
 VICTIMS: Final = {"python": 5, "java": 3, "worker": 1, "python-alone": 2}
-QUICK: Final = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-"""For a process that is over in half a minute."""
+QUICK: Final = f"spark.driver.extraJavaOptions={JAVA_OPTIONS}"
 AIMS: Final = {"any": 5, "later": 6, "offsets": 1, "files": 2, "seen": 3, "commits": 3}
 """At any moment; at any moment after the first end of a batch; or as soon as something new is there."""
 LATER_S: Final = 10.0

@@ -197,6 +197,22 @@ def test_an_apply_that_runs_is_no_unfinished_one(gateway: Gateway, capsys: pytes
     assert NOTICE in capsys.readouterr().err
 
 
+def test_what_a_repository_lists_is_read_with_suspicion(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
+    path = kill_an_apply(gateway, between_two_requests)
+    (lock,) = Path(".quotaform/locks").iterdir()
+    os.mkfifo("pipe")
+    Path("other").mkdir()
+    Path("other/link").symlink_to(path.absolute())
+    lock.write_text(
+        f"{path.absolute()}\n/dev/stdin\n{Path('pipe').absolute()}\n{Path('other/link').absolute()}\n\n\0\n"
+    )
+    run(["plan"])
+    assert capsys.readouterr().err.endswith(f"quotaform plan --revert {path}\n")
+    lock.write_bytes(b"\xff\n" * 50_000)
+    run(["plan"])
+    assert NOTICE not in capsys.readouterr().err
+
+
 def test_a_started_receipt_says_nothing_that_was_agreed(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
     path = kill_an_apply(gateway, between_two_requests)
     assert run(["drift", "--baseline", str(path)]) == 1

@@ -36,6 +36,9 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _MOST_AHEAD: Final = timedelta(hours=1)
 """How much later than here the clock of another machine may be."""
 _COMMITTED: Final = "it is committed to git; an apply writes its receipts beside the commit"
+_STARTED: Final = b'"state": "started"'
+_HEAD: Final = 1 << 16
+"""In how many bytes at its start a receipt says whether it was completed."""
 _START: Final = 4096
 """In how many bytes at its start a receipt names its cluster."""
 
@@ -145,7 +148,10 @@ def unfinished_receipt(repository: Repository, cluster: str, cluster_id: str) ->
     folder = repository.config_path.parent
     for path in begun_receipts(folder, cluster_id)[:_MOST_READ]:
         with suppress(QuotaformError, GitError):
-            receipt = load_receipt_file(path)
+            # The list lies in the repository: what it names is a regular file, and not a link to somewhere else.
+            if _STARTED not in read_bytes(path, _HEAD, within=path.parent, is_start=True):
+                continue
+            receipt = load_receipt_file(path, within=path.parent)
             if (
                 receipt.is_started
                 and receipt.cluster_id == cluster_id

@@ -15,8 +15,8 @@ from tests.faults.raw import ALTER, DESCRIBE, State, User, Values
 
 _SIZES: Final = (1, 20, 300, 3_000, 6_000)
 """Entities; with two or three keys each, 3,000 take several requests."""
-_ONE_REQUEST: Final = 1_000
-"""Entities that are dry-run in one request and written in another one."""
+_ONE_REQUEST: Final = 1_800
+"""About so many entities are dry-run in one request and written in another one."""
 _ODD_NAMES: Final = (None, "CN=a b,O=x", "Å/ß", "a,user=b", "::error::x", "x" * 200)
 
 
@@ -111,7 +111,7 @@ def make_scenario(seed: int, kind: str | None = None, size: int | None = None) -
     before, declared = _quotas(random, drawn if size is None else size)
     is_saved = random.random() < 0.7
     is_late = kind.startswith(("SIG", "broker", "controller", "other"))
-    moment = _moment(random, is_late=is_late, is_large=len(declared) > _ONE_REQUEST)
+    moment = _moment(random, -(-len(declared) // _ONE_REQUEST), is_late=is_late)
     word = kind.partition(" ")[0]
     fault = FrameFault(moment=moment)
     signals: list[tuple[float, signal.Signals]] = []
@@ -144,14 +144,19 @@ def make_scenario(seed: int, kind: str | None = None, size: int | None = None) -
     )
 
 
-def _moment(random: Random, *, is_late: bool, is_large: bool) -> Moment:
-    """Return a moment of an apply: near the dry run, the writing and the reading back more often than not."""
+def _moment(random: Random, requests: int, *, is_late: bool) -> Moment:
+    """Return a moment of an apply: near the dry run, the writing and the reading back more often than not.
+
+    Args:
+        random: What chooses.
+        requests: Of how many requests the dry run is, and the writing.
+        is_late: Whether the dry run of many entities counts less.
+    """
     side = random.choice(list(Side))
     if random.random() < (0.1 if is_late else 0.25):
         return Moment(side, None, random.randint(0, 8))
-    # Of many entities the first two requests are of the dry run.
-    first = 2 if is_late and is_large else 0
-    alter, describe = random.randint(first, 5 if is_large else 1), first + random.randint(0, 1)
+    first = requests if is_late and requests > 1 else 0
+    alter, describe = random.randint(first, 2 * requests - 1), random.randint(0, 1) + 2 * (first > 0)
     return random.choice([Moment(side, ALTER, alter), Moment(side, ALTER, alter), Moment(side, DESCRIBE, describe)])
 
 

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -96,9 +96,6 @@ class ScriptedGateway:
             raise answer
         found = self.quotas if answer is None else answer
         return select({entity: dict(values) for entity, values in found.items()}, entity_filter)
-
-    def begin_describe(self, entity_filter: EntityFilter = EVERYTHING) -> Callable[[], Quotas]:
-        return lambda: self.describe(entity_filter)
 
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
         return self.describe(timeout=timeout)

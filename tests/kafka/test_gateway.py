@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import isnan, nan
 from os import getpid, kill
 from signal import SIGINT
@@ -51,6 +51,13 @@ def broker_of(gateway: KafkaGateway) -> BrokerConnection:
 def connection_of(gateway: KafkaGateway) -> ClusterConnection:
     assert isinstance(gateway.connection, ClusterConnection)
     return gateway.connection
+
+
+def is_asked(gateway: KafkaGateway) -> Callable[[], bool]:
+    """Return what says whether a request went to the broker since this call."""
+    broker = broker_of(gateway)
+    before = broker._correlation_id
+    return lambda: broker._correlation_id > before
 
 
 def set_quotas(gateway: KafkaGateway, quotas: Quotas) -> AlterResult:
@@ -317,7 +324,7 @@ class TestBrokersThatFail:
                 if number == 1:
                     # The third request is on its way to a broker that never answers it.
                     kafka.pause(1)
-                    once(lambda: connection._pending, lambda: kafka.kill(1))
+                    once(is_asked(gateway), lambda: kafka.kill(1))
             assert [row.entity for row in rows] == [each.entity for each in alterations]
             outcomes = [row.outcome for row in rows]
             assert outcomes == [Outcome.OK] * 8_000 + [Outcome.UNKNOWN] * 4_000 + [Outcome.NOT_SENT] * 28_000
@@ -355,8 +362,7 @@ class TestBrokersThatFail:
             chunks = gateway.alter_chunks(alterations)
             rows += next(chunks)
             kafka.pause(1)
-            connection = connection_of(gateway)
-            once(lambda: connection._pending, lambda: Timer(0.2, kill, (getpid(), SIGINT)).start())
+            once(is_asked(gateway), lambda: Timer(0.2, kill, (getpid(), SIGINT)).start())
             begin = monotonic()
             rows += next(chunks)
             rows += next(chunks)

@@ -491,9 +491,9 @@ class TestAnswers:
     def test_a_broker_that_reads_nothing_is_given_up_in_time(self, broker: FakeBroker, clock: PatientClock) -> None:
         broker.spoil = at(DESCRIBE, HANG)
         connection = connect(broker)
-        connection.begin(DESCRIBE_ALL, timeout=60)
         stuck = connection.broker
         assert stuck is not None
+        stuck.send(stuck.encode(DESCRIBE_ALL, stuck.choose_version(DESCRIBE_ALL)), clock() + 60)
         with promptly(), pytest.raises(TimeoutError):
             stuck.send(bytes(64 << 20), clock() + 0.3)
 
@@ -523,59 +523,6 @@ class TestAnswers:
             with pytest.raises(ConnectError, match="is cluster another, not fake-cluster;"):
                 gateway.alter(CHANGE)
         assert ALTER not in broker.asked_keys()
-
-
-class TestSendingNowAndReadingLater:
-    def test_an_answer_is_read_when_it_is_wanted(self, broker: FakeBroker) -> None:
-        with open_gateway(broker) as gateway:
-            read = gateway.begin_describe()
-            wait_until(lambda: broker.asked_keys() == [API_VERSIONS, METADATA, DESCRIBE])
-            assert read() == SEEN
-            assert read() == SEEN
-            assert broker.asked_keys().count(DESCRIBE) == 1
-
-    def test_another_request_waits_for_it(self, broker: FakeBroker) -> None:
-        broker.spoil = lambda asked, frame: [0.1, frame] if asked.api_key == DESCRIBE else frame
-        with open_gateway(broker) as gateway:
-            read = gateway.begin_describe()
-            assert [row.outcome for row in gateway.alter(CHANGE)] == [Outcome.OK]
-            assert read() == SEEN
-        assert (broker.asked_keys().count(DESCRIBE), broker.connections) == (1, 1)
-
-    def test_the_time_that_the_caller_took_is_not_the_brokers(self, broker: FakeBroker, clock: PatientClock) -> None:
-        with open_gateway(broker, request_timeout=30) as gateway:
-            read = gateway.begin_describe()
-            clock.advance(40)
-            assert read() == SEEN
-        assert broker.connections == 1
-
-    @pytest.mark.parametrize("end", [HANG_UP, RESET])
-    def test_a_connection_that_is_lost_meanwhile_is_no_failure(
-        self, broker: FakeBroker, end: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", lambda seconds: None)
-        broker.spoil = at(DESCRIBE, end, times=1)
-        with open_gateway(broker) as gateway:
-            assert gateway.begin_describe()() == SEEN
-        assert broker.connections == 2
-
-    def test_it_is_closed_without_waiting(self, broker: FakeBroker) -> None:
-        broker.spoil = at(DESCRIBE, HANG)
-        gateway = KafkaGateway(connect(broker), name="lab")
-        read = gateway.begin_describe()
-        with promptly():
-            gateway.close()
-        with pytest.raises(ClusterError, match=r"^The connection to lab is closed\.$"):
-            read()
-
-    def test_what_an_interrupt_cut_short_is_asked_again(self, broker: FakeBroker) -> None:
-        broker.spoil = at(DESCRIBE, HANG, times=1)
-        with open_gateway(broker) as gateway:
-            read = gateway.begin_describe()
-            with pytest.raises(KeyboardInterrupt), interrupted(broker, DESCRIBE):
-                gateway.alter(CHANGE)
-            assert ALTER not in broker.asked_keys()
-            assert read() == SEEN
 
 
 class TestInterrupts:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Protocol, Self
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse, ResponseT
+from quotaform.cluster.wire.message import BrokerRequest, ResponseT
 from quotaform.errors import ClusterError, UsageError
 from quotaform.model.server import Server, parse_servers
 
@@ -22,23 +22,6 @@ LONE_SILENCE: Final = 10.0
 """The same if there is no other broker and only the connection can be at fault."""
 ALTER_TIMEOUT: Final = 65.0
 """The timeout of an alter in seconds: a broker may take up to 60 to forward it to the controller."""
-
-
-PendingT = TypeVar("PendingT", bound=BrokerResponse, covariant=True)
-
-
-class Pending(Protocol[PendingT]):
-    """The pending response to a request that was sent."""
-
-    def result(self, *, silence: float | None = None) -> PendingT:
-        """Wait for the response and return it.
-
-        Args:
-            silence: Seconds without a byte after which it is given up.
-
-        Raises:
-            UnansweredError: None came.
-        """
 
 
 class Connection(Protocol):
@@ -61,16 +44,6 @@ class Connection(Protocol):
 
         Raises:
             UnansweredError: It went out, and no answer came.
-            ClusterError: It never went out.
-        """
-
-    def begin(self, request: BrokerRequest[ResponseT], *, timeout: float) -> Pending[ResponseT]:
-        """Send a request to any broker and return at once, so that one can do something else while it is answered.
-
-        Any other request waits for that response first.
-
-        Raises:
-            UnansweredError: It may have gone out.
             ClusterError: It never went out.
         """
 

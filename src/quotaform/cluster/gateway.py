@@ -81,18 +81,6 @@ class QuotaReader(Protocol):
 class Gateway(QuotaReader, Protocol):
     """A cluster to read and, unless it is a snapshot, to change."""
 
-    def begin_describe(self, entity_filter: EntityFilter = EVERYTHING) -> Callable[[], Quotas]:
-        """Send a describe without waiting for the response, which the cluster computes in the meantime.
-
-        Any other call of the gateway waits for that response first.
-
-        Returns:
-            What waits for the answer and returns it, with the retries and errors of `describe`.
-
-        Raises:
-            ClusterError: There is no connection to the cluster any more.
-        """
-
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
         """Return the quotas of at least these entities; those that do not exist are left out.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from time import monotonic
 from typing import Final
 
@@ -10,7 +10,7 @@ from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations
 from quotaform.cluster.broker_gateway import ALTER_TIMEOUT, BrokerGateway
 from quotaform.cluster.error_code import require_success
 from quotaform.cluster.gateway import BrokerConfig, Progress, Sending, no_progress, no_sending
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas, DescribedQuotas
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.errors import ClusterError, UnsupportedError
@@ -78,26 +78,6 @@ class KafkaGateway(BrokerGateway):
             api_timeout=self._api_timeout if timeout is None else timeout,
             tries=_TRIES,
         )
-        return self._quotas(answer, entity_filter)
-
-    def begin_describe(self, entity_filter: EntityFilter = EVERYTHING) -> Callable[[], Quotas]:
-        """Ask for quotas and do not wait; see `quotaform.cluster.gateway.Gateway.begin_describe`."""
-        request = _describe_request(entity_filter)
-        try:
-            pending = self.connection.begin(request, timeout=min(self._request_timeout, self._api_timeout))
-        except UnansweredError:
-            return lambda: self.describe(entity_filter)
-
-        def result() -> Quotas:
-            try:
-                answer = pending.result(silence=self._silence)
-            except UnansweredError:
-                return self.describe(entity_filter)
-            return self._quotas(answer, entity_filter)
-
-        return result
-
-    def _quotas(self, answer: DescribedQuotas, entity_filter: EntityFilter) -> Quotas:
         require_success(
             answer.error_code,
             answer.error_message,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -52,10 +52,6 @@ class SnapshotGateway:
     def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the snapshot's quotas that a filter selects."""
         return select(self._snapshot.quotas, entity_filter)
-
-    def begin_describe(self, entity_filter: EntityFilter = EVERYTHING) -> Callable[[], Quotas]:
-        """Return what returns the snapshot's quotas that a filter selects."""
-        return lambda: self.describe(entity_filter)
 
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
         """Return the snapshot's quotas."""

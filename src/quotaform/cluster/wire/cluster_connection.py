@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Lock
 from time import monotonic
-from typing import Any, Final, Generic
+from typing import Final
 
 from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
@@ -20,11 +20,9 @@ from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
     Intent,
-    LostError,
     OtherClusterError,
     Stage,
     TooOldError,
-    UnansweredError,
     UnprovenError,
     unanswered,
 )
@@ -38,43 +36,6 @@ _FIRST_BACKOFF: Final = 0.1
 _MAX_BACKOFF: Final = 2.0
 _SHARE: Final = 2.0
 """Seconds that one of many servers gets at least before the next is tried."""
-
-
-class PendingResponse(Generic[ResponseT]):
-    """The answer to a request that was sent, while the broker works on it."""
-
-    def __init__(
-        self, cluster: ClusterConnection, request: BrokerRequest[ResponseT], version: int, timeout: float
-    ) -> None:
-        self.request = request
-        self.version = version
-        self.timeout = timeout
-        self.answer: ResponseT | None = None
-        self.error: ClusterError | None = None
-        self.deadline = monotonic() + timeout
-        self._cluster = cluster
-
-    def result(self, *, deadline: float | None = None, silence: float | None = None) -> ResponseT:
-        """Wait for the answer, if it was not read yet, and return it.
-
-        Args:
-            deadline: Until when to wait; as long from now on as the request may take if not given, so that what came
-                while the caller did something else is read in any case.
-            silence: Seconds without a byte after which it is given up earlier.
-
-        Raises:
-            UnansweredError: It did not come.
-        """
-        if self.answer is None and self.error is None:
-            until = monotonic() + self.timeout if deadline is None else deadline
-            try:
-                self._cluster._finish(self, until, silence)
-            except ClusterError as error:
-                # It was closed from another thread, and the request had gone out.
-                self.error = UnansweredError(str(error))
-        if self.answer is None:
-            raise self.error or UnansweredError(f"The connection to {self._cluster.name} is closed.")
-        return self.answer
 
 
 class ClusterConnection:
@@ -137,7 +98,6 @@ class ClusterConnection:
             certificate_validity=_certificate_validity(config),
         )
         self._quiet_until = 0.0
-        self._pending: PendingResponse[Any] | None = None
         self._closing = Event()
         self._lock = Lock()
         with self._in_use():
@@ -146,13 +106,7 @@ class ClusterConnection:
 
     def send(self, request: BrokerRequest[ResponseT], *, timeout: float, silence: float | None = None) -> ResponseT:
         """Send a request to any broker and return its answer; see `quotaform.cluster.broker_gateway.Connection`."""
-        pending = self.begin(request, timeout=timeout)
-        return pending.result(deadline=pending.deadline, silence=silence)
-
-    def begin(self, request: BrokerRequest[ResponseT], *, timeout: float) -> PendingResponse[ResponseT]:
-        """Send a request and do not wait for its answer; see `quotaform.cluster.broker_gateway.Connection`."""
         with self._in_use():
-            self._settle()
             broker = self._ready(monotonic() + max(self._timeout, timeout))
             try:
                 version = broker.choose_version(request)
@@ -160,14 +114,15 @@ class ClusterConnection:
                 raise self._too_old(broker) from None
             # What cannot be encoded raises here, before anything goes out.
             frame = broker.encode(request, version)
-            pending = PendingResponse(self, request, version, timeout)
+            deadline = monotonic() + timeout
             try:
-                broker.send(frame, pending.deadline)
+                broker.send(frame, deadline)
+                answer = broker.receive(request, version, deadline, silence)
             except Exception as error:
                 self._abandon(broker)
                 raise unanswered(str(broker.server), error, timeout) from None
-            self._pending = pending
-            return pending
+            self._quiet_until = max(self._quiet_until, monotonic() + answer.throttle_time_ms / 1000)
+            return answer
 
     def send_to(self, node_id: int, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
         """Send a request to one broker; see `quotaform.cluster.broker_gateway.Connection.send_to`."""
@@ -213,35 +168,6 @@ class ClusterConnection:
             finally:
                 if self._closing.is_set():
                     self._drop()
-
-    def _finish(self, pending: PendingResponse[Any], deadline: float, silence: float | None) -> None:
-        """Read an answer that is pending."""
-        with self._in_use():
-            if self._pending is pending and self.broker is not None:
-                self._read(pending, self.broker, deadline, silence)
-            else:
-                pending.error = unanswered(self.name, LostError("it was interrupted"), pending.timeout)
-
-    def _settle(self) -> None:
-        """Read an answer that was not waited for: there is one request at a time."""
-        if self._pending is not None and self.broker is not None:
-            self._read(self._pending, self.broker, monotonic() + self._pending.timeout)
-
-    def _read(
-        self,
-        pending: PendingResponse[ResponseT],
-        broker: BrokerConnection,
-        deadline: float,
-        silence: float | None = None,
-    ) -> None:
-        try:
-            pending.answer = broker.receive(pending.request, pending.version, deadline, silence)
-        except Exception as error:
-            self._abandon(broker)
-            pending.error = unanswered(str(broker.server), error, pending.timeout)
-        else:
-            self._pending = None
-            self._quiet_until = max(self._quiet_until, monotonic() + pending.answer.throttle_time_ms / 1000)
 
     def _ready(self, ready_by: float) -> BrokerConnection:
         """Return a connection on which the next request goes out at once."""
@@ -356,7 +282,6 @@ class ClusterConnection:
         self._servers.append(broker.server)
 
     def _drop(self) -> None:
-        self._pending = None
         broker, self.broker = self.broker, None
         if broker is not None:
             broker.close()

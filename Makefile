@@ -64,7 +64,7 @@ test-versions: ## run the tests of test-fast on each Python that is installed, i
 		if ! "$$python" -c '' 2>/dev/null; then echo "Python $$version is not installed: not tested"; continue; fi; \
 		found="$$found $$version"; \
 		$(MAKE) --no-print-directory test-fast VENV=build/python$$version PYTHON="$$python" || exit 1; \
-	done; [ -n "$$found" ] && echo "Tested on Python$$found"
+	done; if [ -z "$$found" ]; then echo "None of Python $(VERSIONS) is installed." >&2; exit 1; fi; echo "Tested on Python$$found"
 
 prove: $(FULL) $(SPARK) ## run the long proofs (an hour), of which `make test` has a sample: tests, fuzzing, faults
 	$(PYTEST) -m prove

@@ -7,7 +7,7 @@ so that a pull request, or whoever names a client-id, could write lines of its o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from inspect import Parameter, signature
@@ -167,6 +167,10 @@ def _no_spark(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("path", [path for path in LEAVES if path not in STARTS_KAFKA])
 def test_an_argument_forges_no_output(path: str, place: Place) -> None:
     """Every option and argument of every command, in every shape; a new option is covered by itself."""
+    run_with_each_option(path, place, SHAPES)
+
+
+def run_with_each_option(path: str, place: Place, shapes: Sequence[str]) -> None:
     words = path.split()[1:]
     required = REQUIRED.get(path, ())
     cluster = ("--cluster", "old") if _has(path, "--cluster") else ()
@@ -177,7 +181,7 @@ def test_an_argument_forges_no_output(path: str, place: Place) -> None:
             place.run(*words, *required, f"{parameter.opts[0]}={HOSTILE}")
             continue
         is_argument = parameter.param_type_name == "argument"
-        for shape in SHAPES:
+        for shape in shapes:
             given = [shape.format(HOSTILE)] if is_argument else [f"{parameter.opts[0]}={shape.format(HOSTILE)}"]
             kept = () if is_argument or parameter.name == "cluster" else cluster
             place.run(*words, *([] if is_argument else required), *kept, *given)

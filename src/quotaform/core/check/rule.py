@@ -143,7 +143,7 @@ FORBIDDEN_VARIABLE: Final = FindingRule(
 )
 FORBIDDEN_HOST: Final = FindingRule(
     "forbidden-host",
-    "quotaform.yaml names a host that the client properties or `QUOTAFORM_ALLOWED_HOSTS` do not allow.",
+    "`quotaform.yaml` names a host that the client properties or `QUOTAFORM_ALLOWED_HOSTS` do not allow.",
     "Correct the host, or list it there.",
 )
 UNSET_VARIABLE: Final = FindingRule(

@@ -199,7 +199,7 @@ class Running:
 def require_calm(result: Result) -> None:
     """Make sure that a run ended in words and not in an accident."""
     assert "Traceback" not in result.said, result.said
-    assert "internal error" not in result.said, result.said
+    assert "internal error:" not in result.said, result.said
     assert "\x1b[" not in result.err, result.err
 
 

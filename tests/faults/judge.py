@@ -95,7 +95,7 @@ def _judge_receipt(scenario: Scenario, receipt: Mapping[str, Any], live: State) 
     if results.keys() != scenario.touched:
         yield f"the receipt is about {len(results)} entities, and {len(scenario.touched)} were to be changed"
     if "state" in receipt and scenario.kind != "SIGKILL":
-        yield "the receipt was begun and not completed"
+        yield "the receipt was started and not completed"
     if len(results) != len(receipt["results"]):
         yield "an entity is in the receipt twice"
     summary = {name: count for name, count in receipt["summary"].items() if count}

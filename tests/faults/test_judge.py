@@ -88,7 +88,7 @@ def test_a_killed_apply_that_leaves_no_receipt_is_found(scenario: Scenario) -> N
     assert problems(killed, -9, "", None, scenario.after) == [
         "2 entities were changed, and there is no receipt (exit -9)"
     ]
-    assert "the receipt was begun and not completed" in problems(scenario, 6, INCOMPLETE, begun, scenario.after)
+    assert "the receipt was started and not completed" in problems(scenario, 6, INCOMPLETE, begun, scenario.after)
 
 
 def test_a_slow_apply_and_an_accident_are_found(scenario: Scenario) -> None:

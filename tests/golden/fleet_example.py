@@ -9,6 +9,7 @@ from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
 from quotaform.core.fleet_report import FleetReport, make_fleet_report
 from quotaform.core.limit_change import LimitDirection
 from quotaform.core.outcome import ClusterOutcome
+from quotaform.core.plan_options import PlanOptions
 from quotaform.errors import ConnectError, InvalidFilesError, NotReadError, PlanBlockedError
 from quotaform.model.finding import Finding
 
@@ -80,6 +81,7 @@ def applied(
         plan_id=f"sha256:{0:064}",
         tally=tally,
         applied={"create": 0, "update": 0, "delete": 0, **counts},
+        options=PlanOptions(),
         interrupted_by=interrupted_by,
     )
     return ClusterOutcome(cluster, digest)

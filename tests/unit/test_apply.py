@@ -475,19 +475,19 @@ def test_what_shows_late_after_the_death_of_a_broker_is_no_unknown(clock: Clock,
     assert len(gateway.sent) == 2
 
 
-def test_what_is_intended_is_kept_before_the_first_change_is_sent() -> None:
+def test_the_started_receipt_is_kept_before_the_first_change_is_sent() -> None:
     gateway = ScriptedGateway({**BEFORE, BOB: {PRODUCER: 2.0}})
-    begun: list[Receipt] = []
+    started: list[Receipt] = []
 
-    def begin(receipt: Receipt) -> None:
+    def start(receipt: Receipt) -> None:
         assert gateway.log == ["describe", "validate", "describe"]
-        begun.append(receipt)
+        started.append(receipt)
 
-    receipt = applied(PLAN, gateway, begin=begin)
-    assert [results(each) for each in begun] == [{**all_of(UNKNOWN), "bob": Result.ALREADY_APPLIED}]
-    assert [each.is_started for each in (*begun, receipt)] == [True, False]
-    applied(PLAN, ScriptedGateway(AFTER), begin=begun.append)
-    assert len(begun) == 1, "without a change to send there is nothing to begin"
+    receipt = applied(PLAN, gateway, start=start)
+    assert [results(each) for each in started] == [{**all_of(UNKNOWN), "bob": Result.ALREADY_APPLIED}]
+    assert [each.is_started for each in (*started, receipt)] == [True, False]
+    applied(PLAN, ScriptedGateway(AFTER), start=started.append)
+    assert len(started) == 1, "without a change to send there is nothing to start"
 
 
 def test_a_mistake_of_our_own_while_it_is_read_back_loses_no_receipt() -> None:

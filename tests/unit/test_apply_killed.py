@@ -167,7 +167,7 @@ def test_a_receipt_that_was_completed_just_before_the_end_is_no_unfinished_one(
     gateway: Gateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
-        patch.setattr("quotaform.app.apply.lock.HeldLock.clear", lambda _: (_ for _ in ()).throw(Killed))
+        patch.setattr("quotaform.cli.apply.steps.note_end", lambda *_: (_ for _ in ()).throw(Killed))
         apply()
     (path,) = receipts()
     assert loads(path.read_text())["complete"]
@@ -186,6 +186,53 @@ def test_an_apply_whose_receipt_cannot_be_written_sends_nothing(
     assert "cannot be written: No space left on device; nothing was written to the cluster" in capsys.readouterr().err
     assert gateway.sent == []
     assert receipts() == []
+
+
+def test_applies_that_send_nothing_do_not_hide_a_started_receipt(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each added a line to a list of which only the newest twenty were read, and after 64 KiB none of them."""
+    path = kill_an_apply(gateway, between_two_requests)
+    assert run(["plan", "--out", "stale.json", *ALLOWED]) == 0
+    gateway.quotas = {**gateway.quotas, CAROL: {PRODUCER: 9.0}}
+    for number in range(25):
+        assert run(["apply", "stale.json", "--receipt", f"{number}{'x' * 200}.json"]) == 5
+    (lock,) = Path(".quotaform/locks").iterdir()
+    assert len(lock.read_bytes()) < 1000
+    capsys.readouterr()
+    run(["plan"])
+    assert f"quotaform plan --revert {path}\n" in capsys.readouterr().err
+
+
+def test_an_apply_of_other_entities_does_not_settle_a_started_receipt(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Any apply that was completed did, also of one entity (`--select`)."""
+    kill_an_apply(gateway, between_two_requests)
+    assert apply("--select", "user=carol") == 0
+    assert apply("--select", "user=alice") == 0
+    capsys.readouterr()
+    run(["plan"])
+    assert NOTICE in capsys.readouterr().err
+    assert apply("--exclude", "user=eve") == 0
+    capsys.readouterr()
+    run(["plan"])
+    assert NOTICE not in capsys.readouterr().err
+
+
+def test_the_revert_of_another_apply_does_not_settle_a_started_receipt(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert apply("--select", "user=bob") == 0
+    (other,) = receipts()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+        patch.setattr(gateway, "killed_before", len(gateway.sent))
+        apply()
+    assert run(["plan", "--revert", str(other), "--out", "revert.json", *ALLOWED]) == 0
+    assert run(["apply", "revert.json"]) == 0
+    capsys.readouterr()
+    run(["plan"])
+    assert NOTICE in capsys.readouterr().err
 
 
 def test_an_apply_that_runs_is_no_unfinished_one(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from json import dumps, loads
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from quotaform.app.apply import last_receipt as search
 from quotaform.app.apply.last_receipt import last_receipt
 from quotaform.app.apply.receipt_file import load_receipt_file, write_receipt
 from quotaform.app.apply.receipt_name import receipt_path
-from quotaform.app.base.receipt import read_receipt_base
+from quotaform.app.base.receipt import last_receipt_base, read_receipt_base
+from quotaform.app.clock import SYSTEM_CLOCK
 from quotaform.app.repository.repository import Repository
 from quotaform.app.run import read_run
 from quotaform.core.base import Base
@@ -26,8 +28,9 @@ from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
 from quotaform.document.envelope import sealed_lines
-from quotaform.document.receipt import RECEIPT_LISTS, load_receipt
+from quotaform.document.receipt import HEAD, RECEIPT_LISTS, is_started_head, load_receipt, receipt_lines
 from quotaform.errors import BaseError, FileReadError, ReceiptFileChangedError, ReceiptFileError
+from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
 from tests.builder import CONSUMER, PRODUCER, plan_of
 from tests.dumped import dumped_receipt
@@ -264,6 +267,34 @@ def test_what_was_declared_before_an_apply_that_was_not_completed_still_counts(r
     found = last_receipt(repository, "one")
     assert found.last is not None
     assert found.last.declared == frozenset({ALICE, BOB, Entity(user="mid")})
+
+
+def test_what_a_started_receipt_declares_was_perhaps_never_there(repository: Repository) -> None:
+    """A quota that was set by hand was pruned: an apply that was killed before its first request had declared it."""
+    older = keep(repository, 3, of_cluster("one"))
+    plan = of_cluster("one", plan_of({Entity(user="x"): {PRODUCER: 1.0}}, {}))
+    path = older.with_name(older.name.replace("20261103", "20261104"))
+    write_receipt(path, Receipt.started(plan, applied_by="ann", at="2026-11-20T09:13:01Z", run=None))
+    found = last_receipt(repository, "one")
+    assert found.last is not None
+    assert (found.last.path, found.last.declared) == (older, frozenset({ALICE, BOB}))
+    assert str(found.skipped[0]).startswith(f"{path} is the receipt of an apply that did not finish")
+    _, problem, _ = last_receipt_base(repository, "one", SYSTEM_CLOCK)
+    assert (
+        f"a newer receipt than {older} cannot be used ({path} is the receipt of an apply that did not finish, "
+        in problem
+    )
+    keep(repository, 5, of_cluster("one"))
+    assert last_receipt(repository, "one").skipped == (), "what came before a whole apply does not matter"
+
+
+def test_the_start_of_a_started_receipt_says_so_whatever_it_holds() -> None:
+    """With a few hundred approvals, the state came so late that nobody looked for it, and the warning was gone."""
+    approval = Approval(rule="protect", entity=ALICE, reason="r" * 500, approver="ops", expires=date(2026, 12, 1))
+    plan = replace(PLAN, approvals=(approval,) * 300)
+    started = Receipt.started(plan, applied_by="ann", at="2026-11-04T12:00:00Z", run=None)
+    for receipt, expected in ((started, True), (replace(started, is_started=False), False)):
+        assert is_started_head("".join(receipt_lines(receipt)).encode()[:HEAD]) is expected
 
 
 def test_without_a_completed_apply_it_is_not_known_what_was_declared(repository: Repository) -> None:

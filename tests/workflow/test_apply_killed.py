@@ -42,7 +42,7 @@ def test_an_apply_that_was_killed_is_finished_by_the_same_command(
 
     finished = repository("apply", "plan.json", "--audit", "audit.jsonl")
     assert finished.code == 0, finished.said
-    assert "did not finish. Apply again to complete it" in finished.err
+    assert "did not finish. Keep its receipt. Apply again to complete it" in finished.err
     assert "already applied)." in finished.last
     assert len(cluster.read()) == MANY
     assert events(repository) == ["start", "start", *["change"] * MANY, "end"]

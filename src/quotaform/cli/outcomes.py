@@ -163,26 +163,26 @@ def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> N
         console.echo(pieces)
 
 
-def warn_of_unfinished(console: Console, repository: Repository, cluster: str, cluster_id: str) -> bool:
-    """Print that an apply from this directory was killed before its receipt was completed; return whether one was."""
-    from quotaform.app.apply.last_receipt import unfinished_receipt
+def warn_of_started(console: Console, repository: Repository, cluster: str, cluster_id: str) -> bool:
+    """Print that an apply from this directory was killed and left a started receipt; return whether one was."""
+    from quotaform.app.apply.last_receipt import started_receipt
 
-    found = unfinished_receipt(repository, cluster, cluster_id)
+    found = started_receipt(repository, cluster, cluster_id)
     if found is not None:
         (path, receipt), here = found, Path.cwd()
         shown = inert(str(path.relative_to(here) if path.is_relative_to(here) else path))
         console.warn(
-            f"Warning: the apply to cluster {spell_name(cluster)} of {receipt.started_at} did not finish. Apply again "
-            f"to complete it, or undo what it changed: quotaform plan --revert {shown}"
+            f"Warning: the apply to cluster {spell_name(cluster)} of {receipt.started_at} did not finish. Keep its "
+            f"receipt. Apply again to complete it, or undo what it changed: quotaform plan --revert {shown}"
         )
     return found is not None
 
 
-def warn_of_unfinished_applies(console: Console, repository: Repository, found: Iterable[ClusterOutcome[Any]]) -> None:
+def warn_of_started_receipts(console: Console, repository: Repository, found: Iterable[ClusterOutcome[Any]]) -> None:
     """Print which applies from this directory were killed, to clusters that were read (`digests`)."""
     for outcome in found:
         if outcome.value is not None and not outcome.value.is_snapshot:
-            warn_of_unfinished(console, repository, outcome.cluster, outcome.value.cluster_id)
+            warn_of_started(console, repository, outcome.cluster, outcome.value.cluster_id)
 
 
 def digests(outcomes: Iterable[ClusterOutcome[Any]]) -> list[ClusterOutcome[Any]]:

@@ -9,6 +9,7 @@ from quotaform.core.blast_radius import RadiusCounts
 from quotaform.core.change import Action
 from quotaform.core.drift.drift import Drift
 from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import Receipt, Result
 
 
@@ -144,6 +145,7 @@ class ReceiptDigest:
         plan_id: The id of the plan that was applied.
         tally: How many entities each result has; those that none has are left out.
         applied: By action, how many entities hold what the plan says and did not before.
+        options: What was asked for when the plan was made.
         interrupted_by: As in the receipt.
         interruption: What cut the apply short, in words.
     """
@@ -153,6 +155,7 @@ class ReceiptDigest:
     plan_id: str
     tally: Mapping[str, int]
     applied: Mapping[str, int]
+    options: PlanOptions
     interrupted_by: str | None = None
     interruption: str | None = None
 
@@ -187,6 +190,7 @@ def digest_receipt(receipt: Receipt) -> ReceiptDigest:
         applied={action.value: receipt.count(action) for action in Action},
         interrupted_by=receipt.interrupted_by,
         interruption=receipt.interruption,
+        options=receipt.plan.header.options,
     )
 
 

@@ -86,7 +86,7 @@ class Receipt:
         interrupted_by: The name of the signal that cut it short, if one did.
         internal_error: The mistake of quotaform's own that cut it short, if one did.
         run: The job of a CI system that applied it, if one did.
-        is_started: Whether it was made before the first change was sent: it says what was intended.
+        is_started: Whether it is a started receipt, made before the first change was sent.
     """
 
     plan: Plan

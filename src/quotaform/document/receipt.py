@@ -38,6 +38,9 @@ T = TypeVar("T")
 RECEIPT_LISTS: Final[Mapping[str, str]] = {"declared": "address", "results": "result"}
 """The fields of a receipt with a line per item, and the definition of an item in the schema."""
 
+HEAD: Final = 512
+"""In how many bytes at its start a receipt says whether it is a started one."""
+
 _FORMAT: Final = SealedFormat(
     kind=RECEIPT,
     lists=RECEIPT_LISTS,
@@ -55,10 +58,16 @@ def receipt_lines(receipt: Receipt | SavedReceipt) -> Iterator[str]:
     return sealed_lines(_fields(saved).items(), RECEIPT_LISTS)
 
 
+def is_started_head(content: bytes) -> bool:
+    """Whether a file that begins like this (`HEAD`) is a started receipt, written by `receipt_lines`."""
+    return b'\n  "state": "started",\n' in content
+
+
 def _fields(receipt: SavedReceipt) -> dict[str, Any]:
     tally = receipt.tally
     fields: dict[str, Any] = {
         "plan_id": receipt.plan_id,
+        **({"state": "started"} if receipt.is_started else {}),
         "cluster": dump_cluster(receipt.cluster_name, receipt.cluster_id),
         "source": {
             "directory": receipt.source.directory,
@@ -74,7 +83,6 @@ def _fields(receipt: SavedReceipt) -> dict[str, Any]:
         "started_at": receipt.started_at,
         "finished_at": receipt.finished_at,
         "interrupted_by": receipt.interrupted_by,
-        **({"state": "started"} if receipt.is_started else {}),
         "complete": receipt.is_complete,
         "summary": {result.value: tally.get(result, 0) for result in Result},
         **({} if receipt.declared is None else {"declared": sorted(entity.address for entity in receipt.declared)}),

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quotaform.app.apply.apply import ClusterPlan, apply_plans
-from quotaform.app.apply.receipt_file import begin_receipt, write_receipt
+from quotaform.app.apply.receipt_file import start_receipt, write_receipt
 from quotaform.app.clock import Clock
 from quotaform.app.plan.plan_file import require_plan_id
 from quotaform.app.rendering import Document, StoredResult, render
@@ -96,7 +96,7 @@ class ApplyJob:
     def run(self, place: int, beside: int | None = None) -> Made:
         """Apply the plan of a cluster, and render the receipt.
 
-        The receipt is written at once where the driver's folders are seen, what is intended before the first change is
+        The receipt is written at once where the driver's folders are seen, the started one before the first change is
         sent: it is there even if nobody is left to hear of it. A second attempt writes one of its own.
 
         Args:
@@ -107,26 +107,26 @@ class ApplyJob:
             QuotaformError: Nothing was written to the cluster, for this reason.
         """
         cluster = self.clusters[place]
-        begun: list[Path] = []
+        started: list[Path] = []
         saved: list[str] = []
         late: list[str] = []
         path = self.paths[place]
         # A pipe and `/dev/stdout` are those of the driver.
         is_here = Path(self.home).exists() and (path.is_file() or not path.exists())
 
-        def begin(_cluster: Cluster, receipt: Receipt) -> None:
+        def start(_cluster: Cluster, receipt: Receipt) -> None:
             if is_here and os.access(path.parent, os.W_OK):
-                begun.extend(filter(None, [begin_receipt(path, receipt)]))
+                started.extend(filter(None, [start_receipt(path, receipt)]))
 
         def keep(_cluster: Cluster, receipt: Receipt) -> None:
             if receipt.results and is_here:
                 with suppress(OSError, QuotaformError):  # Then the driver writes it.
-                    saved.append(str(write_receipt((*begun, path)[0], receipt, is_begun=bool(begun))))
+                    saved.append(str(write_receipt((*started, path)[0], receipt, is_started=bool(started))))
 
         (outcome,) = apply_plans(
             [ClusterPlan(cluster, self._plan(place))],
             keep,
-            begin=begin,
+            start=start,
             report_late=lambda _, error: late.append(str(error)),
             clock=self.clock,
             applier=self.applier,

@@ -190,14 +190,14 @@ class QuotaSinkWriter(DataSourceArrowWriter):
         """Do nothing: tasks have recorded what they did. It is called after a `commit` that fails, too."""
 
     def _applied(self, name: str | None, rows: Sequence[Row], unsaved: list[str]) -> list[ResultRow]:
-        begun: list[Path | None] = []
+        started: list[Path | None] = []
         try:
-            receipt = self._apply(name, rows, lambda _, intended: begun.append(self.record.begin_receipt(intended)))
+            receipt = self._apply(name, rows, lambda _, receipt: started.append(self.record.start_receipt(receipt)))
         except QuotaformError as error:
             held = {row["entity_key"]: row for row in rows}
             result = Result.NOT_ATTEMPTED.value
             return [{**_about(row), "result": result, "message": str(error)} for row in held.values()]
-        if (problem := self.record.add_receipt(receipt, next(iter(begun), None))) is not None:
+        if (problem := self.record.add_receipt(receipt, next(iter(started), None))) is not None:
             unsaved.append(problem)
         cluster_id = receipt.plan.header.cluster_id
         return [
@@ -213,8 +213,8 @@ class QuotaSinkWriter(DataSourceArrowWriter):
             for item in receipt.results
         ]
 
-    def _apply(self, name: str | None, rows: Sequence[Row], begin: Callable[[Cluster, Receipt], None]) -> Receipt:
-        """Apply the rows of a cluster; `begin` is called as `apply_plans` does.
+    def _apply(self, name: str | None, rows: Sequence[Row], start: Callable[[Cluster, Receipt], None]) -> Receipt:
+        """Apply the rows of a cluster; `start` is called as `apply_plans` does.
 
         Raises:
             QuotaformError: Nothing was written, for this reason.
@@ -241,7 +241,7 @@ class QuotaSinkWriter(DataSourceArrowWriter):
         (outcome,) = apply_plans(
             [ClusterPlan(cluster, plan)],
             lambda *_: None,
-            begin=begin,
+            start=start,
             connect=lambda _: gateway,
             applier=self.applier,
         )

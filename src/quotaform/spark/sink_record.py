@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from quotaform.app.apply.receipt_file import begin_receipt, write_receipt
+from quotaform.app.apply.receipt_file import start_receipt, write_receipt
 from quotaform.app.apply.receipt_name import receipt_name
 from quotaform.core.digest import digest_plan
 from quotaform.core.receipt import Receipt, Result
@@ -137,28 +137,28 @@ class Record:
             counts = _counts(summary_of(rows).counts)
             raise PartialError(f"the results cannot be written to {self.results}: {error} ({counts})") from error
 
-    def begin_receipt(self, intended: Receipt) -> Path | None:
-        """Write the receipt of what is intended before the first change is sent; return where it is.
+    def start_receipt(self, receipt: Receipt) -> Path | None:
+        """Write the started receipt before the first change is sent; return where it is.
 
         Raises:
             QuotaformError: It cannot be written.
         """
         if self.receipts is None:
             return None
-        return begin_receipt(Path(self.receipts) / receipt_name(digest_plan(intended.plan)), intended)
+        return start_receipt(Path(self.receipts) / receipt_name(digest_plan(receipt.plan)), receipt)
 
-    def add_receipt(self, receipt: Receipt, begun: Path | None) -> str | None:
+    def add_receipt(self, receipt: Receipt, started: Path | None) -> str | None:
         """Write a receipt, if anything was sent; return why it cannot be written.
 
         Args:
             receipt: What was done.
-            begun: Where `begin_receipt` has written what was intended.
+            started: Where `start_receipt` has written the started receipt.
         """
         if self.receipts is None or not receipt.results:
             return None
         try:
-            path = begun or Path(self.receipts) / receipt_name(digest_plan(receipt.plan))
-            write_receipt(path, receipt, is_begun=begun is not None)
+            path = started or Path(self.receipts) / receipt_name(digest_plan(receipt.plan))
+            write_receipt(path, receipt, is_started=started is not None)
         except (OSError, QuotaformError) as error:
             return f"{spell_name(receipt.plan.header.cluster_name)}: {error}"
         return None

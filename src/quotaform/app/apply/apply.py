@@ -1,8 +1,8 @@
 """Applying a plan to a live cluster, step by step.
 
 The order is the contract: the plan is checked against the cluster, the broker checks every change without
-making it, the cluster is checked once more, a receipt says what is intended, then the changes are sent once and read
-back until they hold. Nothing is rolled back.
+making it, the cluster is checked once more, a started receipt is written, then the changes are sent once and read back
+until they hold. Nothing is rolled back.
 
 Kafka has no compare-and-set: a change by somebody else that comes after the last check and before the write is
 overwritten, and nobody can tell. One that comes later is found when the changes are read back.
@@ -81,7 +81,7 @@ def apply_plans(
     keep: Callable[[Cluster, Receipt], None],
     show: Callable[[Cluster, Receipt], None] = _nothing,
     *,
-    begin: Callable[[Cluster, Receipt], None] = _nothing,
+    start: Callable[[Cluster, Receipt], None] = _nothing,
     around: Callable[[Cluster, PlanDigest], AbstractContextManager[None]] = nothing_around,
     report_late: Callable[[Cluster, QuotaformError], None] = _nothing,
     clock: Clock = SYSTEM_CLOCK,
@@ -97,16 +97,16 @@ def apply_plans(
         plans: What to apply, at most one plan per cluster.
         keep: Called with each receipt, to save it, before anything can interrupt it.
         show: Called with each receipt that was kept, to show it; a second interrupt ends it.
-        begin: Called with what is intended before the first change is sent to a cluster, to save that; its error is
-            that of the cluster.
-        around: Returns what is entered before a cluster is connected to and left when it is done; its error is that of
-            the cluster.
+        start: Called with the started receipt before the first change is sent to a cluster, to save it; if it raises,
+            nothing is sent to the cluster.
+        around: Returns what is entered before a cluster is connected to and left when it is done; if that
+            raises, nothing is sent to the cluster.
         report_late: Called with an error that came when everything was done, as one of closing the connection; the
             receipt is the outcome all the same.
         clock: The time.
         progress: Called with what is being done.
         connect: Opens the gateway of a cluster.
-        applier: Who applies them; whoever runs this process if left out.
+        applier: Who applies them; by default the user who runs this process.
 
     Yields:
         One outcome per cluster that was attempted.
@@ -129,7 +129,7 @@ def apply_plans(
                     progress,
                     pinned_id=cluster.cluster_id,
                     clock=clock,
-                    begin=partial(begin, cluster),
+                    start=partial(start, cluster),
                     keep=keep_one,
                     show=partial(show, cluster),
                     applier=applier,
@@ -179,7 +179,7 @@ def apply_plan(
     *,
     pinned_id: str | None = None,
     clock: Clock = SYSTEM_CLOCK,
-    begin: Callable[[Receipt], None] = _nothing,
+    start: Callable[[Receipt], None] = _nothing,
     keep: Callable[[Receipt], None] = _nothing,
     show: Callable[[Receipt], None] = _nothing,
     applier: Applier | None = None,
@@ -196,10 +196,10 @@ def apply_plan(
         progress: Called with what is being done.
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
         clock: The time.
-        begin: Called with what is intended before the first change is sent, to save that; its error ends the apply.
+        start: Called with the started receipt before the first change is sent, to save it; its error ends the apply.
         keep: Called with the receipt, to save it; no signal interrupts it.
         show: Called with it afterwards; a second signal interrupts it.
-        applier: Who applies it; whoever runs this process if left out.
+        applier: Who applies it; by default the user who runs this process.
 
     Raises:
         BlockedError: Something in the plan blocks it.
@@ -217,7 +217,7 @@ def apply_plan(
     pending = sorted(freshness.pending, key=lambda change: change.action is Action.DELETE)
     with held_signals(holds_all=True) as signals:
         if pending:
-            begin(receipt)
+            start(receipt)
         run = ApplyRun(gateway, progress, freshness.applied, clock, signals)
         interrupted_by, internal_error = run.apply(pending)
         receipt = replace(

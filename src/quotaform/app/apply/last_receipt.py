@@ -13,13 +13,16 @@ from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
-from quotaform.app.apply.lock import begun_receipts, cluster_lock
+from quotaform.app.apply.lock import HeldLock, cluster_lock, listed_receipts
 from quotaform.app.apply.receipt_file import load_receipt_file
 from quotaform.app.apply.receipt_name import receipt_folder, receipts_by_name, time_in_name
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.app.git.committed import committed_names
 from quotaform.app.git.process import GitError
-from quotaform.core.receipt import SavedReceipt
+from quotaform.core.plan_options import PlanOptions
+from quotaform.core.receipt import Result, SavedReceipt
+from quotaform.core.scope import Selection
+from quotaform.document.receipt import HEAD, is_started_head
 from quotaform.errors import FileReadError, QuotaformError, ReceiptFileError
 from quotaform.files import read_bytes
 from quotaform.model.entity import Entity
@@ -36,9 +39,8 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _MOST_AHEAD: Final = timedelta(hours=1)
 """How much later than here the clock of another machine may be."""
 _COMMITTED: Final = "it is committed to git; an apply writes its receipts beside the commit"
-_STARTED: Final = b'"state": "started"'
-_HEAD: Final = 1 << 16
-"""In how many bytes at its start a receipt says whether it was completed."""
+STARTED: Final = "is the receipt of an apply that did not finish, so the cluster may never have held what it declares"
+"""Why a started receipt is no base."""
 _START: Final = 4096
 """In how many bytes at its start a receipt names its cluster."""
 
@@ -67,7 +69,7 @@ class ReceiptSearch:
 
     Attributes:
         last: The newest valid receipt of the cluster, if there is one.
-        skipped: Why newer files were passed over: they could not be read, or are no valid receipts.
+        skipped: Why newer files were passed over: they could not be read, or are no valid receipts, or started ones.
         ignored: Why receipts were passed over that no apply of this folder can have written.
     """
 
@@ -118,6 +120,9 @@ def last_receipt(
         if receipt.finished_at > latest:
             ignored.append(ReceiptFileError(str(path), f"it is from the future ({receipt.finished_at})"))
             continue
+        if receipt.is_started:
+            skipped.append(ReceiptFileError(str(path), STARTED))
+            continue
         if newest is None or newest[1].is_revert:
             newest = path, receipt
         if receipt.is_revert:
@@ -135,8 +140,8 @@ def last_receipt(
     return ReceiptSearch(last, tuple(skipped), tuple(ignored))
 
 
-def unfinished_receipt(repository: Repository, cluster: str, cluster_id: str) -> tuple[Path, SavedReceipt] | None:
-    """Return the receipt of an apply from this directory that was killed, unless a later one was completed or runs.
+def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tuple[Path, SavedReceipt] | None:
+    """Return the newest started receipt of a cluster that no later apply has settled, unless an apply is running.
 
     As in `last_receipt`, one that is committed to git does not count.
 
@@ -146,20 +151,49 @@ def unfinished_receipt(repository: Repository, cluster: str, cluster_id: str) ->
         cluster_id: The id that the cluster gives itself.
     """
     folder = repository.config_path.parent
-    for path in begun_receipts(folder, cluster_id)[:_MOST_READ]:
+    for path, receipt in _started(folder, cluster_id):
         with suppress(QuotaformError, GitError):
-            # The list lies in the repository: what it names is a regular file, and not a link to somewhere else.
-            if _STARTED not in read_bytes(path, _HEAD, within=path.parent, is_start=True):
-                continue
-            receipt = load_receipt_file(path, within=path.parent)
-            if (
-                receipt.is_started
-                and receipt.cluster_id == cluster_id
-                and path.name not in committed_names(path.parent)
-            ):
+            if path.name not in committed_names(path.parent):
                 with cluster_lock(folder, cluster, cluster_id):  # Held by an apply that runs.
                     return path, receipt
     return None
+
+
+def note_start(lock: HeldLock, repository: Repository, cluster_id: str, receipt: Path) -> None:
+    """Note where the started receipt of an apply will be, beside those that are not settled."""
+    lock.write([receipt, *(path for path, _ in _started(repository.config_path.parent, cluster_id))])
+
+
+def note_end(lock: HeldLock, repository: Repository, cluster_id: str, options: PlanOptions) -> None:
+    """Note that a plan with these options is in effect: the started receipts whose entities it covers are settled."""
+    started = _started(repository.config_path.parent, cluster_id)
+    lock.write([path for path, receipt in started if not _settles(options, receipt)])
+
+
+def _settles(options: PlanOptions, started: SavedReceipt) -> bool:
+    if options.is_revert:
+        own = None if started.options is None else started.options.revert
+        if options.revert not in (started.plan_id, own):
+            return False
+    selection = Selection(options.select, options.exclude)
+    return all(selection.contains(item.entity) for item in started.results if item.result is Result.UNKNOWN)
+
+
+def _started(folder: Path, cluster_id: str) -> list[tuple[Path, SavedReceipt]]:
+    """Return the listed receipts that are started ones of a cluster, the newest first; a bounded number is read.
+
+    The list lies in the repository: what it names must be a regular file, and not a link to somewhere else.
+    """
+    found = []
+    for path in dict.fromkeys(listed_receipts(folder, cluster_id)):
+        with suppress(QuotaformError):
+            if is_started_head(read_bytes(path, HEAD, within=path.parent, is_start=True)):
+                receipt = load_receipt_file(path, within=path.parent)
+                if receipt.is_started and receipt.cluster_id == cluster_id:
+                    found.append((path, receipt))
+        if len(found) == _MOST_READ:
+            break
+    return found
 
 
 def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:

@@ -1,6 +1,6 @@
 """Receipts as files: each in one of its own, which no other one overwrites.
 
-A receipt is written before the first change is sent, with what is intended, and replaced when the apply has ended.
+A started receipt is written before the first change is sent, and replaced when the apply has ended.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt
     return load_receipt(read_bytes(path, RECEIPT_LIMIT, within=within), str(path))
 
 
-def begin_receipt(path: Path, intended: Receipt) -> Path | None:
-    """Write the receipt of what is intended before the first change is sent.
+def start_receipt(path: Path, receipt: Receipt) -> Path | None:
+    """Write the started receipt of an apply, before the first change is sent.
 
     Args:
         path: Where it is to be.
-        intended: What is intended.
+        receipt: The started receipt.
 
     Returns:
         Where it is; `None` if the path is no regular file (a pipe), which takes only the receipt of what was done.
@@ -47,25 +47,25 @@ def begin_receipt(path: Path, intended: Receipt) -> Path | None:
     if path.exists() and not path.is_file():
         return None
     try:
-        return write_receipt(path, intended)
+        return write_receipt(path, receipt)
     except OSError as error:
         raise QuotaformError(
             f"{path} cannot be written: {error.strerror or error}; nothing was written to the cluster"
         ) from error
 
 
-def write_receipt(path: Path, receipt: Receipt, *, is_begun: bool = False) -> Path:
+def write_receipt(path: Path, receipt: Receipt, *, is_started: bool = False) -> Path:
     """Write a receipt; see `write_receipt_lines`."""
-    return write_receipt_lines(path, lambda: receipt_lines(receipt), is_begun=is_begun)
+    return write_receipt_lines(path, lambda: receipt_lines(receipt), is_started=is_started)
 
 
-def write_receipt_lines(path: Path, lines: Callable[[], Iterable[str]], *, is_begun: bool = False) -> Path:
+def write_receipt_lines(path: Path, lines: Callable[[], Iterable[str]], *, is_started: bool = False) -> Path:
     """Write a receipt, and never over another file: see `quotaform.app.apply.receipt_name.numbered_paths`.
 
     Args:
         path: Where it is to be; what is no regular file (a pipe, `/dev/stdout`) is written to as it is.
         lines: Returns the receipt in pieces.
-        is_begun: Whether `begin_receipt` has written the receipt to this path, which is replaced.
+        is_started: Whether `start_receipt` has written the receipt to this path, which is replaced.
 
     Returns:
         Where it is.
@@ -73,7 +73,7 @@ def write_receipt_lines(path: Path, lines: Callable[[], Iterable[str]], *, is_be
     Raises:
         OSError: It cannot be written.
     """
-    if is_begun or (path.exists() and not path.is_file()):
+    if is_started or (path.exists() and not path.is_file()):
         write_text_atomically(path, lines())
         return path
     for candidate in numbered_paths(path):

@@ -48,6 +48,7 @@ def read_receipt_base(path: str) -> ReceiptBase:
         BaseError: It cannot be read, is that of a revert or of an apply that did not finish, or does not say what the
             files declared.
     """
+    from quotaform.app.apply.last_receipt import STARTED
     from quotaform.app.apply.receipt_file import load_receipt_file
 
     try:
@@ -60,8 +61,7 @@ def read_receipt_base(path: str) -> ReceiptBase:
         text = "it is the receipt of a revert, whose values are not those of the files"
         raise BaseError(inert(path), f"{text}; give the receipt of the apply before it, or a git revision")
     if receipt.is_started:
-        text = "it is the receipt of an apply that did not finish, so the cluster may never have held what it declares"
-        raise BaseError(inert(path), f"{text}; complete the apply, or give an earlier receipt or a git revision")
+        raise BaseError(inert(path), f"it {STARTED}; complete the apply, or give an earlier receipt or a git revision")
     if receipt.declared is None:
         text = "it is a receipt of an earlier version of quotaform, which does not list what was declared"
         raise BaseError(inert(path), f"{text}; give a git revision")
@@ -114,11 +114,11 @@ def last_receipt_base(
     if found.last is None:
         why = "there is no base and no receipt of this cluster"
         if found.skipped:
-            why += f" that can be read ({found.skipped[0]})"
+            why += f" that can be used ({found.skipped[0]})"
     elif found.last.declared is None:
         why = f"there is no base, and the receipts up to {found.last.path} do not say it for the whole cluster"
     elif found.skipped:
-        why = f"there is no base, and a newer receipt than {found.last.path} cannot be read ({found.skipped[0]})"
+        why = f"there is no base, and a newer receipt than {found.last.path} cannot be used ({found.skipped[0]})"
     else:
         base = Base(str(found.last.path), found.last.commit, is_receipt=True)
         return DeclaredBase(base, {}, found.last.declared), "", ignored

@@ -61,7 +61,7 @@ class LocalEngine:
             plans,
             steps.keep,
             steps.show,
-            begin=steps.begin,
+            start=steps.start,
             around=steps.around,
             report_late=steps.report_late,
             progress=settings.console.progress,

@@ -14,7 +14,7 @@ from quotaform.cli.console import Console, require_writable
 from quotaform.cli.documents import STDOUT
 from quotaform.cli.exit_code import decide, decide_apply
 from quotaform.cli.format import REPORT
-from quotaform.cli.outcomes import digests, echo_outcomes, gather, warn_of_unfinished
+from quotaform.cli.outcomes import digests, echo_outcomes, gather, warn_of_started
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, QuotaformError, UsageError
 from quotaform.exit_code import ExitCode
@@ -80,7 +80,7 @@ def _check_and_report(
 
     console = settings.console
     for each in plans:
-        warn_of_unfinished(console, repository, each.cluster.name, each.digest.cluster_id)
+        warn_of_started(console, repository, each.cluster.name, each.digest.cluster_id)
     names = [cluster.name for cluster, _ in plans]
     gathered = gather(check_plans(plans, progress=console.progress), names, missing="not checked")
     outcomes = [*gathered.outcomes, *failed]

@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quotaform.app.apply.last_receipt import note_end, note_start
 from quotaform.app.apply.lock import HeldLock, apply_lock
-from quotaform.app.apply.receipt_file import begin_receipt, write_receipt_lines
+from quotaform.app.apply.receipt_file import start_receipt, write_receipt_lines
 from quotaform.app.rendering import StoredResult, digest_of, render
 from quotaform.cli.documents import STDOUT
-from quotaform.cli.outcomes import warn_of_unfinished
+from quotaform.cli.outcomes import warn_of_started
 from quotaform.errors import QuotaformError
 from quotaform.model.text import inert
 from quotaform.views.reading_text import cluster_line
@@ -48,37 +49,38 @@ class ApplySteps:
         self.clusters = clusters
         """How many clusters there are."""
         self._problems: dict[str, QuotaformError] = {}
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
         self._locks: dict[str, HeldLock] = {}
 
     @contextmanager
     def around(self, cluster: Cluster, plan: PlanDigest) -> Iterator[None]:
         """Hold the lock of a cluster, and write to the audit file that its apply begins or is refused.
 
-        That an earlier apply did not finish is printed.
+        A started receipt of an earlier apply is printed.
         """
         is_written = bool(plan.changes) and plan.is_applyable
-        is_unfinished = warn_of_unfinished(self._settings.console, self._repository, cluster.name, plan.cluster_id)
-        is_locked = is_written or (is_unfinished and plan.is_applyable)
+        has_started = warn_of_started(self._settings.console, self._repository, cluster.name, plan.cluster_id)
+        is_locked = is_written or (has_started and plan.is_applyable)
         lock = apply_lock(self._repository, cluster.name, plan.cluster_id) if is_locked else nullcontext(HeldLock(None))
         with self._settings.audit.refusals([plan]), lock as held:
             self._locks[cluster.name] = held
             if is_written:
-                held.add(self.paths[cluster.name])
+                note_start(held, self._repository, plan.cluster_id, self.paths[cluster.name])
             self._settings.audit.start(plan)
             yield
 
-    def begin(self, cluster: Cluster, intended: Receipt) -> None:
-        """Write a receipt of what is intended.
+    def start(self, cluster: Cluster, receipt: Receipt) -> None:
+        """Write the started receipt of a cluster.
 
         Raises:
             QuotaformError: It cannot be written.
         """
-        path = begin_receipt(self.paths[cluster.name], intended)
+        path = start_receipt(self.paths[cluster.name], receipt)
         if path is not None:
-            self._begun.add(cluster.name)
+            self._started.add(cluster.name)
+            if path != self.paths[cluster.name]:
+                note_start(self._locks[cluster.name], self._repository, receipt.plan.header.cluster_id, path)
             self.paths[cluster.name] = path
-            self._locks[cluster.name].add(path)
 
     def keep(self, cluster: Cluster, done: Done) -> None:
         """Write a receipt, and to the audit file that the apply has ended; a failure is shown later."""
@@ -88,9 +90,9 @@ class ApplySteps:
         path = self.paths[cluster.name]
         try:
             if digest.entities:
-                self.paths[cluster.name] = _written(path, done, is_begun=cluster.name in self._begun)
+                self.paths[cluster.name] = _written(path, done, is_started=cluster.name in self._started)
             if digest.is_complete:
-                self._locks[cluster.name].clear()
+                note_end(self._locks[cluster.name], self._repository, digest.cluster_id, digest.options)
         except OSError as error:
             self._problems[cluster.name] = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
         except QuotaformError as error:
@@ -124,13 +126,13 @@ class ApplySteps:
         return self._settings.audit.auditor.ended(done)
 
 
-def _written(path: Path, done: Done, *, is_begun: bool) -> Path:
+def _written(path: Path, done: Done, *, is_started: bool) -> Path:
     """Write a receipt, unless whoever applied the plan has; return where it is.
 
     Args:
         path: Where it is to be, or is.
         done: What was done.
-        is_begun: Whether the receipt is there, and says what was intended.
+        is_started: Whether the started receipt is there.
 
     Raises:
         OSError: It cannot be written.
@@ -141,7 +143,7 @@ def _written(path: Path, done: Done, *, is_begun: bool) -> Path:
         saved = saved_path(done)
         if saved is not None:
             return saved
-    return write_receipt_lines(path, partial(render, "receipt", "json", done), is_begun=is_begun)
+    return write_receipt_lines(path, partial(render, "receipt", "json", done), is_started=is_started)
 
 
 def _show_receipt(console: Console, path: Path, done: Done, problem: QuotaformError | None) -> None:

@@ -25,7 +25,7 @@ from quotaform.cli.outcomes import (
     digests,
     echo_outcomes,
     require_one,
-    warn_of_unfinished_applies,
+    warn_of_started_receipts,
 )
 from quotaform.cli.plan_engine import plan_engine
 from quotaform.cli.plan_request import make_request
@@ -144,7 +144,7 @@ def drift(
     require_selected(request.selection, found, files, reports)
     files.write(outcomes, **ci.options)
     reports.write(found)
-    warn_of_unfinished_applies(console, request.repository, found)
+    warn_of_started_receipts(console, request.repository, found)
     ci.report(console, "drift", outcomes)
     seconds = SYSTEM_CLOCK.monotonic() - started
     try:

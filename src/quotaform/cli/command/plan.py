@@ -26,7 +26,7 @@ from quotaform.cli.outcomes import (
     digests,
     echo_outcomes,
     require_one,
-    warn_of_unfinished_applies,
+    warn_of_started_receipts,
 )
 from quotaform.cli.plan_backtest import PlanBacktest
 from quotaform.cli.plan_engine import plan_engine
@@ -146,7 +146,7 @@ def plan(
     changes.write(outcomes)
     files.write(outcomes, **ci.options)
     reports.write(found)
-    warn_of_unfinished_applies(console, request.repository, found)
+    warn_of_started_receipts(console, request.repository, found)
     ci.report(console, "plan", outcomes)
     if format_name == REPORT:
         reports.echo(found)

@@ -7,8 +7,9 @@ from typing import Final
 
 import pytest
 
+from quotaform.app.apply.lock import cluster_lock
 from quotaform.cli.main import run
-from quotaform.errors import ClusterError, PlanBlockedError
+from quotaform.errors import ApplyRunningError, ClusterError, PlanBlockedError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from tests.builder import PRODUCER
@@ -44,12 +45,10 @@ def test_a_plan_is_checked_on_the_broker_and_not_applied(
     gateways: dict[str, ScriptedGateway], capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     capsys.readouterr()
-    assert run(["apply", *arguments, "--dry-run", "--audit", "audit.jsonl", "--receipt", "receipt.json"]) == 0
+    assert run(["apply", *arguments, "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"Dry run complete! {LINE}"
     assert gateways["a"].validated == [["user=alice", "user=bob"]]
     assert nothing_was_written(gateways)
-    assert not Path("audit.jsonl").exists()
-    assert not Path("receipt.json").exists()
 
 
 @pytest.mark.parametrize("arguments", [["a.json", "b.json"], ["--all"]])
@@ -77,8 +76,41 @@ def test_a_dry_run_ends_with_the_code_that_apply_would_have(
     gateways["b"]._reads.append(ClusterError("no connection"))
     assert run(["apply", "b.json", "--dry-run"]) == 1
     assert run(["apply", "b.json", "--dry-run", "--expect-plan-id", f"sha256:{'0' * 64}"]) == 5
-    assert run(["apply", "b.json", "--dry-run", "--format", "json"]) == 64
     assert nothing_was_written(gateways)
+
+
+@pytest.mark.parametrize(
+    "option", ["--format=json", "--report=json=r.json", "--receipt=r.json", "--audit=a.jsonl", "--engine=spark"]
+)
+def test_an_option_that_a_dry_run_cannot_follow_is_refused(
+    gateways: dict[str, ScriptedGateway], capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """`--receipt` and `--audit` were taken in silence: an existing receipt ended the apply, but not its dry run."""
+    assert run(["apply", "a.json", "--dry-run", option]) == 64
+    assert option.partition("=")[0] in capsys.readouterr().err
+    assert not Path("a.jsonl").exists()
+    assert nothing_was_written(gateways)
+
+
+def test_a_dry_run_fails_where_apply_could_keep_no_receipt(
+    gateways: dict[str, ScriptedGateway], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It passed, and the apply did nothing."""
+    Path(".quotaform").write_text("no folder")
+    for arguments in (["--dry-run"], ["--auto-approve"]):
+        assert run(["apply", "a.json", *arguments]) == 1
+        assert ".quotaform/receipts/" in capsys.readouterr().err
+    assert not gateways["a"].validated
+
+
+def test_a_dry_run_fails_while_an_apply_is_running(
+    gateways: dict[str, ScriptedGateway], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It passed, and the apply was refused."""
+    with cluster_lock(Path(), "a", "a"):
+        assert run(["apply", "a.json", "--dry-run"]) == 1
+        assert run(["apply", "a.json", "b.json", "--dry-run"]) == 1
+    assert str(ApplyRunningError("a")) in capsys.readouterr().err
 
 
 def test_plan_says_that_it_never_writes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -190,8 +190,12 @@ def remove_earlier(console: Console, path: Path) -> None:
         console.warn(f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run")
 
 
-def require_writable(path: Path) -> None:
+def require_writable(path: Path, *, makes_folder: bool = True) -> None:
     """Make sure that a file can be written later, before anything else is done.
+
+    Args:
+        path: The file.
+        makes_folder: Whether its folder is made; otherwise, the nearest folder that exists must be one to write to.
 
     Raises:
         QuotaformError: Its folder cannot be made or written to.
@@ -200,9 +204,13 @@ def require_writable(path: Path) -> None:
 
     try:
         require_no_way_out(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = path.parent
+        if makes_folder:
+            folder.mkdir(parents=True, exist_ok=True)
+        while not makes_folder and not folder.exists() and folder != folder.parent:
+            folder = folder.parent
         is_folder = path.is_dir()  # Raises for a name that is too long, which must not show after an apply.
     except OSError as error:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
-    if is_folder or not os.access(path.parent, os.W_OK):
+    if is_folder or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise QuotaformError(f"{path} cannot be written; nothing was done: name another file")

@@ -157,14 +157,18 @@ def _connected(cluster: Cluster, plan: Plan, connect: Connect) -> Gateway:
 def check_plans(
     plans: Iterable[ClusterPlan[Plan]],
     *,
+    around: Callable[[Cluster, PlanDigest], AbstractContextManager[None]] = nothing_around,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
 ) -> Iterator[ClusterOutcome[Freshness]]:
-    """Do for each plan what an apply does before its first change, one after the other; yield what would follow."""
+    """Do for each plan what an apply does before its first change, one after the other; yield what would follow.
+
+    The arguments are those of `apply_plans`.
+    """
     for cluster, plan in plans:
         try:
-            with _connected(cluster, plan, connect) as gateway:
+            with around(cluster, digest_of(plan)), _connected(cluster, plan, connect) as gateway:
                 checked = check_plan(plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock)
         except QuotaformError as error:
             yield ClusterOutcome(cluster.name, error=error)

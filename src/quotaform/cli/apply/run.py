@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quotaform.app.apply.lock import apply_lock
 from quotaform.app.apply.receipt_name import receipt_path
 from quotaform.cli.apply.steps import ApplySteps
 from quotaform.cli.cluster_path import cluster_paths
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository
     from quotaform.cli.apply.engine import ApplyEngine
     from quotaform.cli.apply.settings import ApplySettings
+    from quotaform.core.digest import PlanDigest
+    from quotaform.desired.config import Cluster
 
 
 def apply_and_report(
@@ -44,10 +48,10 @@ def apply_and_report(
         failed: The clusters for which there is no plan.
         repository: Where receipts are kept.
     """
+    paths = _receipt_paths(settings, plans, repository)
     if settings.is_dry_run:
         return _check_and_report(settings, plans, failed, repository)
     clusters = len(plans) + len(failed)
-    paths = _receipt_paths(settings.receipt_path, plans, repository)
     settings = replace(settings, ci=replace(settings.ci, root=repository.directory))
     steps = ApplySteps(settings, repository, paths, clusters)
     names = [cluster.name for cluster, _ in plans]
@@ -81,8 +85,17 @@ def _check_and_report(
     console = settings.console
     for each in plans:
         warn_of_started(console, repository, each.cluster.name, each.digest.cluster_id)
+
+    @contextmanager
+    def while_none_runs(cluster: Cluster, plan: PlanDigest) -> Iterator[None]:
+        if plan.changes and plan.is_applyable:
+            with apply_lock(repository, cluster.name, plan.cluster_id, is_made=False):
+                pass  # It is not held, lest an apply be refused because of a dry run.
+        yield
+
     names = [cluster.name for cluster, _ in plans]
-    gathered = gather(check_plans(plans, progress=console.progress), names, missing="not checked")
+    checked = check_plans(plans, around=while_none_runs, progress=console.progress)
+    gathered = gather(checked, names, missing="not checked")
     outcomes = [*gathered.outcomes, *failed]
     if len(outcomes) > 1:
         _echo_failures(console, outcomes)
@@ -114,14 +127,17 @@ def _report(settings: ApplySettings, outcomes: Sequence[ClusterOutcome[Any]]) ->
         _sum_up(console, outcomes)
 
 
-def _receipt_paths(named: Path | None, plans: Sequence[ClusterPlan[Any]], repository: Repository) -> dict[str, Path]:
-    """Return where the receipt of each cluster goes, after making sure that it can be written.
+def _receipt_paths(
+    settings: ApplySettings, plans: Sequence[ClusterPlan[Any]], repository: Repository
+) -> dict[str, Path]:
+    """Return where the receipt of each cluster goes, after making sure that it can be written; a dry run makes nothing.
 
     Raises:
         UsageError: `--receipt` names a file that exists: a receipt overwrites nothing.
         QuotaformError: A folder cannot be written to.
     """
     digests_of = {each.cluster.name: each.digest for each in plans}
+    named = settings.receipt_path
     if named is None:
         paths = {name: receipt_path(plan, repository) for name, plan in digests_of.items()}
     else:
@@ -129,7 +145,7 @@ def _receipt_paths(named: Path | None, plans: Sequence[ClusterPlan[Any]], reposi
     for name, plan in digests_of.items():
         path = paths[name]
         if plan.changes and plan.is_applyable:
-            require_writable(path)
+            require_writable(path, makes_folder=not settings.is_dry_run)
             if named is not None and path.is_file():
                 raise UsageError(
                     f"--receipt {path} already exists and is never overwritten; nothing was written: give another name"

@@ -110,14 +110,17 @@ def apply(
         )
     if not is_saved and len(given) > 1:
         raise UsageError("give one quotas directory, or saved plans")
-    if dry_run and (report or format_name != "text" or engine.is_given):
-        raise UsageError("--dry-run checks in this process and prints text; leave out --format, --report and --engine")
+    if dry_run and (report or receipt or audit or format_name != "text" or engine.is_given):
+        raise UsageError(
+            "--dry-run checks in this process, prints text and writes no file; leave out --format, --report, "
+            "--receipt, --audit and --engine"
+        )
     expected_id, longest = read_plan_id(expect_plan_id), _read_duration("--max-age", max_age)
     reports = FleetReports(console, "apply", report or ())
     has_written = Event()
     with (
         noting_nothing_written(has_written.is_set),
-        closing(AuditFile(None if dry_run else audit)) as log,
+        closing(AuditFile(audit)) as log,
         reports.covering(target.literal_names),
     ):
         settings = ApplySettings(

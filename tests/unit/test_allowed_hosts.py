@@ -167,7 +167,9 @@ def test_brokers_that_the_cluster_names_are_held_to_the_list(
     with serving(broker):
         monkeypatch.setenv(ALLOWED_HOSTS, "127.0.0.1")
         with TopicGateway.connect(broker.address) as gateway:
-            refused = f"localhost:{attacker.port} is not listed in {ALLOWED_HOSTS}, so nothing is sent to it; list it"
+            refused = (
+                f"localhost:{attacker.port} is not listed in {ALLOWED_HOSTS}, so nothing is sent to it; correct it"
+            )
             with pytest.raises(ConnectError, match=refused):
                 gateway.connection.send_to(2, DescribeBrokerConfig(2, "x"), timeout=5.0)
             with pytest.raises(ConnectError, match=refused):
@@ -201,8 +203,8 @@ def test_brokers_that_the_cluster_names_are_held_to_the_list(
     ],
 )
 def test_hosts_are_listed_by_name_address_pattern_and_port(listed: str, host: str, is_listed: bool) -> None:
-    assert Server(host, 9092).is_listed({ALLOWED_HOSTS: listed}) is is_listed
-    assert Server(host, 9092).is_listed({})
+    assert (Server(host, 9092).problem({ALLOWED_HOSTS: listed}) is None) is is_listed
+    assert Server(host, 9092).problem({}) is None
 
 
 def test_requests_over_http_and_their_proxies_are_held_to_the_list(

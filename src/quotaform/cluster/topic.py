@@ -9,7 +9,6 @@ from typing import Final
 from quotaform.cluster.broker_gateway import BrokerGateway
 from quotaform.cluster.wire.describe_topic import DescribeTopic
 from quotaform.errors import AuthorizationError, ClusterError, ConnectError, UsageError
-from quotaform.model.server import LIST_IT, UNLISTED
 from quotaform.model.text import quote
 
 _TIMEOUT: Final = 15.0
@@ -50,8 +49,8 @@ class TopicGateway(BrokerGateway):
             ClusterError: The cluster could not be read.
         """
         for server in self.connection.brokers.values():
-            if not server.is_listed(environ):
-                raise ConnectError(f"{server} {UNLISTED}", remedy=LIST_IT)
+            if problem := server.problem(environ):
+                raise ConnectError(f"{server} {problem}")
         try:
             request = DescribeTopic(name)
             answer = self._read(

@@ -32,7 +32,7 @@ from quotaform.errors import HttpError, QuotaformError
 from quotaform.files import PEM_LIMIT, read_text
 from quotaform.http.message import Request, Response, Url
 from quotaform.http.proxy import Proxy
-from quotaform.model.server import LIST_IT, UNLISTED, Server
+from quotaform.model.server import Server
 
 _REDIRECTS: Final = 3
 _REDIRECT: Final = frozenset({301, 302, 303, 307, 308})
@@ -187,9 +187,9 @@ class _Exchange:
 
     def _require_listed(self, host: str, port: int) -> None:
         server = Server(host, port)
-        if not server.is_listed(environ):
+        if problem := server.problem(environ):
             what = "" if host == self._request.url.host else f"cannot be reached: the proxy {server} "
-            raise HttpError(self._request.url.origin, f"{what}{UNLISTED}; {LIST_IT}", may_have_arrived=False)
+            raise HttpError(self._request.url.origin, f"{what}{problem}", may_have_arrived=False)
 
     def _answer(self, sock: socket, *arguments: Any, **options: Any) -> HTTPResponse:
         return _TimedResponse(self._deadline, sock, *arguments, **options)

@@ -16,7 +16,7 @@ _WRITTEN: Final = regex(
 ALLOWED_HOSTS: Final = "QUOTAFORM_ALLOWED_HOSTS"
 """The variable that lists the hosts that may be connected to, separated by commas; any if it is not set."""
 UNLISTED: Final = f"is not listed in {ALLOWED_HOSTS}, so nothing is sent to it"
-LIST_IT: Final = "list it there if it is the right one"
+LIST_IT: Final = "correct it, or list it there"
 _LABELS: Final = r"(?:[a-z0-9_-]+\.)+"
 
 
@@ -54,6 +54,10 @@ class Server(NamedTuple):
             if its_port == str(port) and fullmatch(labels + rest, host):
                 return True
         return False
+
+    def problem(self, environment: Mapping[str, str]) -> str | None:
+        """Return why nothing may be sent to it, as the rest of a sentence about it; `None` if it `is_listed`."""
+        return None if self.is_listed(environment) else f"{UNLISTED}; {LIST_IT}"
 
     @property
     def is_valid(self) -> bool:

@@ -7,9 +7,9 @@ import pytest
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.config_reader import from_properties
 from quotaform.cluster.client.tls import Tls
-from quotaform.errors import EngineError, UsageError
+from quotaform.errors import ConnectError, EngineError, UsageError
 from quotaform.model.secret import Secret
-from quotaform.model.server import HiddenServer
+from quotaform.model.server import ALLOWED_HOSTS, HiddenServer
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.usage.stream.connector import (
     client_options,
@@ -67,6 +67,16 @@ def test_key_and_certificates_are_given_apart_as_pem() -> None:
 def test_an_address_that_a_variable_holds_is_connected_to_and_not_its_name() -> None:
     server = HiddenServer("::1", 9092, "${env:QUOTAFORM_HOST}")
     assert client_options([server], from_properties({}))["kafka.bootstrap.servers"] == "[::1]:9092"
+
+
+def test_a_server_that_is_not_listed_gets_no_login_from_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the brokers that the cluster names were held to the list, and Spark asks the given servers by itself."""
+    monkeypatch.setenv(ALLOWED_HOSTS, "*.kafka.example")
+    with pytest.raises(ConnectError, match=f"^old.elsewhere:9092 is not listed in {ALLOWED_HOSTS}, so nothing is sent"):
+        client_options(["b1.kafka.example:9092,old.elsewhere:9092"], from_properties({}))
+    secret = HiddenServer("old.elsewhere", 9092, "${env:QUOTAFORM_HOST}")
+    with pytest.raises(ConnectError, match=r"^\$\{env:QUOTAFORM_HOST} is not listed"):
+        client_options([secret], from_properties({}))
 
 
 def test_a_session_gets_the_package_beside_those_that_were_given() -> None:

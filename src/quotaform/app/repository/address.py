@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from quotaform.core.check import rule
 from quotaform.errors import InvalidFilesError
 from quotaform.files import trusted_folder
-from quotaform.model.server import ALLOWED_HOSTS, UNLISTED, HiddenServer, Server, parse_server, parse_servers
+from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server, parse_server, parse_servers
 
 if TYPE_CHECKING:
     from quotaform.cluster.client.config import ClientConfig
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
     from quotaform.metrics.prometheus_login import PrometheusLogin
     from quotaform.model.location import Location
-
-_UNLISTED: Final = f"{UNLISTED}; correct it, or list it there"
 
 
 def connection_of(
@@ -42,7 +40,7 @@ def connection_of(
         return servers, config
     named = parse_servers(servers)
     allowed = {server.key for server in parse_servers(config.bootstrap_servers)} if config.bootstrap_servers else None
-    problems = [f"{server} {_UNLISTED}" for server in named if not server.is_listed(environment)]
+    problems = [f"{server} {problem}" for server in named if (problem := server.problem(environment))]
     if not problems and allowed is not None:
         file = cluster.config_reference.text if cluster.config_reference else cluster.command_config
         problems = [
@@ -71,7 +69,7 @@ def require_allowed_metrics(
     if metrics.prometheus is not None:
         urls.append(Url.parse(metrics.prometheus))
     servers += [Server(url.host, url.port) for url in urls]
-    problems = [f"{server} {_UNLISTED}" for server in servers if not server.is_listed(environment)]
+    problems = [f"{server} {problem}" for server in servers if (problem := server.problem(environment))]
     if not problems and login and (login.credentials or login.headers) and ALLOWED_HOSTS not in environment:
         problems = [
             f"{servers[-1]} would be sent the login for Prometheus that the environment holds; give the URL with "

@@ -61,7 +61,7 @@ class Stream:
             LookupTimeoutError: The name was not resolved in time.
             OSError: The name has no address, or none of its addresses can be reached.
         """
-        if not server.is_listed(environ):
+        if server.problem(environ):
             raise UnlistedError
         addresses = resolve(server, deadline, self._closing)
         problem: Exception = OSError("the host name has no address")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from os import environ
 from re import DOTALL
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
-from quotaform.errors import EngineError, UsageError
+from quotaform.errors import ConnectError, EngineError, UsageError
+from quotaform.model.server import Server, parse_servers
 from quotaform.model.variable import OwnSecret
 from quotaform.spark.session.connect import is_connect
 from quotaform.spark.session.session import starts_java
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from quotaform.cluster.client.config import ClientConfig
     from quotaform.cluster.client.tls import Tls
-    from quotaform.model.server import Server
     from quotaform.spark.session.options import SessionOptions
 
 _ARTIFACT: Final = "spark-sql-kafka-0-10"
@@ -119,9 +120,16 @@ def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dic
     Args:
         servers: The bootstrap servers.
         config: Protocol and credentials.
+
+    Raises:
+        ConnectError: A server is not in `QUOTAFORM_ALLOWED_HOSTS`; Spark would send it the login.
     """
+    given = parse_servers(servers)
+    for server in given:
+        if problem := server.problem(environ):
+            raise ConnectError(f"{server} {problem}")
     options = {
-        "bootstrap.servers": ",".join(map(_address, servers)),
+        "bootstrap.servers": ",".join(str(Server(*server)) for server in given),  # the text of one may be a variable
         "security.protocol": config.security_protocol,
         # What a transaction has not committed is not recorded.
         "isolation.level": "read_committed",
@@ -137,13 +145,6 @@ def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dic
     if config.tls is not None:
         options |= _tls_options(config.tls)
     return {f"kafka.{key}": value for key, value in options.items()}
-
-
-def _address(server: str | Server) -> str:
-    """Return the address of a server, whose text may be the variable that holds it."""
-    from quotaform.model.server import Server
-
-    return server if isinstance(server, str) else str(Server(*server))
 
 
 def _tls_options(tls: Tls) -> dict[str, str]:

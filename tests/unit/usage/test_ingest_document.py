@@ -7,8 +7,10 @@ import gzip
 import json
 import lzma
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -106,6 +108,9 @@ PAGE = "".join(
 )
 
 
+JMXTOOL = '"time","kafka.server:type=Produce,user=a:byte-rate"\n1795000000000,1\n1795000060000,u20\n1795000120000,3\n'
+
+
 def test_lines_of_values_are_shared_by_ranges() -> None:
     """What promtool dumps was of no format that is known, and a page had a limit of 64 MiB."""
     text = PAGE
@@ -149,16 +154,18 @@ def test_what_was_read_of_a_cut_gzip_file_is_kept() -> None:
         (b"ts,key,rate\n1,Produce,2\n", "the file is a table; give --input-format table"),
         (b'{"status":"error","error":"timed out"}', "Prometheus answered with an error"),
         (b'{"metric":{"__name__":"x"},"values":[[1', "not JSON, or cut"),
-        (b"<!DOCTYPE html><html>", "the file is a web page, not a recording"),
-        (b'up{instance="a"} =>\n1 @[1795000000]\n', "run promtool query with -o json"),
-        (b'{"results":{"A":{"frames":[{"schema":{"fields":[]}}]}}}', "the file is of Grafana"),
+        (b"<!DOCTYPE html><html>", "or write its values into a table (docs/usage-recordings.md#tables)"),
+        (b'{"results":{"A":{"frames":[{"schema":{"fields":[]}}]}}}', "the file is of no format that is known"),
         (
             b'[{"request":{"mbean":"kafka.server:type=Produce,*"},"value":{},"status":200}]',
-            "the file is of Jolokia, which",
+            "a recording of Jolokia or Telegraf, which is not read any more; ingest what",
         ),
-        (b'{"fields":{"byte-rate":1.5},"name":"kafka_client","tags":{}}', "the file is of Telegraf, which"),
-        (b"# x\nkafka_client,client-id=x,type=Fetch byte-rate=1,tokens=2i 1795000000000\n", "the file is of Telegraf"),
-        (b'"Time","kafka_server_quota_byte_rate{user=""a""}"\n2026-11-20 00:00:00,1\n', "CSV of Grafana"),
+        (b'{"fields":{"byte-rate":1.5},"name":"kafka_client","tags":{}}', "a recording of Jolokia or Telegraf"),
+        (
+            b"# x\nkafka_client,client-id=x,type=Fetch byte-rate=1,tokens=2i 1795000000000\n",
+            "a recording of Jolokia or Tele",
+        ),
+        (b"[" + b'"fields":' * 7000, "the file is of no format that is known"),
     ],
 )
 def test_a_file_of_another_kind_is_one_record(data: bytes, reason: str) -> None:
@@ -193,6 +200,47 @@ def test_what_stands_behind_an_answer_is_not_lost_in_silence() -> None:
     (reason,) = reasons_in(rows_of(partial + b"\n" + answer))
     assert "the answer is partial" in reason
     assert samples_in(rows_of(partial + b"\n" + answer)) == 4
+
+
+@pytest.mark.parametrize(
+    ("data", "parser", "samples", "reasons"),
+    [
+        (PAGE, "quotaform.core.usage.format.exposition._item", 49, ["line 21: "]),
+        (PAGE[:-1], "quotaform.core.usage.format.exposition._item", 48, ["line 21: ", "line 50: "]),
+        (JMXTOOL, "quotaform.core.usage.format.jmxtool._row", 1, ["line at byte 68, from which on nothing is read: "]),
+        (
+            json.dumps([ELEMENT, json.loads(json.dumps(ELEMENT).replace('"a"', '"u20"'))]),
+            "quotaform.spark.usage.ingest.element.read_metric",
+            2,
+            ["series at byte "],
+        ),
+    ],
+)
+def test_a_bug_at_one_record_loses_no_other_record(
+    data: str, parser: str, samples: int, reasons: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of 4 MiB was gone, which was reported as one record at position 0; a table and series ended the task."""
+    module, _, name = parser.rpartition(".")
+    real = getattr(import_module(module), name)
+
+    def fails(*arguments: Any, **options: Any) -> Any:
+        if "u20" in str(arguments):
+            raise KeyError
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(parser, fails)
+    rows = rows_of(data.encode())
+    assert samples_in(rows) == samples
+    found = reasons_in(rows)
+    assert [reason[: len(begin)] for reason, begin in zip(found, reasons, strict=True)] == reasons
+    assert "internal error: KeyError; please report it with the file" in found[0]
+
+
+def test_a_lack_of_memory_is_no_bad_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was taken for a bug in a record."""
+    monkeypatch.setitem(FORMATS, "exposition", Mock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        rows_of(PAGE.encode())
 
 
 def test_an_empty_file_holds_nothing() -> None:

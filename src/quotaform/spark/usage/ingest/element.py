@@ -21,7 +21,7 @@ from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.sample.sample import DropReason, Rejected, Unreadable, reject
 from quotaform.core.usage.sample.value import LARGEST, LATEST
 from quotaform.model.text import explain_json_error
-from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
+from quotaform.spark.usage.ingest.parsed_rows import ParsedRows, internal_error
 
 if TYPE_CHECKING:
     from quotaform.spark.usage.ingest.part import Part
@@ -56,7 +56,11 @@ def add_element(part: Part, origin: Origin, rows: ParsedRows, file: str, *, head
     if part.is_cut:
         rows.add_rejected(_rejected(part, "the series is too large; query shorter ranges of time"), file)
         return head
-    end = _add_fast(part, origin, rows, file)
+    try:
+        end = _add_fast(part, origin, rows, file)
+    except Exception as error:
+        rows.add_rejected(_shifted(internal_error(error, 1, "series 1: "), part), file)
+        return head
     if end is None:
         text = part.data.decode("utf-8", "surrogateescape")
         try:
@@ -86,7 +90,7 @@ def _rejected(part: Part, reason: str) -> Rejected:
 
 def _shifted(item: Rejected, part: Part) -> Rejected:
     """Return a record of an element with its place in the file instead of the number of the series."""
-    reason = item.reason.removeprefix("series 1")
+    reason = item.reason.removeprefix("series 1") if item.position else f": {item.reason}"
     return item._replace(position=part.position, reason=f"series at byte {part.position}{reason}")
 
 

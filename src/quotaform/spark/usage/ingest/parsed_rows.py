@@ -12,6 +12,7 @@ from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, Stru
 
 from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample, reject
 from quotaform.core.usage.sample.series import Attribute, Series
+from quotaform.errors import QuotaformError
 from quotaform.spark.schemas import row_batch
 
 if TYPE_CHECKING:
@@ -76,6 +77,17 @@ _NO_CLUSTER: Final = (
 )
 
 
+def internal_error(error: Exception, position: int = 0, place: str = "") -> Rejected:
+    """Return the record in which a parser failed by a bug, which ends nothing else, as in a stream.
+
+    Raises:
+        Exception: It is no bug of a parser: there is no memory, or the file cannot be read.
+    """
+    if isinstance(error, (MemoryError, OSError, QuotaformError)):
+        raise error
+    return reject(position, f"{place}internal error: {type(error).__name__}; please report it with the file", "")
+
+
 class ParsedRows:
     """Collects what is read, and gives it in batches."""
 
@@ -88,7 +100,7 @@ class ParsedRows:
         self._bytes = 0
 
     def add_items(self, items: Iterable[Item], file: str, shift: Callable[[Rejected], Rejected] | None = None) -> None:
-        """Add what a parser found.
+        """Add what a parser found, up to where it fails; so it is given the items of one record, or a list.
 
         Args:
             shift: Returns a record whose position is that in the file.
@@ -97,9 +109,8 @@ class ParsedRows:
             for item in items:
                 self._add_item(item, file, shift)
         except Exception as error:
-            # As in a stream, a mistake of ours in one record ends nothing else.
-            reason = f"internal error: {type(error).__name__}; please report it with the file"
-            self.add_rejected(reject(0, reason, ""), file)
+            found = internal_error(error)
+            self.add_rejected(found if shift is None else shift(found), file)
 
     def _add_item(self, item: Item, file: str, shift: Callable[[Rejected], Rejected] | None) -> None:
         if isinstance(item, Sample):

@@ -104,6 +104,16 @@ class TestFormat:
 
 
 class TestKeys:
+    @pytest.mark.parametrize("written", ["", " ", ",", "${env:SERVERS}"])
+    def test_empty_bootstrap_servers_are_an_error(self, tmp_path: Path, written: str) -> None:
+        """The credentials were bound to no server then, in silence."""
+        path = tmp_path / "client.properties"
+        path.write_text(f"bootstrap.servers={written}\n")
+        with pytest.raises(
+            InvalidFilesError, match=r"client\.properties:1: error: bootstrap\.servers is not host:port"
+        ):
+            load_client_config(path, environ={"QUOTAFORM_ENV": "SERVERS", "SERVERS": ""})
+
     def test_what_a_client_needs_is_understood(self, tmp_path: Path) -> None:
         config = load(
             tmp_path,

@@ -69,3 +69,12 @@ def test_what_the_operator_allows_goes_to_the_executors(monkeypatch: pytest.Monk
         assert (os.environ[ALLOWED_HOSTS], os.environ[ALLOW_LIST]) == ("b1.example", "KAFKA_CONFIG")
     assert os.environ[ALLOWED_HOSTS] == "evil.example"
     assert ALLOW_LIST not in os.environ
+
+
+def test_a_driver_without_allowed_hosts_leaves_those_of_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list that an administrator had set for the executors was gone in their tasks."""
+    monkeypatch.delenv(ALLOWED_HOSTS, raising=False)
+    sent = DriverContext.current(None)
+    monkeypatch.setenv(ALLOWED_HOSTS, "b1.example")
+    with sent.entered():
+        assert os.environ[ALLOWED_HOSTS] == "b1.example"

@@ -203,7 +203,7 @@ def _seconds(reader: ClientProperties, key: str, default: float) -> float:
 
 def _servers(reader: ClientProperties) -> tuple[str | Server, ...]:
     value = reader.get("bootstrap.servers")
-    if not value:
+    if value is None:
         return ()
     try:
         servers = parse_servers(value)

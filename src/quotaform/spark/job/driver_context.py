@@ -24,7 +24,8 @@ class DriverContext:
 
     Attributes:
         folder: Its current folder.
-        variables: Its values of `_SENT`; `None` for one that is not set.
+        variables: Its values of `_SENT`; `None` for one that is not set, but for the hosts that are allowed: without
+            them the executor keeps what an administrator has set there.
     """
 
     folder: str | None
@@ -33,7 +34,8 @@ class DriverContext:
     @classmethod
     def current(cls, folder: str | None) -> DriverContext:
         """Return that of this process, with a folder; `None` for that of the executor."""
-        return cls(folder, {name: os.environ.get(name) for name in _SENT})
+        sent = {name: os.environ.get(name) for name in _SENT if name != ALLOWED_HOSTS or name in os.environ}
+        return cls(folder, sent)
 
     @contextmanager
     def entered(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from quotaform.core.usage.format.jmxtool import parse_jmxtool
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.errors import MetricsError
 from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading, read_items
-from quotaform.model.server import LIST_IT, UNLISTED, parse_server
+from quotaform.model.server import parse_server
 from quotaform.model.text import inert
 
 _NOTHING: Final = b"No matched attributes"
@@ -48,8 +48,8 @@ class JmxReader:
 
     def read(self, timeout: float) -> Reading:
         """Ask once; see `quotaform.metrics.reading.Reader`."""
-        if not parse_server(self.address).is_listed(environ):
-            raise MetricsError(self.shown, f"{UNLISTED}; {LIST_IT}")
+        if problem := parse_server(self.address).problem(environ):
+            raise MetricsError(self.shown, problem)
         at, started = time(), monotonic()
         # A session of its own: a Ctrl-C is for the recording, which reads this answer to its end.
         try:
@@ -76,14 +76,12 @@ class JmxReader:
         if len(output) > BODY_LIMIT:
             raise MetricsError(self.shown, f"answered with more than {BODY_LIMIT >> 20} MiB")
         if _REJECTED in error:
-            raise MetricsError(
-                self.shown, "answered with an object that is no measurement, so it was not read; check the address"
-            )
+            raise MetricsError(self.shown, "answered with a Java class that is not allowed; check the address")
         if _NOTHING in output or _NOTHING in error:
             return Reading(at, seconds, len(output), ())
         if process.returncode:
             raise MetricsError(self.shown, f"cannot be read: {_last_line(error.decode(errors='replace'))}")
-        items = read_items(output, parse_jmxtool(output, self.origin, at), self.shown, timeout)
+        items = read_items(parse_jmxtool(output, self.origin, at), self.shown, timeout, started)
         return Reading(at, seconds, len(output), items)
 
     def cancel(self) -> None:

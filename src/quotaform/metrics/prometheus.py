@@ -26,6 +26,10 @@ QUERY: Final = (
 """The names of metrics of client quotas, whatever the rules of an exporter make of them, as a regular expression."""
 
 
+_MOST_VALUES: Final = 4_000_000
+"""The most values of an answer, of which all are read before the first is looked at; a sample has some ten."""
+
+
 @dataclass(frozen=True, slots=True)
 class PrometheusReader:
     """Asks a Prometheus for the last value of each series.
@@ -67,7 +71,10 @@ class PrometheusReader:
         if not response.is_success and response.status not in (400, 422, 503):
             raise MetricsError(self.shown, f"answered with status {response.status}; check the URL")
         origin = Origin(self.cluster, cluster_labels=()) if self.labels else Origin(self.cluster)
-        items = read_items(response.body, parse_prometheus(response.body, origin, at), self.shown, timeout)
+        if sum(map(response.body.count, (b"{", b"[", b","))) > _MOST_VALUES:
+            problem = f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics"
+            raise MetricsError(self.shown, problem)
+        items = read_items(parse_prometheus(response.body, origin, at), self.shown, timeout, started)
         return Reading(at, monotonic() - started, len(response.body), self._of_cluster(items))
 
     def cancel(self) -> None:

@@ -45,7 +45,7 @@ class WebReader:
             raise MetricsError(self.shown, error.problem + remedy) from None
         seconds = monotonic() - started
         self._require_metrics(response)
-        items = read_items(response.body, parse_exposition(response.body, self.origin, at), self.shown, timeout)
+        items = read_items(parse_exposition(response.body, self.origin, at), self.shown, timeout, started)
         return Reading(at, seconds, len(response.body), items)
 
     def cancel(self) -> None:

@@ -22,7 +22,9 @@ ALLOW_LIST: Final = "QUOTAFORM_ENV"
 
 
 class OwnSecret(StrEnum):
-    """The variables from which quotaform reads secrets; all of its code takes their names from here.
+    """The variables from which quotaform reads secrets and the names that belong to them, as that of a user.
+
+    All of its code takes their names from here.
 
     None of them is part of a connection to Kafka, so they are never expanded, even if the operator lists them.
     """

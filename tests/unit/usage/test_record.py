@@ -251,7 +251,7 @@ def test_an_object_that_java_does_not_read_is_a_failure_of_the_source(tmp_path: 
     java = tmp_path / "java"
     java.write_text("#!/bin/sh\necho 'InvalidClassException: filter status: REJECTED\nNo matched attributes' >&2\n")
     java.chmod(0o755)
-    with pytest.raises(MetricsError, match="JMX at localhost:9 answered with an object that is no measurement"):
+    with pytest.raises(MetricsError, match="JMX at localhost:9 answered with a Java class that is not allowed"):
         open_reader(parse_source("1=jmx:localhost:9"), "lab", [str(java)]).read(5.0)
 
 
@@ -357,18 +357,23 @@ def test_the_time_limit_of_an_answer_holds_while_it_is_read(name: str, monkeypat
     """A page of 600,000 series was read to its end, whatever `--for` and the timeout said."""
     times = count(step=0.5)
     monkeypatch.setattr("quotaform.metrics.reading.monotonic", lambda: next(times))
+    monkeypatch.setattr("quotaform.metrics.web.monotonic", lambda: 0.0)
     with HttpServer(lambda _: answer(200, LONG_PAGES[name])) as server:
         reader = open_reader(parse_source(server.url), "lab")
         with pytest.raises(MetricsError, match=r"answered with more than can be read within 3 s; have it serve fewer"):
             reader.read(3.0)
 
 
-def test_an_answer_has_no_end_of_samples_or_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_the_request_counts_for_reading_the_answer() -> None:
+    """A source was given the whole time for its answer, and once more for reading it."""
+    with pytest.raises(MetricsError, match="answered with more than can be read within 3 s"):
+        read_items([Dropped(DropReason.NAN, 1)], "http://b1", 3.0, monotonic() - 3.0)
+
+
+def test_an_answer_of_very_many_samples_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quotaform.metrics.reading.MOST_SAMPLES", 3)
     with pytest.raises(MetricsError, match="answered with more than 3 samples; have it serve fewer metrics"):
-        read_items(b"", [Dropped(DropReason.NAN, 1)] * 4, "http://b1", 60.0)
-    with pytest.raises(MetricsError, match="answered with more than 4,000,000 values; have it serve fewer metrics"):
-        read_items(b"[" * 4_000_001, [], "http://b1", 60.0)
+        read_items([Dropped(DropReason.NAN, 1)] * 4, "http://b1", 60.0, monotonic())
 
 
 def test_a_file_is_whole_and_has_the_columns_of_the_table(tmp_path: Path) -> None:

@@ -349,6 +349,14 @@ def test_a_prometheus_that_refuses_says_what_to_do(reply: bytes, said: str) -> N
         ask(reply)
 
 
+@pytest.mark.parametrize("begin", [b"", b" ", b"\r\n", b"\xef\xbb\xbf", b"1 "])
+def test_an_answer_of_very_many_values_is_not_parsed(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stood before the first bracket let 64 MiB of JSON go to the parser, which looks at no deadline."""
+    monkeypatch.setattr("quotaform.metrics.prometheus._MOST_VALUES", 1000)
+    with pytest.raises(MetricsError, match="answered with more than 1,000 values; have it serve fewer metrics"):
+        ask(answer(200, begin + b"[[]" + b",[]" * 500 + b"]"))
+
+
 # The command
 
 

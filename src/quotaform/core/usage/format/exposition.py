@@ -51,7 +51,7 @@ def parse_exposition(data: bytes | str, origin: Origin, ts: float | None = None)
     for number, line in enumerate(StringIO(text, newline="\n"), start=1):
         line = line.strip()
         if not number % _LINES:
-            # Who reads a page of other metrics, too, can look at the time now and then.
+            # Yields regularly, so that callers can check their deadline.
             yield Dropped(DropReason.OTHER_METRIC, dropped.pop(DropReason.OTHER_METRIC, 0))
         if not line or line.startswith("#"):
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from re import MULTILINE
+from re import DOTALL, MULTILINE
 from re import compile as regex
 from typing import Final
 
@@ -32,74 +32,15 @@ _LABELS_ALONE: Final = regex(rb'\{\s*(?:[A-Za-z_]\w*\s*=|"[^"\n]+"\s*[,}])[^\n]*
 _HEADLESS: Final = regex(rb'\s*"?\d{13}"?(?:,"?(?:[-+\d.eE]+|NaN|-?Infinity)?"?)+\s*$', MULTILINE)
 _QUOTED: Final = regex(rb'"[^"\n]*"')
 _COLUMNS: Final = regex(rb'^\s*(?:"[^"\n]*"|[\w .-]+)(?:[,;\t](?:"[^"\n]*"|[\w .-]*))+\s*$', MULTILINE)
-
-
-_BY_TABLE: Final = "write its values into a table of CSV or Parquet, with a mapping file that says what its columns are"
-_OTHERS: Final = (
-    (
-        regex(rb"\s*<(?:!doctype|html|\?xml)", 2),
-        "a web page, not a recording; check the address, and whether it wants a login",
-    ),
-    (
-        regex(rb"[^\n]*\} =>\s[^\n]*(?:\n[^\n]*)?@\["),
-        "text of promtool; run promtool query with -o json",
-    ),
-    (
-        regex(rb'\s*[\[{].*"(?:frames|schema)"\s*:', 16),
-        "of Grafana; save what Prometheus answers to the query, or give its address with --prometheus",
-    ),
-    (
-        regex(rb'\s*[\[{].*"pointlist"\s*:', 16),
-        f"of Datadog; {_BY_TABLE}",
-    ),
-    (
-        regex(rb'\s*[\[{].*"(?:metricset|jolokia)"\s*:\s*\{', 16),
-        f"of Metricbeat; {_BY_TABLE}",
-    ),
-    (
-        regex(rb'\s*[\[{].*"mbean"\s*:', 16),
-        f"of Jolokia, which is not read any more; ingest what a Prometheus has of the brokers, or {_BY_TABLE}",
-    ),
-    (
-        regex(
-            rb'\s*[\[{](?=.*"fields"\s*:\s*\{)(?=.*"name"\s*:)|'
-            rb'\s*(?:#[^\n]*\n\s*)*[^\s,={}"#]+(?:,(?:\\.|[^\s,=\\])+=(?:\\.|[^\s,\\])+)* (?:\\.|[^\s,=\\])+=[^\n]+',
-            16,
-        ),
-        f"of Telegraf, which is not read any more; let it write to a Prometheus and ingest that, or {_BY_TABLE}",
-    ),
-    (
-        regex(rb'"?time"?[,;][^\n]*\{[^\n]*="', 2),
-        "CSV of Grafana with a column per series; save it with a column per label (Labels to fields), or save what "
-        "Prometheus answers to the query",
-    ),
-    (
-        regex(rb'#(?:group|datatype|default),|,result,table,|\s*\{\s*"results"\s*:\s*\[\s*\{[^\]]*"series"\s*:'),
-        f"an answer of InfluxDB to a query; {_BY_TABLE}",
-    ),
-    (
-        regex(rb"[\w-]+(?:\.[^\s.]+){2,} [-+\d.eE]+ \d{10}\s*$", MULTILINE),
-        "of Graphite, whose paths cannot be split into the names of a bucket; record the pages of an exporter",
-    ),
-    (
-        regex(rb"\xff\xfe|\xfe\xff|[\[{\"]\0"),
-        "text in UTF-16; save it as UTF-8",
-    ),
-    (
-        regex(rb"PK\x03\x04"),
-        "a zip archive; unpack it, or compress each recording with gzip",
-    ),
+_REMOVED: Final = regex(
+    rb'\s*[\[{](?:.*"mbean"\s*:|(?=.*"fields"\s*:).*"tags"\s*:)|(?:#[^\n]*\n)*[^\s,={}"#]+,\S+ \S+=', DOTALL
 )
-"""How recordings of other programs begin, and what they are and how they can be read."""
+"""JSON of Jolokia, JSON of Telegraf, and the lines that Telegraf writes for InfluxDB."""
 
 
-def other_program(head: bytes) -> str | None:
-    """Return of which program a file is that has none of the formats, and the remedy; `None` if that is not known.
-
-    >>> other_program(b"<!doctype html>")
-    'a web page, not a recording; check the address, and whether it wants a login'
-    """
-    return next((what for begins, what in _OTHERS if begins.match(head)), None)
+def is_removed(head: bytes) -> bool:
+    """Whether a recording of no known format is one of Jolokia or Telegraf, which earlier versions read."""
+    return _REMOVED.match(head) is not None
 
 
 def csv_separator(head: bytes) -> str:

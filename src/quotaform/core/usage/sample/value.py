@@ -77,8 +77,9 @@ def make_sample(measure: Measure, ts: float, raw: object) -> Sample | DropReason
         return DropReason.NAN
     if isinf(value):
         return f"the value is infinite; {_NAMES[measure.series.attribute]} never is"
-    wrong = "negative" if value < 0 else "as large"
-    return f"the value is {number:g}; {_NAMES[measure.series.attribute]} is never {wrong}"
+    if value < 0:
+        return f"the value is {number:g}; {_NAMES[measure.series.attribute]} is never negative"
+    return f"the value {number:g} is not below the limit of 1e100"
 
 
 _NAMES: Final = {Attribute.RATE: "a rate", Attribute.THROTTLE_TIME: "a throttle time", Attribute.TOTAL: "a total"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from io import BytesIO
@@ -17,12 +17,12 @@ from quotaform.core.usage.format.recording_format import (
     OTLP,
     PROMETHEUS,
     detect_format,
-    other_program,
+    is_removed,
 )
 from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.sample import Rejected, Sample, reject
+from quotaform.core.usage.sample.sample import Item, Rejected, Sample, reject
 from quotaform.spark.usage.ingest.element import add_element
-from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
+from quotaform.spark.usage.ingest.parsed_rows import ParsedRows, internal_error
 from quotaform.spark.usage.ingest.part import LARGEST_PART, Part, elements, lines
 from quotaform.spark.usage.ingest.stream import Range, Stream
 
@@ -32,7 +32,12 @@ _ITEMS: Final = 10_000
 """How much of a table is added before rows are given on."""
 _UNKNOWN: Final = (
     "the file is of no format that is known: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool, "
-    "JSON of OpenTelemetry, nor a table; name it with --input-format if it is one of these"
+    "JSON of OpenTelemetry, nor a table; name it with --input-format if it is one of these, or write its values into a "
+    "table (docs/usage-recordings.md#tables)"
+)
+_REMOVED: Final = (
+    "the file is a recording of Jolokia or Telegraf, which is not read any more; ingest what a Prometheus has of the "
+    "brokers, to which Telegraf writes, too, or write the values into a table (docs/usage-recordings.md#tables)"
 )
 _TABLE: Final = "the file is a table; give --input-format table, and --mapping if its columns have other names"
 
@@ -61,8 +66,7 @@ def add_recording(source: Range, format_name: str | None, origin: Origin, rows: 
 
 
 def _unknown(name: str | None, head: bytes) -> Rejected:
-    known = other_program(head) if name is None else None
-    reason = _TABLE if name is not None else _UNKNOWN if known is None else f"the file is {known}"
+    reason = _TABLE if name is not None else _REMOVED if is_removed(head) else _UNKNOWN
     return reject(0, reason, head[:200].decode("utf-8", "replace"))
 
 
@@ -125,16 +129,41 @@ def _add_lines(parts: Iterator[Part], source: Range, name: str, origin: Origin, 
         last = some[-1]
         is_cut = last.is_last and not last.data.endswith(b"\n") and (number > 1 or len(some) > 1)
         whole = some[:-1] if is_cut else some
-        place = partial(_placed_line, [part.position for part in some], number if source.start == 0 else None)
-        rows.add_items(FORMATS[name](b"".join(part.data for part in whole), origin, source.at), source.file, place)
+        first = number if source.start == 0 else None
+        _add_batch(whole, first, lambda data: list(FORMATS[name](data, origin, source.at)), source.file, rows)
         if is_cut:
-            items = list(FORMATS[name](last.data, origin, source.at))
-            if any(isinstance(item, Sample) for item in items):
-                items = [reject(1, "line 1: the file ends here, the value or the time may be cut", _text(last.data))]
-            last_number = number + len(some) - 1 if source.start == 0 else None
-            rows.add_items(items, source.file, partial(_placed_line, [last.position], last_number))
+            first = None if first is None else first + len(whole)
+            _add_batch(
+                [last], first, lambda data: _cut(FORMATS[name](data, origin, source.at), data), source.file, rows
+            )
         number += len(some)
         yield
+
+
+def _add_batch(
+    some: Sequence[Part], number: int | None, parse: Callable[[bytes], list[Item]], file: str, rows: ParsedRows
+) -> None:
+    """Add what lines say; if the parser fails, what each of them says, but for those at which it fails."""
+    place = partial(_placed_line, [part.position for part in some], number)
+    try:
+        items = parse(b"".join(part.data for part in some))
+    except Exception as error:
+        found = internal_error(error, 1, "line 1: ")
+        if len(some) == 1:
+            rows.add_rejected(place(found), file)
+            return
+        for index, part in enumerate(some):
+            _add_batch([part], None if number is None else number + index, parse, file, rows)
+        return
+    rows.add_items(items, file, place)
+
+
+def _cut(items: Iterable[Item], data: bytes) -> list[Item]:
+    """Return what a line says that may be cut."""
+    found = list(items)
+    if any(isinstance(item, Sample) for item in found):
+        return [reject(1, "line 1: the file ends here, the value or the time may be cut", _text(data))]
+    return found
 
 
 def _batches(parts: Iterator[Part]) -> Iterator[list[Part]]:
@@ -180,11 +209,26 @@ def _add_line(part: Part, source: Range, name: str, origin: Origin, rows: Parsed
 
 
 def _add_table(stream: Stream, source: Range, origin: Origin, rows: ParsedRows) -> Iterator[None]:
-    texts = (part.data.decode("utf-8", "surrogateescape") for part in lines(stream.read))
-    items = parse_jmxtool_lines(texts, origin)
+    items = _table_items(stream, origin)
     while some := list(islice(items, _ITEMS)):
         rows.add_items(some, source.file)
         yield
+
+
+def _table_items(stream: Stream, origin: Origin) -> Iterator[Item]:
+    position = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal position
+        for part in lines(stream.read):
+            position = part.position
+            yield part.data.decode("utf-8", "surrogateescape")
+
+    try:
+        yield from parse_jmxtool_lines(texts(), origin)
+    except Exception as error:
+        # What a row means depends on the lines above it.
+        yield internal_error(error, position, f"line at byte {position}, from which on nothing is read: ")
 
 
 def _add_whole(stream: Stream, source: Range, name: str, origin: Origin, rows: ParsedRows) -> None:

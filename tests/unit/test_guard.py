@@ -586,6 +586,15 @@ def test_a_plan_that_an_approval_for_another_cluster_lifts_is_refused() -> None:
         load_plan(dumped_plan(forged), "plan.json")
 
 
+def test_a_plan_file_has_no_more_approvals_than_a_repository() -> None:
+    """Each of any number of them was compared with each finding, when the file was opened."""
+    wanted, actual = {ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}}
+    plan = checked(wanted, actual, approvals=[approval("change-factor", ALICE)])
+    forged = replace(plan, approvals=plan.approvals * 1001)
+    with pytest.raises(PlanFileError, match="approvals has more than 1,000 items"):
+        load_plan(dumped_plan(forged), "plan.json")
+
+
 def test_an_approval_of_a_value_is_for_protected_limits_that_others_change() -> None:
     wanted, actual = {KAFKA: {CONSUMER: MIB}, EVERYBODY: {PRODUCER: 20.0}}, {KAFKA: {CONSUMER: MIB}}
     for value, lifts in ((20.0, True), (10.0, False)):

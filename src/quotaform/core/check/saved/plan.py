@@ -16,7 +16,7 @@ from quotaform.core.entity_change import EntityChange
 from quotaform.core.origin import Origin, entity_origin
 from quotaform.core.plan import Plan
 from quotaform.model.alteration import apply_ops
-from quotaform.model.approval import Approval
+from quotaform.model.approval import MOST_APPROVALS, Approval
 from quotaform.model.entity import ENTITY_TYPES, Entity, can_combine, is_sendable
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding
@@ -92,6 +92,8 @@ def _finding_problems(plan: Plan) -> Iterator[Problem]:
 
 def _approval_problems(plan: Plan) -> Iterator[Problem]:
     """Yield each approval that lifts nothing; whether it is still valid is asked when the plan is applied."""
+    if len(plan.approvals) > MOST_APPROVALS:  # Each is compared with each finding.
+        yield "approvals", f"has more than {MOST_APPROVALS:,} items"
     lifted = {(each.rule, each.address): each for each in plan.findings if each.allowed_by is not None}
     for index, approval in enumerate(plan.approvals):
         is_used = (approval.rule, approval.entity.address) in lifted or (

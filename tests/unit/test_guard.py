@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from json import dumps
 from types import MappingProxyType
 
 import pytest
 
 from quotaform.core.base import Base, DeclaredBase
+from quotaform.core.check import rule
 from quotaform.core.check.facts import Facts
+from quotaform.core.check.guard.approval import escaped_address, follows_deletion, is_about
 from quotaform.core.check.guard.change import is_leap
 from quotaform.core.check.plan import GUARDS, with_findings
 from quotaform.core.cluster_base import ClusterBase
 from quotaform.core.guard_limits import CountLimit, GuardLimits
 from quotaform.core.plan import Plan
 from quotaform.core.safeguards import Safeguards
-from quotaform.core.scope import Pattern
+from quotaform.core.scope import Pattern, escape_glob
 from quotaform.document.plan import load_plan
 from quotaform.errors import PlanFileError
+from quotaform.model.address import parse_address
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas, Values
 from quotaform.views.finding.finding_group import approval_item
 from quotaform.views.finding.finding_text import render_findings
@@ -818,3 +823,30 @@ def test_the_item_that_would_lift_a_block_is_for_its_values() -> None:
 
     assert approval_item(plan.findings) == f"{item}reason: WHY, approver: WHO, expires: YYYY-MM-DD}}"
     assert approval_item(load_plan(dumped_plan(plan), "plan.json").findings) == approval_item(plan.findings)
+
+
+@pytest.mark.parametrize("name", ["svc-*", "team[1]", "a?", "[*]"])
+def test_the_item_for_a_name_that_looks_like_a_pattern_is_for_this_entity_alone(name: str) -> None:
+    """The address that was suggested lifted the block for others as well."""
+    entity, others = (
+        Entity(user=name),
+        (Entity(user="svc-1"), Entity(user="team1"), Entity(user="ab"), Entity(user="*")),
+    )
+    address = escaped_address(entity.address)
+    given = approval("protect", parse_address(address))
+    assert parse_address(address).address == address
+    assert [each for each in (entity, *others) if is_about(given, finding_of(each), is_deleted=False)] == [entity]
+    limits = replace(PROTECTED, protect=(Pattern((("user", escape_glob(name)),)),))
+    plan = checked({entity: {PRODUCER: MIB}}, {entity: {PRODUCER: 9 * MIB}}, limits=limits)
+    assert f"address: {dumps(address)}," in (approval_item(plan.findings) or "")
+
+
+def finding_of(entity: Entity) -> Finding:
+    return rule.PROTECT.finding("", address=entity.address)
+
+
+def test_nothing_follows_from_the_deletion_of_a_global_default() -> None:
+    """It did when a saved plan was checked, and not when the plan was made."""
+    for entity, follows in ((Entity(user=None), False), (Entity(user=None, client_id="a"), True), (ALICE, True)):
+        finding = rule.TO_UNLIMITED.finding("", address=entity.address)
+        assert follows_deletion(finding, {entity.address}) is follows

@@ -65,6 +65,15 @@ def is_glob(name: str | None) -> bool:
     return name is not None and _SPECIAL.search(name) is not None
 
 
+def escape_glob(name: str) -> str:
+    """Return the glob that matches this name and no other.
+
+    >>> escape_glob("team[1]-*")
+    'team[[]1]-[*]'
+    """
+    return _SPECIAL.sub(r"[\g<0>]", name)
+
+
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """Selects entities by type: every listed type must be present and match; other types are free.

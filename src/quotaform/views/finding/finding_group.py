@@ -9,7 +9,7 @@ from json.encoder import encode_basestring as quoted
 from typing import Final, NamedTuple
 
 from quotaform.core.check import rule
-from quotaform.core.check.guard.approval import bound_values
+from quotaform.core.check.guard.approval import bound_values, escaped_address
 from quotaform.model.approval import APPROVALS_NAME, DELETE
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
@@ -154,10 +154,8 @@ def approval_item(blocking: Iterable[Finding]) -> str | None:
     needed = protected[0]
     values = bound_values(finding for finding in protected if finding.address == needed.address)
     bound = f" action: {DELETE}," if needed.key is None else f" to: {values}," if values else ""
-    return (
-        f"- {{rule: {needed.rule}, address: {quoted(needed.address or '')},{bound} reason: WHY, approver: WHO, "
-        "expires: YYYY-MM-DD}"
-    )
+    address = quoted(escaped_address(needed.address or ""))
+    return f"- {{rule: {needed.rule}, address: {address},{bound} reason: WHY, approver: WHO, expires: YYYY-MM-DD}}"
 
 
 APPROVAL_EXAMPLE: Final = f"An approval is an item of {APPROVALS_NAME}, such as"

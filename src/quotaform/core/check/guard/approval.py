@@ -11,7 +11,7 @@ from itertools import chain, starmap
 from typing import Final
 
 from quotaform.core.check import rule
-from quotaform.core.scope import is_glob, matches_glob
+from quotaform.core.scope import escape_glob, is_glob, matches_glob
 from quotaform.model.address import parse_address
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import APPROVALS_NAME, DELETE, Approval
@@ -50,8 +50,7 @@ def lift(
 ) -> Lifted:
     """Lift the blocks that an approval or an allowance is for; an approval comes first.
 
-    An allowance of `delete` for all deletions of the plan also lifts what follows from them (`follows_deletion`), but
-    not for the global defaults: whom their deletion leaves without a limit, nobody has counted.
+    An allowance of `delete` for all deletions of the plan also lifts what follows from them (`follows_deletion`).
 
     Args:
         findings: The findings of a plan.
@@ -69,7 +68,6 @@ def lift(
     findings = list(findings)
     deletion = Allowance(rule.DELETE.id, len(deleted))
     is_over = any(finding.rule == rule.DELETE.id for finding in findings)
-    counted = set(deleted).difference(each.address for each in findings if each.rule == rule.DEFAULT_ENTITY.id)
     used: set[Approval | Allowance] = set()
     lifted: dict[Approval, list[Finding]] = defaultdict(list)
     result: list[Finding] = []
@@ -80,7 +78,7 @@ def lift(
             is_deleted = finding.address in deleted
             fitting = (each for each in about if is_about(each, finding, is_deleted=is_deleted))
             approval = next((each for each in fitting if _is_for_value(each, finding)), None)
-            follows = follows_deletion(finding, counted)
+            follows = follows_deletion(finding, deleted)
             by = _lifter(finding, allowances, approval, deletion if follows else None)
             if follows and is_over and by is None:  # One allowance is enough for a deletion over the limit.
                 finding = replace(finding, override=deletion.option, allowance=deletion)
@@ -112,6 +110,18 @@ def _by_entity(approvals: Iterable[Approval]) -> tuple[Approval, ...]:
 def is_pattern(approval: Approval) -> bool:
     """Whether an approval may be for more than one entity."""
     return any(is_glob(name) for _, name in approval.entity.parts)
+
+
+def escaped_address(address: str) -> str:
+    """Return the address by which an approval is for this entity alone, whatever its names look like.
+
+    >>> escaped_address('user="svc-*"')
+    'user="svc-[*]"'
+    """
+    entity = _parsed(address)
+    if entity is None:
+        return address
+    return Entity({kind: name and escape_glob(name) for kind, name in entity.parts}).address
 
 
 def is_of_cluster(approval: Approval, cluster: str) -> bool:
@@ -162,8 +172,14 @@ def _parsed(address: str) -> Entity | None:
 
 
 def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
-    """Whether a finding says nothing but what the deletion of its entity, one of these addresses, comes to."""
-    return finding.rule in (rule.CHANGE_FACTOR.id, rule.TO_UNLIMITED.id) and finding.address in deleted
+    """Whether a finding says nothing but what the deletion of its entity, one of these addresses, comes to.
+
+    Not of a global default: whom its deletion leaves without a limit, nobody has counted.
+    """
+    if finding.rule not in (rule.CHANGE_FACTOR.id, rule.TO_UNLIMITED.id) or finding.address not in deleted:
+        return False
+    entity = _parsed(finding.address)
+    return entity is not None and any(name is not None for _, name in entity.parts)
 
 
 def _lifter(

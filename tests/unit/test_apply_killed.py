@@ -163,7 +163,7 @@ def test_a_killed_apply_that_was_completed_later_is_reverted_as_well(
     assert gateway.quotas == BEFORE
 
 
-def test_a_receipt_that_was_completed_just_before_the_end_is_no_unfinished_one(
+def test_a_receipt_that_was_completed_just_before_the_end_is_not_warned_of(
     gateway: Gateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
@@ -235,7 +235,7 @@ def test_the_revert_of_another_apply_does_not_settle_a_started_receipt(
     assert NOTICE in capsys.readouterr().err
 
 
-def test_an_apply_that_runs_is_no_unfinished_one(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_apply_that_is_running_is_not_warned_of(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
     kill_an_apply(gateway, between_two_requests)
     with cluster_lock(Path(), "lab", gateway.cluster_id()):
         run(["plan"])

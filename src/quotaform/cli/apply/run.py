@@ -90,7 +90,7 @@ def _check_and_report(
     def while_none_runs(cluster: Cluster, plan: PlanDigest) -> Iterator[None]:
         if plan.changes and plan.is_applyable:
             with apply_lock(repository, cluster.name, plan.cluster_id, is_made=False):
-                pass  # It is not held, lest an apply be refused because of a dry run.
+                pass  # It is not held, so that a dry run keeps no apply from running.
         yield
 
     names = [cluster.name for cluster, _ in plans]

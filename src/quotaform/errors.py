@@ -250,10 +250,23 @@ class BaseError(QuotaformError):
 
 
 class ExistingFilesError(QuotaformError):
-    """Files of a new repository, which are in `files`, exist already."""
+    """Files of a new repository, or of a further cluster of one, which are in `files`, exist already.
 
-    def __init__(self, files: Sequence[str]) -> None:
+    Attributes:
+        files: The files.
+        added: The lines of a further cluster that quotaform.yaml lacks.
+    """
+
+    def __init__(self, files: Sequence[str], added: Sequence[str] = ()) -> None:
         self.files = tuple(files)
+        self.added = tuple(added)
+        if added:
+            super().__init__(
+                f"{', '.join(files)} exists already and is never overwritten, so nothing was written; if it holds the "
+                "quotas of this cluster, add to clusters in quotaform.yaml:",
+                *added,
+            )
+            return
         super().__init__(
             "these exist already and are never overwritten, so nothing was written; move them away, or choose another "
             "directory:",

@@ -282,7 +282,7 @@ def test_an_import_says_when_a_declared_entity_differs_from_the_live_one(offline
     offline.quotas("  - match: {user: [a, b]}\n    values: {producer_byte_rate: 2MiB/s}\n")
     done = offline("import", "--snapshot", "live.json")
     assert done.code == 0
-    assert "Warning: 2 declared entities differ from the cluster; quotaform plan shows how." in done.out
+    assert "Warning: 2 entities in the files are missing on the cluster or have other values there;" in done.out
 
 
 def test_a_split_import_of_a_long_name_writes_all_files(offline: Repository) -> None:

@@ -92,7 +92,7 @@ def test_a_further_cluster_has_quotas_of_its_own(offline: Repository, cluster: C
     assert offline("plan", "--cluster", "us", "--detailed-exitcode").code == 0
     assert offline("plan", "--cluster", "lab", "--snapshot", "lab.json", "--detailed-exitcode").code == 0
     again = offline("init", *further)
-    assert (again.code, "  quotaform.yaml\n" in again.err) == (1, True)
+    assert (again.code, "Error: us is already in quotaform.yaml" in again.err) == (1, True)
 
 
 def test_everything_is_there_and_what_comes_next_is_said(offline: Repository) -> None:
@@ -119,9 +119,11 @@ def test_what_comes_next_begins_with_the_directory_and_says_how_the_secret_is_re
     done = offline("init", "my quotas", *EVERYTHING)
     after = done.out.partition("Next:\n")[2].splitlines()
     line = 'command_config: "${env:QUOTAFORM_COMMAND_CONFIG}"'
-    assert after[:2] == [
+    assert after[:4] == [
         "  cd 'my quotas'",
         f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {line}",
+        "    export QUOTAFORM_COMMAND_CONFIG=path/to/client.properties   (CI sets it)",
+        "    export QUOTAFORM_ENV=QUOTAFORM_COMMAND_CONFIG   (CI sets it)",
     ]
     assert line in offline.read("my quotas/.github/workflows/quotas-drift.yml")
     offline.write("client.properties", "")

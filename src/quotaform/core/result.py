@@ -59,6 +59,11 @@ class Import:
     differing_from_common: int = 0
     findings: tuple[Finding, ...]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the cluster has no quotas."""
+        return not (self.declared or self.out_of_scope or self.left_out or any(self.counts.values()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
@@ -114,7 +119,9 @@ class Initialization:
         cluster_id: The id of the cluster, which quotaform.yaml pins; `None` when it is not known.
         unknown_id: Why it is not known.
         ignored: The lines that an existing `.gitignore` lacks, and that were not written.
-        environment: The environment variables that quotaform.yaml refers to, and what they stand for here.
+        environment: The environment variables that quotaform.yaml refers to, or would with `unread_properties`, and
+            what they stand for here.
+        cluster: The name of a further cluster, to which `added` belongs.
         directory: Where it goes.
         unread_properties: The line of the cluster in quotaform.yaml that would read the client properties which the
             workflows write; `None` when it is there, or there are no workflows.
@@ -130,5 +137,6 @@ class Initialization:
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = "."
     unread_properties: str | None = None
+    cluster: str = ""
     added: tuple[str, ...] = ()
     matrices: tuple[str, ...] = ()

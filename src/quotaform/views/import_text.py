@@ -37,12 +37,18 @@ def _lines(done: Import, style: Style) -> Iterator[str]:
 
 
 def differing_lines(done: Import, style: Style) -> Iterator[str]:
-    """Yield how many declared entities the cluster has otherwise, and what follows if common files declare them."""
+    """Yield whether the cluster has no quotas, and how many entities it has otherwise than the files declare them."""
+    if done.is_empty:
+        yield "The cluster has no quotas."
     if done.differing:
-        differ = "differs" if done.differing == 1 else "differ"
-        text = f"{counted(done.differing, 'declared entity', 'declared entities')} {differ} from the cluster"
-        yield style.paint(f"Warning: {text}; quotaform plan shows how.", "yellow")
+        entities, are = ("1 entity", "is") if done.differing == 1 else (f"{done.differing:,} entities", "are")
+        text = (
+            f"{entities} in the files {are} missing on the cluster or {'has' if are == 'is' else 'have'} other values"
+        )
+        yield style.paint(f"Warning: {text} there; quotaform plan shows them.", "yellow")
     if done.differing_from_common:
-        number = counted(done.differing_from_common, "of them is", "of them are")
-        yield f"  {number} in the common files, which apply to every cluster; move what is meant for one cluster to"
+        which = counted(done.differing_from_common, "of them is", "of them are")
+        if done.differing_from_common == done.differing:
+            which = "It is" if done.differing == 1 else "They are"
+        yield f"  {which} in the common files, which apply to every cluster; move what is meant for one cluster to"
         yield "  its own directory, such as quotas.d/CLUSTER."

@@ -22,6 +22,9 @@ def _lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iterator[
     for path in made.files:
         entities = f" ({counted(counts[path], 'entity', 'entities')})" if path in counts else ""
         yield f"{'Would write' if is_dry_run else 'Wrote'} {inert(path)}{entities}"
+    if not made.files:
+        reason = ": the quotas of the cluster were not to be imported" if made.imported is None else ""
+        yield f"No file {'would be' if is_dry_run else 'was'} written{reason}."
     if made.imported is not None and made.imported.left_out:
         yield f"Not imported: {made.imported.left_out} that files cannot represent."
     if made.imported is not None:
@@ -45,10 +48,11 @@ def _lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iterator[
     yield from (f"  add the cluster to each matrix in {inert(path)}" for path in made.matrices)
     if made.unread_properties is not None:
         yield f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {made.unread_properties}"
+    indent = "  " if made.unread_properties is None else "    "
     for name, value in made.environment.items():
-        yield f"  export {name}={inert(value)}   (CI sets it)"
+        yield f"{indent}export {name}={inert(shell_word(value))}   (CI sets it)"
     yield "  quotaform validate"
-    yield "  quotaform plan"
+    yield f"  quotaform plan{f' --cluster {made.cluster}' if made.cluster else ''}"
     yield "  git add . && git commit"
     yield from (
         f"  follow the first lines of {inert(path)}" for path in made.files if path.endswith((".yml", ".gitlab-ci.yml"))

@@ -19,7 +19,7 @@ from quotaform.desired.config import Cluster, Config
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar
-from quotaform.errors import ClusterError, ExistingFilesError, UsageError
+from quotaform.errors import ClusterError, ExistingFilesError, QuotaformError, UsageError
 from quotaform.files import is_folder, is_within, read_text
 from quotaform.model.server import parse_servers
 from quotaform.schema.catalog import schema_text
@@ -66,32 +66,46 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
 
     Raises:
         UsageError: The name or a server cannot be one.
-        ExistingFilesError: There is any of the files.
+        ExistingFilesError: There is any of the files, or the folder of a further cluster.
+        QuotaformError: quotaform.yaml names the cluster already.
         ClusterError: The cluster cannot be read, and its quotas are to be imported.
         InvalidFilesError: The client properties are invalid.
     """
     directory = request.directory
     repository = Repository(directory=directory / QUOTAS_NAME, config_path=directory / CONFIG_NAME)
     known = repository.config().clusters if repository.has_config() else {}
-    is_further = bool(known) and request.cluster not in known and not lexists(repository.directory / request.cluster)
+    is_further = bool(known)
+    if request.cluster in known:
+        raise QuotaformError(
+            f"{request.cluster} is already in {repository.config_path}, so nothing was written; quotaform import "
+            f"--cluster {request.cluster} writes the quotas that no file declares yet"
+        )
     if not is_further:
         require_nothing_there(directory, request.ci)
-    cluster = _require_cluster(request)
+    cluster = require_cluster(request)
+    folder = repository.directory / cluster.name
+    is_there = is_further and lexists(folder)
     cluster_id: str | None = None
     unknown_id: str | None = None
     imported: Import | None = None
     try:
         with open_gateway(cluster) as gateway:
             cluster_id = gateway.cluster_id()
-            if request.imports:
+            if request.imports and not is_there:
                 config = repository.config() if is_further else Config()
                 config = replace(config, clusters={**known, cluster.name: cluster})
                 imported = import_cluster(repository, config, cluster.name, gateway, is_own=True, progress=progress)
     except ClusterError as error:
-        if request.imports:
+        if request.imports and not is_there:
             raise
         unknown_id = str(error)
     config_text = _config_text(request, cluster, cluster_id)
+    environment: dict[str, str] = {}
+    if request.ci != "none" and not (is_further and request.command_config is None):
+        path = str(request.command_config or "path/to/client.properties")
+        environment = {PROPERTIES_VARIABLE: path, "QUOTAFORM_ENV": PROPERTIES_VARIABLE}
+    if is_there:
+        raise ExistingFilesError([str(folder)], config_text.splitlines()[2:])
     if is_further:
         workflows = (path for files in CI_FILES.values() for path in files.values() if lexists(directory / path))
         return Initialization(
@@ -100,6 +114,8 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
             imported=imported,
             cluster_id=cluster_id,
             unknown_id=unknown_id,
+            environment=environment,
+            cluster=cluster.name,
             added=tuple(config_text.splitlines()[2:]),
             matrices=tuple(workflows),
         )
@@ -111,9 +127,6 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     if not lexists(directory / _IGNORE):
         contents[str(directory / _IGNORE)] = "".join(f"{line}\n" for line in missing)
         missing = ()
-    environment: dict[str, str] = {}
-    if request.command_config is not None and request.ci != "none":
-        environment = {PROPERTIES_VARIABLE: str(request.command_config), "QUOTAFORM_ENV": PROPERTIES_VARIABLE}
     return Initialization(
         files=contents,
         directory=str(directory),
@@ -143,7 +156,7 @@ def require_nothing_there(directory: Path, ci: str) -> None:
         raise ExistingFilesError(list(map(str, dict.fromkeys(there))))
 
 
-def _require_cluster(request: InitRequest) -> Cluster:
+def require_cluster(request: InitRequest) -> Cluster:
     """Return the cluster, once quotaform.yaml is known to take its name and its servers.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +59,7 @@ def init(
       quotaform init --cluster prod-eu --bootstrap-server broker1:9092 --import --ci github
       quotaform init kafka-quotas --cluster lab --bootstrap-server localhost:9092 --no-import --ci none
     """
-    from quotaform.app.init.init import InitRequest, make_repository, require_nothing_there
+    from quotaform.app.init.init import InitRequest, make_repository, require_cluster, require_nothing_there
     from quotaform.app.repository.revision import CONFIG_NAME
     from quotaform.cli.new_files import write_new_files
     from quotaform.views.init_text import render_init
@@ -77,11 +78,19 @@ def init(
         raise UsageError(
             f"there is no terminal to ask on; give {', '.join(missing)}".replace("--import", "--import or --no-import")
         )
+
+    def check(name: str = "kafka", servers: str = "localhost:9092") -> None:
+        require_cluster(
+            InitRequest(directory=folder, servers=servers, command_config=None, cluster=name, imports=False, ci="none")
+        )
+
     if cluster is None:
-        cluster = _ask(console, "Name of the cluster", "kafka")
+        cluster = _ask(console, "Name of the cluster", "kafka", check)
     if bootstrap_server is None:
-        bootstrap_server = _ask(console, "Bootstrap servers", "localhost:9092")
-        if command_config is None and (properties := _ask(console, "Client properties file (if it needs one)", "")):
+        bootstrap_server = _ask(console, "Bootstrap servers", "localhost:9092", lambda servers: check(servers=servers))
+        if command_config is None and (
+            properties := _ask(console, "Client properties file (if it needs one)", "", _require_file)
+        ):
             command_config = Path(properties)
     if imports is None:
         imports = _ask_one_of(console, "Import its quotas", ("yes", "no"), "yes") == "yes"
@@ -104,13 +113,25 @@ def init(
     return 0
 
 
-def _ask(console: Console, question: str, usual: str) -> str:
-    """Ask a person at the terminal; an empty answer is the usual one."""
-    console.write_stderr(f"{question}{f' [{usual}]' if usual else ''}: ")
-    line = read_typed_line(sys.stdin)
-    if not line:
-        raise UsageError("the input ended before everything was answered; nothing was written")
-    return line.strip() or usual
+def _ask(console: Console, question: str, usual: str, check: Callable[[str], None] = lambda answer: None) -> str:
+    """Ask a person at the terminal until the check raises no UsageError; an empty answer is the usual one."""
+    while True:
+        console.write_stderr(f"{question}{f' [{usual}]' if usual else ''}: ")
+        line = read_typed_line(sys.stdin)
+        if not line:
+            raise UsageError("the input ended before everything was answered; nothing was written")
+        answer = line.strip() or usual
+        try:
+            check(answer)
+        except UsageError as error:
+            console.write_stderr(f"{error}\n")
+        else:
+            return answer
+
+
+def _require_file(answer: str) -> None:
+    if answer and not Path(answer).is_file():
+        raise UsageError(f"There is no file {answer}")
 
 
 def _ask_one_of(console: Console, question: str, answers: tuple[str, ...], usual: str) -> str:

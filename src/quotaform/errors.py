@@ -60,7 +60,7 @@ where, and what to do. `exit_code` is that of a process that ends with this erro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import timedelta
 from itertools import islice
@@ -346,30 +346,44 @@ class PlanBlockedError(BlockedError):
     shown = 5
     """How many findings are shown that one thing would allow."""
 
-    def __init__(self, cluster: str, findings: Sequence[Finding]) -> None:
+    def __init__(self, cluster: str, findings: Sequence[Finding], *, approvable: Collection[str] = ()) -> None:
+        """Build the message.
+
+        Args:
+            cluster: The name of the cluster that the plan is for.
+            findings: What blocks it.
+            approvable: The rules that an approval lifts for one entity.
+        """
         self.cluster = cluster
         self.findings = tuple(findings)
         groups: dict[tuple[str, str | None], list[Finding]] = {}
         for finding in self.findings:
             groups.setdefault((finding.rule, finding.override), []).append(finding)
-        lines = [line for group in groups.values() for line in self._lines(group)]
+        lines = [line for group in groups.values() for line in self._lines(group, approvable)]
         if any(len(group) > self.shown for group in groups.values()):
             lines.append("quotaform plan shows all of them, and quotaform show those of a saved plan.")
         options = " ".join(
             dict.fromkeys(what for _, what in groups if what is not None and what.startswith("--allow "))
         )
         if options:
-            lines.append(f"Correct the files, or plan again and allow what is meant: {options}")
+            approvals = "approvals, or " if any(_is_either(each, approvable) for each in self.findings) else ""
+            lines.append(f"Correct the files, or plan again and allow what is meant: {approvals}{options}")
         super().__init__("the plan is blocked and nothing was written:", *lines)
 
-    def _lines(self, group: Sequence[Finding]) -> Iterator[str]:
+    def _lines(self, group: Sequence[Finding], approvable: Collection[str]) -> Iterator[str]:
         """Yield what blocks the plan and one thing would allow, and that."""
         for finding in group[: self.shown]:
             yield f"  {finding.rule}: {f'{finding.address}: ' if finding.address else ''}{finding.message}"
         if len(group) > self.shown:
             yield f"  {group[0].rule}: ... and {len(group) - self.shown:,} more"
         if group[0].override:
-            yield f"    Allow: {group[0].override}"
+            either = f"an approval in approvals.yaml (one entity), or {group[0].override} (all)"
+            yield f"    Allow: {either if _is_either(group[0], approvable) else group[0].override}"
+
+
+def _is_either(finding: Finding, approvable: Collection[str]) -> bool:
+    """Whether an approval lifts it as well as an option does."""
+    return finding.allowance is not None and finding.rule in approvable
 
 
 class RefusedError(BlockedError):

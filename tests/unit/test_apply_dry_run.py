@@ -71,7 +71,7 @@ def test_a_dry_run_ends_with_the_code_that_apply_would_have(
     capsys.readouterr()
     assert run(["apply", "a.json", "--dry-run"]) == 5
     shown, told = capsys.readouterr()
-    assert shown == "Dry run failed! Resources: 0 to add, 0 to change, 0 to destroy. Nothing was written.\n"
+    assert shown == "Dry run failed! Nothing was written.\n"
     assert told.startswith("Error: the cluster has changed since the plan was made")
     gateways["b"]._reads.append(ClusterError("no connection"))
     assert run(["apply", "b.json", "--dry-run"]) == 1
@@ -173,3 +173,20 @@ def test_a_blocked_plan_says_what_would_allow_each_finding() -> None:
         "quotaform plan shows all of them, and quotaform show those of a saved plan.",
         "Correct the files, or plan again and allow what is meant: --allow x --allow delete=40",
     ]
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], []])
+def test_a_refused_plan_can_be_approved_as_its_plan_says(
+    gateways: dict[str, ScriptedGateway], capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    """`plan` named an approval or an option, `apply` of the same plan the option alone."""
+    gateways["a"].quotas = {ALICE: {PRODUCER: 1.0}}
+    Path("quotaform.yaml").write_text("clusters: {a: {bootstrap_servers: ['a:1']}}\nguards: {change_factor: 10}\n")
+    assert run(["plan", "--out", "a.json"]) == 4
+    allow = "Allow: an approval in approvals.yaml (one entity), or --allow change-factor (all)\n"
+    assert allow in capsys.readouterr().out
+    assert run(["apply", "a.json", *options]) == 4
+    shown, told = capsys.readouterr()
+    assert allow in told
+    assert told.endswith("plan again and allow what is meant: approvals, or --allow change-factor\n")
+    assert shown.endswith("Dry run failed! Nothing was written.\n") if options else "Dry run" not in shown

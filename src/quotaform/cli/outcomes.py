@@ -18,6 +18,7 @@ from quotaform.model.text import inert
 
 if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository
+    from quotaform.core.receipt import SavedReceipt
     from quotaform.views.style import Style
 
 T = TypeVar("T")
@@ -163,12 +164,14 @@ def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> N
         console.echo(pieces)
 
 
-def warn_of_started(console: Console, repository: Repository, cluster: str, cluster_id: str) -> bool:
+def warn_of_started(
+    console: Console, repository: Repository, cluster: str, cluster_id: str, reverted: SavedReceipt | None = None
+) -> bool:
     """Print that an apply from this directory was killed and left a started receipt; return whether one was."""
     from quotaform.app.apply.last_receipt import started_receipt
 
     found = started_receipt(repository, cluster, cluster_id)
-    if found is not None:
+    if found is not None and found[1] != reverted:
         (path, receipt), here = found, Path.cwd()
         shown = inert(str(path.relative_to(here) if path.is_relative_to(here) else path))
         console.warn(
@@ -178,11 +181,19 @@ def warn_of_started(console: Console, repository: Repository, cluster: str, clus
     return found is not None
 
 
-def warn_of_started_receipts(console: Console, repository: Repository, found: Iterable[ClusterOutcome[Any]]) -> None:
-    """Print which applies from this directory were killed, to clusters that were read (`digests`)."""
+def warn_of_started_receipts(
+    console: Console,
+    repository: Repository,
+    found: Iterable[ClusterOutcome[Any]],
+    reverted: SavedReceipt | None = None,
+) -> None:
+    """Print which applies from this directory were killed, to clusters that were read (`digests`).
+
+    Not of the receipt that is being reverted.
+    """
     for outcome in found:
         if outcome.value is not None and not outcome.value.is_snapshot:
-            warn_of_started(console, repository, outcome.cluster, outcome.value.cluster_id)
+            warn_of_started(console, repository, outcome.cluster, outcome.value.cluster_id, reverted)
 
 
 def digests(outcomes: Iterable[ClusterOutcome[Any]]) -> list[ClusterOutcome[Any]]:

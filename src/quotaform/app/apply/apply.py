@@ -281,7 +281,7 @@ def require_applyable(plan: Plan) -> None:
     """
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
-        raise PlanBlockedError(plan.header.cluster_name, blocking)
+        raise PlanBlockedError(plan.header.cluster_name, blocking, approvable=rule.APPROVABLE)
 
 
 def _require_valid_approvals(plan: Plan, today: date) -> None:

@@ -146,7 +146,7 @@ def plan(
     changes.write(outcomes)
     files.write(outcomes, **ci.options)
     reports.write(found)
-    warn_of_started_receipts(console, request.repository, found)
+    warn_of_started_receipts(console, request.repository, found, request.revert)
     ci.report(console, "plan", outcomes)
     if format_name == REPORT:
         reports.echo(found)

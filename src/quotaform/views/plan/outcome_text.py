@@ -83,11 +83,11 @@ def render_dry_run(outcomes: Sequence[ClusterOutcome[Freshness]], style: Style =
     applied = sum(len(each.applied) for each in checked)
     lines = [_clusters_line(outcomes, f"{len(checked)} can be applied")] if len(outcomes) > 1 else []
     is_complete = len(checked) == len(outcomes)
-    line = (
-        f"Dry run {'complete' if is_complete else 'failed'}! Resources: {to_do[Action.CREATE]} to add, "
-        f"{to_do[Action.UPDATE]} to change, {to_do[Action.DELETE]} to destroy"
-        f"{f' ({applied} already applied)' if applied else ''}. Nothing was written."
+    resources = (
+        f" Resources: {to_do[Action.CREATE]} to add, {to_do[Action.UPDATE]} to change, "
+        f"{to_do[Action.DELETE]} to destroy{f' ({applied} already applied)' if applied else ''}."
     )
+    line = f"Dry run {'complete' if is_complete else 'failed'}!{resources if checked else ''} Nothing was written."
     return "\n".join([*lines, style.paint(line, "green" if is_complete else "red")]) + "\n"
 
 

@@ -227,7 +227,7 @@ def test_plan_and_drift_say_it(files: GitRepository) -> None:
     files.declare("all.yaml", "alice")
     commit = files.commit()
     message = f"removed from quotas.d/all.yaml in {commit[:7]}; it stays on the cluster. To delete it, declare it with "
-    said = f"1 entity was declared in the files before and is no longer:\n    user=bob: {message}state: absent\n\n"
+    said = f"1 entity was removed from the files but not from the cluster:\n    user=bob: {message}state: absent\n\n"
     unmanaged = "Not managed, left unchanged: 2 in scope, 0 out of scope (list: --show-unmanaged).\n\nNo changes."
     assert f"\n{said}{unmanaged}" in run("plan", "--cluster", "lab", cwd=files.path).out
     assert f"\n{said}Drift: " in run("drift", "--cluster", "lab", cwd=files.path).out

@@ -165,9 +165,9 @@ def test_files_that_still_declare_what_was_applied_are_warned_of() -> None:
     (finding,) = revert_plan(receipt_of(), AFTER).findings
     assert (finding.rule, finding.blocking) == ("revert-differs", False)
     assert finding.message == (
-        "the files declare other values for user=bob, user=alice, user=old, and the next plan would set them again: "
-        "revert the commit that changed these entries, or declare the values of this plan, as for values that were set "
-        "on the cluster by hand and are in no commit"
+        "the files declare other values for user=bob, user=alice, user=old, so the next plan would undo this revert: "
+        "revert the commit that changed these entries or, if the values of this plan were set on the cluster by hand, "
+        "declare them in the files"
     )
     assert revert_plan(receipt_of(), AFTER, declare({ALICE: {PRODUCER: 1.0, REQUEST: 7.0}})).findings == ()
 

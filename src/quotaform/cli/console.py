@@ -174,7 +174,7 @@ def write_binary_file(path: Path, content: bytes) -> None:
 
 
 def remove_earlier(console: Console, path: Path) -> None:
-    """Remove a file of an earlier run, lest it be taken for the result of this one.
+    """Remove a file of an earlier run, so that it is not taken for the result of this one.
 
     Raises:
         QuotaformError: It cannot be removed.

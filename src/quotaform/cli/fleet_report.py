@@ -67,7 +67,7 @@ class FleetReports:
                 write_file(path, render(SUBJECT, format_name, report))
 
     def remove(self) -> None:
-        """Remove the files of an earlier run, lest they be taken for the result of this one."""
+        """Remove the files of an earlier run, so that they are not taken for the result of this one."""
         for _, path in self._files:
             remove_earlier(self._console, path)
 

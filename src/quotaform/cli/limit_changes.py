@@ -95,7 +95,7 @@ class LimitChangeFiles:
     def write(self, outcomes: Iterable[ClusterOutcome[T]]) -> None:
         """Write the changes of each plan.
 
-        The file of a cluster that failed is removed, lest an earlier one be taken for its result.
+        The file of a cluster that failed is removed, so that an earlier one is not taken for its result.
 
         Raises:
             QuotaformError: A file cannot be written.
@@ -108,6 +108,6 @@ class LimitChangeFiles:
                 remove_earlier(self._console, path)
 
     def remove(self) -> None:
-        """Remove the files of an earlier run, lest they be taken for the result of this one."""
+        """Remove the files of an earlier run, so that they are not taken for the result of this one."""
         for path in self._paths.values():
             remove_earlier(self._console, path)

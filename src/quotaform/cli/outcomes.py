@@ -98,8 +98,8 @@ class OutputFiles:
     def write(self, outcomes: Iterable[ClusterOutcome[T]], **options: Any) -> None:
         """Write what was made.
 
-        The file of a cluster that failed says so if its format can, or is removed, lest an earlier result be taken for
-        it.
+        The file of a cluster that failed says so if its format can, or is removed, so that an earlier result is not
+        taken for it.
 
         Args:
             outcomes: One per cluster.
@@ -116,7 +116,7 @@ class OutputFiles:
                     remove_earlier(self._console, path)
 
     def remove(self) -> None:
-        """Remove the files of an earlier run, lest they be taken for the result of this one."""
+        """Remove the files of an earlier run, so that they are not taken for the result of this one."""
         for _, paths in self._files:
             for path in paths.values():
                 remove_earlier(self._console, path)

@@ -288,8 +288,11 @@ def test_an_interrupt_ends_a_recording_that_is_written(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("page", "said"),
     [
-        (b"", "there is no metric of a bucket yet"),
-        (b'kafka_server_quota_queue_size{quota_type="Produce"} 1.0\njvm_threads 5\n', "there is no metric of a bucket"),
+        (b"", "there are no metrics of client quotas yet"),
+        (
+            b'kafka_server_quota_queue_size{quota_type="Produce"} 1.0\njvm_threads 5\n',
+            "there are no metrics of client quotas yet",
+        ),
         (b"jvm_threads 5\n", "either the rules of its exporter leave them out, or"),
         (
             b'kafka_producer_outgoing_byte_total{client_id="app"} 5.0\n',
@@ -504,6 +507,7 @@ def test_a_recording_without_rows_is_an_error_and_says_why(tmp_path: Path, capsy
         assert run([*arguments, "--source", f"{server.url}/metrics"]) == 1
     printed = capsys.readouterr()
     assert "no rows: there is no metric of client quotas among its metrics" in printed.out
+    assert (printed.out + printed.err).count("quotaform alter") == 1  # The remedy was printed twice.
     assert printed.err.endswith(
         "Error: nothing was recorded: no answer had a measurement of a client; see the summary\n"
     )

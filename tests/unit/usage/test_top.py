@@ -158,7 +158,7 @@ def test_without_limits_nobody_is_said_to_be_below_one() -> None:
 def test_that_nobody_could_be_measured_is_no_zero() -> None:
     text = render_top(top(unread=(Unread("broker 3 (http://b3)", "did not answer within 5 s"),)))
     assert text.splitlines() == [
-        "lab 2026-11-22T17:20:05Z: it is not known who is throttled, as nothing was measured",
+        "lab 2026-11-22T17:20:05Z: no measurements, so it is unknown who is throttled",
         "broker 3 (http://b3) did not answer within 5 s",
     ]
 
@@ -300,7 +300,7 @@ def test_a_broker_without_clients_is_no_problem_beside_one_with_some() -> None:
     idle = b'kafka_server_quota_queue_size{quota_type="Produce"} 0.0\n'
     assert reader(a=lambda: PAGE, b=lambda: idle).read().unread == ()
     [unread] = reader(b=lambda: idle).read().unread
-    assert "there is no metric of a bucket yet" in unread.problem
+    assert "there are no metrics of client quotas yet" in unread.problem
 
 
 # Prometheus

@@ -41,9 +41,9 @@ def check_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
     differing = [change.entity.address for change in plan.changes if _differs(change, facts.desired)]
     if differing:
         yield rule.REVERT_DIFFERS.finding(
-            f"the files declare other values for {listed(differing, _SHOWN)}, and the next plan would set them again: "
-            "revert the commit that changed these entries, or declare the values of this plan, as for values that were "
-            "set on the cluster by hand and are in no commit"
+            f"the files declare other values for {listed(differing, _SHOWN)}, so the next plan would undo this revert: "
+            "revert the commit that changed these entries or, if the values of this plan were set on the cluster by "
+            "hand, declare them in the files"
         )
 
 

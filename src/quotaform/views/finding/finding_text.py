@@ -79,8 +79,7 @@ def render_removed(findings: Iterable[Finding], style: Style = PLAIN) -> Iterato
     if not removed:
         return
     were = counted(len(removed), "entity was", "entities were")
-    are = "is" if len(removed) == 1 else "are"
-    yield style.paint(f"{were} declared in the files before and {are} no longer:", "bold")
+    yield style.paint(f"{were} removed from the files but not from the cluster:", "bold")
     for finding in removed[:_MOST_REMOVED]:
         yield f"    {style.paint(finding.address or '', _COLOURS[finding.severity])}: {finding.message}"
     if len(removed) > _MOST_REMOVED:

@@ -54,7 +54,7 @@ def _source_lines(each: RecordedSource, style: Style) -> Iterator[str]:
     if len(each.gaps) > _MOST_GAPS:
         yield f"    ... and {len(each.gaps) - _MOST_GAPS:,} more gaps (all: --format json)"
     if each.remark is not None:
-        yield f"    {style.paint('no rows:', 'yellow')} {inert(each.remark)}"
+        yield f"    {style.paint('no rows:', 'yellow')} {inert(each.remark.partition(';')[0])}"
     if each.rejected:
         yield f"    {counted(each.rejected, 'record')} cannot be read: {inert('; '.join(each.problems))}"
     yield ""

@@ -67,7 +67,7 @@ def _headline(top: Top, width: int) -> str:
     at = spell_moment(top.at.replace(microsecond=0))
     time = at if width >= _WIDE_HEAD else at.partition("T")[2]
     if top.unread and not top.buckets:
-        return f"{inert(top.cluster)} {time}: it is not known who is throttled, as nothing was measured"
+        return f"{inert(top.cluster)} {time}: no measurements, so it is unknown who is throttled"
     on = f" on {counted(top.brokers, 'broker')}" if top.buckets else ""
     near = f" {close:,} close ({CLOSE_RATIO:.0%} or more)," if top.has_limits else ""
     return (

@@ -144,15 +144,15 @@ def read_rows(items: Iterable[Item]) -> ReadRows:
 
 
 NO_BUCKET = (
-    "there is no metric of a bucket yet: a broker measures nobody before a quota of the same key was set since it "
-    "started; a default that is too large to limit anybody is enough, as with quotaform alter 'user=<default>' "
-    "--add producer_byte_rate=1TiB/s, or 'client-id=<default>' if clients do not authenticate"
+    "there are no metrics of client quotas yet: a broker measures clients only after a quota with the same key was set "
+    "since it started; to measure all clients and limit none, set a very large default: quotaform alter "
+    "'user=<default>' --add producer_byte_rate=1TiB/s (or 'client-id=<default>' if clients do not authenticate)"
 )
 """Source: org.apache.kafka.server.quota.ClientQuotaManager, quotasEnabled."""
 
 _NO_QUOTA_METRIC = (
     "there is no metric of client quotas among its metrics: either the rules of its exporter leave them out, or "
-    + NO_BUCKET.replace("there is no metric of a bucket yet: ", "")
+    + NO_BUCKET.replace("there are no metrics of client quotas yet: ", "")
 )
 
 _ONLY_TOTALS: Final = (

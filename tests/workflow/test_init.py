@@ -122,8 +122,8 @@ def test_what_comes_next_begins_with_the_directory_and_says_how_the_secret_is_re
     assert after[:4] == [
         "  cd 'my quotas'",
         f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {line}",
-        "    export QUOTAFORM_COMMAND_CONFIG=path/to/client.properties   (CI sets it)",
-        "    export QUOTAFORM_ENV=QUOTAFORM_COMMAND_CONFIG   (CI sets it)",
+        "    export QUOTAFORM_COMMAND_CONFIG=path/to/client.properties   # CI sets it",
+        "    export QUOTAFORM_ENV=QUOTAFORM_COMMAND_CONFIG   # CI sets it",
     ]
     assert line in offline.read("my quotas/.github/workflows/quotas-drift.yml")
     offline.write("client.properties", "")
@@ -201,8 +201,8 @@ def test_properties_are_named_by_a_variable_in_ci_and_by_their_path_without(offl
     given = ("--command-config", os.path.relpath(properties, offline.path))
     done = offline("init", "ci", *EVERYTHING, *given)
     assert done.code == 0, done
-    assert "export QUOTAFORM_COMMAND_CONFIG=secret/client.properties   (CI sets it)\n" in done.out
-    assert "export QUOTAFORM_ENV=QUOTAFORM_COMMAND_CONFIG   (CI sets it)\n" in done.out
+    assert "export QUOTAFORM_COMMAND_CONFIG=secret/client.properties   # CI sets it\n" in done.out
+    assert "export QUOTAFORM_ENV=QUOTAFORM_COMMAND_CONFIG   # CI sets it\n" in done.out
     assert 'command_config: "${env:QUOTAFORM_COMMAND_CONFIG}"\n' in offline.read("ci/quotaform.yaml")
     assert offline("init", "none", *EVERYTHING[:-1], "none", *given).code == 0
     assert 'command_config: "../secret/client.properties"\n' in offline.read("none/quotaform.yaml")

@@ -50,7 +50,7 @@ def _lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iterator[
         yield f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {made.unread_properties}"
     indent = "  " if made.unread_properties is None else "    "
     for name, value in made.environment.items():
-        yield f"{indent}export {name}={inert(shell_word(value))}   (CI sets it)"
+        yield f"{indent}export {name}={inert(shell_word(value))}   # CI sets it"
     yield "  quotaform validate"
     yield f"  quotaform plan{f' --cluster {made.cluster}' if made.cluster else ''}"
     yield "  git add . && git commit"

@@ -79,9 +79,10 @@ def missing_extra(extra: str) -> str:
     """Return what a message says at its end of an optional dependency that is not installed; never a name to install.
 
     >>> missing_extra("plot")
-    'quotaform was installed without its extra plot; docs/getting-started.md#extras says how to add it'
+    "quotaform was installed without its extra plot; add it in quotaform's checkout with pip install '.[plot]'"
     """
-    return f"quotaform was installed without its extra {extra}; docs/getting-started.md#extras says how to add it"
+    remedy = f"add it in quotaform's checkout with pip install '.[{extra}]'"
+    return f"quotaform was installed without its extra {extra}; {remedy}"
 
 
 class QuotaformError(Exception):
@@ -146,7 +147,7 @@ class NoClusterError(UsageError):
         config_path: quotaform.yaml; where it was looked for if there is none.
         exists: Whether there is one.
         directory: The quotas directory, if there is none either.
-        above: The directory above it in which there is a quotaform.yaml.
+        above: The directory above it to run this in, and what is there, in words.
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class NoClusterError(UsageError):
         if directory is not None:
             problem = f"neither {directory} nor {config_path} exists; correct the path, begin with quotaform init"
         if above is not None:
-            problem = f"{problem.partition(';')[0]}; run this in {above}, where quotaform.yaml is"
+            problem = f"{problem.partition(';')[0]}; run this in {above}"
         super().__init__(f"no cluster is given: {problem}")
 
 

@@ -106,10 +106,12 @@ def test_properties_that_a_variable_names_show_as_they_are_written(tmp_path: Pat
     lab = cluster(repository, "b:1", command_config="${env:QUOTAFORM_SECRETS}/client.properties")
     assert client_config(lab, {"QUOTAFORM_SECRETS": str(secret), **LISTED}).client_id == "x"
     (secret / "client.properties").write_text("nonsense=x\n")
-    for environment in ({"QUOTAFORM_SECRETS": str(secret)}, {"QUOTAFORM_SECRETS": str(secret / "none")}):
+    written = "${env:QUOTAFORM_SECRETS}/client.properties"
+    missing = f'{repository}/quotaform.yaml:1:62: error: cluster "lab": command_config {written}: there is no such file'
+    for path, said in ((secret, f"{written}:1: error"), (secret / "none", missing)):
         with pytest.raises(InvalidFilesError) as caught:
-            client_config(lab, environment | LISTED)
-        assert str(caught.value).startswith("${env:QUOTAFORM_SECRETS}/client.properties")
+            client_config(lab, {"QUOTAFORM_SECRETS": str(path)} | LISTED)
+        assert str(caught.value).startswith(said)
         assert "s3cr3t" not in str(caught.value)
 
 

@@ -130,7 +130,23 @@ def test_what_is_missing_is_named_by_the_path_that_was_looked_at(
         assert run(words) == code, words
         out, err = capsys.readouterr()
         assert said in out + err, words
+    (folder / "quotas.d").mkdir()
+    monkeypatch.chdir(folder / "quotas.d")
+    said = f"there is no {here}/quotas.d/quotas.d; run this in {here}, where "
+    write_snapshot(folder / "x.json", "a")
+    (folder / "quotaform.yaml").write_text(
+        "clusters: {x: {snapshot: x.json}, y: {bootstrap_servers: ['127.0.0.1:1']}}\n"
+    )
+    for words in (["plan", "--cluster", "x"], ["apply", "--cluster", "y", "--auto-approve", "--allow", "empty"]):
+        assert run(words) == 3, words
+        assert f"{said}quotaform.yaml is" in "".join(capsys.readouterr()), words
+    (folder / "quotaform.yaml").unlink()
+    assert run(["plan", "--snapshot", str(folder / "x.json")]) == 3
+    assert f"{said}quotas.d is" in "".join(capsys.readouterr())
     monkeypatch.chdir(folder)
+    (folder / "quotas.d").rmdir()
+    assert run(["plan", "--snapshot", "x.json"]) == 4
+    assert f"the quotas directory {here}/quotas.d does not exist" in capsys.readouterr().out
     assert run(["validate", "nope"]) == 3
     said = f"nope: error: the quotas directory does not exist: there is no {here}/nope; create it, with a file such as"
     assert said in capsys.readouterr().out

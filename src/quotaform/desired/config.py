@@ -36,6 +36,7 @@ class Cluster:
         server_references: Those of `bootstrap_servers` that refer to environment variables, by their text. The
             variables are looked up when the cluster is connected to; messages show the text.
         config_reference: The same for `command_config`.
+        config_location: Where quotaform.yaml has `command_config`.
         servers_location: Where quotaform.yaml has `bootstrap_servers`; `None` when the operator names them.
         folder: The folder of the quotaform.yaml that names the files; `None` when the operator does.
         taken: What the snapshot file holds, when it was read already.
@@ -52,6 +53,7 @@ class Cluster:
     snapshot: Path | None = None
     server_references: Mapping[str, Referring] = field(default_factory=dict, compare=False)
     config_reference: Referring | None = field(default=None, compare=False)
+    config_location: Location | None = field(default=None, compare=False)
     servers_location: Location | None = field(default=None, compare=False)
     folder: Path | None = field(default=None, compare=False)
     taken: Snapshot | None = field(default=None, compare=False, repr=False)

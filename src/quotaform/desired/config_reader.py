@@ -186,10 +186,11 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
         text = "command_config has no effect with snapshot; remove it"
         report.at("clusters", name, "command_config").add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
     servers, server_references = _read_servers(name, node, report)
-    config_reference = None
+    config_reference = config_location = None
     command_config = node.get("command_config")
-    if isinstance(command_config, str) and PREFIX in command_config:
-        config_reference = Referring(command_config, report.document.place(node, "command_config").value)
+    if isinstance(command_config, str):
+        config_location = report.document.place(node, "command_config").value
+        config_reference = Referring(command_config, config_location) if PREFIX in command_config else None
     return Cluster(
         name=name,
         bootstrap_servers=servers,
@@ -199,6 +200,7 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
         snapshot=_read_path(node, "snapshot", directory),
         server_references=server_references,
         config_reference=config_reference,
+        config_location=config_location,
         servers_location=report.document.place(node, "bootstrap_servers").value if servers else None,
         folder=directory,
         capacity=read_capacity(name, node, report),

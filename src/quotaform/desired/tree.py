@@ -51,7 +51,7 @@ class Tree:
         unreadable: Path to reason, of files and folders that could not be read; `""` is the directory itself.
         root: What there is at the path of the directory.
         looked_at: If there is nothing: its absolute path, as far as it is known.
-        above: The directory above it in which there is a quotaform.yaml.
+        above: The directory above it to run this in, and what is there, in words.
     """
 
     name: str
@@ -209,7 +209,7 @@ class Layout:
         if self.tree.looked_at not in (None, inert(self.tree.name)):
             problem += f": there is no {self.tree.looked_at}"
         if self.tree.above is not None:
-            return f"{problem}; run this in {self.tree.above}, where quotaform.yaml is"
+            return f"{problem}; run this in {self.tree.above}"
         return f"{problem}; create it, with a file such as {example} (to declare no quotas: quotas: [])"
 
     def _shown(self, path: str) -> str:

@@ -14,6 +14,7 @@ from quotaform.core.check import rule
 from quotaform.errors import InvalidFilesError
 from quotaform.files import trusted_folder
 from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server, parse_server, parse_servers
+from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from quotaform.cluster.client.config import ClientConfig
@@ -122,7 +123,10 @@ def client_config(cluster: Cluster, environment: Mapping[str, str] = environ) ->
             text = f"{referring.text} is empty; set the environment variable to the path of a client properties file"
             raise InvalidFilesError([rule.UNSET_VARIABLE.finding(text, location=referring.location)])
         path, name = (cluster.folder or Path()) / given, referring.text
-    return load_client_config(path, name=name, environ=environment, repository=cluster.folder)
+    named_at = None
+    if cluster.config_location is not None:
+        named_at = f"cluster {quote(cluster.name)}: command_config", cluster.config_location
+    return load_client_config(path, name=name, environ=environment, repository=cluster.folder, named_at=named_at)
 
 
 def folder_of(cluster: Cluster, path: Path) -> Path | None:

@@ -193,16 +193,26 @@ class Repository:
         except FileReadError:
             return True
 
+    def _has_config_here(self) -> bool:
+        """Whether quotaform.yaml was named, or is beside the quotas directory or in the current one."""
+        folders = (Path(os.path.normpath(Path.cwd() / path)).parent for path in (self.directory, CONFIG_NAME))
+        at = Path(os.path.normpath(Path.cwd() / self.config_path)).parent
+        return self.needs_config or (at in folders and self.has_config())
+
     def layout(self, config: Config, *, may_be_empty: bool = False) -> Layout:
         """Read the files of the quotas directory; what is wrong with them is found when they are checked.
 
         Args:
             config: The content of quotaform.yaml.
-            may_be_empty: Whether it is no problem that there is no file; the guard `empty` takes care of it then.
+            may_be_empty: Whether it is no problem that there is no file; the guard `empty` takes care of it then. It is
+                one where a directory above is the quota repository that is meant.
         """
         from quotaform.desired.tree import Layout
 
         tree = self.revision.read_tree(self.directory, self.keep())
+        if may_be_empty and tree.looked_at is not None and not self._has_config_here():
+            may_be_empty = tree.above is None
+            tree = replace(tree, name=tree.looked_at if may_be_empty else tree.name)
         return Layout(tree, config.clusters, may_be_empty=may_be_empty)
 
     def load(self, config: Config, today: date, *, may_be_empty: bool = False) -> LoadedFiles:
@@ -308,7 +318,9 @@ class Repository:
         )
         if target.command_config is None:
             return named
-        return replace(named, command_config=target.command_config, config_reference=None, folder=None)
+        return replace(
+            named, command_config=target.command_config, config_reference=None, config_location=None, folder=None
+        )
 
     def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
         from quotaform.desired.cluster_choice import choose_cluster

@@ -90,10 +90,15 @@ WORK_TREE: Final = WorkTree()
 
 
 def find_above(path: Path) -> tuple[str, str | None]:
-    """Return the absolute path of what does not exist, and the next directory above with a quotaform.yaml."""
+    """Return the absolute path of what does not exist, and the next directory above with quotaform.yaml or `quotas.d`.
+
+    The directory is the words of a message: it, and which of them is there.
+    """
     looked_at = Path(os.path.normpath(Path.cwd() / path))
-    above = next((each for each in looked_at.parent.parents if os.path.lexists(each / CONFIG_NAME)), None)
-    return inert(str(looked_at)), None if above is None else inert(str(above))
+    for name in (CONFIG_NAME, QUOTAS_NAME):
+        if above := next((each for each in looked_at.parent.parents if os.path.lexists(each / name)), None):
+            return inert(str(looked_at)), f"{inert(str(above))}, where {name} is"
+    return inert(str(looked_at)), None
 
 
 def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:

@@ -37,6 +37,7 @@ def load_client_config(
     environ: Mapping[str, str] | None = None,
     repository: Path | None = None,
     name: str | None = None,
+    named_at: tuple[str, Location] | None = None,
 ) -> ClientConfig:
     """Read a client properties file.
 
@@ -47,6 +48,7 @@ def load_client_config(
         repository: The folder of the repository that names the file, which links must not lead out of; `None` when the
             operator names it.
         name: What messages call the file; its path if not given.
+        named_at: The field that names the file, and where it is written, if it is in another file.
 
     Raises:
         InvalidFilesError: It cannot be read or used; with all its problems, each with its line.
@@ -57,7 +59,10 @@ def load_client_config(
         content = read_bytes(path, PROPERTIES_LIMIT, within=within)
     except FileReadError as error:
         why = "there is no such file" if error.is_missing else f"it cannot be read: {error.reason}"
-        raise InvalidFilesError([rule.CLIENT_PROPERTIES.finding(why, location=Location(file))]) from None
+        place = Location(file)
+        if named_at is not None:
+            why, place = f"{named_at[0]} {file}: {why}", named_at[1]
+        raise InvalidFilesError([rule.CLIENT_PROPERTIES.finding(why, location=place)]) from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -11,10 +11,7 @@ from quotaform.model.entity import Entity, spell_name
 from tests.strategies import ENTITIES
 
 NAMES = st.none() | st.text()
-EXAMPLES = (
-    "write for example user=svc-a, 'user=svc-a,client-id=<default>' or 'user=\"CN=a,O=b\"'; "
-    "a shell needs the single quotes"
-)
+EXAMPLES = "write for example user=svc-a, 'user=svc-a,client-id=<default>' or 'user=\"CN=a,O=b\"'"
 
 
 @given(ENTITIES | st.dictionaries(st.text() | st.sampled_from(["user", "ip"]), NAMES, max_size=4).map(Entity))
@@ -56,7 +53,8 @@ def test_an_empty_client_id_needs_no_quotes() -> None:
         ("user=CN=a,O=b", '"user=CN=a,O=b" is not an address; quote the name: \'user="CN=a,O=b"\''),
         ("user=a b", '"user=a b" is not an address; quote the name: \'user="a b"\''),
         ("alice", f'"alice" is not an address; {EXAMPLES}'),
-        ("user=a, client-id=b", f'"user=a, client-id=b" is not an address; {EXAMPLES}'),
+        ("user=a, client-id=b", '"user=a, client-id=b" is not an address; remove the space: write user=a,client-id=b'),
+        ("user=a, x", '"user=a, x" is not an address; quote the name: \'user="a, x"\''),
         ("user/alice", '"user/alice" is not an address; write user=alice'),
         ("User:a b", '"User:a b" is not an address; write \'user="a b"\''),
         ("user=a,user=b", '"user=a,user=b" has "user" twice; an entity has one name per type'),

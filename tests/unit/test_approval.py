@@ -188,6 +188,11 @@ def test_an_expired_approval_is_no_mistake() -> None:
             changed("address:", f"user={'a*' * 600}"),
             "2:12: error: address: a pattern has at most 1,000 characters, and this one has 1,200",
         ),
+        (
+            changed("address:", "svc-*"),
+            '2:12: error: address: "svc-*" is not an address; write for example user=svc-a, '
+            "'user=svc-a,client-id=<default>' or 'user=\"CN=a,O=b\"' [",
+        ),
         ("rule: protect\n", "1:1: error: the file must be a list, not a mapping [wrong-type]"),
         (
             GOOD + GOOD,

@@ -290,7 +290,8 @@ class TestVariables:
         text = SASL.replace("alice-secret", "${env:QUOTAFORM_PASS}") + "client.id=${env:ALSO}\n"
         assert problems(tmp_path, text) == [
             "4: sasl.jaas.config: the environment variable QUOTAFORM_PASS is not set; set it",
-            "5: client.id: the environment variable ALSO may not be read; the operator must list it in QUOTAFORM_ENV",
+            "5: client.id: the environment variable ALSO may not be read; the operator must list it in QUOTAFORM_ENV: "
+            "set the environment variable QUOTAFORM_ENV=ALSO (names separated by commas)",
         ]
 
     def test_what_is_not_used_needs_no_variable(self, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
         ),
         (
             "clusters: {a: {bootstrap_servers: b:9092}}",
-            ['1:35: error: bootstrap_servers must be a list, not "b:9092" [wrong-type]'],
+            ['1:35: error: bootstrap_servers must be a list, not "b:9092"; write ["b:9092"] [wrong-type]'],
         ),
         (
             "clusters: {a: {bootstrap_servers: []}}",
@@ -250,6 +250,17 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
             ['1:8: error: prune must be report or removed or scope, not "reprot"; did you mean report? [bad-choice]'],
         ),
         ("protect: {}", ["1:10: error: protect must be a list, not a mapping [wrong-type]"]),
+        (
+            "profiles: {a: producer_byte_rate 1MiB/s}",
+            [
+                '1:15: error: a must be a mapping, not "producer_byte_rate 1MiB/s"; a colon is missing after '
+                "producer_byte_rate [wrong-type]"
+            ],
+        ),
+        (
+            "clusters: {a: {bootstrap_servers: ['${BROKER}']}}",
+            ["1:36: error: only ${env:NAME} is expanded; write ${env:BROKER} [bad-variable]"],
+        ),
         ("guards: {delete: 5}", ['1:18: error: delete must be a mapping, not "5" [wrong-type]']),
         (
             "guards: {delete: {count: -1, percent: 101}, change_factor: 1}",
@@ -268,14 +279,14 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
             ],
         ),
         ("policies: []", ["1:11: error: policies must not be empty [empty-field]"]),
-        ("policies: p.json", ['1:11: error: policies must be a list, not "p.json" [wrong-type]']),
+        ("policies: p.json", ['1:11: error: policies must be a list, not "p.json"; write ["p.json"] [wrong-type]']),
         ("policies: [5]", ['1:12: error: item 1 of policies must be text, but YAML reads 5 as a number; write "5"']),
         (
             "policies: ['${env:QUOTAFORM_X}']",
             ["1:12: error: ${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"],
         ),
         ("prune: report\nprune: report\n", ['2:1: error: the key "prune" is written twice; it is also at 1:1']),
-        ("- a\n", ["1:1: error: the file must be a mapping, not a list [wrong-type]"]),
+        ("- a\n", ["1:1: error: the file must be a mapping, not a list; begin with clusters: [wrong-type]"]),
         (
             "a: [\n",  # It ended with "missing before" and no word.
             [

@@ -48,6 +48,10 @@ def test_nothing_near_is_guessed_at(tmp_path: Path) -> None:
     repository = write(tmp_path, **{"quotas.d__a": ENTRY % "a"})
     with pytest.raises(UndeclaredError, match=r"^no file declares ip=10\.0\.0\.1$"):
         explain_entity(repository, Entity(ip="10.0.0.1"), (), TODAY)
+    (tmp_path / "etl").mkdir()
+    etl = write(tmp_path / "etl", **{"quotas.d__a": ENTRY % "svc-etl"})
+    with pytest.raises(UndeclaredError, match=r"^no file declares user=svc-nope$"):
+        explain_entity(etl, Entity(user="svc-nope"), (), TODAY)
     (tmp_path / "batch").mkdir()
     batch = write(tmp_path / "batch", **{"quotas.d__a": ENTRY % "orders-batch"})
     with pytest.raises(UndeclaredError, match=r"^no file declares user=nosuch$"):

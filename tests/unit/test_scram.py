@@ -259,6 +259,7 @@ class TestViews:
     USERS = (
         ScramUser("alice", (ScramCredential("SCRAM-SHA-256", 8192), ScramCredential("SCRAM-SHA-512", 4096))),
         ScramUser(LINE_FORGED, (), 91, f"Attempt to describe a user credential that does not exist: {LINE_FORGED}"),
+        ScramUser("d", (), 92, "refused\n::error::"),
     )
     RESULT = ScramResult(
         (
@@ -275,7 +276,8 @@ class TestViews:
             "alice  SCRAM-SHA-256  8192",
             "alice  SCRAM-SHA-512  4096",
             "",
-            r'"x\n::error::": "Attempt to describe a user credential that does not exist: x\n::error::"',
+            r'"x\n::error::" has no SCRAM credentials',
+            r'd: "refused\n::error::"',
             "2 SCRAM credentials of 1 user on lab.",
         ]
 

@@ -98,7 +98,10 @@ def test_an_expired_common_entry_stays_expired() -> None:
         ("    unset: []\n", ["prod/a.yaml:3:12: error: unset must not be empty [empty-field]"]),
         (
             "    unset: producer_byte_rate\n",
-            ['prod/a.yaml:3:12: error: unset must be a list, not "producer_byte_rate" [wrong-type]'],
+            [
+                'prod/a.yaml:3:12: error: unset must be a list, not "producer_byte_rate"; '
+                'write ["producer_byte_rate"] [wrong-type]'
+            ],
         ),
         (
             "    unset: [5]\n",

@@ -32,7 +32,7 @@ def test_variables_are_replaced_once(text: str, expanded: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem", "name"),
     [
-        ("${HOST}", ReferenceProblem.NOT_A_REFERENCE, ""),
+        ("${HOST}", ReferenceProblem.NOT_A_REFERENCE, "HOST"),
         ("${env:HOST", ReferenceProblem.NOT_A_REFERENCE, "HOST"),
         ("${file:HOST}", ReferenceProblem.OTHER_SOURCE, "HOST"),
         ("${:HOST}", ReferenceProblem.OTHER_SOURCE, "HOST"),
@@ -68,8 +68,15 @@ def test_a_variable_that_the_operator_does_not_allow_is_not_read(environment: di
     assert expansion.text == "${env:AWS_SECRET_ACCESS_KEY}"
     [(problem, name)] = expansion.problems
     assert problem_text(problem, name) == (
-        "the environment variable AWS_SECRET_ACCESS_KEY may not be read; the operator must list it in QUOTAFORM_ENV"
+        "the environment variable AWS_SECRET_ACCESS_KEY may not be read; the operator must list it in QUOTAFORM_ENV: "
+        "set the environment variable QUOTAFORM_ENV=AWS_SECRET_ACCESS_KEY (names separated by commas)"
     )
+
+
+def test_a_reference_as_a_shell_has_it_is_answered_with_ours() -> None:
+    """It said to correct the ${...}, not how."""
+    [(problem, name)] = expand("${BROKER}", {}).problems
+    assert problem_text(problem, name) == "only ${env:NAME} is expanded; write ${env:BROKER}"
 
 
 @pytest.mark.parametrize("name", ["hunter2", "Hunter2", "QUOTAFORM_hunter2"])

@@ -126,7 +126,7 @@ def test_a_user_that_has_none_is_shown_beside_those_that_have(repository: Reposi
     shown = repository("scram", "describe", "--user", "nobody", "--user", "a")
     assert shown.code == 1
     assert f"a     {SHA_512}  4096" in shown.out
-    assert "nobody: Attempt to describe a user credential that does not exist" in shown.out
+    assert "nobody has no SCRAM credentials" in shown.out
 
 
 def test_when_some_fail_all_are_shown_and_the_exit_code_is_6(repository: Repository, credentials: Credentials) -> None:

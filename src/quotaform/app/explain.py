@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.provenance import Explained, Explanation, explain
 from quotaform.errors import InvalidFilesError, UndeclaredError
-from quotaform.model.entity import Entity
+from quotaform.model.entity import DEFAULT_WORD, Entity, spell_name
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.text import nearest
 
@@ -20,7 +20,7 @@ _MOST_COMPARISONS: Final = 50_000
 """Guessing compares with every declared address; a few seconds of it are enough for anybody."""
 
 _NEARNESS: Final = 0.8
-"""How alike addresses must be: those of one entity type always have much in common."""
+"""How alike names must be; the types in addresses would make all of them alike."""
 
 
 def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[str], today: date) -> Explained:
@@ -42,7 +42,7 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
     sections: list[Explanation] = []
     failed: list[ClusterOutcome[Explanation]] = []
     problems: dict[Finding, None] = {}
-    declared: dict[str, None] = {}
+    declared: dict[str, str] = {}
     for name in repository.cluster_names(config, patterns):
         try:
             desired = loaded.desired(name)
@@ -53,12 +53,17 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
         layers = loaded.layers_of(name, entity)
         sections.append(explain(name, entity, layers, desired.get(entity), config.profiles, today))
         if entity not in desired:
-            declared.update((other.address, None) for other in desired)
+            declared.update((_names(other), other.address) for other in desired if other.types == entity.types)
     if not any(section.location for section in sections):
         if problems:
             raise InvalidFilesError(by_place(problems))
         candidates = sorted(declared)[:_MOST_COMPARISONS]
-        raise UndeclaredError(entity, nearest(entity.address, candidates, cutoff=_NEARNESS, is_exact=True))
+        near = nearest(_names(entity), candidates, cutoff=_NEARNESS, is_exact=True)
+        raise UndeclaredError(entity, None if near is None else declared[near])
     return Explained(
         directory=repository.directory.as_posix(), entity=entity, clusters=tuple(sections), failed=tuple(failed)
     )
+
+
+def _names(entity: Entity) -> str:
+    return ",".join(DEFAULT_WORD if name is None else spell_name(name) for _, name in entity.parts)

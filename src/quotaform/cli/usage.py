@@ -51,7 +51,9 @@ def _problem(error: typer.TyperException, context: Any) -> str:
     text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
     if text.startswith("No such command ") and context is not None:
         text = text.partition(". Did you mean ")[0]
-        meant = nearest(text.partition("'")[2].rstrip("'."), context.command.commands, cutoff=_NEAR)
+        commands, typed = context.command.commands, text.partition("'")[2].rstrip("'.")
+        same = (name for name in commands if sorted(name) == sorted(typed))
+        meant = nearest(typed, commands, cutoff=_NEAR) or next(same, None)
         text += f"; did you mean {meant}?" if meant is not None else ""
     return text if text.endswith((".", "?")) else f"{text}."
 

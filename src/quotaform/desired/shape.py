@@ -140,11 +140,20 @@ def _type_text(error: Any, name: str, raw: str | None) -> str:
         remedy = f"write {name}: {empty} if there are none" if empty else "add a value or remove the field"
         return f"{name} must be {words}, but it is empty; {remedy}"
     if isinstance(instance, dict | list):
-        return f"{name} must be {words}, not {'a mapping' if isinstance(instance, dict) else 'a list'}"
+        fields = error.schema.get("required") or list(error.schema.get("properties", ()))
+        remedy = f"; begin with {fields[0]}:" if fields and not error.absolute_path else ""
+        return f"{name} must be {words}, not {'a mapping' if isinstance(instance, dict) else 'a list'}{remedy}"
     if "string" in wanted and raw is not None:
         kind = "a boolean" if isinstance(instance, bool) else "a number"
         return f"{name} must be text, but {taken_for(raw, kind)}"
-    return f"{name} must be {words}, not {_shown(raw) if raw is not None else 'a single value'}"
+    if raw is None:
+        return f"{name} must be {words}, not a single value"
+    remedy, first = "", raw.partition(" ")[0]
+    if "object" in wanted and first != raw and first.isidentifier():
+        remedy = f"; a colon is missing after {first}"
+    elif isinstance(instance, str) and error.schema.get("items", {}).get("type") == "string":
+        remedy = f"; write [{_shown(raw)}]"
+    return f"{name} must be {words}, not {_shown(raw)}{remedy}"
 
 
 def _shown(raw: str) -> str:

@@ -56,7 +56,7 @@ def check_variables(report: FileReport) -> None:
         # Values say it themselves.
         if "${" not in text or path[0] == "profiles":
             continue
-        problems = [problem_text(problem, "") for problem in check_references(text)]
+        problems = [problem_text(problem, name) for problem, name in check_references(text)]
         if not is_expanded:
             problems = [f"{PLACES}; write the value itself"]
         for message in problems:

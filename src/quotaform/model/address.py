@@ -13,10 +13,7 @@ from quotaform.model.text import quote
 _WORD: Final = r'"(?:[^"\\]|\\.)*"|[A-Za-z0-9._@:/*-]+'
 _PART = regex(f"({_WORD})=({DEFAULT_WORD}|{_WORD}|)").match
 _RESOURCE = regex(rf"(?i)({'|'.join(ENTITY_TYPES)})[:/ ](.+)").fullmatch
-_EXAMPLES: Final = (
-    "write for example user=svc-a, 'user=svc-a,client-id=<default>' or 'user=\"CN=a,O=b\"'; "
-    "a shell needs the single quotes"
-)
+_EXAMPLES: Final = "write for example user=svc-a, 'user=svc-a,client-id=<default>' or 'user=\"CN=a,O=b\"'"
 
 
 def parse_address(text: str) -> Entity:
@@ -67,9 +64,19 @@ def read_name(text: str) -> str:
 
 def _hint(text: str) -> str:
     entity_type, separator, name = text.partition("=")
+    tight = ",".join(map(str.strip, text.split(",")))
+    if tight != text and _is_address(tight):
+        return f"remove the space: write {quote_for_shell(tight)}"
     if resource := _RESOURCE(text):  # As kubectl and Kafka's principals have it.
         return f"write {quote_for_shell(f'{resource[1].lower()}={spell_name(resource[2])}')}"
     is_one_name = entity_type in ENTITY_TYPES and name and '"' not in name and DEFAULT_WORD not in name
     if separator and is_one_name and not any(f"{other}=" in name for other in ENTITY_TYPES):
         return f"quote the name: {quote_for_shell(f'{entity_type}={quote(name, len(name))}')}"
     return _EXAMPLES
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(parse_address(text).parts)
+    except ValueError:
+        return False

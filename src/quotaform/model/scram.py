@@ -9,6 +9,8 @@ from typing import Final
 from quotaform.model.alteration import Outcome, Result, reason_of
 from quotaform.model.entity import spell_name
 
+RESOURCE_NOT_FOUND: Final = 91
+"""The broker's error code for a user without credentials."""
 DEFAULT_ITERATIONS: Final = 4096
 """The default of Kafka's tools and the minimum of brokers; the maximum is 16384."""
 

@@ -117,7 +117,7 @@ def _check(
     source, colon, name = match[1].partition(":")
     problem = None
     if not colon or not match[2]:
-        problem = ReferenceProblem.NOT_A_REFERENCE
+        problem, name = ReferenceProblem.NOT_A_REFERENCE, name if colon else source
     elif source != "env":
         problem = ReferenceProblem.OTHER_SOURCE
     elif not _NAME(name):
@@ -129,11 +129,11 @@ def _check(
     return problem, name
 
 
-def check_references(text: str) -> tuple[ReferenceProblem, ...]:
-    """Return what is wrong with the references of a text in any environment."""
+def check_references(text: str) -> tuple[tuple[ReferenceProblem, str], ...]:
+    """Return what is wrong with the references of a text in any environment, and the name in each."""
     names = (_check(match, {}, ()) for match in _ANY.finditer(text))
     lenient = {None, ReferenceProblem.NOT_ALLOWED, ReferenceProblem.UNSET}
-    return tuple(problem for problem, _ in names if problem is not None and problem not in lenient)
+    return tuple((problem, name) for problem, name in names if problem is not None and problem not in lenient)
 
 
 def problem_text(problem: ReferenceProblem, name: str) -> str:
@@ -150,7 +150,12 @@ def problem_text(problem: ReferenceProblem, name: str) -> str:
             f"the environment variable {name} contains a secret that is not part of a connection; use another variable"
         )
     if problem is ReferenceProblem.NOT_ALLOWED:
-        return f"the environment variable {shown} may not be read; the operator must list it in {ALLOW_LIST}"
+        example = name if _USUAL_NAME(name) else "NAME"
+        return (
+            f"the environment variable {shown} may not be read; the operator must list it in {ALLOW_LIST}: set the "
+            f"environment variable {ALLOW_LIST}={example} (names separated by commas)"
+        )
     if problem is ReferenceProblem.BAD_NAME:
         return "the name in ${env:…} is not that of an environment variable; correct it"
-    return "only ${env:NAME} is expanded; correct the ${...}"
+    remedy = f"write ${{env:{name}}}" if problem is ReferenceProblem.NOT_A_REFERENCE and _USUAL_NAME(name) else None
+    return f"only ${{env:NAME}} is expanded; {remedy or 'correct the ${...}'}"

@@ -25,7 +25,8 @@ def read_address(text: str) -> Entity:
     try:
         return parse_address(text)
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        hint = "; a shell needs the single quotes" if str(error).endswith("'") else ""
+        raise UsageError(f"{error}{hint}") from None
 
 
 _ARGUMENT: Final = typer.Argument(

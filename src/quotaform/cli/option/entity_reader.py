@@ -61,7 +61,7 @@ def _require_known(option: str, entity_type: str) -> None:
     guess = f"; did you mean {meant}?" if meant is not None else did_you_mean(entity_type, ENTITY_TYPES)
     raise UsageError(
         f"{option}: {quote(entity_type)} is not an entity type{guess or '.'} "
-        f"The types are {', '.join(ENTITY_TYPES)}; kafka-client-quotas asks the broker for any"
+        f"The types are {', '.join(ENTITY_TYPES)}; kafka-client-quotas also takes types that only the broker knows"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote as quote_for_shell
 from typing import Final
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
@@ -111,8 +112,13 @@ def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:
         raise ValueError(f"{subject}give a user, a client-id, both, or an ip")
     for entity_type, name in parts:
         if name is None and not allows_defaults:
-            alone = "give an address" if entity_type == IP else "give a name"
-            remedy = f"{alone if len(parts) == 1 else 'leave it out for one'} that no quota mentions"
+            alone = "an address that no quota mentions, as in ip=192.0.2.1"
+            if entity_type != IP:
+                alone = f"a name that no quota mentions, as in {entity_type}=some-name"
+            remedy = f"give {alone}; describe shows the entry of the default itself"
+            rest = Entity({other: kept for other, kept in parts if kept is not None})
+            if rest.parts:
+                remedy = f"for one that no quota mentions write {quote_for_shell(rest.address)}"
             raise ValueError(
                 f"{entity.address} is not a concrete entity: requests have no default {entity_type}; {remedy}"
             )

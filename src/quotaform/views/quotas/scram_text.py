@@ -7,7 +7,7 @@ from typing import Final
 
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import spell_name
-from quotaform.model.scram import ScramResult, ScramRow, ScramUpsertion, ScramUser
+from quotaform.model.scram import RESOURCE_NOT_FOUND, ScramResult, ScramRow, ScramUpsertion, ScramUser
 from quotaform.model.text import inert
 from quotaform.views.style import PLAIN, Style, counted
 
@@ -34,7 +34,9 @@ def _describe_lines(users: Sequence[ScramUser], cluster_name: str, style: Style)
         yield ""
     for found in users:
         if found.code:
-            yield style.paint(f"{spell_name(found.user)}: {inert(found.message)}", "red")
+            is_without = found.code == RESOURCE_NOT_FOUND
+            words = " has no SCRAM credentials" if is_without else f": {inert(found.message)}"
+            yield style.paint(f"{spell_name(found.user)}{words}", "red")
     owners = sum(bool(found.credentials) for found in users)
     if owners:
         yield f"{counted(len(rows), 'SCRAM credential')} of {counted(owners, 'user')} on {inert(cluster_name)}."

@@ -79,7 +79,8 @@ def test_a_server_that_is_not_listed_gets_no_login_from_spark(monkeypatch: pytes
         client_options([secret], from_properties({}))
 
 
-def test_a_session_gets_the_package_beside_those_that_were_given() -> None:
+def test_a_session_gets_the_package_beside_those_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quotaform.spark.usage.stream.connector.starts_java", lambda session: True)
     given = SessionOptions(conf={"spark.jars.packages": "a:b:1", "spark.jars.excludes": "c:d"}, master="local[2]")
     assert with_connector(given).conf == {
         "spark.jars.packages": f"a:b:1,{package()}",

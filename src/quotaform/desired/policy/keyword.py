@@ -14,7 +14,6 @@ MATCH: Final = "x-match"
 """The patterns of the entities that a policy applies to; only at the root."""
 MESSAGE: Final = "x-message"
 """The message for a violation of a schema or a subschema."""
-OWN: Final = (MATCH, MESSAGE)
 
 
 class Draft(Enum):

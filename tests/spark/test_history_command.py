@@ -214,6 +214,7 @@ def test_drift_against_a_time_reports_what_drift_reports_and_nothing_else(reposi
     assert drifted.code == 1
 
 
+@pytest.mark.prove
 def test_an_append_that_is_killed_while_it_writes_leaves_the_history_as_it_was(repository: Repository) -> None:
     """Also for readers of that moment: they see one version, whole."""
     kept = repository.path / "kept"

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_a_history_is_kept_in_a_delta_table_by_path_and_by_name(tmp_path: Path) -> None:
     """In a process of its own: the session of the other tests has no Delta Lake."""

@@ -33,7 +33,7 @@ SPARK: Final = ("--engine", "spark")
 ALLOWED: Final = ("--allow", "change-factor", "--allow", "default-entity", "--allow", "to-unlimited")
 
 
-@pytest.fixture(params=["standalone", "connect"])
+@pytest.fixture(params=["standalone", pytest.param("connect", marks=pytest.mark.prove)])
 def place(request: pytest.FixtureRequest) -> Any:
     """What runs commands on a standalone cluster, or over Spark Connect."""
     return request.getfixturevalue(request.param)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.workflow]
 
 START = 1_795_000_000
-PLACES = ("connect", "standalone")
+PLACES = (pytest.param("connect", marks=pytest.mark.prove), "standalone")
 
 
 @pytest.fixture

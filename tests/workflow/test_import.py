@@ -257,14 +257,14 @@ def test_an_import_can_be_split_by_the_first_word_of_the_names(repository: Repos
 
 
 def test_an_import_of_nothing_says_so(repository: Repository, cluster: Cluster) -> None:
-    assert cluster.read() == {}
     """Nothing was written, and the next `validate` failed for the missing directory."""
+    assert cluster.read() == {}
     done = repository("import")
     assert (done.code, done.err) == (0, "")
-    assert done.out == "Wrote quotas.d/imported.yaml (0 entities)\nImported 0 entities.\n"
+    assert done.out == "Wrote quotas.d/imported.yaml (0 entities)\nThe cluster has no quotas.\nImported 0 entities.\n"
     assert repository.read("quotas.d/imported.yaml").endswith("quotas: []\n")
     assert repository("validate").code == 0
-    assert repository("import").out == "Imported 0 entities.\n"
+    assert repository("import").out == "The cluster has no quotas.\nImported 0 entities.\n"
 
 
 def write_snapshot(repository: Repository, *quotas: str) -> None:

@@ -189,9 +189,10 @@ def test_an_apply_whose_receipt_cannot_be_written_sends_nothing(
 
 
 def test_applies_that_send_nothing_do_not_hide_a_started_receipt(
-    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+    gateway: Gateway, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each added a line to a list of which only the newest twenty were read, and after 64 KiB none of them."""
+    monkeypatch.setattr("quotaform.app.apply.apply._SETTLE_PAUSE", 0)
     path = kill_an_apply(gateway, between_two_requests)
     assert run(["plan", "--out", "stale.json", *ALLOWED]) == 0
     gateway.quotas = {**gateway.quotas, CAROL: {PRODUCER: 9.0}}

@@ -123,10 +123,11 @@ def test_what_is_there_stays_there(tmp_path: Path) -> None:
 def test_lines_of_several_writers_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
 
+    files = [AppendedFile(path) for _ in range(4)]
+
     def write(number: int) -> None:
-        file = AppendedFile(path)
-        file.append(f"{number}" * 3000 + "\n" for _ in range(50))
-        file.close()
+        files[number].append(f"{number}" * 3000 + "\n" for _ in range(50))
+        files[number].close()
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))

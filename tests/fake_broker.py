@@ -142,7 +142,7 @@ class FakeBroker:
         return {"error_code": 0 if asked.fields.mechanism == "PLAIN" else 33, "mechanisms": ["PLAIN"]}
 
     def _answer_36(self, asked: Asked) -> dict[str, Any]:
-        is_right = asked.fields.auth_bytes == b"alice\0alice\0alice-secret"
+        is_right = asked.fields.auth_bytes == b"\0alice\0alice-secret"
         lifetime = {"session_lifetime_ms": self.session_lifetime_ms} if asked.version else {}
         return {"error_code": 0 if is_right else 58, "error_message": None, "auth_bytes": b""} | lifetime
 

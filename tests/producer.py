@@ -14,6 +14,7 @@ from time import monotonic, time
 from typing import Final
 
 from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.codec import INT16, INT32, Reader, Writer
 from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
@@ -32,9 +33,7 @@ def connected(sandbox: Sandbox, user: str, client_id: str) -> Iterator[BrokerCon
     known = USERS[user]
     config = ClientConfig(
         security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism=known.mechanisms[0],
-        sasl_username=known.name,
-        sasl_password=Secret(known.password),
+        credentials=Password(mechanism=known.mechanisms[0], username=known.name, password=Secret(known.password)),
     )
     connection = BrokerConnection(
         parse_server(sandbox.bootstrap_servers), config, ssl_context=None, software_version="0", closing=Event()

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, Final
 
 from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.sasl.password import Password, scram
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.codec import MalformedError
@@ -23,7 +24,6 @@ from quotaform.cluster.wire.failure import (
     UnprovenError,
     unanswered,
 )
-from quotaform.cluster.wire.kafka_python import make_sasl_mechanism
 from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, Metadata, SaslAuthenticate, SaslHandshake
 from quotaform.errors import ClusterError
 from quotaform.model.alteration import Alteration
@@ -41,7 +41,7 @@ _QUOTAS: Final[Sequence[tuple[list[tuple[str, str | None]], list[tuple[str, floa
     ([("user", "Å" * 100)], [("consumer_byte_rate", 2.0)]),
 )
 _REQUESTS: Final[tuple[BrokerRequest[Any], ...]] = (
-    ApiVersions("1"), Metadata(), SaslHandshake("PLAIN"), SaslAuthenticate(b"alice\0alice\0alice-secret"),
+    ApiVersions("1"), Metadata(), SaslHandshake("PLAIN"), SaslAuthenticate(b"\0alice\0alice-secret"),
     DescribeClientQuotas(EVERYTHING), AlterClientQuotas(_CHANGE),
 )  # fmt: skip
 _READERS: Final = tuple((request, version) for request in _REQUESTS for version in request.VERSIONS)
@@ -106,15 +106,10 @@ _LONGEST: Final = 60_000
 """What a socket takes without anybody reading from it."""
 _SERVER: Final = Server("b1", 9092)
 _LOGIN_CONFIG: Final = ClientConfig(
-    security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="alice", sasl_password=Secret(CANARY)
-)
-_SCRAM_CONFIG: Final = ClientConfig(
     security_protocol="SASL_PLAINTEXT",
-    sasl_mechanism="SCRAM-SHA-256",
-    sasl_username="alice",
-    sasl_password=Secret(CANARY),
+    credentials=Password(mechanism="PLAIN", username="alice", password=Secret(CANARY)),
 )
-_INTENT: Final = Intent(name="lab", protocol="SASL_PLAINTEXT", mechanism="PLAIN", user="alice", has_certificate=False)
+_INTENT: Final = Intent(name="lab", protocol="SASL_PLAINTEXT", credentials=_LOGIN_CONFIG.credentials)
 _CAUSES: Final = (
     MalformedError, NotKafkaError, LostError, CodeError, TooOldError, UnprovenError, OSError,
 )  # fmt: skip
@@ -122,17 +117,15 @@ _CAUSES: Final = (
 
 def _scram(document: bytes) -> None:
     """Answer a SCRAM login with the lines of a document; NONCE in them is the client's own."""
-    mechanism = make_sasl_mechanism(_SCRAM_CONFIG, "b1")
-    nonce = mechanism.auth_bytes().rpartition(b"r=")[2]
-    for line in document.replace(b"NONCE", nonce).split(b"\n")[:3]:
-        try:
-            mechanism.receive(line)
-            if mechanism.is_done():
-                break
-            mechanism.auth_bytes()
-        except (ValueError, KeyError, OverflowError):
-            return
-    assert not mechanism.is_authenticated(), "a server that does not know the password was believed"
+    steps = scram("SCRAM-SHA-256", "alice", Secret(CANARY), nonce="NONCE")
+    next(steps)
+    try:
+        for line in document.split(b"\n")[:3]:
+            steps.send(line)
+    except StopIteration:
+        raise AssertionError("a server that does not know the password was believed") from None
+    except (ValueError, KeyError, MalformedError, UnprovenError):
+        return
 
 
 TARGETS: Final = (

@@ -54,6 +54,11 @@ def test_an_empty_client_id_needs_no_quotes() -> None:
         ("user=a b", '"user=a b" is not an address; quote the name: \'user="a b"\''),
         ("alice", f'"alice" is not an address; {EXAMPLES}'),
         ("user=a, client-id=b", '"user=a, client-id=b" is not an address; remove the space: write user=a,client-id=b'),
+        # It was shown as it is, with the control character in it.
+        (
+            'user="\x7f", ip=x',
+            '"user=\\"\\u007f\\", ip=x" is not an address; remove the space: write \'user="\\"\\u007f\\"",ip=x\'',
+        ),
         ("user=a, x", '"user=a, x" is not an address; quote the name: \'user="a, x"\''),
         ("user/alice", '"user/alice" is not an address; write user=alice'),
         ("User:a b", '"User:a b" is not an address; write \'user="a b"\''),

@@ -19,6 +19,7 @@ import pytest
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
@@ -61,9 +62,7 @@ DESCRIBE_ALL = DescribeClientQuotas(EVERYTHING)
 CHANGE = [Alteration(Entity(user="a"), {KEY: 1.0})]
 SASL = ClientConfig(
     security_protocol="SASL_PLAINTEXT",
-    sasl_mechanism="PLAIN",
-    sasl_username="alice",
-    sasl_password=Secret("alice-secret"),
+    credentials=Password(mechanism="PLAIN", username="alice", password=Secret("alice-secret")),
 )
 Spoil = Callable[[Asked, bytes], "bytes | list[Step]"]
 
@@ -639,9 +638,7 @@ class TestAuthentication:
         with serving(FakeBroker()) as other:
             wrong = ClientConfig(
                 security_protocol="SASL_PLAINTEXT",
-                sasl_mechanism="PLAIN",
-                sasl_username="alice",
-                sasl_password=Secret("wrong-secret"),
+                credentials=Password(mechanism="PLAIN", username="alice", password=Secret("wrong-secret")),
             )
             with pytest.raises(AuthenticationError, match=r"did not accept user alice \(PLAIN\)") as caught:
                 KafkaGateway.connect([broker.address, other.address], wrong, name="lab")
@@ -672,10 +669,10 @@ class TestAuthentication:
         self, broker: FakeBroker, token: bytes
     ) -> None:
         """A server could ask for 2,147,483,647 rounds of hashing, which nothing interrupts."""
-        scram = replace(SASL, sasl_mechanism="SCRAM-SHA-512")
+        scram = replace(SASL, credentials=Password(mechanism="SCRAM-SHA-512", username="alice", password=Secret("x")))
         broker._answer_17 = lambda asked: {"error_code": 0, "mechanisms": []}  # type: ignore[method-assign]
         broker._answer_36 = lambda asked: {"error_code": 0, "error_message": None, "auth_bytes": token}  # type: ignore[method-assign]
-        with promptly(), pytest.raises(ClusterError, match=r"could not prove that|SCRAM iterations"):
+        with promptly(), pytest.raises(ClusterError, match=r"did not prove its identity|SCRAM iterations"):
             connect(broker, scram)
 
     @pytest.mark.parametrize("api_key", [HANDSHAKE, AUTHENTICATE])

@@ -20,6 +20,7 @@ import pytest
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.certificate import read_pem_validity, read_validity
 from quotaform.cluster.wire.connect_error import connect_error
 from quotaform.cluster.wire.failure import Failure, Intent, Stage
@@ -83,9 +84,7 @@ def failure(servers: str, config: ClientConfig | None = None, *, timeout: float 
 TLS = ClientConfig(security_protocol="SSL", tls=Tls())
 SASL = ClientConfig(
     security_protocol="SASL_PLAINTEXT",
-    sasl_mechanism="PLAIN",
-    sasl_username="alice",
-    sasl_password=Secret("alice-secret"),
+    credentials=Password(mechanism="PLAIN", username="alice", password=Secret("alice-secret")),
 )
 
 
@@ -446,7 +445,7 @@ def test_a_server_that_is_not_host_and_port_is_refused(servers: str) -> None:
 
 
 def test_the_failure_that_came_furthest_is_told() -> None:
-    intent = Intent(name="lab", protocol="SASL_PLAINTEXT", mechanism="PLAIN", user="alice")
+    intent = Intent(name="lab", protocol="SASL_PLAINTEXT", credentials=SASL.credentials)
     error = connect_error(
         intent,
         [

@@ -13,6 +13,7 @@ import pytest
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.sasl.password import Password
 from quotaform.model.secret import Secret
 from quotaform.sandbox import Sandbox
 from tests.kafka_python_request import KafkaPythonRequest
@@ -180,9 +181,7 @@ def right_to_describe(kafka: Sandbox, user: str) -> Iterator[None]:
     right = (4, "kafka-cluster", 3, f"User:{user}", "*", 10, 3)
     config = ClientConfig(
         security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="SCRAM-SHA-512",
-        sasl_username="admin",
-        sasl_password=Secret("admin-secret"),
+        credentials=Password(mechanism="SCRAM-SHA-512", username="admin", password=Secret("admin-secret")),
     )
     with KafkaGateway.connect(kafka.bootstrap_servers, config) as gateway:
         create = KafkaPythonRequest(CreateAclsRequest(creations=[right]), CreateAclsResponse)

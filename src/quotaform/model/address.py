@@ -65,8 +65,8 @@ def read_name(text: str) -> str:
 def _hint(text: str) -> str:
     entity_type, separator, name = text.partition("=")
     tight = ",".join(map(str.strip, text.split(",")))
-    if tight != text and _is_address(tight):
-        return f"remove the space: write {quote_for_shell(tight)}"
+    if tight != text and (entity := _read(tight)):
+        return f"remove the space: write {quote_for_shell(entity.address)}"
     if resource := _RESOURCE(text):  # As kubectl and Kafka's principals have it.
         return f"write {quote_for_shell(f'{resource[1].lower()}={spell_name(resource[2])}')}"
     is_one_name = entity_type in ENTITY_TYPES and name and '"' not in name and DEFAULT_WORD not in name
@@ -75,8 +75,8 @@ def _hint(text: str) -> str:
     return _EXAMPLES
 
 
-def _is_address(text: str) -> bool:
+def _read(text: str) -> Entity | None:
     try:
-        return bool(parse_address(text).parts)
+        return parse_address(text)
     except ValueError:
-        return False
+        return None

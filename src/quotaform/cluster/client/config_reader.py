@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from quotaform.cluster.client.client_properties import ClientProperties, add_problem
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.client.jaas import FORM, Login, parse_jaas
 from quotaform.cluster.client.java_properties import Property, parse_properties
 from quotaform.cluster.client.property_key import USED, is_ignored, refusal
 from quotaform.cluster.client.tls_properties import read_tls
+from quotaform.cluster.sasl.credentials import Credentials
+from quotaform.cluster.sasl.mechanism import MECHANISMS
 from quotaform.core.check import rule
 from quotaform.errors import FileReadError, InvalidFilesError
 from quotaform.files import PROPERTIES_LIMIT, read_bytes, trusted_folder
@@ -27,7 +28,6 @@ from quotaform.model.server import HiddenServer, Server, parse_servers
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MILLISECONDS: Final = regex(r"[0-9]{1,10}").fullmatch
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def load_client_config(
@@ -106,17 +106,11 @@ def _read(reader: ClientProperties) -> ClientConfig:
     protocol = _choice(reader, "security.protocol", PROTOCOLS, "PLAINTEXT")
     if not reader.has("security.protocol"):
         _check_protocol_was_not_forgotten(reader)
-    mechanism = login = None
-    if protocol.startswith("SASL_"):
-        mechanism, login = _read_sasl(reader)
     config = ClientConfig(
         bootstrap_servers=_servers(reader),
         client_id=reader.get("client.id") or None,
         security_protocol=protocol,
-        sasl_mechanism=mechanism,
-        sasl_username=login.username if login else None,
-        sasl_password=login.password if login else None,
-        shown_username=_shown_user(reader, login) if login else None,
+        credentials=_read_credentials(reader) if protocol.startswith("SASL_") else None,
         tls=read_tls(reader) if protocol.endswith("SSL") else None,
         request_timeout=_seconds(reader, "request.timeout.ms", 30.0),
         api_timeout=_seconds(reader, "default.api.timeout.ms", 60.0),
@@ -150,36 +144,15 @@ def _check_protocol_was_not_forgotten(reader: ClientProperties) -> None:
             return
 
 
-def _read_sasl(reader: ClientProperties) -> tuple[str | None, Login | None]:
+def _read_credentials(reader: ClientProperties) -> Credentials | None:
     if not reader.has("sasl.mechanism"):
         reader.report(
             "security.protocol",
             "sasl.mechanism is missing and means GSSAPI (Kerberos), which is not supported;"
-            f" set it to {_or(MECHANISMS)}",
+            f" set it to {_or(tuple(MECHANISMS))}",
         )
-    mechanism = _choice(reader, "sasl.mechanism", MECHANISMS, None)
-    if not reader.has("sasl.jaas.config"):
-        reader.report("security.protocol", f"sasl.jaas.config is missing; {FORM}")
-        return mechanism, None
-    line = reader.get("sasl.jaas.config")
-    if line is None or mechanism is None:
-        return mechanism, None
-    try:
-        return mechanism, parse_jaas(line)
-    except ValueError as error:
-        reader.report("sasl.jaas.config", f"sasl.jaas.config cannot be used: {error}")
-        return mechanism, None
-
-
-def _shown_user(reader: ClientProperties, login: Login) -> str:
-    """Return what messages call a user: the name as it is written, for a variable may hold it."""
-    written = reader.written("sasl.jaas.config")
-    if written == reader.get("sasl.jaas.config"):
-        return login.username
-    try:
-        return parse_jaas(written).username
-    except ValueError:
-        return "of sasl.jaas.config"
+    mechanism = _choice(reader, "sasl.mechanism", tuple(MECHANISMS), None)
+    return None if mechanism is None else MECHANISMS[mechanism](reader, mechanism)
 
 
 def _choice(reader: ClientProperties, key: str, choices: tuple[str, ...], default: Any) -> Any:

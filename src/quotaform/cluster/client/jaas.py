@@ -1,4 +1,4 @@
-"""Parses `sasl.jaas.config`: a login module, a control flag and its options.
+"""Reads and writes `sasl.jaas.config`: a login module, a control flag and its options.
 
 Read as Kafka reads it (`org.apache.kafka.common.security.JaasConfig`, a `java.io.StreamTokenizer`): values in double
 or single quotes with backslash escapes, or plain words; comments; a semicolon at the end.
@@ -6,12 +6,12 @@ or single quotes with backslash escapes, or plain words; comments; a semicolon a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from re import DOTALL, Match
 from re import compile as regex
 from typing import Final, NamedTuple
 
-from quotaform.model.secret import Secret
+from quotaform.cluster.client.client_properties import ClientProperties
 
 _TOKEN: Final = regex(
     r"""(?P<blank>[\x00-\x20]+|/\*.*?(?:\*/|\Z)|/[^\r\n]*)"""
@@ -23,44 +23,68 @@ _TOKEN: Final = regex(
 _ESCAPE: Final = regex(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)")
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
-_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
-
-FORM: Final = (
-    'write: sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="NAME"'
-    ' password="PASSWORD"; (for PLAIN: security.plain.PlainLoginModule; every backslash in it is doubled)'
-)
+_QUOTED: Final = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-class Login(NamedTuple):
-    """Who logs in."""
+class LoginModule(NamedTuple):
+    """A login module; the options hold secrets.
 
-    username: str
-    password: Secret
+    Attributes:
+        name: Its class, without the package.
+        options: What is written after it.
+    """
+
+    name: str
+    options: dict[str, str]
 
 
-def parse_jaas(text: str) -> Login:
-    """Return the user name and password of a login module line.
+def read_jaas(reader: ClientProperties, modules: Collection[str], form: str) -> dict[str, str] | None:
+    """Return the options of `sasl.jaas.config`; `None` after a problem was reported.
+
+    Args:
+        reader: The client properties.
+        modules: The login modules that fit the mechanism, without their packages.
+        form: What to write; ends the sentences about problems.
+    """
+    key = "sasl.jaas.config"
+    if not reader.has(key):
+        reader.report("security.protocol", f"{key} is missing; {form}")
+        return None
+    line = reader.get(key)
+    if line is None:
+        return None
+    try:
+        module = parse_jaas(line)
+        if module.name not in modules:
+            raise ValueError(f"its login module is not {' or '.join(modules)}")
+    except ValueError as error:
+        reader.report(key, f"{key} cannot be used: {error}; {form}")
+        return None
+    return module.options
+
+
+def parse_jaas(text: str) -> LoginModule:
+    """Return the login module of a line.
 
     Raises:
         ValueError: It is none that can be used; the message holds nothing of the line, which is a secret.
     """
     tokens = list(_tokens(text))
     if not tokens or tokens[0].is_sign:
-        raise ValueError(f"it does not begin with a login module; {FORM}")
-    module = tokens[0].text.rpartition(".")[2]
-    if module not in _MODULES:
-        raise ValueError(f"its login module is not one of {' and '.join(_MODULES)}, which are supported; {FORM}")
+        raise ValueError("it does not begin with a login module")
     if len(tokens) < 2 or tokens[1].text.lower() not in _FLAGS:
-        raise ValueError(f"its login module is not followed by a control flag such as required; {FORM}")
+        raise ValueError("its login module is not followed by a control flag such as required")
     if tokens[-1] != _END:
-        raise ValueError(f"it does not end with a semicolon; {FORM}")
-    options = _options(tokens[2:-1])
-    if options.get("tokenauth", "false").lower() != "false":
-        raise ValueError("delegation tokens (tokenauth) are not supported; use a user name and a password")
-    for name in ("username", "password"):
-        if not options.get(name):
-            raise ValueError(f"it has no {name}; {FORM}")
-    return Login(options["username"], Secret(options["password"]))
+        raise ValueError("it does not end with a semicolon")
+    return LoginModule(tokens[0].text.rpartition(".")[2], _options(tokens[2:-1]))
+
+
+def render_jaas(module: str, options: Mapping[str, str]) -> str:
+    """Return the line of a login module, given with its package; `parse_jaas` reads it."""
+    return (
+        " ".join([module, "required", *(f'{name}="{value.translate(_QUOTED)}"' for name, value in options.items())])
+        + ";"
+    )
 
 
 class _Token(NamedTuple):
@@ -77,7 +101,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(f"it cannot be read after {position} characters; put values in double quotes; {FORM}")
+            raise ValueError(f"it cannot be read after {position} characters; put values in double quotes")
         position = match.end()
         if match["sign"]:
             yield _Token(match["sign"], True)
@@ -97,6 +121,6 @@ def _options(tokens: list[_Token]) -> dict[str, str]:
     for name in rest:
         sign, value = next(rest, _END), next(rest, _END)
         if name.is_sign or sign != _EQUALS or value.is_sign:
-            raise ValueError(f'an option in it is not name="value"; {FORM}')
+            raise ValueError('an option in it is not name="value"')
         options[name.text] = value.text
     return options

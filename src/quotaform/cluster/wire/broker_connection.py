@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from re import compile as regex
 from ssl import SSLCertVerificationError, SSLContext
 from threading import Event
 from time import monotonic
@@ -17,12 +16,12 @@ from quotaform.cluster.wire.failure import (
     NOT_YET_VALID,
     CertificateError,
     CodeError,
+    LoginError,
     NotKafkaError,
     Stage,
     TooOldError,
     UnprovenError,
 )
-from quotaform.cluster.wire.kafka_python import make_sasl_mechanism
 from quotaform.cluster.wire.message import (
     UNSUPPORTED_VERSION,
     ApiVersions,
@@ -39,8 +38,6 @@ from quotaform.model.server import Server
 
 MAX_FRAME: Final = 256 << 20
 """Over three million quotas; and less than what the first bytes of a TLS alert say when read as a length."""
-_MANY_ITERATIONS: Final = regex(rb"(?:^|,)i=(0*[1-9][0-9]{6,}|[0-9]{20,})").search
-"""A million SCRAM iterations or more, which would take minutes; brokers accept 16,384 at most."""
 _SESSION_SHARE: Final = 0.85
 """The part of a session's lifetime after which one authenticates again; Kafka's own clients choose 0.85 to 0.95."""
 
@@ -100,7 +97,7 @@ class BrokerConnection:
                 raise CertificateError(error, self._validity(deadline) if is_about_time else None) from None
         self.stage = Stage.API_VERSIONS
         self.versions = dict(self._ask_versions(deadline).versions)
-        if self._config.sasl_mechanism:
+        if self._config.credentials is not None:
             self.stage = Stage.SASL
             self.authenticate(deadline)
         self.stage = Stage.METADATA
@@ -131,32 +128,35 @@ class BrokerConnection:
         """Authenticate with SASL; repeated on the same connection before a session expires (KIP-368).
 
         Raises:
+            LoginError: There is nothing to authenticate with; nothing of it was sent.
             CodeError: The server does not accept the mechanism or the credentials.
             UnprovenError: The server's tokens are not what the mechanism prescribes.
             LostError: The server hung up, as it does after wrong credentials.
             OSError: The connection was lost, or there was no response in time.
         """
-        config = self._config
-        mechanism = make_sasl_mechanism(config, self.server.host)
-        handshake = self.exchange(SaslHandshake(config.sasl_mechanism or ""), deadline)
+        credentials = self._config.credentials
+        if credentials is None:
+            return
+        steps = credentials.exchange(self.server.host)
+        token = next(steps)
+        handshake = self.exchange(SaslHandshake(credentials.mechanism), deadline)
         if handshake.error_code:
             raise CodeError(handshake.error_code)
-        lifetime = begun_at = 0.0
-        while not mechanism.is_done():
+        while True:
             begun_at = monotonic()
-            answer = self.exchange(SaslAuthenticate(mechanism.auth_bytes()), deadline)
+            answer = self.exchange(SaslAuthenticate(token), deadline)
             if answer.error_code:
                 raise CodeError(SASL_FAILED)
-            if many := _MANY_ITERATIONS(answer.token):
-                raise MalformedError(f"it asks for {many[1][:12].decode()} SCRAM iterations")
-            try:
-                mechanism.receive(answer.token)
-            except Exception:
-                # kafka-python reads what a server says before that has proved anything.
-                raise UnprovenError from None
             lifetime = answer.session_lifetime_ms / 1000
-        if not mechanism.is_authenticated():
-            raise CodeError(SASL_FAILED)
+            try:
+                token = steps.send(answer.token)
+            except StopIteration:
+                break
+            except (LoginError, MalformedError):
+                raise
+            except Exception:
+                # A mechanism reads what a server says before that has proved anything.
+                raise UnprovenError from None
         self._authenticate_at = begun_at + _SESSION_SHARE * lifetime if lifetime > 0 else None
 
     @property

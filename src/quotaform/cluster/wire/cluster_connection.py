@@ -20,13 +20,14 @@ from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
     Intent,
+    LoginError,
     OtherClusterError,
     Stage,
     TooOldError,
     UnprovenError,
     unanswered,
 )
-from quotaform.cluster.wire.kafka_python import make_sasl_mechanism, name_broker_version
+from quotaform.cluster.wire.kafka_python import name_broker_version
 from quotaform.cluster.wire.message import BrokerRequest, ResponseT
 from quotaform.cluster.wire.stream import SLICE
 from quotaform.errors import ClusterError, UnsupportedError
@@ -83,17 +84,13 @@ class ClusterConnection:
         self.broker: BrokerConnection | None = None
         self._config = config
         self._ssl_context = config.ssl_context()
-        if config.sasl_mechanism:
-            # Takes a third of a second the first time, and may find that kafka-python is not what it should be.
-            make_sasl_mechanism(config, servers[0].host)
         self._timeout = timeout
         self._given = tuple(servers)
         self._servers = list(servers)
         self._intent = Intent(
             name=name,
             protocol=config.security_protocol,
-            mechanism=config.sasl_mechanism,
-            user=config.shown_username or config.sasl_username,
+            credentials=config.credentials,
             has_certificate=config.has_certificate,
             certificate_validity=_certificate_validity(config),
         )
@@ -203,7 +200,7 @@ class ClusterConnection:
             broker.authenticate(monotonic() + self._timeout)
         except Exception as error:
             self._drop()
-            if isinstance(error, (CodeError, UnprovenError)):
+            if isinstance(error, (CodeError, LoginError, UnprovenError)):
                 raise connect_error(self._intent, [self._failure(broker, Stage.SASL, error, self._timeout)]) from None
 
     def _reconnect(self, deadline: float) -> BrokerConnection:

@@ -12,6 +12,7 @@ from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
     Intent,
+    LoginError,
     LookupTimeoutError,
     LostError,
     NotKafkaError,
@@ -129,12 +130,14 @@ def _explain_api_versions(intent: Intent, failure: Failure, cause: BaseException
 
 
 def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
-    server, mechanism = failure.server, intent.mechanism
+    server, credentials = failure.server, intent.credentials
+    if isinstance(cause, LoginError) or credentials is None:
+        return AuthenticationError, str(cause), cause.remedy if isinstance(cause, LoginError) else ""
     code = cause.code if isinstance(cause, CodeError) else None
     if code == MECHANISM_NOT_OFFERED:
         return (
             AuthenticationError,
-            f"{server} does not offer the SASL mechanism {mechanism}",
+            f"{server} does not offer the SASL mechanism {credentials.mechanism}",
             "set sasl.mechanism to one of the broker's sasl.enabled.mechanisms",
         )
     if code == NO_SASL_HERE:
@@ -144,8 +147,8 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> Sen
             f"the listener at {server} has no SASL but security.protocol is {intent.protocol}",
             f"use the port of a SASL listener, or security.protocol={plain} for this one",
         )
-    who = f"user {intent.user} ({mechanism})"
-    check = "check user name and password in sasl.jaas.config"
+    who = f"{credentials.who} ({credentials.mechanism})"
+    check = credentials.check
     if code == SASL_FAILED:
         return AuthenticationError, f"{server} did not accept {who}", check
     if isinstance(cause, TimeoutError):
@@ -157,7 +160,7 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> Sen
     if isinstance(cause, UnprovenError):
         return (
             AuthenticationError,
-            f"{server} could not prove that it knows the password of {who}",
+            f"{server} did not prove its identity to {who}",
             "check that this is the right server",
         )
     if isinstance(cause, MalformedError):

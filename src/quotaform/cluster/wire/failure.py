@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 from socket import gaierror
 from ssl import SSLCertVerificationError, SSLError
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from quotaform.cluster.wire.certificate import Validity
 from quotaform.cluster.wire.codec import MalformedError
 from quotaform.errors import ClusterError
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.text import inert
+
+if TYPE_CHECKING:
+    from quotaform.cluster.sasl.credentials import Credentials
 
 
 class LostError(Exception):
@@ -80,11 +83,25 @@ class TooOldError(Exception):
         super().__init__("too old")
 
 
+class LoginError(Exception):
+    """There is nothing to authenticate with, as no token or ticket could be had; nothing was sent to the broker.
+
+    Attributes:
+        problem: What is wrong; goes on after "Cannot connect to NAME:".
+        remedy: What to do.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(problem)
+
+
 class UnprovenError(Exception):
-    """A server did not prove that it knows the password, as SCRAM requires of both sides."""
+    """A server did not prove who it is, as SCRAM and GSSAPI require of both sides."""
 
     def __init__(self) -> None:
-        super().__init__("wrong SCRAM answer")
+        super().__init__("wrong SASL answer")
 
 
 class OtherClusterError(Exception):
@@ -150,16 +167,14 @@ class Intent:
     Attributes:
         name: What messages call the cluster.
         protocol: `security.protocol`.
-        mechanism: `sasl.mechanism`, if the protocol has SASL.
-        user: The SASL user name, if any.
+        credentials: What it authenticates with, if the protocol has SASL.
         has_certificate: Whether a client certificate is shown.
         certificate_validity: When that certificate is valid, if it can be read.
     """
 
     name: str
     protocol: str
-    mechanism: str | None = None
-    user: str | None = None
+    credentials: Credentials | None = None
     has_certificate: bool = False
     certificate_validity: Validity | None = None
 

@@ -29,12 +29,6 @@ _PARTS_OF_SPARK: Final = ("org.apache.hadoop:hadoop-client-api", "org.apache.had
 """What the connector needs and Spark has: 80 MB, which would be fetched, and copied whenever a session starts."""
 _PLACES: Final = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
 _PEM: Final = regex(r"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", DOTALL)
-_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_LOGINS: Final = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
 
 
 def package() -> str:
@@ -136,12 +130,8 @@ def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dic
     }
     if config.client_id is not None:
         options["client.id"] = config.client_id
-    if config.sasl_mechanism and config.sasl_username is not None and config.sasl_password is not None:
-        options["sasl.mechanism"] = config.sasl_mechanism
-        options["sasl.jaas.config"] = (
-            f"{_LOGINS[config.sasl_mechanism]} required username={_jaas(config.sasl_username)} "
-            f"password={_jaas(config.sasl_password.reveal())};"
-        )
+    if config.credentials is not None:
+        options |= config.credentials.java_properties()
     if config.tls is not None:
         options |= _tls_options(config.tls)
     return {f"kafka.{key}": value for key, value in options.items()}
@@ -174,13 +164,3 @@ def _sections(text: str, *, of_key: bool) -> Iterator[str]:
     for section in _PEM.finditer(text):
         if section[1].endswith("PRIVATE KEY") is of_key:
             yield section[0]
-
-
-def _jaas(value: str) -> str:
-    r"""Return a value as a string of a JAAS configuration, whose reader is a `java.io.StreamTokenizer`.
-
-    >>> _jaas('a"b\\c')
-    '"a\\"b\\\\c"'
-    """
-    escaped = "".join(_ESCAPES.get(sign, sign) for sign in value)
-    return f'"{escaped}"'

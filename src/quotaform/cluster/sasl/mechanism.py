@@ -1,0 +1,19 @@
+"""The one table of SASL mechanisms: the module of each reads its client properties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from quotaform.cluster.client.client_properties import ClientProperties
+from quotaform.cluster.sasl import password
+from quotaform.cluster.sasl.credentials import Credentials
+
+Read = Callable[[ClientProperties, str], Credentials | None]
+"""Returns the credentials that properties describe for a mechanism; `None` after it reported a problem."""
+
+MECHANISMS: Final[Mapping[str, Read]] = {
+    "PLAIN": password.read,
+    "SCRAM-SHA-256": password.read,
+    "SCRAM-SHA-512": password.read,
+}

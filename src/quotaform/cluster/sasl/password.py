@@ -1,0 +1,146 @@
+"""PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677): a user name and a password, or a delegation token (KIP-48)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+from re import compile as regex
+from secrets import token_urlsafe
+from typing import Final
+
+from quotaform.cluster.client.client_properties import ClientProperties
+from quotaform.cluster.client.jaas import parse_jaas, read_jaas, render_jaas
+from quotaform.cluster.sasl.credentials import Exchange
+from quotaform.cluster.wire.codec import MalformedError
+from quotaform.cluster.wire.failure import UnprovenError
+from quotaform.model.secret import Secret
+
+MODULES: Final = {
+    "PlainLoginModule": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "ScramLoginModule": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+FORM: Final = (
+    'write: sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="NAME"'
+    ' password="PASSWORD"; (for PLAIN: security.plain.PlainLoginModule; every backslash in it is doubled)'
+)
+_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_MOST_ITERATIONS: Final = 1_000_000
+"""More would take minutes; brokers accept 16,384 at most."""
+_DIGITS: Final = regex(r"[0-9]{1,12}").fullmatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Password:
+    """A user name and a password.
+
+    Attributes:
+        mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+        username: The user name, or the id of a delegation token.
+        password: The password, or the HMAC of a delegation token.
+        is_token: Whether they are those of a delegation token.
+        shown: What messages call the user, if the name comes from a variable.
+    """
+
+    mechanism: str
+    username: str
+    password: Secret
+    is_token: bool = False
+    shown: str | None = field(default=None, compare=False)
+
+    @property
+    def who(self) -> str:
+        """What messages call the client."""
+        return f"{'delegation token' if self.is_token else 'user'} {self.shown or self.username}"
+
+    @property
+    def check(self) -> str:
+        """What to check if it is not accepted."""
+        if self.is_token:
+            return "check token id and HMAC in sasl.jaas.config, and whether the token has expired"
+        return "check user name and password in sasl.jaas.config"
+
+    def exchange(self, host: str) -> Exchange:
+        """Begin to authenticate."""
+        if self.mechanism == "PLAIN":
+            return _plain(self.username, self.password)
+        extension = ",tokenauth=true" if self.is_token else ""
+        return scram(self.mechanism, self.username, self.password, nonce=token_urlsafe(24), extension=extension)
+
+    def java_properties(self) -> dict[str, str]:
+        """Return the properties of a Java client."""
+        options = {"username": self.username, "password": self.password.reveal()}
+        if self.is_token:
+            options["tokenauth"] = "true"
+        module = MODULES["PlainLoginModule" if self.mechanism == "PLAIN" else "ScramLoginModule"]
+        return {"sasl.mechanism": self.mechanism, "sasl.jaas.config": render_jaas(module, options)}
+
+
+def read(reader: ClientProperties, mechanism: str) -> Password | None:
+    """Return the user name and password of `sasl.jaas.config`; `None` after a problem was reported."""
+    key = "sasl.jaas.config"
+    options = read_jaas(reader, MODULES, FORM)
+    if options is None:
+        return None
+    is_token = options.get("tokenauth", "").lower() == "true"
+    if is_token and mechanism == "PLAIN":
+        reader.report(key, f"{key}: delegation tokens (tokenauth) need sasl.mechanism=SCRAM-SHA-256 or SCRAM-SHA-512")
+        return None
+    for name in ("username", "password"):
+        if not options.get(name):
+            reader.report(key, f"{key} cannot be used: it has no {name}; {FORM}")
+            return None
+    return Password(
+        mechanism=mechanism,
+        username=options["username"],
+        password=Secret(options["password"]),
+        is_token=is_token,
+        shown=_shown(reader.written(key)) if reader.written(key) != reader.get(key) else None,
+    )
+
+
+def _shown(written: str) -> str:
+    """Return the user name as it is written, since a variable may hold it."""
+    try:
+        return parse_jaas(written).options["username"]
+    except (ValueError, KeyError):
+        return "of sasl.jaas.config"
+
+
+def _plain(username: str, password: Secret) -> Exchange:
+    yield f"\0{username}\0{password.reveal()}".encode()
+
+
+def scram(mechanism: str, username: str, password: Secret, *, nonce: str, extension: str = "") -> Exchange:
+    """Begin a SCRAM exchange.
+
+    Args:
+        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
+        username: The user name.
+        password: The password; its bytes count as they are, as in Kafka, which does not normalise them.
+        nonce: Something that was never used before.
+        extension: Further attributes of the first message, each after a comma.
+    """
+    name = _HASHES[mechanism]
+    bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}{extension}"
+    first = (yield f"n,,{bare}".encode()).decode()
+    attributes = _attributes(first)
+    if not attributes["r"].startswith(nonce):
+        raise UnprovenError
+    if not _DIGITS(attributes["i"]) or not 0 < int(attributes["i"]) <= _MOST_ITERATIONS:
+        raise MalformedError(f"it asks for {attributes['i'][:12]} SCRAM iterations")
+    salted = hashlib.pbkdf2_hmac(name, password.reveal().encode(), b64decode(attributes["s"]), int(attributes["i"]))
+    final = f"c=biws,r={attributes['r']}"
+    message = f"{bare},{first},{final}".encode()
+    client_key = hmac.digest(salted, b"Client Key", name)
+    signature = hmac.digest(hashlib.new(name, client_key).digest(), message, name)
+    proof = bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
+    answer = (yield f"{final},p={b64encode(proof).decode()}".encode()).decode()
+    expected = hmac.digest(hmac.digest(salted, b"Server Key", name), message, name)
+    if not hmac.compare_digest(b64decode(_attributes(answer)["v"]), expected):
+        raise UnprovenError
+
+
+def _attributes(message: str) -> dict[str, str]:
+    return {name: value for name, _, value in (part.partition("=") for part in message.split(","))}

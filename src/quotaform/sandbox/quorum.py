@@ -40,9 +40,15 @@ class Quorum:
     """
 
     def __init__(
-        self, java: Java, jars: Sequence[Path], inherited: Sequence[int], monitoring: Monitoring = _NO_MONITORING
+        self,
+        java: Java,
+        jars: Sequence[Path],
+        inherited: Sequence[int],
+        monitoring: Monitoring = _NO_MONITORING,
+        jvm: Sequence[str] = (),
     ) -> None:
         self._monitoring = monitoring
+        self._jvm = jvm
         self.cluster_id = new_uuid()
         self.certificates: Certificates | None = None
         self.nodes: dict[int, Node] = {}
@@ -155,7 +161,7 @@ class Quorum:
     def _spawn(self, node: Node, record: Path | None) -> None:
         self._spawned += 1
         self._names[node.number] = name = f"node {node.number}, process {self._spawned}"
-        options = self._monitoring.options(node, self.directory)
+        options = [*self._monitoring.options(node, self.directory), *self._jvm]
         argv = self.runtime.command("kafka.Kafka", str(node.settings), record=record, options=options)
         self.pids[node.number] = self._supervisor.spawn(name, argv, node.log)
 

@@ -49,6 +49,7 @@ class Sandbox:
         properties: Mapping[str, str] | None = None,
         exporter: bool = False,
         jmx: bool = False,
+        jvm: Sequence[str] = (),
     ) -> None:
         """Describe a sandbox; `start` or `with` starts it.
 
@@ -58,6 +59,7 @@ class Sandbox:
             properties: More broker properties, which win over the sandbox's own.
             exporter: Whether each broker serves the metrics of its quotas to Prometheus (`metrics_urls`).
             jmx: Whether each broker opens a port for JMX (`jmx_addresses`), on loopback and without authentication.
+            jvm: More options of the brokers' JVM, such as `-Dname=value`.
 
         Raises:
             UsageError: Less than one broker.
@@ -69,6 +71,7 @@ class Sandbox:
         self._properties = dict(properties or {})
         self._exporter = exporter
         self._jmx = jmx
+        self._jvm = tuple(jvm)
         self._quorum: Quorum | None = None
 
     def __enter__(self) -> Self:
@@ -107,7 +110,7 @@ class Sandbox:
         monitoring = Monitoring(find_exporter(progress) if self._exporter else None, self._jmx)
         progress("Starting Apache Kafka", 0, 0)
         for _ in range(_TRIES):
-            quorum = Quorum(java, jars, inherited, monitoring)
+            quorum = Quorum(java, jars, inherited, monitoring, self._jvm)
             try:
                 quorum.start(self._brokers, secured=self.secured, properties=self._properties)
             except PortTakenError:

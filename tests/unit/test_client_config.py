@@ -164,7 +164,6 @@ class TestKeys:
             ("request.timeout.ms=30s", "request.timeout.ms=30s is not a number of milliseconds above 0"),
             ("request.timeout.ms=0", "request.timeout.ms=0 is not a number of milliseconds above 0"),
             ("bootstrap.servers=b1", "bootstrap.servers is not host:port, as in broker-1:9092"),
-            ("config.providers=file,env", "config.providers: only env is supported"),
         ],
     )
     def test_a_bad_value_is_refused(self, tmp_path: Path, line: str, message: str) -> None:
@@ -314,11 +313,125 @@ class TestVariables:
         assert config.bootstrap_servers == (("b1", 9092),)
         assert "b1" not in repr(config)
 
-    def test_other_providers_are_refused_without_showing_more(self, tmp_path: Path) -> None:
-        assert problems(tmp_path, "client.id=${file:/hunter2:key}${env:a b}") == [
-            "1: client.id: only ${env:NAME} is expanded; correct the ${...}",
-            "1: client.id: the name in ${env:…} is not that of an environment variable; correct it",
+    @pytest.mark.parametrize(
+        ("reference", "value"),
+        [
+            ("${file:$/keys.properties:password}", "p=1"),
+            ("a-${file:$/keys.properties:a:b}-${env:QUOTAFORM_X}", "a-é-y"),
+            ("${file:keys.properties:password}", "p=1"),
+            ("${dir:$/mount:password}", "s3cret two"),
+            ("${dir:mount:password}${HOME}", "s3cret two${HOME}"),
+            ("${dir:$/mount:nested}", "${env:QUOTAFORM_X}"),
+        ],
+    )
+    def test_files_are_read_as_kafkas_providers_read_them(self, tmp_path: Path, reference: str, value: str) -> None:
+        """The mount is that of a Kubernetes secret, whose last line end is no part of a password."""
+        (tmp_path / "keys.properties").write_text("password=old\npassword : p\\=1\na\\:b=\\u00e9\n# x=\nbad=\\u1\n")
+        data = tmp_path / "mount" / "..2026"
+        data.mkdir(parents=True)
+        (data / "password").write_text("s3cret two\n")
+        (data / "nested").write_text("${env:QUOTAFORM_X}")
+        (data.parent / "..data").symlink_to(data.name)
+        for name in ("password", "nested"):
+            (data.parent / name).symlink_to(f"..data/{name}")
+        config = load(tmp_path, f"client.id={reference.replace('$/', f'{tmp_path}/')}", QUOTAFORM_X="y")
+        assert config.client_id == value
+
+    def test_user_password_and_servers_may_be_in_files(self, tmp_path: Path) -> None:
+        (tmp_path / "keys").write_text("user=bob\nservers=b1:9092,b2:9092")
+        (tmp_path / "password").write_text("hunter2\n")
+        text = SASL.replace("alice-secret", f"${{dir:{tmp_path}:password}}").replace("alice", "${file:keys:user}")
+        config = load(tmp_path, f"{text}bootstrap.servers=${{file:keys:servers}}\n")
+        assert (login_of(config).username, password_of(config)) == ("bob", "hunter2")
+        assert config.bootstrap_servers == (("b1", 9092), ("b2", 9092))
+        assert login_of(config).who == "user ${file:keys:user}"
+        assert "b1" not in repr(config)
+        assert "hunter2" not in repr(config)
+
+    def test_a_certificate_of_a_mounted_secret_is_trusted(self, tmp_path: Path, certificates: Certificates) -> None:
+        store = f"${{dir:{certificates.authority.parent}:{certificates.authority.name}}}"
+        text = f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates={store}\n"
+        context = load(tmp_path, text).ssl_context()
+        assert context is not None
+        assert len(context.get_ca_certs()) == 1
+
+    def test_providers_have_the_names_that_the_properties_give_them(self, tmp_path: Path) -> None:
+        (tmp_path / "a").write_text("k=v")
+        classes = {"f": "FileConfigProvider", "d": "DirectoryConfigProvider", "e": "EnvVarConfigProvider"}
+        text = "config.providers=f, d,e,vault,env\nconfig.providers.vault.class=com.example.Vault\n" + "".join(
+            f"config.providers.{name}.class=org.apache.kafka.common.config.provider.{java_class}\n"
+            for name, java_class in classes.items()
+        )
+        reference = f"${{f:{tmp_path}/a:k}}|${{d:{tmp_path}:a}}|${{e:QUOTAFORM_X}}|${{env:QUOTAFORM_X}}"
+        assert load(tmp_path, f"{text}client.id={reference}", QUOTAFORM_X="x").client_id == "v|k=v|x|x"
+        for name in ("file", "vault", "x"):
+            assert problems(tmp_path, f"{text}client.id=${{{name}:{tmp_path}/a:k}}") == [
+                "6: client.id: config.providers.vault.class cannot be loaded; set it to EnvVarConfigProvider or"
+                " FileConfigProvider or DirectoryConfigProvider of org.apache.kafka.common.config.provider"
+                if name == "vault"
+                else "6: client.id: a ${...} names a provider that is not in config.providers; list it, or write"
+                " ${env:NAME}, ${file:PATH:KEY} or ${dir:PATH:FILE}"
+            ]
+
+    def test_a_provider_reads_only_what_its_parameters_allow(self, tmp_path: Path) -> None:
+        for name in ("in", "out"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "a").write_text("k=v")
+        paths, pattern = "config.providers.file.param.allowed.paths", "config.providers.env.param.allowlist.pattern"
+        text = f"{paths}=/nowhere,{tmp_path}/in/../in\n{pattern}=QUOTAFORM_[W-X]|Q\n"
+        client_id = f"client.id=${{file:{tmp_path}/%s/a:k}}${{env:%s}}\n"
+        given = {"QUOTAFORM_X": "x", "QUOTAFORM_PASS": "hunter2"}
+        assert load(tmp_path, text + client_id % ("in", "QUOTAFORM_X"), **given).client_id == "vx"
+        assert load(tmp_path, f"{text}client.id=${{dir:{tmp_path}/out:a}}").client_id == "k=v"
+        assert problems(tmp_path, text + client_id % ("in/../out", "QUOTAFORM_PASS"), **given) == [
+            "3: client.id: a ${...} names a file that allowed.paths of its provider leaves out; correct one of them",
+            "3: client.id: allowlist.pattern does not match the variable of ${env:NAME}; correct one of them",
         ]
+        misspelled = text.replace("allowed.paths", "allowed.path").replace("|Q", "|(")
+        assert problems(tmp_path, misspelled + client_id % ("out", "QUOTAFORM_X"), **given) == [
+            "3: client.id: allowlist.pattern is not a regular expression; correct it",
+            "3: client.id: config.providers.file.param.* can only be config.providers.file.param.allowed.paths; correct"
+            " the other",
+        ]
+
+    @pytest.mark.parametrize(
+        ("reference", "problem"),
+        [
+            (
+                "${file:/no/hunter2:key}",
+                "a ${...} names a file that does not exist; correct the path, or create the file",
+            ),
+            ("${dir:$:hunter2}", "a ${...} names a file that does not exist; correct the path, or create the file"),
+            ("${dir:$:.}", "a ${...} has no path or no name; write"),
+            ("${dir:$:..}", "a ${...} names a file that cannot be read: Is a directory; correct it"),
+            ("${dir:$:../hunter2}", "a ${...} has no path or no name; write"),
+            (
+                "${dir:hunter2}",
+                "a ${...} has no path or no name; write ${env:NAME}, ${file:PATH:KEY} or ${dir:PATH:FILE}",
+            ),
+            ("${file:hunter2}", "a ${...} has no path or no name; write"),
+            ("${file:$/keys:}", "a ${...} has no path or no name; write"),
+            ("${file:$/keys:hunter2}", "a ${file:PATH:KEY} names a key that is not in the file; correct it, or add"),
+            ("${file:/dev/null:x}", "a ${...} names a file that cannot be read: it is a device, not a regular file;"),
+            ("${file:$/a\\u0000b:x}", "a ${...} names a file that cannot be read: its name contains a NUL character;"),
+            ("${dir:$:large}", "a ${...} names a file that cannot be read: it is larger than 1 MiB; correct it"),
+            ("${dir:$:binary}", "a ${...} names a file that cannot be read: it is not UTF-8 text; correct it"),
+            ("${env:a b}", "the name in ${env:…} is not that of an environment variable; correct it"),
+            ("${vault:hunter2}", "a ${...} names a provider that is not in config.providers; list it, or write"),
+            ("${file:$/keys:k}" * 21, "a value has more than 20 references; write some as they are"),
+        ],
+    )
+    def test_what_cannot_be_expanded_says_why_and_shows_nothing(
+        self, tmp_path: Path, reference: str, problem: str
+    ) -> None:
+        (tmp_path / "keys").write_text("k=hunter2\nhunter2.x=1")
+        (tmp_path / "large").write_bytes(b"hunter2 " * (1 << 17) + b"x")
+        (tmp_path / "binary").write_bytes(b"hunter2\xff")
+        [found] = problems(
+            tmp_path, f"\nclient.id={reference.replace('$/', f'{tmp_path}/').replace('$:', f'{tmp_path}:')}"
+        )
+        assert found.startswith(f"2: client.id: {problem}")
+        assert "hunter2" not in found
 
 
 class TestTls:

@@ -95,6 +95,7 @@ def test_a_login_that_cannot_be_read_is_not_repeated(tmp_path: Path, jaas: str) 
     [
         "client.id=" + "${" * 200_000,
         "client.id=" + "${env:" * 100_000,
+        "client.id=" + "${file:/etc/hostname:x}" * 40_000,
         "client.id=" + "\\\n" * 300_000,
         "client.id=" + "a\\\n" * 300_000,
         "client.id=" + "\\" * 400_001,
@@ -188,6 +189,78 @@ def test_a_link_in_a_repository_leads_to_no_store_elsewhere(tmp_path: Path, cert
     with pytest.raises(InvalidFilesError, match="a link leads out of the directory"):
         load_client_config(path, repository=path.parent)
     assert load_client_config(path).tls is not None
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "${dir:$/secrets:password}",
+        "${file:$/secrets/keys:password}",
+        "${file:../../secrets/keys:password}",
+        "${file:/proc/self/root$/secrets/keys:password}",
+        "${file:link:password}",
+        "${dir:folder:password}",
+        "${file:$/secrets/nothing:password}",
+        "${dir:/proc/self:environ}",
+        "${dir:.git:token}",
+        "${file:$/clone/quotas/sub/.git/token:password}",
+    ],
+)
+@pytest.mark.parametrize("named", ["client.properties", "../client.properties", "/proc/self/root$/way", "$/way"])
+def test_a_pull_request_chooses_no_file_whose_content_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str, named: str
+) -> None:
+    """The properties are in the clone, whatever the repository calls them; nothing tells which other files exist."""
+    repository = tmp_path / "clone" / "quotas"
+    for folder in ("sub/.git", ".git", "../.git", "../../secrets"):
+        (repository / folder).mkdir(parents=True)
+        for name in ("password", "keys", "token"):
+            (repository / folder / name).write_text(f"password={SECRET}")
+    (repository / "link").symlink_to(tmp_path / "secrets" / "keys")
+    (repository / "folder").symlink_to(tmp_path / "secrets")
+    path = (repository / named.replace("$", str(tmp_path))).resolve()
+    path = repository / "client.properties" if path.name == "way" else path
+    path.write_text(f"client.id={reference.replace('$/', f'{tmp_path}/')}\n")
+    (tmp_path / "way").symlink_to(path)
+    monkeypatch.chdir(repository)
+    place = repository / named.replace("$", str(tmp_path))
+    with pytest.raises(InvalidFilesError) as caught:
+        load_client_config(place, repository=repository)
+    assert "client.id: a ${...} names a file that is outside of the repository" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_the_operators_properties_may_name_any_file_and_those_of_a_repository_its_own(tmp_path: Path) -> None:
+    for folder in ("repository", "etc"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "keys").write_text(f"k={folder}")
+        (tmp_path / folder / "client.properties").write_text("client.id=${file:keys:k}")
+    repository, etc = tmp_path / "repository", tmp_path / "etc" / "client.properties"
+    (repository / "own").symlink_to("keys")
+    (repository / "own.properties").write_text(f"client.id=${{dir:{repository}:own}}")
+    assert load_client_config(etc, repository=repository).client_id == "etc"
+    assert load_client_config(repository / "client.properties", repository=repository).client_id == "repository"
+    assert load_client_config(repository / "own.properties", repository=repository).client_id == "k=repository"
+    (repository / "own.properties").write_text(f"client.id=${{file:{tmp_path}/etc/keys:k}}")
+    assert load_client_config(repository / "own.properties").client_id == "etc"
+
+
+def test_no_pattern_of_a_repository_is_matched(tmp_path: Path) -> None:
+    """`(A+)+B` takes years, and the operator's list of variables says already which may be read."""
+    path = tmp_path / "client.properties"
+    path.write_text("config.providers.env.param.allowlist.pattern=(A+)+B\nclient.id=${env:" + "A" * 100 + "}\n")
+    with pytest.raises(InvalidFilesError, match=r"allowlist\.pattern cannot be used in a repository"):
+        load_client_config(path, repository=tmp_path, environ={"QUOTAFORM_ENV": "A" * 100})
+
+
+@pytest.mark.parametrize("secret", [SECRET, "12345678", f"{SECRET},12345678", f"{SECRET}\n{SECRET}"])
+@pytest.mark.parametrize("base", [SASL, STORE, ""])
+def test_what_was_expanded_is_on_no_screen(tmp_path: Path, base: str, secret: str) -> None:
+    """A number that a variable held in the place of a TLS version was shown."""
+    (tmp_path / "secret").write_text(secret)
+    for key in sorted(USED - {"client.id"}):
+        shown = told(tmp_path, f"{base}{key}=${{dir:{tmp_path}:secret}}\nfoo=\n")
+        assert not any(part in shown for part in (SECRET, "12345678")), key
 
 
 def test_a_secret_without_its_equals_sign_is_not_shown() -> None:

@@ -139,7 +139,8 @@ ELSEWHERE = (
         ),
         (
             "clusters: {a: {bootstrap_servers: ['${file:x}:9092']}}",
-            "1:36: error: only ${env:NAME} is expanded; correct the ${...} [bad-variable]",
+            "1:36: error: only ${env:NAME} is expanded here; use it (${file:…} and ${dir:…} work in client properties"
+            " only) [bad-variable]",
         ),
     ],
 )

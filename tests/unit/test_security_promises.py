@@ -66,6 +66,11 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_config.py::test_variables_are_replaced_only_where_they_say_how_to_connect",
         "unit/test_security_promises.py::test_a_reference_in_a_name_is_text",
     ),
+    "`${file:PATH:KEY}` and `${dir:PATH:FILE}` of client properties": (
+        "unit/test_client_properties_attack.py::test_a_pull_request_chooses_no_file_whose_content_is_sent",
+        "unit/test_client_properties_attack.py::test_the_operators_properties_may_name_any_file_and_those_of_a_repository_its_own",
+        "unit/test_client_properties_attack.py::test_what_was_expanded_is_on_no_screen",
+    ),
     "Variables with quotaform's own secrets are never expanded, even if they are listed": (
         "unit/test_variable.py::test_a_secret_that_is_no_part_of_a_connection_is_never_expanded",
         "unit/test_variable.py::test_each_secret_of_our_own_is_named_in_the_table_alone",

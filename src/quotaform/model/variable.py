@@ -47,8 +47,8 @@ _OWN_SECRETS: Final = frozenset(map(str, OwnSecret))
 PLACES: Final = "${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"
 """Where it is replaced, beside client properties, for messages about other places."""
 
-# One match takes everything up to the next brace, so that no text is gone over twice.
-_ANY: Final = regex(r"\$\{([^}]*)(\}?)")
+REFERENCE: Final = regex(r"\$\{([^}]*)(\}?)")
+"""A `${...}`: one match takes everything up to the next brace, so that no text is gone over twice."""
 _NAME: Final = regex(r"[A-Za-z_][A-Za-z0-9_]{0,199}").fullmatch
 # Somebody may have written the value itself in the place of the name, so only what looks like a name is shown.
 _USUAL_NAME: Final = regex(r"[A-Z][A-Z0-9_]{0,99}").fullmatch
@@ -106,7 +106,7 @@ def expand(text: str, environment: Mapping[str, str]) -> Expansion:
         problems.append((problem, name))
         return match[0]
 
-    expanded = _ANY.sub(replace, text)
+    expanded = REFERENCE.sub(replace, text)
     return Expansion(expanded, tuple(problems))
 
 
@@ -131,7 +131,7 @@ def _check(
 
 def check_references(text: str) -> tuple[tuple[ReferenceProblem, str], ...]:
     """Return what is wrong with the references of a text in any environment, and the name in each."""
-    names = (_check(match, {}, ()) for match in _ANY.finditer(text))
+    names = (_check(match, {}, ()) for match in REFERENCE.finditer(text))
     lenient = {None, ReferenceProblem.NOT_ALLOWED, ReferenceProblem.UNSET}
     return tuple((problem, name) for problem, name in names if problem is not None and problem not in lenient)
 
@@ -157,5 +157,7 @@ def problem_text(problem: ReferenceProblem, name: str) -> str:
         )
     if problem is ReferenceProblem.BAD_NAME:
         return "the name in ${env:…} is not that of an environment variable; correct it"
+    if problem is ReferenceProblem.OTHER_SOURCE:
+        return "only ${env:NAME} is expanded here; use it (${file:…} and ${dir:…} work in client properties only)"
     remedy = f"write ${{env:{name}}}" if problem is ReferenceProblem.NOT_A_REFERENCE and _USUAL_NAME(name) else None
     return f"only ${{env:NAME}} is expanded; {remedy or 'correct the ${...}'}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from quotaform.cluster.client.config_provider import ConfigProviders
 from quotaform.cluster.client.java_properties import Property
 from quotaform.cluster.client.property_key import is_word
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
-from quotaform.model.variable import ReferenceProblem, expand, problem_text
 
 
 class ClientProperties:
@@ -29,6 +29,7 @@ class ClientProperties:
         source: Location,
         folder: Path | None = None,
         repository: Path | None = None,
+        within: Path | None = None,
         problems: Iterable[Finding] = (),
     ) -> None:
         """Take the properties that count.
@@ -39,14 +40,16 @@ class ClientProperties:
             source: The place of what is missing.
             folder: Where files may lie that are named relatively and are not in the working folder.
             repository: The folder that links of these files must not lead out of, if a repository named the properties.
+            within: The only folder whose files a `${...}` may name (`quotaform.cluster.client.config_provider`).
             problems: What was found already.
         """
         self.problems = list(problems)
         self.folder = folder
         self.repository = repository
-        self._environ = environ
         self._source = source
         self._written = {each.key: each for each in properties}
+        settings = {key: self.written(key) for key in self._written}
+        self._providers = ConfigProviders(settings, environ, folder or Path(), within)
         self._values: dict[str, str | None] = {}
 
     @property
@@ -61,22 +64,21 @@ class ClientProperties:
     def get(self, key: str) -> str | None:
         """Return a value with its variables replaced; `None` for none, and for one that cannot be known.
 
-        This is what Kafka's own EnvVarConfigProvider does; a `${` that names no source stays as it is.
+        White space around it does not count, as in Kafka's `ConfigDef`; a `${` that names no source stays as it is.
         """
         if key not in self._written:
             return None
         if key not in self._values:
             written = self._written[key]
-            expansion = expand(written.value, self._environ)
-            problems = [each for each in expansion.problems if each[0] is not ReferenceProblem.NOT_A_REFERENCE]
-            for problem, name in problems[:MAX_PROBLEMS]:
-                self.add(f"{key}: {problem_text(problem, name)}", written.location)
-            self._values[key] = None if problems else expansion.text
+            text, problems = self._providers.expand(written.value)
+            for problem in problems[:MAX_PROBLEMS]:
+                self.add(f"{key}: {problem}", written.location)
+            self._values[key] = None if problems else text.strip()
         return self._values[key]
 
     def written(self, key: str) -> str:
         """Return a value as it is written, its variables not replaced."""
-        return self._written[key].value
+        return self._written[key].value.strip()
 
     @property
     def is_full(self) -> bool:

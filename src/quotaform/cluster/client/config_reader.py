@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from quotaform.cluster.client.client_properties import ClientProperties, add_problem
 from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config_provider import provider_folder
 from quotaform.cluster.client.java_properties import Property, parse_properties
 from quotaform.cluster.client.property_key import USED, is_ignored, refusal
 from quotaform.cluster.client.tls_properties import read_tls
@@ -75,6 +76,7 @@ def load_client_config(
         source=Location(file),
         folder=Path(path).parent,
         repository=repository,
+        within=provider_folder(path, repository),
         problems=problems,
     )
     return _read(reader)
@@ -98,7 +100,7 @@ def from_properties(
 
 
 def _given(properties: Mapping[str, str], place: Location) -> Iterable[Property]:
-    return [Property(key, value.strip(), place) for key, value in properties.items()]
+    return [Property(key, value, place) for key, value in properties.items()]
 
 
 def _read(reader: ClientProperties) -> ClientConfig:
@@ -127,9 +129,6 @@ def _check_keys(reader: ClientProperties) -> None:
         if reader.is_full:
             break
         reader.report(key, refusal(key, is_line=reader.is_line(key)))
-    providers = reader.get("config.providers")
-    if providers and providers != "env":
-        reader.report("config.providers", "config.providers: only env is supported, for ${env:NAME}")
 
 
 def _check_protocol_was_not_forgotten(reader: ClientProperties) -> None:

@@ -36,7 +36,7 @@ class Property:
 
     Attributes:
         key: The key.
-        value: The value, without white space around it, as Kafka reads it.
+        value: The value, with the white space that may follow it.
         location: Where it is written.
     """
 
@@ -72,7 +72,7 @@ def parse_properties(text: str, file: str, report: Report) -> Iterator[Property]
             continue
         key, value = _split(line)
         try:
-            yield Property(_unescape(key), _unescape(value).strip(), location)
+            yield Property(_unescape(key), _unescape(value), location)
         except UnicodeError:
             report(r"a \uXXXX on this line is half of a surrogate pair", location)
 

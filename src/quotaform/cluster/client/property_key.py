@@ -13,7 +13,7 @@ _USED = """
     ssl.truststore.type ssl.truststore.location ssl.truststore.certificates ssl.truststore.password
     ssl.keystore.type ssl.keystore.location ssl.keystore.key ssl.keystore.certificate.chain ssl.keystore.password
     ssl.key.password ssl.endpoint.identification.algorithm ssl.protocol ssl.enabled.protocols
-    config.providers config.providers.env.class
+    config.providers
 """
 USED: Final = frozenset(_USED.split())
 """Keys that are read."""
@@ -48,8 +48,10 @@ _IGNORED_PREFIXES: Final = (
     "sasl.login.retry.",
     "schema.registry.",
     "basic.auth.",
+    "config.providers.",
 )
-"""Keys of unsupported mechanisms, and of other services whose settings share the file."""
+"""Keys of unsupported mechanisms, of other services whose settings share the file, and of providers, which are read
+when a value names one."""
 
 _REMEDIES: Final = {
     "bootstrap.controllers": "quotas are read and changed through brokers; give bootstrap.servers",

@@ -171,7 +171,7 @@ def _read_versions(reader: ClientProperties) -> tuple[str, ...]:
     names = [name.strip() for name in (reader.get(key) or ",".join(TLS_VERSIONS)).split(",") if name.strip()]
     unknown = [name for name in names if name not in TLS_VERSIONS]
     if unknown:
-        holds = ", ".join(unknown) if all(map(is_word, unknown)) else "an unsupported value"
+        holds = ", ".join(unknown) if is_word(reader.written(key)) else "an unsupported value"
         reader.report(key, f"{key} contains {holds}; supported are {' and '.join(TLS_VERSIONS)}")
     # A Java context for TLSv1.2 knows nothing later.
     versions = tuple(name for name in names if name in TLS_VERSIONS and (protocol != "TLSv1.2" or name == protocol))

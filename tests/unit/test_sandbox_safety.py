@@ -255,7 +255,7 @@ def test_places_that_java_or_kafka_take_for_two_are_refused(tmp_path: Path, monk
     """A colon in the cache's name divided Java's class path, and a comma in the temporary directory's Kafka's data."""
     monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path / "a:b"))
     assert cache_directory().name == "a:b"
-    monkeypatch.setattr("quotaform.sandbox.sandbox.find_jars", lambda _: (cache_directory() / "kafka" / "x.jar",))
+    monkeypatch.setattr("quotaform.sandbox.sandbox.find_jars", lambda *_: (cache_directory() / "kafka" / "x.jar",))
     with pytest.raises(SandboxError, match="Java cannot use jars"):
         Sandbox().start()
     (tmp_path / "a,b").mkdir()

@@ -47,6 +47,8 @@ class DetachedSandbox:
     """The URL of each broker's metrics, by its id; empty without an exporter."""
     jmx: dict[str, str] = field(default_factory=dict)
     """The address of each broker's JMX, by its id; empty without JMX."""
+    kafka: str = ""
+    """The release of Kafka, such as `4.3.1`."""
 
 
 def start(
@@ -56,6 +58,7 @@ def start(
     secured: bool = False,
     exporter: bool = False,
     jmx: bool = False,
+    kafka: str | None = None,
     progress: Progress = no_progress,
 ) -> tuple[DetachedSandbox, bool]:
     """Start a detached sandbox, unless one of that name already runs.
@@ -66,6 +69,7 @@ def start(
         secured: Whether clients must authenticate.
         exporter: Whether each broker serves its metrics to Prometheus.
         jmx: Whether each broker opens a port for JMX.
+        kafka: Which release of Kafka, such as `3.3`; the newest if not given.
         progress: Called with what is being done.
 
     Returns:
@@ -73,9 +77,10 @@ def start(
 
     Raises:
         SandboxError: It could not be started.
-        UsageError: The name is no file name.
+        UsageError: The name is no file name, or the sandbox has no such release.
     """
     path = _state_path(name)
+    asked = Sandbox(brokers, secured=secured, exporter=exporter, jmx=jmx, kafka=kafka)
     make_directory(cache_directory())
     make_directory(path.parent)
     deadline = time.monotonic() + _TIMEOUT_SECONDS
@@ -83,8 +88,7 @@ def start(
         with open_own_file(path, creates=True) as state:
             if lock_descriptor(state.fileno()):
                 state.truncate(0)
-                sandbox = Sandbox(brokers, secured=secured, exporter=exporter, jmx=jmx)
-                return _start(state, name, sandbox, brokers, progress), True
+                return _start(state, name, asked, brokers, progress), True
         if found := find(name):
             return found, False
         # Somebody else is starting it at this moment.
@@ -154,6 +158,7 @@ def _start(state: BinaryIO, name: str, sandbox: Sandbox, brokers: int, progress:
             pid=sandbox.supervisor_pid,
             metrics={str(number): url for number, url in sandbox.metrics_urls.items()},
             jmx={str(number): address for number, address in sandbox.jmx_addresses.items()},
+            kafka=str(sandbox.release),
         )
         state.write(json.dumps(asdict(started)).encode())
         state.flush()

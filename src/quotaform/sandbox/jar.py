@@ -1,8 +1,8 @@
 """Finds the jars of Apache Kafka in KAFKA_HOME, or downloads them once to the cache; and the exporter of its metrics.
 
-The content of the cache is pinned: `kafka-4.3.1.sha256` next to this module lists every jar with its SHA-256 checksum.
-Only listed jars with the right checksum are stored, and all checksums are verified at each use (45 MB, some 30 ms), so
-a damaged cache is detected and downloaded again.
+The content of the cache is pinned: `kafka-4.3.1.sha256` next to this module lists every jar of that release with its
+SHA-256 checksum. Only listed jars with the right checksum are stored, and all checksums are verified at each use (45
+MB, some 30 ms), so a damaged cache is detected and downloaded again.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from typing import Final
 from quotaform.errors import SandboxError, missing_extra
 from quotaform.sandbox.cache import cache_directory, locked, make_directory
 from quotaform.sandbox.progress import Progress, growth_reported, no_progress
+from quotaform.sandbox.release import NEWEST, Release
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION: Final = str(NEWEST)
 
 # The jars that kafka-run-class.sh leaves off the class path too.
 _NOT_RUNTIME = re.compile(r"-(sources|javadoc|test|test-sources|scaladoc)\.jar(\.asc)?$")
+
+_BROKER_JAR: Final = re.compile(r"kafka_2\.1\d-(\d+(?:\.\d+)+).*\.jar").fullmatch
 
 _REPOSITORY: Final = "repository"
 
@@ -76,17 +79,23 @@ class Download:
         return cached_jars(cache_directory() / self.name, self.sums, fetch, self)
 
 
-KAFKA: Final = Download(
-    title=f"Apache Kafka {KAFKA_VERSION}",
-    name=f"kafka-{KAFKA_VERSION}",
-    # Kafka's Maven artifact leaves out the SLF4J binding that its release archive ships; without one the broker logs
-    # nothing, not even why it cannot start. The two are resolved apart: together, the binding's dependency management
-    # would replace kafka-clients by an older one.
-    endpoints=(f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"),
-    has_dependencies=True,
-    size=45_000_000,
-    otherwise="set KAFKA_HOME to an unpacked Apache Kafka",
-)
+def kafka_download(release: Release) -> Download:
+    """Return what the broker of a release needs; that of 2.8 has ZooKeeper with it."""
+    return Download(
+        title=f"Apache Kafka {release}",
+        name=f"kafka-{release}",
+        # Kafka's Maven artifact leaves out the SLF4J binding that its release archive ships; without one the broker
+        # logs nothing, not even why it cannot start. The two are resolved apart: together, the binding's dependency
+        # management would replace kafka-clients by an older one. The binding is the same for the releases before 4.0,
+        # whose archives have Log4j 1: all of them write to SLF4J.
+        endpoints=(f"org.apache.kafka:kafka_2.13:{release}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"),
+        has_dependencies=True,
+        size=45_000_000,
+        otherwise="set KAFKA_HOME to an unpacked Apache Kafka",
+    )
+
+
+KAFKA: Final = kafka_download(NEWEST)
 
 TOOLS: Final = Download(
     title=f"the tools of Apache Kafka {KAFKA_VERSION}",
@@ -106,23 +115,33 @@ EXPORTER: Final = Download(
 )
 
 
-def find_jars(progress: Progress = no_progress) -> tuple[Path, ...]:
+def find_jars(progress: Progress = no_progress, release: Release | None = None) -> tuple[Path, ...]:
     """Return the jars of Apache Kafka in the order of the class path.
 
-    | KAFKA_HOME | jars |
-    | ---------- | ---- |
-    | set        | those of `$KAFKA_HOME/libs` |
-    | not set    | those of the user's cache, which is filled with `jgo` when it is empty or damaged |
+    | release  | KAFKA_HOME | jars |
+    | -------- | ---------- | ---- |
+    | `None`   | set        | those of `$KAFKA_HOME/libs` |
+    | `None`   | not set    | the newest release's, in the user's cache |
+    | one      | either     | that release's, in the user's cache, which `jgo` fills when it is empty or damaged |
 
     Args:
         progress: Called with how far a download is.
+        release: Which release is asked for, if any.
 
     Raises:
         SandboxError: They cannot be had.
     """
-    if home := os.environ.get("KAFKA_HOME"):
+    if release is None and (home := os.environ.get("KAFKA_HOME")):
         return _home_jars(Path(home).expanduser().absolute())
-    return KAFKA.jars(progress)
+    return kafka_download(release or NEWEST).jars(progress)
+
+
+def release_of(jars: Iterable[Path]) -> Release:
+    """Return which release jars are of; the newest if their names do not say."""
+    for jar in jars:
+        if found := _BROKER_JAR(jar.name):
+            return Release.parse(found[1])
+    return NEWEST
 
 
 def find_tool_jars(progress: Progress = no_progress) -> tuple[Path, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quotaform.sandbox.port import HOST
+from quotaform.sandbox.release import NEWEST, Release
 
 CONTROLLER = "CONTROLLER"
 
@@ -26,16 +27,21 @@ _SMALL = {
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+_SMALL_SHARE_GROUPS = {
     "share.coordinator.state.topic.num.partitions": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    "group.initial.rebalance.delay.ms": "0",
 }
+
+ZOOKEEPER_SESSION_SECONDS = 6
+"""After how long ZooKeeper forgets a broker that was killed; until then the broker cannot register again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker that is also a controller: KRaft's combined mode (KIP-500).
+    """A broker; with KRaft also a controller: its combined mode (KIP-500).
 
     Attributes:
         number: Its id.
@@ -71,6 +77,14 @@ class Node:
         except OSError:
             return ""
 
+    def written_cluster_id(self) -> str:
+        """Return the cluster id that a broker with ZooKeeper has written beside its data; empty if it has not yet."""
+        try:
+            text = (self.directory / "data" / "meta.properties").read_text(encoding="ascii")
+        except OSError:
+            return ""
+        return next((line[11:] for line in text.splitlines() if line.startswith("cluster.id=")), "")
+
     def address(self, listener: str) -> str:
         """Return host:port of a listener."""
         return f"{HOST}:{self.ports[listener]}"
@@ -88,26 +102,60 @@ def new_uuid() -> str:
     return text
 
 
-def node_properties(node: Node, nodes: Sequence[Node], protocols: Mapping[str, str]) -> dict[str, str]:
+def node_properties(
+    node: Node, nodes: Sequence[Node], protocols: Mapping[str, str], release: Release = NEWEST, zookeeper: str = ""
+) -> dict[str, str]:
     """Return the `server.properties` of one node of a quorum.
 
     Args:
         node: The node.
         nodes: All nodes of the quorum, itself included.
         protocols: The security protocol of each listener.
+        release: Which properties there are.
+        zookeeper: The address of ZooKeeper, for a release that has it.
     """
     clients = ",".join(f"{listener}://{node.address(listener)}" for listener in protocols if listener != CONTROLLER)
     copies = str(len(nodes))
-    return _SMALL | {
-        "process.roles": "broker,controller",
-        "node.id": str(node.number),
-        "controller.quorum.bootstrap.servers": ",".join(other.address(CONTROLLER) for other in nodes),
-        "controller.listener.names": CONTROLLER,
-        "listeners": f"{clients},{CONTROLLER}://{node.address(CONTROLLER)}",
-        "advertised.listeners": f"{clients},{CONTROLLER}://{node.address(CONTROLLER)}",
+    properties = _SMALL | {
+        "listeners": clients,
+        "advertised.listeners": clients,
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "log.dirs": str(node.directory / "data"),
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.replication.factor": copies,
         "default.replication.factor": copies,
+    }
+    if release.has_share_groups:
+        properties |= _SMALL_SHARE_GROUPS
+    if release.has_zookeeper:
+        return properties | {
+            "broker.id": str(node.number),
+            "zookeeper.connect": zookeeper,
+            "zookeeper.session.timeout.ms": str(ZOOKEEPER_SESSION_SECONDS * 1000),
+        }
+    properties |= {
+        "process.roles": "broker,controller",
+        "node.id": str(node.number),
+        "controller.listener.names": CONTROLLER,
+        "listeners": f"{clients},{CONTROLLER}://{node.address(CONTROLLER)}",
+    }
+    if not release.has_dynamic_voters:
+        voters = ",".join(f"{other.number}@{other.address(CONTROLLER)}" for other in nodes)
+        return properties | {"controller.quorum.voters": voters}
+    return properties | {
+        "advertised.listeners": properties["listeners"],
+        "controller.quorum.bootstrap.servers": ",".join(other.address(CONTROLLER) for other in nodes),
+    }
+
+
+def zookeeper_properties(directory: Path, port: int) -> dict[str, str]:
+    """Return the configuration of a ZooKeeper of its own; it listens on loopback only."""
+    return {
+        "dataDir": str(directory),
+        "clientPort": str(port),
+        "clientPortAddress": HOST,
+        "maxClientCnxns": "0",
+        "tickTime": "500",
+        "maxSessionTimeout": "60000",
+        "admin.enableServer": "false",
     }

@@ -14,9 +14,17 @@ from quotaform.sandbox.cache import make_directory, shown
 from quotaform.sandbox.certificate import Certificates, make_certificates
 from quotaform.sandbox.java import Java
 from quotaform.sandbox.monitoring import Monitoring
-from quotaform.sandbox.node import CONTROLLER, Node, new_uuid, node_properties
+from quotaform.sandbox.node import (
+    CONTROLLER,
+    ZOOKEEPER_SESSION_SECONDS,
+    Node,
+    new_uuid,
+    node_properties,
+    zookeeper_properties,
+)
 from quotaform.sandbox.port import HOST, free_ports
 from quotaform.sandbox.probe import accepts, probe
+from quotaform.sandbox.release import Release
 from quotaform.sandbox.runtime import LOGGING, Runtime
 from quotaform.sandbox.server_properties import render_properties
 from quotaform.sandbox.supervisor_client import SupervisorClient
@@ -25,6 +33,7 @@ _TIMEOUT_SECONDS = 120.0
 """Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
 
 _NO_MONITORING = Monitoring()
+_ZOOKEEPER = "ZooKeeper"
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
 
 
@@ -36,7 +45,7 @@ class Quorum:
     """Nodes that share a cluster id, a supervisor and a data directory.
 
     Storage is formatted by `kafka.tools.StorageTool` for each start: half a second buys a cluster id of its
-    own and storage that is what Kafka says it is.
+    own and storage that is what Kafka says it is. With ZooKeeper the first broker makes the id.
     """
 
     def __init__(
@@ -46,10 +55,13 @@ class Quorum:
         inherited: Sequence[int],
         monitoring: Monitoring = _NO_MONITORING,
         jvm: Sequence[str] = (),
+        *,
+        release: Release,
     ) -> None:
+        self.release = release
         self._monitoring = monitoring
         self._jvm = jvm
-        self.cluster_id = new_uuid()
+        self.cluster_id = "" if release.has_zookeeper else new_uuid()
         self.certificates: Certificates | None = None
         self.nodes: dict[int, Node] = {}
         self.pids: dict[int, int] = {}
@@ -75,24 +87,30 @@ class Quorum:
         (self.directory / "tmp").mkdir()
         (self.directory / "log4j2.properties").write_text(LOGGING, encoding="ascii")
         self._monitoring.write_rules(self.directory)
-        protocols = dict(security.PROTOCOLS) if secured else {security.PLAINTEXT: "PLAINTEXT"}
+        protocols = security.protocols(self.release) if secured else {security.PLAINTEXT: "PLAINTEXT"}
         more: dict[str, str] = {}
         if secured:
             self.certificates = make_certificates(self.directory / "certificates")
-            more = security.server_properties(self.certificates)
-        protocols[CONTROLLER] = "SASL_PLAINTEXT" if secured else "PLAINTEXT"
+            more = security.server_properties(self.certificates, self.release)
+        zookeeper = ""
+        if self.release.has_zookeeper:
+            zookeeper = self._start_zookeeper()
+        else:
+            protocols[CONTROLLER] = "SASL_PLAINTEXT" if secured else "PLAINTEXT"
         self.nodes = _make_nodes(self.directory, brokers, list(protocols), self._monitoring)
         nodes = list(self.nodes.values())
         for node in nodes:
-            settings = {**node_properties(node, nodes, protocols), **more, **properties}
-            node.settings.write_text(render_properties(settings), encoding="ascii")
-        self._format(nodes, security.scram_credentials() if secured else [])
+            own = node_properties(node, nodes, protocols, self.release, zookeeper)
+            node.settings.write_text(render_properties({**own, **more, **properties}), encoding="ascii")
+        if not zookeeper:
+            self._format(nodes, security.scram_credentials() if secured and self.release.formats_scram else [])
         archive = self.runtime.archive
         for node in nodes:
             record = None
             # One broker of the first sandbox writes the class archive that makes later starts fast.
-            # The JVM archives no classes in the presence of an agent.
-            if node.number == 1 and not archive.exists() and self._monitoring.exporter is None:
+            # The JVM archives no classes in the presence of an agent, and a broker waits for ZooKeeper as it ends,
+            # which has ended by then.
+            if node.number == 1 and not (archive.exists() or self._monitoring.exporter or zookeeper):
                 record = self.directory / "classes.jsa"
                 self._supervisor.save_at_end(record, make_directory(archive.parent) / archive.name)
             self._spawn(node, record)
@@ -133,6 +151,8 @@ class Quorum:
             # A paused process sees the SIGTERM only when it goes on.
             self.signal(number, signal.SIGCONT)
             self.wait_for_exit(number)
+        if self.release.has_zookeeper and self._supervisor.exit_code(self._name(number)) == -signal.SIGKILL:
+            time.sleep(ZOOKEEPER_SESSION_SECONDS + 1)
         self._spawn(self.nodes[number], None)
         try:
             self._wait_until_ready([self.nodes[number]], see=1)
@@ -141,14 +161,32 @@ class Quorum:
                 f"Another process took a port of broker {number} while it was down; start a new sandbox."
             ) from error
 
+    def _start_zookeeper(self) -> str:
+        """Start ZooKeeper and return its address; brokers wait until it answers."""
+        directory = self.directory / "zookeeper"
+        directory.mkdir()
+        [port] = free_ports(1)
+        settings = directory / "zoo.cfg"
+        settings.write_text(render_properties(zookeeper_properties(directory / "data", port)), encoding="ascii")
+        argv = self.runtime.command(
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(settings),
+            # The data is removed anyway: nothing has to be on the disk before an answer.
+            options=["-Dzookeeper.forceSync=no", "-Dzookeeper.jmx.log4j.disable=true"],
+        )
+        self._supervisor.spawn(_ZOOKEEPER, argv, directory / "server.log")
+        return f"{HOST}:{port}"
+
     def _format(self, nodes: Iterable[Node], scram: Sequence[str]) -> None:
-        """Format all nodes' storage at once, as a quorum whose voters may change (KIP-853)."""
-        voters = ",".join(node.initial_controller for node in self.nodes.values())
+        """Format all nodes' storage at once; where Kafka can, as a quorum whose voters may change (KIP-853)."""
+        voters = []
+        if self.release.has_dynamic_voters:
+            voters = ["--initial-controllers", ",".join(node.initial_controller for node in self.nodes.values())]
         names = []
         for node in nodes:
             argv = self.runtime.command(
                 "kafka.tools.StorageTool", "format", "--cluster-id", self.cluster_id,
-                "--config", str(node.settings), "--initial-controllers", voters, *scram,
+                "--config", str(node.settings), *voters, *scram,
             )  # fmt: skip
             names.append(f"format {node.number}")
             self._supervisor.spawn(names[-1], argv, node.directory / "format.log")
@@ -184,12 +222,17 @@ class Quorum:
 
     def _is_ready(self, node: Node, see: int) -> bool:
         answer = probe(HOST, node.ports[security.PLAINTEXT])
+        if self.release.has_zookeeper:
+            self.cluster_id = node.written_cluster_id()
         if answer is None or answer.cluster_id != self.cluster_id or answer.brokers < see:
             return False
         # A broker opens its listeners one after the other.
         return all(accepts(HOST, port) for port in node.ports.values())
 
     def _require_alive(self, node: Node) -> None:
+        if self.release.has_zookeeper and self._supervisor.exit_code(_ZOOKEEPER) is not None:
+            # Nothing else keeps it from starting with a configuration that is always the same.
+            raise PortTakenError
         code = self._supervisor.exit_code(self._names[node.number])
         if code is None:
             return

@@ -15,28 +15,30 @@ from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import security
 from quotaform.sandbox.cache import cache_directory, make_directory, shown
 from quotaform.sandbox.certificate import Certificates
-from quotaform.sandbox.jar import find_exporter, find_jars
+from quotaform.sandbox.jar import find_exporter, find_jars, release_of
 from quotaform.sandbox.java import find_java
 from quotaform.sandbox.monitoring import Monitoring
 from quotaform.sandbox.node import CONTROLLER
 from quotaform.sandbox.port import HOST
 from quotaform.sandbox.progress import Progress, no_progress
 from quotaform.sandbox.quorum import PortTakenError, Quorum
+from quotaform.sandbox.release import Release, chosen_release
 from quotaform.sandbox.runtime import java_environment
 
 _TRIES = 5
 
 
 class Sandbox:
-    """One Apache Kafka cluster (KRaft, combined mode) on 127.0.0.1, with data of its own.
+    """One Apache Kafka cluster on 127.0.0.1, with data of its own: KRaft in combined mode, or ZooKeeper before 3.3.
 
     | brokers | secured | what                                                                       |
     | ------- | ------- | -------------------------------------------------------------------------- |
     | 1       | no      | one PLAINTEXT listener, everything allowed                                 |
     | 3       | no      | a quorum of three, usable with one of them gone                            |
-    | any     | yes     | SASL_PLAINTEXT, SASL_SSL, MTLS, TLS and PLAINTEXT, with StandardAuthorizer |
+    | any     | yes     | SASL_PLAINTEXT, SASL_SSL, MTLS, TLS and PLAINTEXT, with an authorizer      |
 
-    Every start formats new storage with `kafka.tools.StorageTool`, hence has its own cluster id. Whatever
+    Kafka is of the newest release in `quotaform.sandbox.release`, unless `kafka`, QUOTAFORM_SANDBOX_KAFKA or
+    KAFKA_HOME asks for another one. Every start makes new storage, hence has its own cluster id. Whatever
     happens to the process that started it, the brokers end and their data is removed: see
     `quotaform.sandbox.supervisor`.
     """
@@ -50,6 +52,7 @@ class Sandbox:
         exporter: bool = False,
         jmx: bool = False,
         jvm: Sequence[str] = (),
+        kafka: str | None = None,
     ) -> None:
         """Describe a sandbox; `start` or `with` starts it.
 
@@ -60,12 +63,14 @@ class Sandbox:
             exporter: Whether each broker serves the metrics of its quotas to Prometheus (`metrics_urls`).
             jmx: Whether each broker opens a port for JMX (`jmx_addresses`), on loopback and without authentication.
             jvm: More options of the brokers' JVM, such as `-Dname=value`.
+            kafka: Which release, such as `3.3` or `3.3.2`.
 
         Raises:
-            UsageError: Less than one broker.
+            UsageError: Less than one broker, or a release that the sandbox does not have.
         """
         if brokers < 1:
             raise UsageError(f"A sandbox needs at least 1 broker, not {brokers}.")
+        self._chosen = chosen_release(kafka)
         self.secured = secured
         self._brokers = brokers
         self._properties = dict(properties or {})
@@ -101,7 +106,7 @@ class Sandbox:
         if sys.platform == "win32":
             raise SandboxError("The sandbox runs on Linux and macOS only; on Windows use it inside WSL.")
         make_directory(cache_directory())
-        java, jars = find_java(), find_jars(progress)
+        java, jars = find_java(), find_jars(progress, self._chosen)
         if any(os.pathsep in str(jar) for jar in jars):
             raise SandboxError(
                 f"Java cannot use jars in {shown(jars[0].parent)}, because its name contains {os.pathsep!r}; "
@@ -110,7 +115,7 @@ class Sandbox:
         monitoring = Monitoring(find_exporter(progress) if self._exporter else None, self._jmx)
         progress("Starting Apache Kafka", 0, 0)
         for _ in range(_TRIES):
-            quorum = Quorum(java, jars, inherited, monitoring, self._jvm)
+            quorum = Quorum(java, jars, inherited, monitoring, self._jvm, release=release_of(jars))
             try:
                 quorum.start(self._brokers, secured=self.secured, properties=self._properties)
             except PortTakenError:
@@ -186,6 +191,11 @@ class Sandbox:
         return {node.number: f"{HOST}:{node.jmx_port}" for node in self._started.nodes.values() if node.jmx_port}
 
     @property
+    def release(self) -> Release:
+        """Which Kafka it is."""
+        return self._started.release
+
+    @property
     def cluster_id(self) -> str:
         """The cluster's id, as its brokers report it."""
         return self._started.cluster_id
@@ -241,7 +251,7 @@ class Sandbox:
             listener: A name out of `listeners`.
             user: For SASL; `admin` if not given. See `quotaform.sandbox.security.USERS`.
             password: Its password; that of the known user if not given.
-            mechanism: The SASL mechanism; the user's first if not given.
+            mechanism: The SASL mechanism; the user's first if not given, PLAIN before Kafka 3.5.
             certificate: For MTLS: `quota-admin`, a super user, or `tenant`, without rights.
 
         Raises:
@@ -252,7 +262,7 @@ class Sandbox:
             self._started.certificates,
             user=user,
             password=password,
-            mechanism=mechanism,
+            mechanism=mechanism or (None if self.release.formats_scram else "PLAIN"),
             certificate=certificate,
         )
 

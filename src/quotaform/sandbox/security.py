@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from quotaform.errors import UsageError
 from quotaform.sandbox.certificate import Certificates
+from quotaform.sandbox.release import Release
 from quotaform.sandbox.server_properties import render_properties
 
 PLAINTEXT = "PLAINTEXT"
@@ -49,7 +50,12 @@ _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-def server_properties(certificates: Certificates) -> dict[str, str]:
+def protocols(release: Release) -> dict[str, str]:
+    """Return the listeners of a secured sandbox of a release: with ZooKeeper those without TLS."""
+    return {name: found for name, found in PROTOCOLS.items() if not (release.has_zookeeper and found.endswith("SSL"))}
+
+
+def server_properties(certificates: Certificates, release: Release) -> dict[str, str]:
     """Return what a secured broker has in its configuration beyond a plain one.
 
     The authorizer is `org.apache.kafka.metadata.authorizer.StandardAuthorizer`. The controllers' listener
@@ -57,30 +63,37 @@ def server_properties(certificates: Certificates) -> dict[str, str]:
     """
     broker = USERS["broker"]
     login = f'username="{broker.name}" password="{broker.password}"'
-    known = " ".join(f'user_{user.name}="{user.password}"' for user in USERS.values() if "PLAIN" in user.mechanisms)
+    scram = SCRAM if release.formats_scram else ()
+    known = " ".join(
+        f'user_{user.name}="{user.password}"' for user in USERS.values() if not scram or "PLAIN" in user.mechanisms
+    )
     properties = {
         "inter.broker.listener.name": "SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": ",".join((*SCRAM, "PLAIN")),
-        "sasl.mechanism.inter.broker.protocol": SCRAM[0],
-        "sasl.mechanism.controller.protocol": "PLAIN",
-        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.controller.plain.sasl.jaas.config": (
-            f'{_PLAIN_MODULE} required {login} user_{broker.name}="{broker.password}";'
-        ),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "sasl.enabled.mechanisms": ",".join((*scram, "PLAIN")),
+        "sasl.mechanism.inter.broker.protocol": (*scram, "PLAIN")[0],
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": f"User:admin;User:broker;User:CN={SUPER_CERTIFICATE}",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(certificates.server),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(certificates.authority),
-        "listener.name.mtls.ssl.client.auth": "required",
     }
+    if not release.has_zookeeper:
+        properties |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(certificates.server),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(certificates.authority),
+            "listener.name.mtls.ssl.client.auth": "required",
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.controller.plain.sasl.jaas.config": (
+                f'{_PLAIN_MODULE} required {login} user_{broker.name}="{broker.password}";'
+            ),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        }
     for listener in ("sasl_plaintext", "sasl_ssl"):
-        for mechanism in SCRAM:
+        for mechanism in scram:
             properties[f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config"] = (
                 f"{_SCRAM_MODULE} required {login};"
             )
-        properties[f"listener.name.{listener}.plain.sasl.jaas.config"] = f"{_PLAIN_MODULE} required {known};"
+        properties[f"listener.name.{listener}.plain.sasl.jaas.config"] = f"{_PLAIN_MODULE} required {login} {known};"
     return properties
 
 

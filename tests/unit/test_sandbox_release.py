@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import typer
 
+from quotaform.cli.command.sandbox import app
 from quotaform.errors import UsageError
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.jar import kafka_download, release_of
@@ -45,3 +48,8 @@ def test_the_jars_of_a_release_are_pinned(release: Release) -> None:
 def test_jars_that_do_not_say_their_release_are_taken_for_the_newest() -> None:
     assert release_of([Path("kafka.jar")]) == NEWEST
     assert release_of([Path("scala-library-2.13.5.jar"), Path("kafka_2.12-3.4.1.jar")]) == Release((3, 4, 1))
+
+
+def test_the_help_of_the_command_names_all_releases() -> None:
+    [option] = [each for each in typer.main.get_command(app).commands["start"].params if each.name == "kafka"]  # type: ignore[attr-defined]
+    assert re.findall(r"\d\.\d", option.help) == [release.name for release in RELEASES]

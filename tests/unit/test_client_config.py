@@ -138,7 +138,7 @@ class TestKeys:
     def test_every_unknown_key_is_named_with_its_line_and_a_remedy(self, tmp_path: Path) -> None:
         text = (
             "boostrap.servers=b:1\nssl.cipher.suites=X\nsasl.username=bob\nsasl.password=hunter2\n"
-            "sasl.client.callback.handler.class=x.Y\nssl.ca.location=ca\nclient.new.thing=1\n"
+            "sasl.login.class=x.Y\nssl.ca.location=ca\nclient.new.thing=1\n"
             "security.providers=a\nbootstrap.controllers=c:1\n"
         )
         assert problems(tmp_path, text) == [
@@ -148,7 +148,7 @@ class TestKeys:
             " sasl.jaas.config",
             "4: sasl.password is not supported: it is not a key of Java clients; put the password into"
             " sasl.jaas.config",
-            "5: sasl.client.callback.handler.class names a Java class, which quotaform cannot load; remove it",
+            "5: sasl.login.class names a Java class, which quotaform cannot load; remove it",
             "6: ssl.ca.location is not supported: Java clients call it ssl.truststore.location, with"
             " ssl.truststore.type=PEM",
             "7: client.new.thing is not supported; remove it if the connection does not need it",
@@ -256,12 +256,10 @@ class TestSasl:
         assert second.startswith("4: this line does not begin with a key of Kafka clients")
         assert "hun" not in first + second
 
-    @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"])
+    @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER"])
     def test_other_mechanisms_are_refused(self, tmp_path: Path, mechanism: str) -> None:
         [problem] = problems(tmp_path, SASL.replace("SCRAM-SHA-512", mechanism))
-        assert problem == (
-            f"3: sasl.mechanism={mechanism} is not supported; set it to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
-        )
+        assert problem.startswith(f"3: sasl.mechanism={mechanism} is not supported; set it to PLAIN, SCRAM-SHA-256, ")
 
     def test_a_missing_mechanism_is_javas_gssapi_and_refused(self, tmp_path: Path) -> None:
         [problem] = problems(tmp_path, SASL.replace("sasl.mechanism=SCRAM-SHA-512\n", ""))

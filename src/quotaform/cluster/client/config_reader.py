@@ -151,6 +151,9 @@ def _read_credentials(reader: ClientProperties) -> Credentials | None:
             f" set it to {_or(tuple(MECHANISMS))}",
         )
     mechanism = _choice(reader, "sasl.mechanism", tuple(MECHANISMS), None)
+    handler = "sasl.client.callback.handler.class"
+    if reader.has(handler) and mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        reader.report(handler, f"{handler} names a Java class, which quotaform cannot load; remove it")
     return None if mechanism is None else MECHANISMS[mechanism](reader, mechanism)
 
 

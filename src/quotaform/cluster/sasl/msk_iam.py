@@ -1,0 +1,212 @@
+"""AWS_MSK_IAM: an identity of AWS, on Amazon MSK; README and source of aws-msk-iam-auth describe it.
+
+The client sends the parts of a presigned query (Signature Version 4) as JSON. botocore finds credentials, assumes a
+role, and refreshes what is temporary.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from os import environ
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform import __version__
+from quotaform.cluster.client.client_properties import ClientProperties
+from quotaform.cluster.client.jaas import read_jaas, render_jaas
+from quotaform.cluster.sasl.credentials import Exchange
+from quotaform.cluster.wire.codec import MalformedError
+from quotaform.cluster.wire.failure import LoginError
+from quotaform.errors import missing_extra
+from quotaform.model.server import LIST_IT, UNLISTED, Server
+from quotaform.model.text import inert
+
+MECHANISM: Final = "AWS_MSK_IAM"
+HANDLER: Final = "sasl.client.callback.handler.class"
+_MODULE: Final = "software.amazon.msk.auth.iam.IAMLoginModule"
+_HANDLER: Final = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+_OPTIONS: Final = ("awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsRoleExternalId", "awsStsRegion")
+_IGNORED: Final = frozenset({"awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs", "awsAddDefaultProviders"})
+"""Logging, retries, and whether the default chain will do instead of a profile or a role, which it never does here."""
+_VERSION: Final = "2020_10_22"
+_REGION: Final = regex(r"(?:^|\.)kafka(?:-serverless)?\.([a-z]+(?:-[a-z]+)+-[0-9]+)\.").search
+"""The region in the name of a broker, such as b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com."""
+_ERROR_CODE: Final = regex(r"[A-Za-z.]{1,60}").fullmatch
+_EXPIRED: Final = """ExpiredToken ExpiredTokenException LoginRefreshRequired LoginTokenLoadError
+    SSOTokenLoadError TokenRetrievalError UnauthorizedSSOTokenError"""
+_NETWORK: Final = """ConnectTimeoutError ConnectionClosedError EndpointConnectionError HTTPClientError
+    ProxyConnectionError ReadTimeoutError SSLError"""
+_REMEDIES: Final[Mapping[str, str]] = {
+    "AccessDenied": "check that the trust policy of the role and your own policy allow sts:AssumeRole",
+    "NoCredentials": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile, or run where AWS has a role",
+    "NoRegion": "the host name of the broker does not contain its AWS region; set AWS_REGION",
+    "ProfileNotFound": "check awsProfileName or AWS_PROFILE, and the configuration files of AWS",
+    **dict.fromkeys(_EXPIRED.split(), "credentials have expired; get new ones, for example with aws sso login"),
+    **dict.fromkeys(_NETWORK.split(), "AWS cannot be reached; check the network, the proxy and awsStsRegion"),
+}
+"""What to do about an error, by AWS's code or botocore's class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MskIam:
+    """Where credentials of AWS come from: botocore's chain, or a profile; and a role to assume with them.
+
+    Attributes:
+        options: The options of the login module that count.
+        who: What messages call the client.
+    """
+
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    who: str = field(default="the AWS credentials of this process", compare=False)
+    mechanism: str = MECHANISM
+    check: str = (
+        "check that the policy allows kafka-cluster:Connect, that the credentials have not expired, and the clock here"
+    )
+
+    def exchange(self, host: str) -> Exchange:
+        """Begin to authenticate."""
+        credentials, region = _find(self, host)
+        answer = json.loads((yield payload(credentials, host=host, region=region, now=datetime.now(UTC))))
+        if not isinstance(answer, dict) or answer.get("version") != _VERSION:
+            raise MalformedError(f"it is not an answer of {MECHANISM}")
+
+    def java_properties(self) -> dict[str, str]:
+        """Return the properties of a Java client, which needs aws-msk-iam-auth."""
+        jaas = render_jaas(_MODULE, dict(self.options))
+        return {"sasl.mechanism": MECHANISM, "sasl.jaas.config": jaas, HANDLER: _HANDLER}
+
+
+def read(reader: ClientProperties, mechanism: str) -> MskIam | None:
+    """Return what `sasl.jaas.config` says about credentials; `None` after a problem was reported."""
+    key = "sasl.jaas.config"
+    if (reader.get("security.protocol") or "").upper() != "SASL_SSL":
+        reader.report("security.protocol", f"sasl.mechanism={mechanism} needs security.protocol=SASL_SSL")
+    if reader.has(HANDLER) and reader.get(HANDLER) != _HANDLER:
+        reader.report(HANDLER, f"{HANDLER} of sasl.mechanism={mechanism} must be {_HANDLER}")
+    options = read_jaas(reader, ("IAMLoginModule",), f"write: {key}={_MODULE} required;")
+    if options is None:
+        return None
+    given = tuple((name, value) for name in _OPTIONS if (value := options.get(name)))
+    kinds = {"awsProfileName": "the AWS profile", "awsRoleArn": "the IAM role"}
+    sources = [(kinds[name], value) for name, value in given if name in kinds]
+    if options.keys() - {*_OPTIONS, *_IGNORED}:
+        reader.report(key, f"{key} cannot be used: of its options only {', '.join(_OPTIONS)} are supported")
+    elif len(sources) > 1:
+        reader.report(key, f"{key} cannot be used: awsProfileName excludes awsRoleArn; write role_arn into the profile")
+    elif sources:
+        kind, name = sources[0]
+        name = inert(name) if reader.written(key) == reader.get(key) else f"of {key}"
+        return MskIam(options=given, who=f"{kind} {name}")
+    else:
+        return MskIam(options=given)
+    return None
+
+
+def payload(credentials: Any, *, host: str, region: str, now: datetime) -> bytes:
+    """Return the message that signs in to the broker on a host, valid for 15 minutes."""
+    action = {"Action": "kafka-cluster:Connect"}
+    query = presign(credentials, action, host=host, region=region, service="kafka-cluster", expires=900, now=now)
+    fields = {"version": _VERSION, "host": host, "user-agent": f"quotaform/{__version__}"}
+    return json.dumps(fields | {name.lower(): value for name, value in query.items()}).encode()
+
+
+def presign(
+    credentials: Any, query: Mapping[str, str], *, host: str, region: str, service: str, expires: int, now: datetime
+) -> dict[str, str]:
+    """Return a query of a GET request with what signs it, valid for `expires` seconds; `now` has a zone."""
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+
+    signer, request = SigV4Auth(credentials, service, region), AWSRequest("GET", f"https://{host}/")
+    request.context["timestamp"] = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    request.params = {
+        **query,
+        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+        "X-Amz-Credential": signer.scope(request),
+        "X-Amz-Date": request.context["timestamp"],
+        "X-Amz-Expires": str(expires),
+        **({"X-Amz-Security-Token": credentials.token} if credentials.token else {}),
+        "X-Amz-SignedHeaders": "host",
+    }
+    signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+    return {**request.params, "X-Amz-Signature": signature}
+
+
+_temporary: Final[dict[tuple[MskIam, str], Any]] = {}
+"""Temporary credentials of this process by source and region; botocore refreshes them when they are used."""
+
+
+def _find(source: MskIam, host: str) -> tuple[Any, str]:
+    """Return credentials and the region of the broker on a host.
+
+    Raises:
+        LoginError: There are none.
+    """
+    region = match[1] if (match := _REGION(host.lower())) else environ.get("AWS_REGION", "")
+    try:
+        from botocore.session import Session
+
+        session = Session(profile=dict(source.options).get("awsProfileName"))
+        region = region or session.get_config_variable("region") or ""
+        credentials = _temporary.get((source, region)) or _load(source, session, region)
+        frozen = credentials.get_frozen_credentials()
+        if hasattr(credentials, "refresh_needed"):
+            _temporary[source, region] = credentials
+        return frozen, region
+    except ImportError:
+        raise LoginError(f"{MECHANISM} needs botocore", missing_extra("aws")) from None
+    except Exception as error:
+        # What they come from may be another one next time. The message of an error may hold anything.
+        _temporary.pop((source, region), None)
+        if isinstance(error, LoginError):
+            raise
+        response = getattr(error, "response", None)
+        code = str(response.get("Error", {}).get("Code")) if isinstance(response, dict) else ""
+        has_expired = isinstance(error, RuntimeError)  # botocore, of what it has just refreshed
+        what = "ExpiredToken" if has_expired else code if _ERROR_CODE(code) else type(error).__name__
+        raise _failed(source, what) from None
+
+
+def _failed(source: MskIam, what: str) -> LoginError:
+    remedy = _REMEDIES.get(what, "check profile, role and the AWS_* variables of this process")
+    return LoginError(f"{source.who} cannot be used ({what})", remedy)
+
+
+def _load(source: MskIam, session: Any, region: str) -> Any:
+    from botocore.config import Config
+    from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
+
+    if not region:
+        raise _failed(source, "NoRegion")
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # Debugging records contain tokens.
+    options = dict(source.options)
+    session.set_config_variable("region", options.get("awsStsRegion") or region)
+    limits = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 2, "mode": "standard"})
+    session.set_default_client_config(limits)
+    session.register("before-send", _require_listed)
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise _failed(source, "NoCredentials")
+    if "awsRoleArn" not in options:
+        return credentials
+    arguments = {"RoleSessionName": options.get("awsRoleSessionName", "aws-msk-iam-auth")}  # Java's default
+    if external_id := options.get("awsRoleExternalId"):
+        arguments["ExternalId"] = external_id
+    fetcher = AssumeRoleCredentialFetcher(session.create_client, credentials, options["awsRoleArn"], arguments)
+    return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+
+
+def _require_listed(request: Any, **_: object) -> None:
+    """Hold a request of botocore, and the proxy for it, to the hosts that the operator lists."""
+    from quotaform.http.message import Url
+    from quotaform.http.proxy import Proxy
+
+    url = Url.parse(request.url)
+    proxy = Proxy.of(url)
+    for server in (Server(url.host, url.port), *([Server(proxy.host, proxy.port)] if proxy else [])):
+        if not server.is_listed(environ):
+            raise LoginError(f"{server}, which AWS credentials come from, {UNLISTED}", LIST_IT)

@@ -1,0 +1,500 @@
+"""AWS_MSK_IAM: signatures by AWS's published vectors, a broker that checks them, and an STS on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from ssl import PROTOCOL_TLS_SERVER, SSLContext
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import Any, Final
+from urllib.parse import parse_qs, quote
+
+import pytest
+from botocore.credentials import ReadOnlyCredentials
+
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config_reader import from_properties
+from quotaform.cluster.client.tls import Tls
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.sasl import msk_iam
+from quotaform.cluster.sasl.msk_iam import MskIam, payload, presign
+from quotaform.cluster.wire.codec import MalformedError
+from quotaform.cluster.wire.failure import LoginError
+from quotaform.errors import AuthenticationError, InvalidFilesError
+from quotaform.sandbox.certificate import Certificates
+from tests.fake_broker import Asked, FakeBroker, serving
+from tests.http_server import HttpServer, answer
+
+ROLE: Final = "arn:aws:iam::123456789012:role/quotas"
+BROKER: Final = "b-1.demo-cluster-1.abc.c2.kafka.eu-west-1.amazonaws.com"
+MODULE: Final = "software.amazon.msk.auth.iam.IAMLoginModule"
+SECRET, TOKEN = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "c4nary/Session+Token=="
+UNRESERVED: Final = f"-._~{digits}{ascii_uppercase}{ascii_lowercase}"
+NOW: Final = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Take away what this machine knows of AWS."""
+    for name in [*os.environ]:
+        if name.startswith("AWS_") or name.lower().endswith("_proxy") or name == "QUOTAFORM_ALLOWED_HOSTS":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setattr(msk_iam, "_temporary", {})
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Give the process an access key."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    return monkeypatch
+
+
+def properties(options: str = "", **others: str) -> dict[str, str]:
+    line = {"sasl.jaas.config": f"{MODULE} required {options};"}
+    return {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", **line, **others}
+
+
+def credentials(options: str = "", **environ: str) -> MskIam:
+    read = from_properties(properties(options), environ=environ).credentials
+    assert isinstance(read, MskIam)
+    return read
+
+
+def sent(source: MskIam, host: str = BROKER) -> dict[str, str]:
+    """Return the message that a broker is sent."""
+    return json.loads(next(source.exchange(host)))  # type: ignore[no-any-return]
+
+
+def refused(source: MskIam, host: str = BROKER) -> str:
+    with pytest.raises(LoginError) as caught:
+        sent(source, host)
+    assert SECRET not in str(caught.value)
+    return f"{caught.value.problem}; {caught.value.remedy}"
+
+
+# Signatures
+
+
+@pytest.mark.parametrize(
+    ("query", "token", "signature"),
+    [
+        ({}, None, "e93c787ed7f371d5c6b165c1b38ede9550f4dce4144713e844b25b7192d3865d"),
+        (
+            {},
+            "6e86291e8372ff2a2260956d9b8aae1d763fbf315fa00fa31553b73ebf194267",
+            "7ff2b50b376cb4d151970630573d6291dc128cc5c2a12ffb237f73cc53f67b6c",
+        ),
+        (
+            {"Param2": "value2", "Param1": "value1"},
+            None,
+            "86012e2c9ad4d77369f5d81c11f75158aae4f895a085212cc6d3f923d300bed5",
+        ),
+        (
+            {UNRESERVED: UNRESERVED},
+            None,
+            "8e76a88a7433637b12778d5592799b29ad21ecd6cf6325051c21d86f0acda2bf",
+        ),
+    ],
+    ids=[
+        "get-vanilla",
+        "get-vanilla-with-session-token",
+        "get-vanilla-query-order-key-case",
+        "get-vanilla-query-unreserved",
+    ],
+)
+def test_signatures_are_those_of_the_signing_test_suite_of_aws(
+    query: dict[str, str], token: str | None, signature: str
+) -> None:
+    signed = presign(
+        ReadOnlyCredentials("AKIDEXAMPLE", SECRET, token),
+        query,
+        host="example.amazonaws.com",
+        region="us-east-1",
+        service="service",
+        expires=3600,
+        now=NOW,
+    )
+    assert signed["X-Amz-Signature"] == signature
+
+
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_the_message_is_that_of_kafka_python(token: str | None) -> None:
+    from kafka.net.sasl.msk import AwsMskIamClient
+
+    theirs = AwsMskIamClient(BROKER, "AKIDEXAMPLE", SECRET, "eu-west-1", token)
+    theirs.datestamp, theirs.timestamp = "20150830", "20150830T123600Z"
+    expected = json.loads(theirs.first_message())
+
+    zoned = NOW.astimezone(tz=None)
+    message = json.loads(
+        payload(ReadOnlyCredentials("AKIDEXAMPLE", SECRET, token), host=BROKER, region="eu-west-1", now=zoned)
+    )
+    assert message.pop("user-agent").startswith("quotaform/")
+    assert message | {"user-agent": "kafka-python"} == expected
+
+
+# The region
+
+
+@pytest.mark.parametrize(
+    ("host", "region"),
+    [
+        (BROKER, "eu-west-1"),
+        ("boot-x1.c2.kafka-serverless.us-east-1.amazonaws.com", "us-east-1"),
+        ("b-1-public.x.kafka.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
+        ("b-2.us-east-1-copy.x.c3.Kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("kafka.example.com", "ap-south-1"),
+        ("10.0.0.1", "ap-south-1"),
+    ],
+)
+def test_the_region_is_that_of_the_host_name_or_else_of_the_configuration(
+    keys: pytest.MonkeyPatch, host: str, region: str
+) -> None:
+    keys.setenv("AWS_REGION", "ap-south-1")
+    assert sent(credentials(), host)["x-amz-credential"].split("/")[2] == region
+
+
+def test_without_a_region_there_is_one_sentence(keys: pytest.MonkeyPatch) -> None:
+    assert refused(credentials(), "kafka.example.com") == (
+        "the AWS credentials of this process cannot be used (NoRegion); the host name of the broker does not contain"
+        " its AWS region; set AWS_REGION"
+    )
+    keys.setenv("AWS_DEFAULT_REGION", "ap-south-1")
+    assert "/ap-south-1/" in sent(credentials(), "kafka.example.com")["x-amz-credential"]
+
+
+# A broker
+
+
+class Msk(FakeBroker):
+    """A broker that accepts one access key."""
+
+    version = "2020_10_22"
+    messages: tuple[dict[str, str], ...] = ()
+
+    def _answer_17(self, asked: Asked) -> dict[str, Any]:
+        return {"error_code": 0 if asked.fields.mechanism == "AWS_MSK_IAM" else 33, "mechanisms": ["AWS_MSK_IAM"]}
+
+    def _answer_36(self, asked: Asked) -> dict[str, Any]:
+        message = json.loads(asked.fields.auth_bytes)
+        self.messages = (*self.messages, message)
+        error_code = 0 if message["x-amz-signature"] == signature(message, SECRET) else 58
+        return super()._answer_36(asked) | {
+            "error_code": error_code,
+            "auth_bytes": json.dumps({"version": self.version, "request-id": "x"}).encode(),
+        }
+
+
+def signature(message: dict[str, str], secret: str) -> str:
+    """Return the signature that a message must have, by the rules of Signature Version 4."""
+    names = {"action": "Action"} | {
+        f"x-amz-{name.lower()}": f"X-Amz-{name}"
+        for name in ("Algorithm", "Credential", "Date", "Expires", "Security-Token", "SignedHeaders")
+    }
+    query = "&".join(f"{shown}={quote(message[name], safe='')}" for name, shown in names.items() if name in message)
+    empty = hashlib.sha256(b"").hexdigest()
+    canonical = f"GET\n/\n{query}\nhost:{message['host']}\n\nhost\n{empty}"
+    scope = message["x-amz-credential"].split("/")[1:]
+    hashed = hashlib.sha256(canonical.encode()).hexdigest()
+    text = f"AWS4-HMAC-SHA256\n{message['x-amz-date']}\n{'/'.join(scope)}\n{hashed}"
+    key = f"AWS4{secret}".encode()
+    for part in scope:
+        key = hmac.digest(key, part.encode(), "sha256")
+    return hmac.digest(key, text.encode(), "sha256").hex()
+
+
+@pytest.fixture
+def broker(certificates: Certificates, keys: pytest.MonkeyPatch) -> Iterator[Msk]:
+    keys.setenv("AWS_REGION", "eu-west-1")
+    context = SSLContext(PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server)
+    with serving(Msk(tls=context)) as broker:
+        assert isinstance(broker, Msk)
+        yield broker
+
+
+def connect(broker: Msk, certificates: Certificates) -> None:
+    tls = Tls(ca=certificates.authority.read_text())
+    config = ClientConfig(security_protocol="SASL_SSL", credentials=credentials(), tls=tls)
+    KafkaGateway.connect(broker.address, config, timeout=20).close()
+
+
+def test_a_broker_finds_the_signature_right(broker: Msk, certificates: Certificates, keys: pytest.MonkeyPatch) -> None:
+    keys.setenv("AWS_SESSION_TOKEN", TOKEN)
+    connect(broker, certificates)
+    (message,) = broker.messages
+    age = datetime.now(UTC) - datetime.strptime(message["x-amz-date"], "%Y%m%dT%H%M%S%z")
+    assert timedelta(0) <= age < timedelta(minutes=5)
+    assert (message["host"], message["action"], message["x-amz-expires"], message["x-amz-security-token"]) == (
+        "127.0.0.1",
+        "kafka-cluster:Connect",
+        "900",
+        TOKEN,
+    )
+
+
+def test_a_broker_that_refuses_is_one_sentence(
+    broker: Msk, certificates: Certificates, keys: pytest.MonkeyPatch
+) -> None:
+    keys.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    with pytest.raises(AuthenticationError) as caught:
+        connect(broker, certificates)
+    assert str(caught.value).partition(": ")[2] == (
+        f"{broker.address} did not accept the AWS credentials of this process (AWS_MSK_IAM); check that the policy"
+        " allows kafka-cluster:Connect, that the credentials have not expired, and the clock here."
+    )
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"version": "2021_01_01", "request-id": "x"}'])
+def test_an_answer_of_another_version_is_not_accepted(keys: pytest.MonkeyPatch, text: bytes) -> None:
+    exchange = credentials().exchange(BROKER)
+    next(exchange)
+    with pytest.raises((MalformedError, ValueError)):
+        exchange.send(text)
+
+
+# Where credentials come from
+
+
+def sts_answer(seconds: int) -> bytes:
+    until = (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return answer(
+        200,
+        f"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
+        <AccessKeyId>ASIATEMPORARY</AccessKeyId><SecretAccessKey>{SECRET}</SecretAccessKey>
+        <SessionToken>{TOKEN}</SessionToken><Expiration>{until}</Expiration></Credentials></AssumeRoleResult>
+        </AssumeRoleResponse>""".encode(),
+        Content_Type="text/xml",
+    )
+
+
+def sts_error(code: str, status: int = 403) -> bytes:
+    body = f"<ErrorResponse><Error><Code>{code}</Code><Message>{TOKEN}</Message></Error></ErrorResponse>"
+    return answer(status, body.encode(), Content_Type="text/xml")
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(3600, 1), (300, 3)])
+def test_a_role_is_assumed_and_assumed_again_before_its_session_ends(
+    keys: pytest.MonkeyPatch, seconds: int, asked: int
+) -> None:
+    source = credentials(
+        f'awsRoleArn="{ROLE}" awsRoleSessionName="ci" awsRoleExternalId="x-1" awsStsRegion="eu-south-2"'
+    )
+    with HttpServer(lambda request: sts_answer(seconds)) as sts:
+        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        messages = [sent(source) for _ in range(3)]
+    for message in messages:
+        assert message["x-amz-credential"].split("/")[::2] == ["ASIATEMPORARY", "eu-west-1", "aws4_request"]
+        assert message["x-amz-security-token"] == TOKEN
+        assert message["x-amz-signature"] == signature(message, SECRET)
+    assert len(sts.received) == asked
+    form = {name: value for name, (value,) in parse_qs(sts.received[0].body.decode()).items()}
+    assert form["RoleArn"] == ROLE
+    assert (form["RoleSessionName"], form["ExternalId"]) == ("ci", "x-1")
+    assert "/eu-south-2/sts/" in sts.received[0].headers["authorization"]
+
+
+def test_the_session_of_a_role_has_the_name_that_a_java_client_gives_it(keys: pytest.MonkeyPatch) -> None:
+    with HttpServer(lambda request: sts_answer(3600)) as sts:
+        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        sent(credentials(f"awsRoleArn='{ROLE}'"))
+    assert parse_qs(sts.received[0].body.decode())["RoleSessionName"] == ["aws-msk-iam-auth"]
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        ("AccessDenied", "check that the trust policy of the role and your own policy allow sts:AssumeRole"),
+        ("ExpiredToken", "credentials have expired; get new ones, for example with aws sso login"),
+        ("InvalidClientTokenId", "check profile, role and the AWS_* variables of this process"),
+    ],
+)
+def test_a_role_that_cannot_be_assumed_is_one_sentence(keys: pytest.MonkeyPatch, code: str, remedy: str) -> None:
+    with HttpServer(lambda request: sts_error(code)) as sts:
+        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        assert refused(credentials(f'awsRoleArn="{ROLE}"')) == f"the IAM role {ROLE} cannot be used ({code}); {remedy}"
+
+
+def test_what_sts_says_is_not_shown_unless_it_is_a_code(keys: pytest.MonkeyPatch) -> None:
+    with HttpServer(lambda request: sts_error("&#10;::error::x")) as sts:
+        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        assert "(ClientError)" in refused(credentials(f'awsRoleArn="{ROLE}"'))
+
+
+def test_a_role_is_assumed_after_sts_was_down(keys: pytest.MonkeyPatch) -> None:
+    replies = [sts_error("AccessDenied"), sts_answer(3600)]
+    source = credentials(f'awsRoleArn="{ROLE}"')
+    with HttpServer(lambda request: replies.pop(0)) as sts:
+        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        refused(source)
+        sent(source)
+
+
+def test_an_sts_that_cannot_be_reached_is_one_sentence(keys: pytest.MonkeyPatch) -> None:
+    keys.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
+    assert refused(credentials(f'awsRoleArn="{ROLE}"')) == (
+        f"the IAM role {ROLE} cannot be used (EndpointConnectionError); AWS cannot be reached; check the network, the"
+        " proxy and awsStsRegion"
+    )
+
+
+@pytest.mark.parametrize("profile", [False, True])
+def test_sts_is_asked_only_if_the_operator_lists_it(keys: pytest.MonkeyPatch, tmp_path: Path, profile: bool) -> None:
+    (tmp_path / "config").write_text(
+        f"[profile keys]\naws_access_key_id=AKID\naws_secret_access_key={SECRET}\n"
+        f"[profile ci]\nrole_arn={ROLE}\nsource_profile=keys\n"
+    )
+    source = credentials('awsProfileName="ci"' if profile else f'awsRoleArn="{ROLE}"')
+    with HttpServer(lambda request: sts_answer(3600)) as sts:
+        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        keys.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com")
+        assert refused(source) == (
+            f"localhost:{sts.port}, which AWS credentials come from, is not listed in QUOTAFORM_ALLOWED_HOSTS, so"
+            " nothing is sent to it; correct it, or list it there"
+        )
+        assert sts.received == []
+        keys.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com, localhost")
+        assert sent(source)["x-amz-credential"].startswith("ASIATEMPORARY/")
+
+
+def test_a_proxy_is_held_to_the_list_as_well(keys: pytest.MonkeyPatch) -> None:
+    keys.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com")
+    keys.setenv("https_proxy", "http://proxy.example:3128")
+    assert refused(credentials(f'awsRoleArn="{ROLE}"')).startswith(
+        "proxy.example:3128, which AWS credentials come from"
+    )
+
+
+def test_a_profile_is_read_again_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    for name in ("AKIDONE", "AKIDTWO"):
+        file.write_text(f"[ci]\naws_access_key_id={name}\naws_secret_access_key={SECRET}\n")
+        assert sent(credentials('awsProfileName="ci"'))["x-amz-credential"].startswith(f"{name}/")
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "problem"),
+    [
+        ("", {}, "the AWS credentials of this process cannot be used (NoCredentials); set AWS_ACCESS_KEY_ID and"),
+        (
+            "",
+            {"AWS_PROFILE": "nope"},
+            "the AWS credentials of this process cannot be used (ProfileNotFound); check awsP",
+        ),
+        ('awsProfileName="nope"', {}, "the AWS profile nope cannot be used (ProfileNotFound); check awsProfileName or"),
+        (
+            "",
+            {"AWS_ACCESS_KEY_ID": "x"},
+            "the AWS credentials of this process cannot be used (PartialCredentialsError);",
+        ),
+        (
+            "",
+            {
+                "AWS_ACCESS_KEY_ID": "x",
+                "AWS_SECRET_ACCESS_KEY": SECRET,
+                "AWS_SESSION_TOKEN": TOKEN,
+                "AWS_CREDENTIAL_EXPIRATION": "2020-01-01T00:00:00Z",
+            },
+            "the AWS credentials of this process cannot be used (ExpiredToken); credentials have expired; get new ones",
+        ),
+    ],
+)
+def test_credentials_that_cannot_be_had_are_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, options: str, environ: dict[str, str], problem: str
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert refused(credentials(options)).startswith(problem)
+
+
+def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    assert refused(credentials()).startswith(
+        "AWS_MSK_IAM needs botocore; quotaform was installed without its extra aws"
+    )
+
+
+# Properties
+
+
+def test_the_properties_of_aws_msk_iam_auth_are_accepted() -> None:
+    handler = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+    given = properties('awsDebugCreds=true awsMaxRetries="3"', **{"sasl.client.callback.handler.class": handler})
+    assert from_properties(given, environ={}).credentials == MskIam()
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism=AWS_MSK_IAM needs security.protocol=SASL_SSL"),
+        (
+            {"sasl.client.callback.handler.class": "x.Y"},
+            "sasl.client.callback.handler.class of sasl.mechanism=AWS_MSK_IAM must be software.amazon.msk.auth.iam."
+            "IAMClientCallbackHandler",
+        ),
+        (
+            properties('awsRoleAccessKeyId="AKID"'),
+            "sasl.jaas.config cannot be used: of its options only awsProfileName, awsRoleArn, awsRoleSessionName,"
+            " awsRoleExternalId, awsStsRegion are supported",
+        ),
+        (
+            properties(f'awsProfileName=ci awsRoleArn="{ROLE}"'),
+            "sasl.jaas.config cannot be used: awsProfileName excludes awsRoleArn; write role_arn into the profile",
+        ),
+        (
+            {"sasl.jaas.config": "x.PlainLoginModule required username=a;"},
+            "sasl.jaas.config cannot be used: its login module is not IAMLoginModule; write: sasl.jaas.config="
+            f"{MODULE} required;",
+        ),
+    ],
+)
+def test_properties_that_cannot_be_used_are_one_sentence(changed: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        from_properties(properties() | changed, environ={})
+    assert [each.message for each in caught.value.problems] == [problem]
+
+
+def test_a_callback_handler_of_another_mechanism_is_refused() -> None:
+    line = 'x.PlainLoginModule required username="a" password="b";'
+    plain = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": line, "sasl.client.callback.handler.class": "x.Y"}
+    with pytest.raises(InvalidFilesError, match=r"handler\.class names a Java class, which quotaform cannot load"):
+        from_properties(properties() | plain, environ={})
+
+
+@pytest.mark.parametrize(
+    "options", ["", 'awsProfileName="a b"', f'awsRoleArn="{ROLE}" awsRoleSessionName="ci" awsRoleExternalId="x\\"1"']
+)
+def test_a_java_client_would_log_in_in_the_same_way(options: str) -> None:
+    source = credentials(options)
+    again = from_properties({"security.protocol": "SASL_SSL", **source.java_properties()}, environ={}).credentials
+    assert again == source
+    assert pickle.loads(pickle.dumps(source)) == source  # noqa: S301 (our own)
+
+
+def test_nothing_shows_a_secret(
+    keys: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keys.setenv("AWS_SESSION_TOKEN", TOKEN)
+    source = credentials(
+        'awsRoleArn="${env:QUOTAFORM_X}" awsRoleExternalId="c4nary"', QUOTAFORM_ENV="QUOTAFORM_X", QUOTAFORM_X=ROLE
+    )
+    assert source.who == "the IAM role of sasl.jaas.config"
+    with caplog.at_level(logging.DEBUG), HttpServer(lambda request: sts_answer(3600)) as sts:
+        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        exchange = source.exchange(BROKER)
+        next(exchange)
+        shown = f"{source!r} {source.who} {source.check} {exchange!r} {caplog.text} {capfd.readouterr()}"
+    for secret in (SECRET, TOKEN, "c4nary", "123456789012"):
+        assert secret not in shown

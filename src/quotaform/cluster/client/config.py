@@ -22,6 +22,7 @@ class ClientConfig:
     Attributes:
         bootstrap_servers: `host:port`, used where no others are given.
         client_id: What the broker calls this client in logs, metrics and quotas.
+        canonical_names: Whether bootstrap servers are connected to by the names that their addresses have.
         security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         credentials: What to authenticate with, if the protocol has SASL.
         tls: What is trusted and shown, if the protocol has TLS.
@@ -31,6 +32,7 @@ class ClientConfig:
 
     bootstrap_servers: tuple[str | Server, ...] = ()
     client_id: str | None = None
+    canonical_names: bool = False
     security_protocol: str = "PLAINTEXT"
     credentials: Credentials | None = None
     tls: Tls | None = None

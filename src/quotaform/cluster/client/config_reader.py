@@ -28,6 +28,9 @@ from quotaform.model.location import Location
 from quotaform.model.server import HiddenServer, Server, parse_servers
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+CANONICAL: Final = "resolve_canonical_bootstrap_servers_only"
+LOOKUPS: Final = ("use_all_dns_ips", CANONICAL, "default")
+"""The values of client.dns.lookup; the last one, of old clients, means here what the first does."""
 _MILLISECONDS: Final = regex(r"[0-9]{1,10}").fullmatch
 
 
@@ -111,6 +114,7 @@ def _read(reader: ClientProperties) -> ClientConfig:
     config = ClientConfig(
         bootstrap_servers=_servers(reader),
         client_id=reader.get("client.id") or None,
+        canonical_names=_choice(reader, "client.dns.lookup", LOOKUPS, LOOKUPS[0]) == CANONICAL,
         security_protocol=protocol,
         credentials=_read_credentials(reader) if protocol.startswith("SASL_") else None,
         tls=read_tls(reader) if protocol.endswith("SSL") else None,
@@ -161,10 +165,11 @@ def _choice(reader: ClientProperties, key: str, choices: tuple[str, ...], defaul
     value = reader.get(key)
     if not value:
         return default
-    if value.upper() not in choices:
-        reader.report(key, f"{reader.spell(key)} is not supported; set it to {_or(choices)}")
-        return default
-    return value.upper()
+    for choice in choices:
+        if value.lower() == choice.lower():
+            return choice
+    reader.report(key, f"{reader.spell(key)} is not supported; set it to {_or(choices)}")
+    return default
 
 
 def _or(choices: tuple[str, ...]) -> str:

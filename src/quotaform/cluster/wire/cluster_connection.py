@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
 from threading import Event, Lock
 from time import monotonic
 from typing import Final
@@ -29,7 +31,7 @@ from quotaform.cluster.wire.failure import (
 )
 from quotaform.cluster.wire.kafka_python import name_broker_version
 from quotaform.cluster.wire.message import BrokerRequest, ResponseT
-from quotaform.cluster.wire.stream import SLICE
+from quotaform.cluster.wire.stream import SLICE, canonical_servers
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.server import Server
 
@@ -82,6 +84,15 @@ class ClusterConnection:
         self.cluster_id = cluster_id
         self.brokers: Mapping[int, Server] = {}
         self.broker: BrokerConnection | None = None
+        self._closing = Event()
+        if config.canonical_names:
+            begin = monotonic()
+            # The other half is for connecting, whatever becomes of the names.
+            found = [canonical_servers(server, begin + timeout / 2, self._closing) for server in servers]
+            servers = list(dict.fromkeys(chain.from_iterable(found)))
+            timeout -= monotonic() - begin
+            # The addresses of brokers, which the cluster names, are used as they are.
+            config = replace(config, canonical_names=False)
         self._config = config
         self._ssl_context = config.ssl_context()
         self._timeout = timeout
@@ -95,7 +106,6 @@ class ClusterConnection:
             certificate_validity=_certificate_validity(config),
         )
         self._quiet_until = 0.0
-        self._closing = Event()
         self._lock = Lock()
         with self._in_use():
             if failures := self._open(monotonic() + timeout):

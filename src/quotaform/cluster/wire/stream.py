@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from errno import EINPROGRESS
+from functools import partial
 from os import environ, strerror
 from select import POLLOUT, poll
 from socket import (
     AF_UNSPEC,
     AI_NUMERICHOST,
     IPPROTO_TCP,
+    NI_NAMEREQD,
     SHUT_RDWR,
     SO_ERROR,
     SO_KEEPALIVE,
@@ -23,6 +25,7 @@ from socket import (
     TCP_NODELAY,
     gaierror,
     getaddrinfo,
+    getnameinfo,
     socket,
 )
 from ssl import SSLContext, SSLSocket, SSLWantReadError
@@ -31,7 +34,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from quotaform.cluster.wire.failure import LookupTimeoutError, LostError, SilentError, UnlistedError
-from quotaform.model.server import Server
+from quotaform.model.server import HiddenServer, Server
 
 T = TypeVar("T")
 
@@ -216,22 +219,59 @@ def next_wait(deadline: float, closing: Event) -> float:
 def resolve(server: Server, deadline: float, closing: Event) -> list[Any]:
     """Return the addresses of a server, as `getaddrinfo` does.
 
-    Looking up a name can neither be interrupted nor be given a time limit, hence a thread of its own does it, which is
-    left alone when it takes too long; nothing waits for it at the end of the process either.
-
     Raises:
         LookupTimeoutError: The deadline passed before the name server answered.
         OSError: There is no such name.
     """
     with suppress(gaierror):
         return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM, flags=AI_NUMERICHOST)
-    found: list[Any] = []
+    return _look_up(partial(_addresses, server), deadline, closing)
+
+
+def canonical_servers(server: Server, deadline: float, closing: Event) -> list[Server]:
+    """Return a server once for each of its addresses, by the name that the name service gives that address.
+
+    An address without a name, or whose name has other addresses, stands for itself, as in Java
+    (`InetAddress.getCanonicalHostName`). Connecting tells what is wrong with a server that has no address.
+    """
+    if server.problem(environ):
+        return [server]
+
+    def look_up() -> list[Server]:
+        servers = []
+        for *_, address in _addresses(server):
+            host = address[0]
+            with suppress(OSError, UnicodeError):
+                name, _ = getnameinfo(address, NI_NAMEREQD)
+                if address[0] in (found[0] for *_, found in _addresses(Server(name, server.port))):
+                    host = name
+            found = Server(host, server.port)
+            servers.append(HiddenServer(*found, server.written) if isinstance(server, HiddenServer) else found)
+        return list(dict.fromkeys(servers))
+
+    try:
+        return _look_up(look_up, deadline, closing)
+    except Exception:
+        return [server]
+
+
+def _addresses(server: Server) -> list[Any]:
+    return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM)
+
+
+def _look_up(ask: Callable[[], list[T]], deadline: float, closing: Event) -> list[T]:
+    """Return what the name service answers.
+
+    Looking up a name can neither be interrupted nor be given a time limit, hence a thread of its own does it, which is
+    left alone when it takes too long; nothing waits for it at the end of the process either.
+    """
+    found: list[T] = []
     problems: list[Exception] = []
     done = Event()
 
     def look_up() -> None:
         try:
-            found.extend(getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM))
+            found.extend(ask())
         except Exception as error:
             problems.append(error)
         finally:

@@ -105,7 +105,7 @@ docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the ta
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,plot,oauth,dev]' hatchling editables $(HELD)
+	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,plot,oauth,stores,dev]' hatchling editables $(HELD)
 	{ sed '/^[^#]/d' constraints.txt; build/constraints/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
@@ -122,7 +122,7 @@ $(LEAN): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(FULL): $(INPUTS) | $(BIN)/python
-	$(INSTALL) -e '.[sandbox,spark,plot,oauth,dev]' -c constraints.txt
+	$(INSTALL) -e '.[sandbox,spark,plot,oauth,stores,dev]' -c constraints.txt
 	@touch $(LEAN) $@
 
 # Without it the Java processes of the tests start as well, in twice the time.

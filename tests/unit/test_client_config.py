@@ -11,6 +11,7 @@ import pytest
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.config_reader import from_properties, load_client_config
+from quotaform.cluster.client.tls_cipher import CAN_CHOOSE
 from quotaform.cluster.sasl.password import Password
 from quotaform.errors import InvalidFilesError
 from quotaform.sandbox.certificate import Certificates
@@ -137,13 +138,13 @@ class TestKeys:
 
     def test_every_unknown_key_is_named_with_its_line_and_a_remedy(self, tmp_path: Path) -> None:
         text = (
-            "boostrap.servers=b:1\nssl.cipher.suites=X\nsasl.username=bob\nsasl.password=hunter2\n"
+            "boostrap.servers=b:1\nssl.cypher.suites=X\nsasl.username=bob\nsasl.password=hunter2\n"
             "sasl.login.class=x.Y\nssl.ca.location=ca\nclient.new.thing=1\n"
             "security.providers=a\nbootstrap.controllers=c:1\n"
         )
         assert problems(tmp_path, text) == [
             "1: boostrap.servers is not a key of Kafka clients; did you mean bootstrap.servers?",
-            "2: ssl.cipher.suites is not supported: remove it: the TLS library's own choice is used",
+            "2: ssl.cypher.suites is not a key of Kafka clients; did you mean ssl.cipher.suites?",
             "3: sasl.username is not supported: it is not a key of Java clients; put the user name into"
             " sasl.jaas.config",
             "4: sasl.password is not supported: it is not a key of Java clients; put the password into"
@@ -475,6 +476,14 @@ class TestTls:
         (tmp_path / "client.pem").write_text(key.read_text() + tenant.certificate.read_text())
         text = "security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=client.pem\n"
         assert load(tmp_path, f"{text}ssl.key.password=open-sesame\n").has_certificate
+        inline = "".join(
+            f"ssl.keystore.{name}={path.read_text().strip().replace(chr(10), ' ')}\n"
+            for name, path in (("key", key), ("certificate.chain", tenant.certificate))
+        )
+        inline = f"security.protocol=SSL\nssl.keystore.type=PEM\n{inline}"
+        assert load(tmp_path, f"{inline}ssl.key.password=open-sesame\n").has_certificate
+        [wrong] = problems(tmp_path, f"{inline}ssl.key.password=hunter2\n")
+        assert wrong.startswith("3: ssl.keystore.key cannot be used: the private key cannot be decrypted")
         [missing] = problems(tmp_path, text)
         assert missing.endswith("the private key is encrypted; give its password with ssl.key.password")
         [wrong] = problems(tmp_path, f"{text}ssl.key.password=hunter2\n")
@@ -498,16 +507,20 @@ class TestTls:
         ("lines", "message"),
         [
             (
-                "ssl.truststore.location=t.jks",
-                "2: ssl.truststore.location without ssl.truststore.type means a JKS store",
+                "ssl.truststore.location=/no/t.jks",
+                "2: ssl.truststore.location names a file that does not exist",
             ),
             (
-                "ssl.truststore.type=JKS\nssl.truststore.location=t",
-                "2: ssl.truststore.type=JKS is not supported; convert",
+                "ssl.truststore.type=BCFKS\nssl.truststore.location=t",
+                "2: ssl.truststore.type=BCFKS is not supported; set it to PEM, PKCS12 or JKS, or convert the store:",
             ),
             (
-                "ssl.keystore.type=PKCS12\nssl.keystore.location=t",
-                "2: ssl.keystore.type=PKCS12 is not supported; convert",
+                "ssl.truststore.certificates=x",
+                "2: ssl.truststore.certificates requires ssl.truststore.type=PEM",
+            ),
+            (
+                "ssl.keystore.type=PKCS12\nssl.keystore.key=hunter2\nssl.keystore.certificate.chain=x",
+                "3: ssl.keystore.key requires ssl.keystore.type=PEM",
             ),
             (
                 "ssl.truststore.type=PEM\nssl.truststore.location=/no/ca",
@@ -543,6 +556,16 @@ class TestTls:
             ),
             ("ssl.protocol=SSLv3", "2: ssl.protocol=SSLv3 is not supported; use TLSv1.2 or TLSv1.3"),
             (
+                "ssl.cipher.suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_RSA_WITH_NULL_SHA256",
+                "2: ssl.cipher.suites contains TLS_RSA_WITH_NULL_SHA256, which cannot be offered; name suites of TLS",
+            ),
+            ("ssl.cipher.suites=hunter2", "2: ssl.cipher.suites contains an unknown name, which cannot be offered"),
+            (
+                "ssl.enabled.protocols=TLSv1.3\nssl.cipher.suites=TLS_RSA_WITH_AES_128_CBC_SHA",
+                "3: ssl.cipher.suites names no suite of the TLS versions that are enabled",
+            ),
+            ("client.dns.lookup=hunter2", "2: the value of client.dns.lookup is not supported; set it to use_all"),
+            (
                 "ssl.protocol=TLSv1.2\nssl.enabled.protocols=TLSv1.3",
                 "3: ssl.enabled.protocols and ssl.protocol have no version in common",
             ),
@@ -570,6 +593,29 @@ class TestTls:
         assert context is not None
         assert not context.check_hostname
         assert context.minimum_version is TLSVersion.TLSv1_3
+
+    def test_cipher_suites_have_javas_names_and_decide_which_versions_are_offered(self, tmp_path: Path) -> None:
+        def offered(suites: str) -> tuple[list[str], TLSVersion, TLSVersion]:
+            context = load(tmp_path, f"security.protocol=SSL\nssl.cipher.suites={suites}\n").ssl_context()
+            assert context is not None
+            older = [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
+            return older, context.minimum_version, context.maximum_version
+
+        older = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_DHE_RSA_WITH_AES_128_CBC_SHA256"
+        names = ["ECDHE-ECDSA-AES256-GCM-SHA384", "DHE-RSA-AES128-SHA256"]
+        newer = "TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256"
+        assert offered(older) == (names, TLSVersion.TLSv1_2, TLSVersion.TLSv1_2)
+        assert offered(f"{older},{newer}") == (names, TLSVersion.TLSv1_2, TLSVersion.TLSv1_3)
+        assert offered(newer)[1:] == (TLSVersion.TLSv1_3, TLSVersion.TLSv1_3)
+
+    @pytest.mark.skipif(CAN_CHOOSE, reason="this Python can choose")
+    def test_some_suites_of_tls_1_3_are_refused_where_python_cannot_choose_them(self, tmp_path: Path) -> None:
+        text = "security.protocol=SSL\nssl.cipher.suites=TLS_AES_256_GCM_SHA384\n"
+        [problem] = problems(tmp_path, text)
+        assert problem == (
+            "2: ssl.cipher.suites names some of the TLS 1.3 suites, and before Python 3.15 all of them are offered or"
+            " none; name TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, or none of them"
+        )
 
     def test_no_temporary_file_is_left(
         self, tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch

@@ -8,18 +8,18 @@ from typing import Final
 from quotaform.model.text import nearest
 
 _USED = """
-    bootstrap.servers client.id security.protocol request.timeout.ms default.api.timeout.ms
+    bootstrap.servers client.id client.dns.lookup security.protocol request.timeout.ms default.api.timeout.ms
     sasl.mechanism sasl.jaas.config sasl.client.callback.handler.class
     ssl.truststore.type ssl.truststore.location ssl.truststore.certificates ssl.truststore.password
     ssl.keystore.type ssl.keystore.location ssl.keystore.key ssl.keystore.certificate.chain ssl.keystore.password
-    ssl.key.password ssl.endpoint.identification.algorithm ssl.protocol ssl.enabled.protocols
+    ssl.key.password ssl.endpoint.identification.algorithm ssl.protocol ssl.enabled.protocols ssl.cipher.suites
     config.providers
 """
 USED: Final = frozenset(_USED.split())
 """Keys that are read."""
 
 _WITHOUT_EFFECT = """
-    client.dns.lookup client.rack connections.max.idle.ms receive.buffer.bytes send.buffer.bytes
+    client.rack connections.max.idle.ms receive.buffer.bytes send.buffer.bytes
     reconnect.backoff.ms reconnect.backoff.max.ms retries retry.backoff.ms retry.backoff.max.ms
     socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms
     metadata.max.age.ms metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms
@@ -61,7 +61,6 @@ _REMEDIES: Final = {
     "ssl.ca.location": "Java clients call it ssl.truststore.location, with ssl.truststore.type=PEM",
     "ssl.certificate.location": "Java clients have key and certificate in one file: ssl.keystore.location",
     "ssl.key.location": "Java clients have key and certificate in one file: ssl.keystore.location",
-    "ssl.cipher.suites": "remove it: the TLS library's own choice is used",
     "ssl.key-password": "Java clients call it ssl.key.password",
     "metadata.broker.list": "Java clients call it bootstrap.servers",
 }
@@ -99,7 +98,7 @@ _FAMILIES: Final = frozenset(key.partition(".")[0] for key in USED | _IGNORED)
 def is_ignored(key: str) -> bool:
     """Whether a key can be ignored because it has no effect here.
 
-    >>> is_ignored("retries"), is_ignored("ssl.cipher.suites")
+    >>> is_ignored("retries"), is_ignored("ssl.provider")
     (True, False)
     """
     return key in _IGNORED or key.startswith(_IGNORED_PREFIXES)

@@ -1,14 +1,15 @@
-"""Builds a Python SSL context from the PEM settings of Java clients."""
+"""Builds a Python SSL context from the settings of Java clients, with all stores as PEM."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from os import fdopen
 from pathlib import Path
-from ssl import PROTOCOL_TLS_CLIENT, SSLContext, SSLError, TLSVersion
+from ssl import PROTOCOL_TLS_CLIENT, VERIFY_X509_PARTIAL_CHAIN, SSLContext, SSLError, TLSVersion
 from tempfile import mkstemp
 from typing import Final
 
+from quotaform.cluster.client.tls_cipher import choose
 from quotaform.model.secret import Secret
 
 TLS_VERSIONS: Final = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
@@ -25,6 +26,7 @@ class Tls:
         key_password: The password of an encrypted private key.
         check_host: Whether the server's certificate must be for the host that was connected to.
         versions: The TLS versions to offer, by Java's names.
+        ciphers: The cipher suites to offer, by Java's names; those of OpenSSL if there is none.
     """
 
     ca: str | None = None
@@ -32,6 +34,7 @@ class Tls:
     key_password: Secret | None = None
     check_host: bool = True
     versions: tuple[str, ...] = tuple(TLS_VERSIONS)
+    ciphers: tuple[str, ...] = ()
 
     def context(self) -> SSLContext:
         """Return a context for connections to a broker.
@@ -44,9 +47,12 @@ class Tls:
         context.check_hostname = self.check_host
         offered = [TLS_VERSIONS[name] for name in self.versions]
         context.minimum_version, context.maximum_version = min(offered), max(offered)
+        choose(context, self.ciphers)
         if self.ca is None:
             context.load_default_certs()
         else:
+            # As Java does, trust what is in the store, also a certificate that another one signed.
+            context.verify_flags |= VERIFY_X509_PARTIAL_CHAIN
             try:
                 context.load_verify_locations(cadata=self.ca)
             except (SSLError, ValueError, TypeError):

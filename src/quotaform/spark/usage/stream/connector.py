@@ -130,6 +130,8 @@ def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dic
     }
     if config.client_id is not None:
         options["client.id"] = config.client_id
+    if config.canonical_names:
+        options["client.dns.lookup"] = "resolve_canonical_bootstrap_servers_only"
     if config.credentials is not None:
         options |= config.credentials.java_properties()
     if config.tls is not None:
@@ -139,6 +141,8 @@ def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dic
 
 def _tls_options(tls: Tls) -> dict[str, str]:
     options = {"ssl.enabled.protocols": ",".join(tls.versions)}
+    if tls.ciphers:
+        options["ssl.cipher.suites"] = ",".join(tls.ciphers)
     if tls.ca is not None:
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(tls.ca, of_key=False)}
     if tls.key_store is not None:

@@ -1,0 +1,200 @@
+"""Truststores and keystores of Java clients, as keytool and openssl make them: read, or refused in one sentence."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from time import process_time
+
+import pytest
+
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config_reader import from_properties
+from quotaform.cluster.wire.certificate import read_pem_validity
+from quotaform.errors import InvalidFilesError, missing_extra
+from quotaform.spark.usage.stream.connector import client_options
+
+STORES = Path(__file__).resolve().parents[1] / "data" / "stores"
+PASSWORD = "store-secret"
+
+
+def load(**properties: str | Path | None) -> ClientConfig:
+    """Read `ssl.*` properties; the store's password is given unless it is `None`."""
+    given = {f"ssl.{key.replace('_', '.')}": str(value) for key, value in properties.items() if value is not None}
+    for store in ("truststore", "keystore"):
+        if f"{store}_location" in properties and f"{store}_password" not in properties:
+            given[f"ssl.{store}.password"] = PASSWORD
+    return from_properties({"security.protocol": "SSL", **given}, environ={})
+
+
+def problem(**properties: str | Path | None) -> str:
+    with pytest.raises(InvalidFilesError) as caught:
+        load(**properties)
+    [found] = caught.value.problems
+    assert "secret" not in found.message
+    assert "hunter2" not in found.message
+    return found.message
+
+
+def trusted(config: ClientConfig) -> list[str]:
+    context = config.ssl_context()
+    assert context is not None
+    return sorted(dict(part[0] for part in each["subject"])["commonName"] for each in context.get_ca_certs())  # type: ignore[misc]
+
+
+class TestTruststores:
+    @pytest.mark.parametrize("kind", [None, "JKS", "PKCS12", "pkcs12"])
+    @pytest.mark.parametrize("name", ["trust.jks", "trust.p12"])
+    def test_all_authorities_are_trusted_whichever_of_javas_types_is_named(self, name: str, kind: str | None) -> None:
+        config = load(truststore_location=STORES / name, truststore_type=kind)
+        assert trusted(config) == ["first CA", "second CA"]
+
+    @pytest.mark.parametrize(
+        ("name", "password", "authorities"),
+        [
+            ("trust.jks", None, ["first CA", "second CA"]),
+            ("trust-open.p12", None, ["second CA"]),
+            ("trust-openssl.p12", PASSWORD, ["first CA"]),
+        ],
+    )
+    def test_what_is_not_encrypted_needs_no_password(
+        self, name: str, password: str | None, authorities: list[str]
+    ) -> None:
+        assert trusted(load(truststore_location=STORES / name, truststore_password=password)) == authorities
+
+    def test_beside_a_key_what_was_imported_is_trusted_and_not_the_issuer_of_its_certificate(self) -> None:
+        """Java trusts the key's own certificate as well (`sun.security.validator.TrustStoreUtil`)."""
+        config = load(truststore_location=STORES / "key-and-trust.p12")
+        assert trusted(config) == ["second CA"]
+        assert config.tls is not None
+        assert config.tls.ca is not None
+        assert config.tls.ca.count("BEGIN CERTIFICATE") == 2
+
+    @pytest.mark.parametrize(
+        ("name", "password", "message"),
+        [
+            ("trust.p12", None, "it is encrypted; give its password with ssl.truststore.password"),
+            ("trust.p12", "hunter2", "ssl.truststore.password is wrong, or the file is damaged"),
+            ("trust.jks", "hunter2", "ssl.truststore.password is wrong, or the file is damaged"),
+        ],
+    )
+    def test_a_password_that_is_wrong_or_missing_is_told(self, name: str, password: str | None, message: str) -> None:
+        told = problem(truststore_location=STORES / name, truststore_password=password)
+        assert told == f"ssl.truststore.location cannot be used: {message}"
+
+
+class TestKeystores:
+    @pytest.mark.parametrize(
+        ("name", "key_password"),
+        [
+            ("key.p12", None),
+            ("key.p12", PASSWORD),
+            ("key-openssl.p12", None),
+            ("key-and-trust.p12", None),
+            ("keys.jks", "key-secret"),
+        ],
+    )
+    def test_the_first_key_is_shown_with_its_chain(self, name: str, key_password: str | None) -> None:
+        config = load(keystore_location=STORES / name, key_password=key_password)
+        assert config.has_certificate
+        assert config.ssl_context() is not None, "key and certificate belong to each other"
+        assert config.tls is not None
+        assert config.tls.key_store is not None
+        pem = config.tls.key_store.reveal()
+        assert pem.count("BEGIN PRIVATE KEY") == 1
+        assert pem.count("BEGIN CERTIFICATE") == 2
+        assert read_pem_validity(pem) is not None
+        assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 (our own)
+        assert "PRIVATE" not in repr(config)
+
+    @pytest.mark.parametrize("name", ["key.p12", "keys.jks"])
+    def test_spark_gets_it_as_pem_and_without_a_password(self, name: str) -> None:
+        config = load(
+            truststore_location=STORES / "trust.jks",
+            keystore_location=STORES / name,
+            key_password="key-secret" if name == "keys.jks" else None,
+            cipher_suites="TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+        )
+        options = client_options(["b1:9093"], config)
+        ssl = {key.removeprefix("kafka.ssl."): value for key, value in options.items() if ".ssl." in key}
+        assert (ssl["truststore.type"], ssl["keystore.type"]) == ("PEM", "PEM")
+        assert ssl["keystore.key"].startswith("-----BEGIN PRIVATE KEY-----\n")
+        assert "key.password" not in ssl
+        assert (ssl["enabled.protocols"], ssl["cipher.suites"]) == ("TLSv1.2", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
+
+    @pytest.mark.parametrize(
+        ("name", "password", "key_password", "message"),
+        [
+            ("key.p12", None, None, " requires ssl.keystore.password"),
+            ("key.p12", "hunter2", None, " cannot be used: ssl.keystore.password is wrong, or the file is damaged"),
+            ("key.p12", PASSWORD, "hunter2", "the key has the password of the store; remove ssl.key.password"),
+            ("keys.jks", "hunter2", "key-secret", "ssl.keystore.password is wrong, or the file is damaged"),
+            ("keys.jks", PASSWORD, None, "its private key has another password; give it with ssl.key.password"),
+            ("keys.jks", PASSWORD, "hunter2", "the private key cannot be decrypted with ssl.key.password"),
+            ("trust.p12", PASSWORD, None, "it contains no private key with its certificate"),
+            ("trust.jks", PASSWORD, None, "it contains no private key with its certificate"),
+        ],
+    )
+    def test_what_cannot_be_used_is_told(
+        self, name: str, password: str | None, key_password: str | None, message: str
+    ) -> None:
+        told = problem(keystore_location=STORES / name, keystore_password=password, key_password=key_password)
+        assert told.startswith("ssl.keystore.location ")
+        assert told.endswith(message)
+
+
+class TestOtherFiles:
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"# CA\n-----BEGIN CERTIFICATE-----\n", "it is a PEM file; set ssl.truststore.type=PEM"),
+            (b"\xce\xce\xce\xce\0\0\0\2", "it is a JCEKS store, which is not supported; convert it: keytool -import"),
+            (b"\x30\x03\x02\x01\x02", "it is neither a PKCS12 nor a JKS store nor a PEM file"),
+            (b"", "it is neither a PKCS12 nor a JKS store nor a PEM file"),
+        ],
+    )
+    def test_what_is_no_store_is_told(self, tmp_path: Path, content: bytes, message: str) -> None:
+        (tmp_path / "store").write_bytes(content)
+        told = problem(truststore_location=tmp_path / "store")
+        assert told.startswith(f"ssl.truststore.location cannot be used: {message}")
+
+    @pytest.mark.parametrize(("name", "kind"), [("trust.jks", "JKS"), ("trust.p12", "PKCS12")])
+    def test_a_store_that_is_named_pem_is_told(self, name: str, kind: str) -> None:
+        told = problem(truststore_location=STORES / name, truststore_type="PEM", truststore_password=None)
+        assert told == (f"ssl.truststore.location names a file that is not a PEM file; set ssl.truststore.type={kind}")
+
+    @pytest.mark.parametrize("password", [None, PASSWORD])
+    @pytest.mark.parametrize("name", ["trust.jks", "trust-open.p12", "keys.jks", "key.p12"])
+    def test_a_store_that_was_cut_or_changed_anywhere_is_told(
+        self, tmp_path: Path, name: str, password: str | None
+    ) -> None:
+        whole = (STORES / name).read_bytes()
+        for at in range(1, len(whole), 23):
+            for spoiled in (whole[:at], whole[:at] + b"\xff" + whole[at + 1 :]):
+                (tmp_path / "store").write_bytes(spoiled)
+                try:
+                    load(truststore_location=tmp_path / "store", truststore_password=password)
+                except InvalidFilesError as error:
+                    [found] = error.problems
+                    assert found.message.startswith("ssl.truststore.location cannot be used: ")
+
+    def test_a_store_that_would_keep_the_processor_busy_is_refused(self, tmp_path: Path) -> None:
+        whole = (STORES / "trust.p12").read_bytes()
+        assert whole.endswith(b"\x02\x02\x27\x10"), "10,000 iterations"
+        many = whole[:-4] + b"\x02\x04\x7f\xff\xff\xff"
+        (tmp_path / "store").write_bytes(many)
+        begin = process_time()
+        told = problem(truststore_location=tmp_path / "store")
+        assert told.endswith("it asks for more than 5,000,000 iterations of its password")
+        inside = whole.replace(b"\x02\x02\x27\x10\x02\x01\x20", b"\x02\x05\x7f\xff\xff\xff\xff")
+        assert inside != whole
+        (tmp_path / "store").write_bytes(inside)
+        assert problem(truststore_location=tmp_path / "store") == told
+        assert process_time() - begin < 20
+
+    def test_the_missing_extra_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+        told = problem(truststore_location=STORES / "trust.p12")
+        assert told.endswith(f": PKCS12 stores are read by cryptography: {missing_extra('stores')}")
+        assert trusted(load(truststore_location=STORES / "trust.jks")) == ["first CA", "second CA"]

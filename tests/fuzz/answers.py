@@ -82,7 +82,7 @@ def _converse(document: bytes) -> None:
     config = _LOGIN_CONFIG if has_login else ClientConfig()
     ours, theirs = socketpair()
     connection = BrokerConnection(_SERVER, config, ssl_context=None, software_version="1", closing=Event())
-    stream: Any = connection._stream
+    stream: Any = connection.stream
     stream._socket, stream.connect = ours, lambda server, deadline: None
     with ours, theirs:
         theirs.sendall(document[1:_LONGEST])

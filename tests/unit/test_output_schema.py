@@ -33,7 +33,7 @@ from tests.dumped import dumped_plan, dumped_receipt
 from tests.strategies import desired, quotas
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-NAMES = ("plan", "drift", "receipt", "resolve", "validation", "explain", "fleet-report")
+NAMES = ("plan", "drift", "receipt", "resolve", "validation", "explain", "fleet-report", "doctor")
 HEADER = replace(
     builder.HEADER,
     source=replace(builder.HEADER.source, base=Base("origin/main", "a91be02")),

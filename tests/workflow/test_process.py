@@ -37,6 +37,7 @@ READING = {
     "quotaform explain user=new": 0,
     "quotaform explain user=nobody": 1,
     "quotaform describe": 0,
+    "quotaform doctor": 0,
     "quotaform resolve --name user=a --format json": 0,
     "quotaform snapshot": 0,
     "quotaform schema config": 0,

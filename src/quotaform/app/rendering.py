@@ -64,6 +64,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "yaml": "desired.writer:render_quotas_yaml",
         "csv": "views.quotas.describe_csv:render_quotas_csv",
     },
+    "doctor": {"text": "views.doctor_text:render_checkup", "json": "document.doctor:dump_checkup"},
     "resolve": {
         "text": "views.quotas.resolve_text:render_resolve",
         "json": "document.resolve:dump_resolved",

@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "drift": "Compare clusters with the files.",
     "show": "Print a saved plan.",
     "explain": "Show where declared values come from.",
+    "doctor": "Check step by step whether a cluster can be used.",
     "describe": "Print live quotas.",
     "resolve": "Show which quotas apply to a request.",
     "alter": "Set and remove quotas of one entity.",

@@ -62,6 +62,7 @@ VALIDATION: Final = DocumentKind("validation")
 OUTCOMES: Final = DocumentKind("outcomes")
 FLEET_REPORT: Final = DocumentKind("fleet-report")
 EXPLAIN: Final = DocumentKind("explain")
+DOCTOR: Final = DocumentKind("doctor")
 
 DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
     kind.name: kind
@@ -81,6 +82,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         OUTCOMES,
         FLEET_REPORT,
         EXPLAIN,
+        DOCTOR,
         HISTORY,
         HISTORY_APPEND,
         HISTORY_DIFF,

@@ -16,6 +16,7 @@ _BUILDERS: Final = {
     "audit": "audit",
     "config": "config",
     "describe": "result",
+    "doctor": "result",
     "drift": "drift",
     "entry": "entry",
     "explain": "explain",

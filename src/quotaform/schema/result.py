@@ -1,11 +1,12 @@
-"""The schemas of the output of describe, alter, scram and validate, and of snapshots."""
+"""The schemas of the output of describe, alter, scram, doctor and validate, and of snapshots."""
 
 from __future__ import annotations
 
 from quotaform.model.alteration import Outcome
-from quotaform.model.document_kind import ALTER, DESCRIBE, OUTCOMES, SCRAM, SCRAM_RESULT, SNAPSHOT, VALIDATION
+from quotaform.model.checkup import Step, StepStatus
+from quotaform.model.document_kind import ALTER, DESCRIBE, DOCTOR, OUTCOMES, SCRAM, SCRAM_RESULT, SNAPSHOT, VALIDATION
 from quotaform.model.filter import Rule
-from quotaform.schema.definition import address, document, quota_key
+from quotaform.schema.definition import address, document, quota_key, timestamp
 from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
 
 
@@ -167,6 +168,28 @@ def scram_result() -> tuple[Node, dict[str, Node]]:
         {"cluster": ref("maybe_cluster"), "results": items("One item per credential, in the requested order.", row)},
     )
     return schema, {"maybe_cluster": _maybe_cluster()}
+
+
+def doctor() -> tuple[Node, dict[str, Node]]:
+    """Return the schema of the steps of using a cluster and its definitions."""
+    step = record(
+        "One step; nothing in it is secret.",
+        {
+            "step": choice("Which step.", Step),
+            "server": maybe_text("The bootstrap server; null for the client properties and for rights."),
+            "status": choice("How it ended; not-reached after an earlier step failed.", StepStatus),
+            "facts": mapping("What it showed, by name.", {"type": "string"}, {"version": "TLSv1.3"}),
+            "problem": maybe_text("Why it failed and what to change; null if it did not."),
+        },
+    )
+    fields = {
+        "cluster": ref("maybe_cluster"),
+        "checked_at": timestamp("When they were taken"),
+        "healthy": boolean("Whether all steps succeeded."),
+        "steps": items("The steps, in their order.", ref("step"), minItems=1),
+    }
+    description = "The steps of using a Kafka cluster, as quotaform doctor --format json prints them."
+    return document(DOCTOR, description, fields), {"maybe_cluster": _maybe_cluster(), "step": step}
 
 
 def outcomes() -> tuple[Node, dict[str, Node]]:

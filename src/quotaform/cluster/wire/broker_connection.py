@@ -50,6 +50,8 @@ class BrokerConnection:
         stage: The stage that connecting has reached.
         client_id: What the broker calls this client.
         versions: The lowest and the highest version that the broker speaks, by API key.
+        stream: The connection below Kafka's protocol.
+        session_lifetime: Seconds after which the broker wants to be authenticated to again; 0 for never.
     """
 
     def __init__(
@@ -73,11 +75,12 @@ class BrokerConnection:
         self.server = server
         self.stage = Stage.CONNECT
         self.versions: dict[int, tuple[int, int]] = {}
+        self.session_lifetime = 0.0
         self._config = config
         self._ssl_context = ssl_context
         self._software_version = software_version
         self.client_id = config.client_id or f"quotaform/{software_version}"
-        self._stream = Stream(closing)
+        self.stream = Stream(closing)
         self._correlation_id = 0
         self._authenticate_at: float | None = None
 
@@ -87,11 +90,11 @@ class BrokerConnection:
         Raises:
             Exception: Any cause of `quotaform.cluster.wire.failure`; `stage` says where.
         """
-        self._stream.connect(self.server, deadline)
+        self.stream.connect(self.server, deadline)
         if self._ssl_context is not None:
             self.stage = Stage.TLS
             try:
-                self._stream.start_tls(self._ssl_context, self.server.host, deadline)
+                self.stream.start_tls(self._ssl_context, self.server.host, deadline)
             except SSLCertVerificationError as error:
                 is_about_time = error.verify_code in (NOT_YET_VALID, EXPIRED)
                 raise CertificateError(error, self._validity(deadline) if is_about_time else None) from None
@@ -106,10 +109,10 @@ class BrokerConnection:
     def _validity(self, deadline: float) -> Validity | None:
         """Return when the server's certificate is valid, by another handshake: the one that failed does not tell."""
         try:
-            self._stream.close()
-            self._stream.connect(self.server, deadline)
-            self._stream.start_tls(unverified_context(), self.server.host, deadline)
-            return read_validity(self._stream.certificate)
+            self.stream.close()
+            self.stream.connect(self.server, deadline)
+            self.stream.start_tls(unverified_context(), self.server.host, deadline)
+            return read_validity(self.stream.certificate)
         except Exception:
             return None
 
@@ -147,7 +150,7 @@ class BrokerConnection:
             answer = self.exchange(SaslAuthenticate(token), deadline)
             if answer.error_code:
                 raise CodeError(SASL_FAILED)
-            lifetime = answer.session_lifetime_ms / 1000
+            self.session_lifetime = lifetime = answer.session_lifetime_ms / 1000
             try:
                 token = steps.send(answer.token)
             except StopIteration:
@@ -167,7 +170,7 @@ class BrokerConnection:
     @property
     def is_idle(self) -> bool:
         """Whether the connection lives, as far as is known here, with nothing left to read on it."""
-        return self._stream.is_idle
+        return self.stream.is_idle
 
     def choose_version(self, request: BrokerRequest[ResponseT]) -> int:
         """Return the best version of a request that both sides speak.
@@ -217,13 +220,13 @@ class BrokerConnection:
         Raises:
             OSError: The connection was lost, or the broker did not take them in time.
         """
-        self._stream.send(frame, deadline)
+        self.stream.send(frame, deadline)
 
     def receive(
         self, request: BrokerRequest[ResponseT], version: int, deadline: float, silence: float | None = None
     ) -> ResponseT:
         """Return the answer to the request that was sent last; see `exchange` and `Stream.receive`."""
-        head = self._stream.receive(INT32.size, deadline, silence)
+        head = self.stream.receive(INT32.size, deadline, silence)
         (size,) = INT32.unpack(head)
         if not 0 <= size <= MAX_FRAME:
             raise NotKafkaError(head)
@@ -231,7 +234,7 @@ class BrokerConnection:
             raise MalformedError(f"it has {size} bytes, fewer than the header of a response")
         if size > request.MAX_RESPONSE:
             raise MalformedError(f"it has {size:,} bytes, more than the limit of {request.MAX_RESPONSE:,}")
-        answer = self._stream.receive(size, deadline, silence)
+        answer = self.stream.receive(size, deadline, silence)
         (correlation_id,) = INT32.unpack_from(answer)
         if correlation_id != self._correlation_id:
             raise MalformedError("it belongs to another request")
@@ -239,8 +242,8 @@ class BrokerConnection:
 
     def shutdown(self) -> None:
         """Shut the connection down, from any thread; waiting calls return."""
-        self._stream.shutdown()
+        self.stream.shutdown()
 
     def close(self) -> None:
         """Close the connection."""
-        self._stream.close()
+        self.stream.close()

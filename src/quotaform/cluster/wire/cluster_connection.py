@@ -5,7 +5,7 @@ Servers are tried once each, in order; the error is that of the socket, TLS or t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -70,6 +70,7 @@ class ClusterConnection:
         name: str,
         timeout: float,
         cluster_id: str | None = None,
+        observe: Callable[[BrokerConnection, Failure | None], None] = lambda *_: None,
     ) -> None:
         """Connect; see `quotaform.cluster.broker_gateway.BrokerGateway.connect`.
 
@@ -79,6 +80,7 @@ class ClusterConnection:
             name: What messages call the cluster.
             timeout: Seconds to get a usable connection.
             cluster_id: The id that the cluster must have; any if not given.
+            observe: Called after each attempt to connect to a broker, with what went wrong if it failed.
         """
         self.name = name
         self.cluster_id = cluster_id
@@ -94,6 +96,7 @@ class ClusterConnection:
             # The addresses of brokers, which the cluster names, are used as they are.
             config = replace(config, canonical_names=False)
         self._config = config
+        self._observe = observe
         self._ssl_context = config.ssl_context()
         self._timeout = timeout
         self._given = tuple(servers)
@@ -103,7 +106,7 @@ class ClusterConnection:
             protocol=config.security_protocol,
             credentials=config.credentials,
             has_certificate=config.has_certificate,
-            certificate_validity=_certificate_validity(config),
+            certificate_validity=certificate_validity(config),
         )
         self._quiet_until = 0.0
         self._lock = Lock()
@@ -259,7 +262,10 @@ class ClusterConnection:
             raise
         except Exception as error:
             self._abandon(broker)
-            return self._failure(broker, stage or broker.stage, error, seconds)
+            failure = self._failure(broker, stage or broker.stage, error, seconds)
+            self._observe(broker, failure)
+            return failure
+        self._observe(broker, None)
         self.cluster_id = metadata.cluster_id
         # A server that was given is shown as it was given, also when the cluster gives its address.
         given = {each: each for each in self._given}
@@ -294,6 +300,7 @@ class ClusterConnection:
             broker.close()
 
 
-def _certificate_validity(config: ClientConfig) -> Validity | None:
+def certificate_validity(config: ClientConfig) -> Validity | None:
+    """Return when the client's own certificate is valid; `None` without one, or if that cannot be read."""
     store = config.tls.key_store if config.tls is not None else None
     return read_pem_validity(store.reveal()) if store is not None else None

@@ -6,7 +6,7 @@ begins, the call ends within one slice; any other signal interrupts it immediate
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from errno import EINPROGRESS
 from functools import partial
@@ -33,6 +33,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final, TypeVar
 
+from quotaform.cluster.wire.certificate import read_validity
 from quotaform.cluster.wire.failure import LookupTimeoutError, LostError, SilentError, UnlistedError
 from quotaform.model.server import HiddenServer, Server
 
@@ -45,7 +46,12 @@ _DNS_THREAD: Final = "quotaform-dns"
 
 
 class Stream:
-    """One connection; not safe for use from several threads at a time, `shutdown` aside."""
+    """One connection; not safe for use from several threads at a time, `shutdown` aside.
+
+    Attributes:
+        addresses: Those that the name of the host has.
+        session: What the TLS handshake negotiated, and whose certificate the server showed, to be shown.
+    """
 
     def __init__(self, closing: Event) -> None:
         """Begin without a connection.
@@ -55,6 +61,8 @@ class Stream:
         """
         self._closing = closing
         self._socket: socket | None = None
+        self.addresses: tuple[str, ...] = ()
+        self.session: Mapping[str, str] = {}
 
     def connect(self, server: Server, deadline: float) -> None:
         """Open a TCP connection to the first address of a host that accepts one.
@@ -67,6 +75,7 @@ class Stream:
         if server.problem(environ):
             raise UnlistedError
         addresses = resolve(server, deadline, self._closing)
+        self.addresses = tuple(dict.fromkeys(address[0] for *_, address in addresses))
         problem: Exception = OSError("the host name has no address")
         for number, (family, kind, protocol, _, address) in enumerate(addresses):
             # An address that swallows connections leaves time for the others.
@@ -106,6 +115,14 @@ class Stream:
         tls: SSLSocket = context.wrap_socket(self._open_socket, server_hostname=name, do_handshake_on_connect=False)
         self._socket = tls
         self._until(deadline, tls.do_handshake)
+        peer: Any = tls.getpeercert() or {}
+        validity = read_validity(self.certificate)
+        self.session = {
+            "version": tls.version() or "",
+            "cipher": (tls.cipher() or ("",))[0],
+            "certificate_of": ", ".join(name for _, name in peer.get("subjectAltName", ())),
+            "valid_until": f"{validity.end:%Y-%m-%dT%H:%M:%SZ}" if validity else "",
+        }
 
     @property
     def certificate(self) -> bytes:

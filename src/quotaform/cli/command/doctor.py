@@ -1,0 +1,38 @@
+"""`quotaform doctor`: check step by step whether a cluster can be used."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from quotaform.app.rendering import render
+from quotaform.cli.format import format_option, require_format
+from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
+from quotaform.exit_code import ExitCode
+
+
+@with_option_groups
+def doctor(*, target: OneCluster, format_name: Annotated[str, format_option("doctor")] = "text", output: Output) -> int:
+    """Check step by step whether a cluster can be used: which step fails, why, and what to change.
+
+    Reads the client properties; for each bootstrap server resolves the name, connects, negotiates TLS, asks for the
+    Kafka version, authenticates and reads the cluster id; then checks the rights to describe and alter quotas and to
+    describe configs. Credentials that one server refused are not tried at another, as that can lock the account.
+    Nothing is changed, and the output contains no secrets. Exit 1 if a step failed.
+
+    \b
+    Examples:
+      quotaform doctor --cluster prod-eu
+      quotaform doctor --bootstrap-server broker-1:9093 --command-config client.properties --format json
+    """
+    from quotaform.app.doctor import check_cluster
+    from quotaform.app.steps import repeated
+
+    console = output.console()
+    require_format("doctor", format_name)
+    cluster = target.choose()
+    with repeated(console.progress, "Checking the cluster") as steps:
+        checkup = check_cluster(cluster, progress=steps)
+    console.echo(render("doctor", format_name, checkup, style=console.style()))
+    return ExitCode.DONE if checkup.is_healthy else ExitCode.ERROR

@@ -257,10 +257,9 @@ class TestSasl:
         assert second.startswith("4: this line does not begin with a key of Kafka clients")
         assert "hun" not in first + second
 
-    @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER"])
-    def test_other_mechanisms_are_refused(self, tmp_path: Path, mechanism: str) -> None:
-        [problem] = problems(tmp_path, SASL.replace("SCRAM-SHA-512", mechanism))
-        assert problem.startswith(f"3: sasl.mechanism={mechanism} is not supported; set it to PLAIN, SCRAM-SHA-256, ")
+    def test_other_mechanisms_are_refused(self, tmp_path: Path) -> None:
+        [problem] = problems(tmp_path, SASL.replace("SCRAM-SHA-512", "DIGEST-MD5"))
+        assert problem.startswith("3: sasl.mechanism=DIGEST-MD5 is not supported; set it to PLAIN, SCRAM-SHA-256, ")
 
     def test_a_missing_mechanism_is_javas_gssapi_and_refused(self, tmp_path: Path) -> None:
         [problem] = problems(tmp_path, SASL.replace("sasl.mechanism=SCRAM-SHA-512\n", ""))

@@ -57,20 +57,26 @@ class Limits:
 DEFAULT_LIMITS: Final = Limits()
 
 
-def send(request: Request, limits: Limits = DEFAULT_LIMITS, ca_file: Path | None = None) -> Response:
+def send(
+    request: Request,
+    limits: Limits = DEFAULT_LIMITS,
+    ca_file: Path | None = None,
+    context: ssl.SSLContext | None = None,
+) -> Response:
     """Send a request once and return the answer, whatever its status.
 
     Args:
         request: What is sent.
         limits: How long it may take.
         ca_file: The certificates that are trusted, in PEM; `None` for those of the system.
+        context: What is trusted and shown, instead.
 
     Raises:
         HttpError: There is no answer, or none that can be used.
         QuotaformError: The CA file cannot be read.
     """
     _require_sendable(request)
-    context = _tls(ca_file) if request.url.scheme == "https" else None
+    context = context or _tls(ca_file) if request.url.scheme == "https" else None
     deadline = time.monotonic() + limits.total
     for _ in range(_REDIRECTS + 1):
         response = _Exchange(request, limits, deadline).run(context)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final, Self
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import quote_plus, unquote, urlencode, urljoin, urlsplit
 
 from quotaform.errors import HttpError
 from quotaform.model.secret import Secret
@@ -99,6 +99,28 @@ class Url:
 
     def __str__(self) -> str:
         return self.origin
+
+
+def form_value(text: str) -> str:
+    """Return a value as forms encode it.
+
+    >>> form_value("a b&c")
+    'a+b%26c'
+    """
+    return quote_plus(text)
+
+
+def file_of(url: str) -> str | None:
+    """Return the path of a `file:` URL of this machine; `None` for any other text.
+
+    >>> file_of("file:///run/a%20b"), file_of("https://host/a")
+    ('/run/a b', None)
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return unquote(parts.path) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None
 
 
 def _is_host(host: str) -> bool:

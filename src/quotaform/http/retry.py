@@ -42,6 +42,7 @@ class Retry:
         total: Seconds from the beginning after which nothing is sent again.
         jitter: A random number from 0 to 1, by which a wait is up to a half longer, so that runs that failed together
             do not come back together.
+        limited_wait: The fewest seconds after a rate limit that says no time.
     """
 
     sleep: Callable[[float], None]
@@ -52,6 +53,7 @@ class Retry:
     longest_wait: float = 30.0
     total: float = 120.0
     jitter: Callable[[], float] = random
+    limited_wait: float = _SECONDARY_LIMIT_WAIT
 
 
 def send_again(request: Request, send: Callable[[Request], Response], retry: Retry) -> Response:
@@ -92,7 +94,7 @@ def _wait(request: Request, outcome: Response | HttpError, attempt: int, retry: 
     if isinstance(outcome, HttpError):
         is_again = outcome.may_pass and (request.may_repeat or not outcome.may_have_arrived)
     else:
-        asked = asked_wait(outcome, retry.now())
+        asked = asked_wait(outcome, retry.now(), retry.limited_wait)
         is_again = asked is not None or (outcome.status >= 500 and request.may_repeat)
     if not is_again:
         return None
@@ -110,19 +112,20 @@ def is_rate_limited(response: Response) -> bool:
     return "retry-after" in response.headers or _is_used_up(response) or b"rate limit" in response.body[:4096].lower()
 
 
-def asked_wait(response: Response, now: datetime) -> float | None:
+def asked_wait(response: Response, now: datetime, unasked: float = _SECONDARY_LIMIT_WAIT) -> float | None:
     """Return after how many seconds a server says to come again; `None` when it does not say to come again.
 
     Args:
         response: Its answer.
         now: The time in UTC, for answers that name a time.
+        unasked: What is returned for a rate limit that says no time.
     """
     if not is_rate_limited(response) and not (response.status == 503 and "retry-after" in response.headers):
         return None
     after = _seconds(response.headers.get("retry-after"), now)
     if after is None and _is_used_up(response):
         after = _seconds(_header(response, "reset"), now)
-    return _SECONDARY_LIMIT_WAIT if after is None else after
+    return unasked if after is None else after
 
 
 def _is_used_up(response: Response) -> bool:

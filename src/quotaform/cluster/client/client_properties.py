@@ -46,6 +46,8 @@ class ClientProperties:
         self.problems = list(problems)
         self.folder = folder
         self.repository = repository
+        self.within = within
+        self.environ = environ
         self._source = source
         self._written = {each.key: each for each in properties}
         settings = {key: self.written(key) for key in self._written}
@@ -94,10 +96,14 @@ class ClientProperties:
         value = self.written(key)
         return f"{key}={value}" if is_word(value) else f"the value of {key}"
 
+    def location(self, key: str) -> Location:
+        """Return where a key is written, or that of the properties."""
+        written = self._written.get(key)
+        return written.location if written else self._source
+
     def report(self, key: str, message: str) -> None:
         """Add a problem with a key."""
-        written = self._written.get(key)
-        self.add(message, written.location if written else self._source)
+        self.add(message, self.location(key))
 
     def add(self, message: str, location: Location) -> None:
         """Add a problem at a place, unless there are very many."""

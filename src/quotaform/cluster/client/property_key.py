@@ -14,6 +14,17 @@ _USED = """
     ssl.keystore.type ssl.keystore.location ssl.keystore.key ssl.keystore.certificate.chain ssl.keystore.password
     ssl.key.password ssl.endpoint.identification.algorithm ssl.protocol ssl.enabled.protocols ssl.cipher.suites
     config.providers
+    sasl.login.callback.handler.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+    sasl.login.retry.backoff.ms sasl.login.retry.backoff.max.ms sasl.login.refresh.window.factor
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.token.endpoint.url
+    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
+    sasl.oauthbearer.scope sasl.oauthbearer.header.urlencode sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.claim.exp.seconds
+    sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.jti.include
+    sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.template.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
 """
 USED: Final = frozenset(_USED.split())
 """Keys that are read."""
@@ -43,15 +54,15 @@ _IGNORED: Final = frozenset(_WITHOUT_EFFECT.split())
 
 _IGNORED_PREFIXES: Final = (
     "sasl.kerberos.",
-    "sasl.oauthbearer.",
     "sasl.login.refresh.",
-    "sasl.login.retry.",
+    "sasl.oauthbearer.jwks.",
+    "sasl.oauthbearer.expected.",
     "schema.registry.",
     "basic.auth.",
     "config.providers.",
 )
-"""Keys of unsupported mechanisms, of other services whose settings share the file, and of providers, which are read
-when a value names one."""
+"""Keys of unsupported mechanisms and of brokers, of other services whose settings share the file, and of providers,
+which are read when a value names one."""
 
 _REMEDIES: Final = {
     "bootstrap.controllers": "quotas are read and changed through brokers; give bootstrap.servers",
@@ -89,7 +100,11 @@ _KEY: Final = regex(r"[a-z][a-z0-9.-]{0,79}").fullmatch
 
 _WORDS_AND_DOTS: Final = regex(r"[a-z]+(?:\.[a-z]+){1,8}").fullmatch
 """What all keys of Kafka's clients are made of, and few secrets."""
-_SECRETS: Final = tuple(sorted(key for key in USED if key.endswith((".jaas.config", ".password", ".keystore.key"))))
+_SECRETS: Final = tuple(
+    sorted(
+        key for key in USED if key.endswith((".jaas.config", ".password", ".keystore.key", ".secret", ".passphrase"))
+    )
+)
 """Keys whose values are secret."""
 
 _FAMILIES: Final = frozenset(key.partition(".")[0] for key in USED | _IGNORED)

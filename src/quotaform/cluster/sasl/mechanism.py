@@ -12,9 +12,17 @@ from quotaform.cluster.sasl.credentials import Credentials
 Read = Callable[[ClientProperties, str], Credentials | None]
 """Returns the credentials that properties describe for a mechanism; `None` after it reported a problem."""
 
+
+def _read_oauth(reader: ClientProperties, mechanism: str) -> Credentials | None:
+    from quotaform.cluster.sasl import oauth  # needs HTTP, which takes a while to load
+
+    return oauth.read(reader, mechanism)
+
+
 MECHANISMS: Final[Mapping[str, Read]] = {
     "PLAIN": password.read,
     "SCRAM-SHA-256": password.read,
     "SCRAM-SHA-512": password.read,
     msk_iam.MECHANISM: msk_iam.read,
+    "OAUTHBEARER": _read_oauth,
 }

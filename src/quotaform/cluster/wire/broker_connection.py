@@ -149,13 +149,15 @@ class BrokerConnection:
             begun_at = monotonic()
             answer = self.exchange(SaslAuthenticate(token), deadline)
             if answer.error_code:
+                # A mechanism may know more of the reason.
+                steps.throw(CodeError(SASL_FAILED))
                 raise CodeError(SASL_FAILED)
             self.session_lifetime = lifetime = answer.session_lifetime_ms / 1000
             try:
                 token = steps.send(answer.token)
             except StopIteration:
                 break
-            except (LoginError, MalformedError):
+            except (CodeError, LoginError, MalformedError):
                 raise
             except Exception:
                 # A mechanism reads what a server says before that has proved anything.

@@ -16,6 +16,7 @@ from quotaform.cluster.wire.failure import (
     LookupTimeoutError,
     LostError,
     NotKafkaError,
+    RefusedError,
     Sentence,
     Stage,
     TooOldError,
@@ -150,7 +151,8 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> Sen
     who = f"{credentials.who} ({credentials.mechanism})"
     check = credentials.check
     if code == SASL_FAILED:
-        return AuthenticationError, f"{server} did not accept {who}", check
+        said = f" and answered {cause.said}" if isinstance(cause, RefusedError) and cause.said else ""
+        return AuthenticationError, f"{server} did not accept {who}{said}", check
     if isinstance(cause, TimeoutError):
         return (
             ConnectError,

@@ -76,6 +76,18 @@ class CodeError(Exception):
         super().__init__(f"error code {code}")
 
 
+class RefusedError(CodeError):
+    """A broker did not accept the client, and said more than that.
+
+    Attributes:
+        said: What it said: inert, and short.
+    """
+
+    def __init__(self, code: int, said: str) -> None:
+        self.said = said
+        super().__init__(code)
+
+
 class TooOldError(Exception):
     """A server does not know a request at all."""
 

@@ -67,6 +67,7 @@ def test_every_lint_is_a_warning_that_blocks_nothing() -> None:
         "default-user-brokers",
         "suspicious-unit",
         "expires-soon",
+        "iam-session",
         "over-capacity",
     ]
     for row in rule.LINTS.values():
@@ -305,6 +306,48 @@ def test_how_soon_is_a_setting() -> None:
 
     assert found(lint(desired, settings=LintSettings(expires_within_days=29)), "expires-soon") == []
     assert found(lint(desired, settings=LintSettings(expires_within_days=30)), "expires-soon") != []
+
+
+# iam-session
+
+
+SESSION = "arn:aws:sts::123456789012:assumed-role/orders/botocore-session-1774984046"
+
+
+@pytest.mark.parametrize(
+    ("entity", "instead"),
+    [
+        (Entity(user=SESSION), "user=<default>,client-id=NAME"),
+        (Entity(user=SESSION, client_id=None), "user=<default>,client-id=NAME"),
+        (Entity(user=SESSION, client_id="etl"), "user=<default>,client-id=etl"),
+        (Entity(user=SESSION.replace(":aws:", ":aws-us-gov:")), "user=<default>,client-id=NAME"),
+    ],
+)
+def test_a_quota_of_a_session_of_aws_stops_applying(entity: Entity, instead: str) -> None:
+    (message,) = found(lint({entity: {PRODUCER: MIB}}), "iam-session")
+
+    assert message == (
+        f"{entity.address}: it applies to nobody once the session botocore-session-1774984046 of the AWS role ends, as "
+        f"with each deployment; declare {instead}, or set awsRoleSessionName in the client and ignore this finding"
+    )
+
+
+@pytest.mark.parametrize(
+    "entity",
+    [
+        ANY_USER,
+        Entity(user=None, client_id="etl"),
+        Entity(client_id=SESSION),
+        Entity(user="arn:aws:sts::123456789012:assumed-role/orders/*"),
+        Entity(user="arn:aws:sts::123456789012:assumed-role/orders"),
+        Entity(user="arn:aws:iam::123456789012:user/orders"),
+        Entity(user="arn:aws:iam::123456789012:role/orders"),
+        Entity(user=f"User:{SESSION}"),
+        Entity(ip="10.0.0.1"),
+    ],
+)
+def test_a_name_that_stays_is_no_session(entity: Entity) -> None:
+    assert found(lint({entity: {CONNECTION if entity.types == ("ip",) else PRODUCER: 10.0}}), "iam-session") == []
 
 
 # over-capacity

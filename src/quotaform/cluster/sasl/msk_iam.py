@@ -7,7 +7,6 @@ role, and refreshes what is temporary.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -177,6 +176,8 @@ def _failed(source: MskIam, what: str) -> LoginError:
 
 
 def _load(source: MskIam, session: Any, region: str) -> Any:
+    import logging
+
     from botocore.config import Config
     from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 

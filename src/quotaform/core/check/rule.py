@@ -325,6 +325,15 @@ EXPIRES_SOON: Final = FindingRule(
     _WARNING,
     is_lint=True,
 )
+IAM_SESSION: Final = FindingRule(
+    "iam-session",
+    "A user is a session of an AWS role (`arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION`), as Amazon MSK names clients"
+    " that authenticate with IAM. Unless the client sets the session name, it changes with each deployment, and the"
+    " quota then applies to nobody.",
+    "Declare `user=<default>,client-id=NAME`; or set `awsRoleSessionName` in the client and ignore the finding.",
+    _WARNING,
+    is_lint=True,
+)
 OVER_CAPACITY: Final = FindingRule(
     "over-capacity",
     "The sum of the declared limits of a key exceeds the `capacity` of the cluster. A default counts once, however "

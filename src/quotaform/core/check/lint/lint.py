@@ -16,7 +16,7 @@ from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.core.check.lint.fact import Found, LintFacts
 from quotaform.core.check.lint.precedence import check_broker_principals, check_renamable, check_shadowed
 from quotaform.core.check.lint.setting import LintIgnore
-from quotaform.core.check.lint.value import check_capacity, check_expiry, check_units
+from quotaform.core.check.lint.value import check_capacity, check_expiry, check_sessions, check_units
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas
@@ -31,6 +31,7 @@ LINTS: Final[tuple[tuple[FindingRule, Lint], ...]] = (
     (rule.RENAMABLE_CLIENT_ID, check_renamable),
     (rule.DEFAULT_USER_BROKERS, check_broker_principals),
     (rule.EXPIRES_SOON, check_expiry),
+    (rule.IAM_SESSION, check_sessions),
     (rule.OVER_CAPACITY, check_capacity),
 )
 """Every lint."""

@@ -1,4 +1,4 @@
-"""Lints about single entries and about their sum: units, expiry, capacity."""
+"""Lints about single entries and about their sum: units, expiry, sessions of AWS, capacity."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
+from re import compile as regex
+from typing import Final
 
 from quotaform.core.check import rule
 from quotaform.core.check.lint.fact import Found, LintFacts
 from quotaform.core.check.lint.shadow import shadowed_keys
+from quotaform.model.entity import CLIENT_ID, USER, Entity, spell_name
 from quotaform.model.entry import Entry
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
 from quotaform.model.text import listed
 from quotaform.model.units import plain, render_value
+
+_SESSION: Final = regex(r"arn:aws[a-z-]*:sts::[0-9]+:assumed-role/[^/*]+/([^/*]+)").fullmatch
+"""The user that Amazon MSK makes of a role assumed through AWS STS."""
 
 
 def suspicious_unit_text(key: str, value: float) -> str:
@@ -61,6 +67,25 @@ def _expires_soon(entry: Entry, days: int) -> Finding:
     left = "1 day" if days == 1 else f"{days} days"
     text = f"it expires {entry.expires}, in {left}, and is deleted from then on; set a later date if it is to stay"
     return rule.EXPIRES_SOON.finding(text, address=entry.entity.address, location=entry.location)
+
+
+def check_sessions(facts: LintFacts) -> Iterator[Found]:
+    """Find users that are sessions of AWS roles."""
+    for entity, entry in facts.entries:
+        entity_type, name = entity.parts[0]
+        if entity_type == USER and name is not None and (session := _SESSION(name)):
+            yield Found(entity, partial(_iam_session, entry, session[1]))
+
+
+def _iam_session(entry: Entry, session: str) -> Finding:
+    client_id = entry.entity.names.get(CLIENT_ID)
+    instead = Entity(user=None, client_id="NAME" if client_id is None else client_id)
+    return rule.IAM_SESSION.finding(
+        f"it applies to nobody once the session {spell_name(session)} of the AWS role ends, as with each deployment; "
+        f"declare {instead}, or set awsRoleSessionName in the client and ignore this finding",
+        address=entry.entity.address,
+        location=entry.location,
+    )
 
 
 def check_capacity(facts: LintFacts) -> Iterator[Found]:

@@ -90,6 +90,13 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_allowed_hosts.py::test_metrics_that_quotaform_yaml_names_are_held_to_the_list",
         "unit/test_allowed_hosts.py::test_no_java_is_started_for_a_host_that_is_not_listed",
     ),
+    "(STS, IAM Identity Center) are asked only if they are listed, through a listed proxy": (
+        "unit/test_msk_iam.py::test_sts_is_asked_only_if_the_operator_lists_it",
+        "unit/test_msk_iam.py::test_a_proxy_is_held_to_the_list_as_well",
+    ),
+    "a signature is valid for one host, and for connecting to Kafka alone": (
+        "unit/test_msk_iam.py::test_a_broker_finds_the_signature_right",
+    ),
     "An item is a name or an address": (
         "unit/test_allowed_hosts.py::test_hosts_are_listed_by_name_address_pattern_and_port",
     ),

@@ -28,6 +28,9 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_executable.py::test_modules_in_the_current_folder_are_not_imported",
         "spark/test_command.py::test_modules_in_the_current_folder_are_not_imported",
     ),
+    "only the operator can name a [command that prints tokens]": (
+        "unit/test_oauth.py::test_a_relative_command_or_one_in_the_repository_is_not_run",
+    ),
     "never from a directory of `PATH` inside it": (
         "unit/test_git.py::test_a_git_command_in_the_repository_is_not_run",
         "unit/test_executable.py::test_relative_folders_of_the_path_are_left_out",
@@ -84,7 +87,8 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     "A server given on the command line is the operator's choice": (
         "unit/test_allowed_hosts.py::test_a_server_of_the_command_line_is_the_operators_choice",
     ),
-    "limits all connections to Kafka, webhooks, comments, metrics, Prometheus and JMX, and the proxies used for them": (
+    "limits all connections to Kafka, token endpoints, webhooks, comments, metrics, Prometheus and JMX": (
+        "unit/test_oauth.py::test_a_token_endpoint_that_is_not_listed_is_not_asked",
         "unit/test_allowed_hosts.py::test_brokers_that_the_cluster_names_are_held_to_the_list",
         "unit/test_allowed_hosts.py::test_requests_over_http_and_their_proxies_are_held_to_the_list",
         "unit/test_allowed_hosts.py::test_metrics_that_quotaform_yaml_names_are_held_to_the_list",

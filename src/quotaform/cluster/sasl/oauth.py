@@ -58,6 +58,7 @@ _FORM: Final = (
 )
 _EXTENSIONS, _CLAIM = ("extension_", "unsecuredLoginExtension_"), "unsecuredLoginStringClaim_"
 _NAME: Final = regex(r"(?!auth$)[A-Za-z]+").fullmatch
+_NUMBER: Final = regex(r"[0-9]{1,10}").fullmatch
 _VALUE: Final = regex(r"[\x21-\x7e \t\r\n]+").fullmatch
 
 
@@ -166,7 +167,7 @@ def _read_command(reader: ClientProperties, command: str) -> Command | None:
         name, *arguments = shlex.split(command)
         # A relative path may lead into a repository, of which nothing is executed.
         program = Path(name) if Path(name).is_absolute() else find_executable(name, outside=reader.repository)
-        if program is None:
+        if program is None or (Path(name).name != name and not Path(name).is_absolute()):
             raise ValueError
     except ValueError:
         reader.report(_JAAS, f"{OwnSecret.TOKEN_COMMAND} names no command; give its absolute path, or one on the PATH")
@@ -298,7 +299,7 @@ def _shown(reader: ClientProperties, option: str, key: str = "") -> str:
 
 def _number(reader: ClientProperties, key: str, default: int) -> int:
     value = reader.get(key)
-    if value and not (value.isascii() and value.isdecimal() and int(value) < 2**31):
+    if value and not (_NUMBER(value) and int(value) < 2**31):
         reader.report(key, f"{reader.spell(key)} is not a number; write one from 0 to {2**31 - 1}")
         return default
     return int(value) if value else default

@@ -1,0 +1,628 @@
+"""OAUTHBEARER: which properties mean what, where tokens come from, and that no secret is shown."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from time import sleep, time
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, utils
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from quotaform.cluster.client.config_reader import from_properties, load_client_config
+from quotaform.cluster.sasl import token_source
+from quotaform.cluster.sasl.credentials import Exchange
+from quotaform.cluster.sasl.oauth import Bearer
+from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
+from quotaform.errors import ConnectError, InvalidFilesError, QuotaformError
+from quotaform.sandbox.certificate import Certificates
+from tests.http_server import answer
+from tests.identity_provider import CLIENTS, HANDLER, MODULE, IdentityProvider, decode, make_key, sign
+
+JAAS, URL = "sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url"
+ASSERTION = "sasl.oauthbearer.assertion."
+JWT_BEARER = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
+QUICK = {"sasl.login.retry.backoff.ms": "1", "sasl.login.retry.backoff.max.ms": "200"}
+FILE = {JAAS: f"{MODULE} required;"}
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def provider() -> Iterator[IdentityProvider]:
+    with IdentityProvider() as started:
+        yield started
+
+
+def read(properties: dict[str, str], **environ: str) -> Bearer:
+    """Return what properties say, as another process gets it."""
+    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **properties}
+    credentials = pickle.loads(pickle.dumps(from_properties(given, environ=environ).credentials))  # noqa: S301
+    assert isinstance(credentials, Bearer)
+    shown = f"{credentials!r} {credentials.who}"
+    assert not any(secret in shown for secret in CLIENTS.values())
+    return credentials
+
+
+def problems(properties: dict[str, str], **environ: str) -> list[str]:
+    with pytest.raises(InvalidFilesError) as caught:
+        read(properties, **environ)
+    return [problem.message for problem in caught.value.problems]
+
+
+def first_message(credentials: Bearer) -> str:
+    return next(credentials.exchange("b1")).decode()
+
+
+def token_of(credentials: Bearer) -> str:
+    return first_message(credentials).split("\1")[1].removeprefix("auth=Bearer ")
+
+
+def claims_of(token: str) -> Any:
+    return decode(token.split(".")[1])
+
+
+def failure(credentials: Bearer) -> str:
+    """Return why there is no token, and check that it shows no secret."""
+    with pytest.raises(LoginError) as caught:
+        next(credentials.exchange("b1"))
+    said = f"{caught.value.problem}; {caught.value.remedy}"
+    assert said.isprintable()
+    assert len(said) < 500
+    shown = f"{said} {vars(caught.value)} {caught.value.__cause__!r}"
+    assert not any(secret in shown for secret in (*CLIENTS.values(), "eyJ", "hunter2"))
+    return said
+
+
+class TestClientCredentials:
+    def test_id_and_secret_are_sent_as_java_sends_them(self, provider: IdentityProvider) -> None:
+        credentials = read(provider.client_properties(options='scope="a b"'))
+        assert credentials.who == "client admin"
+        assert claims_of(token_of(credentials))["sub"] == "admin"
+        [request] = provider.requests
+        assert request["grant_type"] == "client_credentials"
+        assert request["scope"] == "a b"
+        assert b64decode(request["authorization"].removeprefix("Basic ")) == b"admin:admin-idp-secret"
+
+    def test_the_keys_of_kafka_4_1_win_over_the_options(self, provider: IdentityProvider) -> None:
+        prefix = "sasl.oauthbearer.client.credentials.client."
+        newer = {f"{prefix}id": "tenant", f"{prefix}secret": CLIENTS["tenant"], "sasl.oauthbearer.scope": "new"}
+        credentials = read(provider.client_properties(options='scope="old"') | newer)
+        assert credentials.who == "client tenant"
+        assert claims_of(token_of(credentials))["sub"] == "tenant"
+        assert provider.requests[0]["scope"] == "new"
+
+    def test_id_and_secret_can_be_url_encoded(self, provider: IdentityProvider) -> None:
+        properties = provider.client_properties(client="a b", secret="x:+%") | {
+            "sasl.oauthbearer.header.urlencode": "true"
+        }
+        assert "refused to give a token" in failure(read(properties))
+        sent = b64decode(provider.requests[0]["authorization"].removeprefix("Basic "))
+        assert sent == b"a+b:x%3A%2B%25"
+
+    def test_a_client_of_a_variable_is_shown_as_it_is_written(self, provider: IdentityProvider) -> None:
+        properties = provider.client_properties(client="${env:QUOTAFORM_X}", secret="s")
+        credentials = read(properties, QUOTAFORM_X="hunter2", QUOTAFORM_ENV="QUOTAFORM_X")
+        assert credentials.who == "client ${env:QUOTAFORM_X}"
+        assert failure(credentials)
+
+    def test_one_token_is_used_until_it_is_old(
+        self, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        credentials, begun = read(provider.client_properties()), time()
+        first = token_of(credentials)
+        monkeypatch.setattr(token_source, "time", lambda: begun + 2870)
+        assert token_of(credentials) == first
+        monkeypatch.setattr(token_source, "time", lambda: begun + 2890)
+        token_of(credentials)
+        assert len(provider.requests) == 2
+
+    def test_the_old_token_is_used_while_there_is_no_other(
+        self, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        credentials, begun = read(provider.client_properties() | QUICK), time()
+        first = token_of(credentials)
+        provider.reply = lambda _: answer(503)
+        monkeypatch.setattr(token_source, "time", lambda: begun + 3500)
+        assert token_of(credentials) == first
+        monkeypatch.setattr(token_source, "time", lambda: begun + 3700)
+        assert "status 503" in failure(credentials)
+
+
+class TestAnswersOfTheEndpoint:
+    @pytest.mark.parametrize(
+        ("reply", "said"),
+        [
+            (answer(401, {"error": "invalid_client"}), "(status 401, invalid_client)"),
+            (answer(400, {"error": "invalid_scope", "error_description": "no\n::error::\x1b[31m"}), "status 400, "),
+            (answer(400, {"errorCode": "E1", "errorSummary": "of Okta"}), "(status 400, E1: of Okta)"),
+            (answer(403, b"<html>hunter2</html>"), "(status 403)"),
+            (answer(404, b"\xff\x00"), "(status 404)"),
+            (answer(400, {"error": {"a": 1}, "error_description": ["x"]}), "(status 400)"),
+            (answer(400, ["error"]), "(status 400)"),
+            (answer(400, {"error": "x" * 5000}), f"(status 400, {'x' * 200})"),
+            (answer(400, {"error": "admin-idp-secret eyJhbGciOiJ9.eyJzdWIiOiJ9.abc"}), "(status 400, *** ***)"),
+            (answer(200, {"token": "x"}), "gave no access_token"),
+            (answer(200, b"<html>"), "answered with something that is not JSON"),
+            (answer(200, {"access_token": "hunter2"}), "is not a JWT, which has three parts"),
+            (answer(302, Location="https://other.example/"), "redirects to https://other.example"),
+            (answer(200, b"x" * (2 << 20)), "more than"),
+        ],
+    )
+    def test_what_cannot_be_used_is_one_sentence_and_asked_for_once(
+        self, provider: IdentityProvider, reply: bytes, said: str
+    ) -> None:
+        provider.reply = lambda _: reply
+        message = failure(read(provider.client_properties() | QUICK))
+        assert said in message
+        assert "the token endpoint http://localhost:" in message
+        assert len(provider.requests) == 1
+
+    @pytest.mark.parametrize("reply", [answer(500), answer(503, b"<html>"), answer(429, {"error": "slow_down"}), b""])
+    def test_what_may_pass_is_asked_for_again(self, provider: IdentityProvider, reply: bytes) -> None:
+        replies = iter([reply, reply])
+        provider.reply = lambda _: next(replies, None)
+        assert claims_of(token_of(read(provider.client_properties() | QUICK)))["sub"] == "admin"
+        assert len(provider.requests) == 3
+
+    def test_it_is_asked_for_a_limited_time(self, provider: IdentityProvider) -> None:
+        provider.reply = lambda _: answer(500)
+        message = failure(read(provider.client_properties() | QUICK))
+        assert message.endswith("failed (status 500); try again later")
+        assert len(provider.requests) > 1
+
+    def test_an_answer_that_does_not_come_is_not_waited_for(self, provider: IdentityProvider) -> None:
+        slow = {"sasl.login.connect.timeout.ms": "50", "sasl.login.read.timeout.ms": "50"}
+        provider.reply = lambda _: sleep(0.5)
+        assert "did not answer within 0.1 s" in failure(read(provider.client_properties() | QUICK | slow))
+
+    def test_an_endpoint_that_is_not_there_is_named(self, provider: IdentityProvider) -> None:
+        properties = provider.client_properties() | QUICK | {URL: "http://127.0.0.1:1/secret-path"}
+        message = failure(read(properties))
+        assert "the token endpoint http://127.0.0.1:1 cannot be reached: the connection was refused" in message
+        assert "secret-path" not in message
+
+    def test_a_redirect_is_not_followed_with_a_post(self, provider: IdentityProvider) -> None:
+        provider.reply = lambda _: answer(307, Location="https://other.example/token")
+        assert "are not followed" in failure(read(provider.client_properties()))
+
+
+def test_a_token_endpoint_that_is_not_listed_is_not_asked(
+    provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUOTAFORM_ALLOWED_HOSTS", "kafka.example")
+    credentials = read(provider.client_properties() | QUICK)
+    assert "is not listed in QUOTAFORM_ALLOWED_HOSTS, so nothing is sent to it" in failure(credentials)
+    assert not provider.requests
+    with pytest.raises(ConnectError, match="QUOTAFORM_ALLOWED_HOSTS"):
+        credentials.java_properties()
+
+
+@pytest.mark.parametrize("url", ["http://idp.example/token", "http://10.0.0.1/token"])
+def test_a_secret_is_not_sent_unencrypted(url: str) -> None:
+    login = f'{MODULE} required clientId="a" clientSecret="hunter2";'
+    [problem] = problems({URL: url, JAAS: login})
+    assert problem == f"{URL} would receive the secret of the client unencrypted; use https"
+
+
+class TestTls:
+    def test_the_options_of_the_login_module_say_what_is_trusted(self, certificates: Certificates) -> None:
+        with IdentityProvider(tls=(str(certificates.server), str(certificates.server))) as provider:
+            trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{certificates.authority}"'
+            assert claims_of(token_of(read(provider.client_properties(options=trust))))["sub"] == "admin"
+            # Those outside of them are for the broker, as in Java.
+            outside = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificates.authority)}
+            message = failure(read(provider.client_properties() | outside | QUICK))
+            assert "has a certificate that is not trusted" in message
+            assert message.endswith("give the CA that issued it with ssl.truststore.location in sasl.jaas.config")
+
+    def test_a_store_that_is_not_there_is_a_problem_of_the_line(self, tmp_path: Path) -> None:
+        path = tmp_path / "client.properties"
+        path.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n{URL}=https://idp.example/\n"
+            f'{JAAS}={MODULE} required clientId="a" clientSecret="b" ssl.truststore.type="PEM"'
+            ' ssl.truststore.location="none.pem";\n',
+            encoding="utf-8",
+        )
+        with pytest.raises(InvalidFilesError) as caught:
+            load_client_config(path)
+        [problem] = caught.value.problems
+        assert str(problem.location) == f"{path}:4"
+
+
+class TestTokens:
+    @pytest.mark.parametrize(
+        ("claims", "said"),
+        [
+            ({"sub": None}, "it has no claim sub (sasl.oauthbearer.sub.claim.name)"),
+            ({"sub": "  "}, "it has no claim sub"),
+            ({"exp": None}, "it has no claim exp"),
+            ({"exp": "soon"}, "it has no claim exp"),
+            ({"exp": 1e300}, "it has no claim exp"),
+            ({"exp": 1_000_000_000}, "it expired at 2001-09-09 01:46:40 UTC"),
+            ({"scope": ""}, "has an empty scope"),
+            ({"scope": ["a", " "]}, "has an empty scope"),
+        ],
+    )
+    def test_what_java_requires_is_required(self, tmp_path: Path, claims: dict[str, Any], said: str) -> None:
+        path = tmp_path / "token"
+        path.write_text(sign({"sub": "a", "exp": time() + 60, **claims}))
+        message = failure(read(FILE | {URL: path.as_uri()}))
+        assert said in message
+        assert message.startswith(f"the file of {URL} gave a token that cannot be used: ")
+
+    def test_claims_may_have_other_names(self, tmp_path: Path) -> None:
+        path = tmp_path / "token"
+        path.write_text(sign({"user": "a", "exp": time() + 60, "scope": "", "scp": ["a"]}))
+        names = {"sasl.oauthbearer.sub.claim.name": "user", "sasl.oauthbearer.scope.claim.name": "scp"}
+        assert token_of(read(FILE | names | {URL: path.as_uri()})) == path.read_text()
+
+    @pytest.mark.parametrize("text", ["", "a.b", "a.b.c.d", "a.b.c d", "a.!.c", "a.W10.c", "a.bm8.c", "ä.ö.ü", "{}"])
+    def test_what_is_no_token_is_not_sent(self, tmp_path: Path, text: str) -> None:
+        path = tmp_path / "token"
+        path.write_text(text, encoding="utf-8")
+        assert "gave a token that cannot be used" in failure(read(FILE | {URL: path.as_uri()}))
+
+    def test_a_token_that_has_just_expired_is_left_to_the_broker(self, tmp_path: Path) -> None:
+        path = tmp_path / "token"
+        path.write_text(sign({"sub": "a", "exp": time() - 100}))
+        skew = {"sasl.oauthbearer.clock.skew.seconds": "3600"}
+        assert token_of(read(FILE | skew | {URL: path.as_uri()})) == path.read_text()
+
+
+class TestFile:
+    def test_it_is_read_each_time(self, tmp_path: Path) -> None:
+        path = tmp_path / "a token"
+        tokens = [sign({"sub": name, "exp": time() + 60}) for name in "ab"]
+        path.write_text(f"{tokens[0]}\n")
+        credentials = read(FILE | {URL: path.as_uri()})
+        assert credentials.who == f"the token of {URL}"
+        assert token_of(credentials) == tokens[0]
+        path.write_text(tokens[1])
+        assert token_of(credentials) == tokens[1]
+        path.unlink()
+        assert failure(credentials).startswith(f"{URL} names a file that cannot be read (")
+
+    def test_a_file_that_is_not_there_is_a_problem_of_the_properties(self, tmp_path: Path) -> None:
+        [problem] = problems(FILE | {URL: (tmp_path / "none").as_uri()})
+        assert problem.startswith(f"{URL} names a file that cannot be read (")
+
+    def test_properties_in_a_repository_name_no_file_outside_of_it(self, tmp_path: Path) -> None:
+        token = sign({"sub": "a", "exp": time() + 60})
+        (tmp_path / "token").write_text(token)
+        repository = tmp_path / "repository"
+        repository.mkdir()
+        (repository / "token").symlink_to(tmp_path / "token")
+        for name in (tmp_path / "token", repository / "token"):
+            path = repository / "client.properties"
+            path.write_text(
+                "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+                f"{JAAS}={FILE[JAAS]}\n{URL}=file://{name}\n"
+            )
+            with pytest.raises(InvalidFilesError) as caught:
+                load_client_config(path, repository=repository)
+            [problem] = caught.value.problems
+            assert problem.message.startswith(f"{URL} names a file that cannot be read (")
+
+
+class TestCommand:
+    def test_its_output_is_the_token(self, tmp_path: Path) -> None:
+        token = sign({"sub": "a", "exp": time() + 60})
+        (tmp_path / "token").write_text(f"{token}\n")
+        program = "import sys; print(open(sys.argv[1]).read())"
+        handler = {
+            "sasl.login.callback.handler.class": "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
+        }
+        command = f"'{sys.executable}' -c '{program}' '{tmp_path}/token'"
+        credentials = read(FILE | handler, QUOTAFORM_TOKEN_COMMAND=command)
+        assert credentials.who == "the token of QUOTAFORM_TOKEN_COMMAND"
+        assert token_of(credentials) == token
+        with pytest.raises(QuotaformError, match="QUOTAFORM_TOKEN_COMMAND"):
+            credentials.java_properties()
+
+    @pytest.mark.parametrize(
+        ("program", "said"),
+        [
+            ("import sys; sys.exit(3)", "failed (exit code 3); run it by hand"),
+            ("import sys; print(1, 2); sys.exit('log in\\n::error::hunter2')", "failed (exit code 1, "),
+            ("pass", "gave a token that cannot be used"),
+            ("print('a' * 100000)", "gave a token that cannot be used"),
+        ],
+    )
+    def test_what_it_says_when_it_fails_is_one_line(self, program: str, said: str) -> None:
+        command = f"'{sys.executable}' -c \"{program}\" hunter2"
+        message = failure(read(FILE, QUOTAFORM_TOKEN_COMMAND=command))
+        assert message.startswith("the command of QUOTAFORM_TOKEN_COMMAND")
+        assert said in message
+
+    def test_it_has_a_limited_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(token_source, "_COMMAND_SECONDS", 0.1)
+        credentials = read(FILE, QUOTAFORM_TOKEN_COMMAND="/bin/sleep 30")
+        assert "did not end within 0.1 s" in failure(credentials)
+
+    def test_an_endpoint_wins_over_it(self, provider: IdentityProvider) -> None:
+        assert token_of(read(provider.client_properties(), QUOTAFORM_TOKEN_COMMAND="/bin/false"))
+
+    @pytest.mark.parametrize("command", ["'", "no-such-command-at-all", ""])
+    def test_one_that_is_none_is_a_problem(self, command: str) -> None:
+        assert len(problems(FILE, QUOTAFORM_TOKEN_COMMAND=command)) == 1
+
+
+@pytest.mark.parametrize("command", ["./token", "bin/token", "token"])
+def test_a_relative_command_or_one_in_the_repository_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    for place in (tmp_path / "token", tmp_path / "bin" / "token"):
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("#!/bin/sh\n")
+        place.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f".:{tmp_path / 'bin'}:/usr/bin")
+    path = tmp_path / "client.properties"
+    path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n{JAAS}={FILE[JAAS]}\n")
+    with pytest.raises(InvalidFilesError) as caught:
+        load_client_config(path, repository=tmp_path, environ={"QUOTAFORM_TOKEN_COMMAND": command})
+    [problem] = caught.value.problems
+    assert "QUOTAFORM_TOKEN_COMMAND names no command" in problem.message
+
+
+class TestUnsecured:
+    def test_a_subject_is_enough(self) -> None:
+        login = f'{MODULE} required unsecuredLoginStringClaim_sub="alice" unsecuredLoginExtension_traceId="1";'
+        credentials = read({JAAS: login})
+        assert credentials.who == "user alice"
+        token = token_of(credentials)
+        assert decode(token.split(".")[0]) == {"alg": "none"}
+        assert token.endswith(".")
+        claims = claims_of(token)
+        assert claims["sub"] == "alice"
+        assert 3500 < claims["exp"] - time() < 3700
+        assert "\1traceId=1\1" in first_message(credentials)
+        assert "sasl.login.callback.handler.class" not in credentials.java_properties()
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            'unsecuredLoginLifetimeSeconds="60"',
+            'unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x"',
+            'unsecuredLoginStringClaim_sub="a" unsecuredLoginStringClaim_exp="1"',
+            'unsecuredLoginStringClaim_sub="a" unsecuredLoginListClaim_scope="|a"',
+        ],
+    )
+    def test_other_options_are_refused(self, options: str) -> None:
+        [problem] = problems({JAAS: f"{MODULE} required {options};"})
+        assert problem.startswith(f"{JAAS} cannot be used: an unsecured token needs unsecuredLoginStringClaim_sub")
+
+
+class TestExtensions:
+    def test_they_follow_the_token(self, provider: IdentityProvider) -> None:
+        message = first_message(read(provider.client_properties(options='extension_a="1 = 2" extension_B="x"')))
+        token = message.split("\1")[1]
+        assert message == f"n,,\1{token}\1a=1 = 2\1B=x\1\1"
+
+    @pytest.mark.parametrize(
+        "option", ['extension_auth="x"', 'extension_a1="x"', 'extension_="x"', 'extension_a="ä"', 'extension_a=""']
+    )
+    def test_names_and_values_are_those_that_kafka_takes(self, provider: IdentityProvider, option: str) -> None:
+        [problem] = problems(provider.client_properties(options=option))
+        assert problem.startswith(f"{JAAS} cannot be used: the name of an extension is letters other than auth")
+
+
+def pem(key: Any, passphrase: bytes | None = None) -> bytes:
+    encryption = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
+    return bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
+
+
+class TestAssertions:
+    def signed(self, provider: IdentityProvider, key: Path, **more: str) -> dict[str, str]:
+        claims = {"claim.iss": "admin", "claim.sub": "admin", "claim.aud": "https://idp.example"}
+        given = {
+            "private.key.file": str(key),
+            **claims,
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+        return FILE | {URL: provider.token_url} | {f"{ASSERTION}{name}": value for name, value in given.items()}
+
+    @pytest.mark.parametrize("passphrase", [None, "key-hunter2"])
+    def test_one_can_be_the_grant(self, provider: IdentityProvider, tmp_path: Path, passphrase: str | None) -> None:
+        key = tmp_path / "key.pem"
+        key.write_bytes(pem(make_key(), passphrase.encode() if passphrase else None))
+        template = tmp_path / "template.json"
+        template.write_text('{"header": {"kid": "k1"}, "payload": {"aud": "other", "x": [1]}}')
+        more = {"private_key_passphrase": passphrase} if passphrase else {}
+        properties = self.signed(provider, key, template_file=str(template), claim_jti_include="true", **more)
+        credentials = read(properties | {"sasl.oauthbearer.jwt.retriever.class": JWT_BEARER})
+        assert claims_of(token_of(credentials))["sub"] == "admin"
+        [request] = provider.requests
+        assert request["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
+        header, payload = (decode(part) for part in request["assertion"].split(".")[:2])
+        assert header == {"alg": "RS256", "typ": "JWT", "kid": "k1"}
+        assert (payload["iss"], payload["aud"], payload["x"]) == ("admin", "other", [1])
+        assert payload["exp"] - payload["iat"] == 300
+        assert payload["iat"] - payload["nbf"] == 60
+        assert len(payload["jti"]) == 36
+
+    def test_one_can_show_who_the_client_is(self, provider: IdentityProvider, tmp_path: Path) -> None:
+        key = tmp_path / "key.pem"
+        key.write_bytes(pem(make_key()))
+        assert token_of(read(self.signed(provider, key)))
+        [request] = provider.requests
+        assert request["grant_type"] == "client_credentials"
+        assert request["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+        assert request["authorization"] == ""
+
+    def test_one_of_a_file_is_sent_as_it_is(self, provider: IdentityProvider, tmp_path: Path) -> None:
+        path = tmp_path / "assertion"
+        path.write_text(sign({"sub": "tenant"}))
+        properties = FILE | {URL: provider.token_url, f"{ASSERTION}file": str(path)}
+        assert claims_of(token_of(read(properties)))["sub"] == "tenant"
+        assert provider.requests[0]["client_assertion"] == path.read_text()
+
+    def test_es256_signs_with_two_numbers(self, provider: IdentityProvider, tmp_path: Path) -> None:
+        private = ec.generate_private_key(ec.SECP256R1())
+        key = tmp_path / "key.pem"
+        key.write_bytes(pem(private))
+        provider.reply = lambda _: answer(400, {"error": "invalid_grant"})
+        message = failure(read(self.signed(provider, key, algorithm="ES256")))
+        assert "invalid_grant" in message
+        assert "check the assertion and its key" in message
+        content, _, signature = provider.requests[0]["client_assertion"].rpartition(".")
+        raw = b64decode(signature + "==", altchars=b"-_")
+        assert len(raw) == 64
+        numbers = (int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
+        private.public_key().verify(utils.encode_dss_signature(*numbers), content.encode(), ec.ECDSA(SHA256()))
+
+    @pytest.mark.parametrize(
+        ("content", "more", "said"),
+        [
+            (b"no key", {}, "cannot be read"),
+            (b"", {"private_key_passphrase": "wrong"}, "cannot be read"),
+            (b"", {"algorithm": "ES256"}, "does not fit ES256"),
+        ],
+    )
+    def test_a_key_that_cannot_be_used_is_one_sentence(
+        self, provider: IdentityProvider, tmp_path: Path, content: bytes, more: dict[str, str], said: str
+    ) -> None:
+        key = tmp_path / "key.pem"
+        key.write_bytes(content or pem(make_key()))
+        message = failure(read(self.signed(provider, key, **more)))
+        assert message.startswith(f"the private key of {ASSERTION}private.key.file ")
+        assert said in message
+        assert not provider.requests
+
+    def test_without_its_extra_the_sentence_names_it(
+        self, provider: IdentityProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+        key = tmp_path / "key.pem"
+        key.write_bytes(pem(make_key()))
+        message = failure(read(self.signed(provider, key)))
+        assert "without its extra oauth; add it in quotaform's checkout with pip install '.[oauth]'" in message
+
+    def test_what_is_missing_or_wrong_is_a_problem(self, provider: IdentityProvider, tmp_path: Path) -> None:
+        retriever = {"sasl.oauthbearer.jwt.retriever.class": JWT_BEARER}
+        [problem] = problems(FILE | retriever | {URL: provider.token_url})
+        assert problem.startswith(f"{ASSERTION}private.key.file is missing")
+        key, template = tmp_path / "key.pem", tmp_path / "template.json"
+        key.write_bytes(pem(make_key()))
+        wrong = {"algorithm": "none", "claim_exp_seconds": "1s", "template_file": str(template)}
+        found = problems(self.signed(provider, key, **wrong))
+        assert {each.partition(" ")[0].partition("=")[0].removeprefix(ASSERTION) for each in found} == {
+            "algorithm",
+            "template.file",
+            "claim.exp.seconds",
+        }
+
+    @pytest.mark.parametrize("content", ["[]", "{", '{"header": 1}', '{"payload": []}'])
+    def test_a_template_that_cannot_be_used_is_one_sentence(
+        self, provider: IdentityProvider, tmp_path: Path, content: str
+    ) -> None:
+        key, template = tmp_path / "key.pem", tmp_path / "template.json"
+        key.write_bytes(pem(make_key()))
+        template.write_text(content)
+        message = failure(read(self.signed(provider, key, template_file=str(template))))
+        assert message.startswith(f"the template of {ASSERTION}template.file cannot be used")
+
+
+class TestProperties:
+    def test_other_classes_are_refused_with_a_way_out(self, provider: IdentityProvider) -> None:
+        properties = provider.client_properties()
+        for key in ("sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"):
+            [problem] = problems(properties | {key: "com.example.Handler"})
+            assert problem.startswith(f"{key} names a Java class that quotaform does not have; set it to org.apache.")
+        for name in (HANDLER, HANDLER.replace("OAuthBearerLogin", "secured.OAuthBearerLogin")):
+            assert read(properties | {"sasl.login.callback.handler.class": name})
+
+    def test_without_a_source_the_sentence_says_what_to_write(self) -> None:
+        [problem] = problems(FILE)
+        assert problem.startswith(f"{URL} is missing; write: {JAAS}={MODULE} required clientId=")
+        [problem] = problems(FILE | {URL: "https://idp.example/"})
+        assert problem.startswith(f"{JAAS} has no clientId or no clientSecret; write: ")
+        [problem] = problems(FILE | {URL: "ftp://idp.example/hunter2"})
+        assert "must begin with https://" in problem
+        assert "hunter2" not in problem
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("sasl.login.retry.backoff.ms", "-1"),
+            ("sasl.login.read.timeout.ms", "9" * 5000),
+            ("sasl.oauthbearer.clock.skew.seconds", "1.5"),
+            ("sasl.login.refresh.window.factor", "0.4"),
+            ("sasl.login.refresh.window.factor", "nan"),
+        ],
+    )
+    def test_numbers_are_those_that_kafka_takes(self, provider: IdentityProvider, key: str, value: str) -> None:
+        [problem] = problems(provider.client_properties() | {key: value})
+        assert problem.startswith((key, f"the value of {key}"))
+
+    def test_a_mistyped_key_is_named(self, provider: IdentityProvider) -> None:
+        [problem] = problems(provider.client_properties() | {"sasl.oauthbearer.token.endpoint.uri": "x"})
+        assert problem.endswith(f"did you mean {URL}?")
+
+    def test_a_java_client_gets_what_was_read(self, provider: IdentityProvider) -> None:
+        properties = provider.client_properties(secret="${env:QUOTAFORM_X}")
+        java = read(properties, QUOTAFORM_X="x-secret", QUOTAFORM_ENV="QUOTAFORM_X").java_properties()
+        assert java["sasl.login.callback.handler.class"] == HANDLER
+        assert 'clientSecret="x-secret"' in java[JAAS]
+        assert java.keys() == properties.keys() | {"sasl.mechanism"}
+
+
+class TestExchange:
+    def refused(self, exchange: Exchange) -> str:
+        with pytest.raises(RefusedError) as caught:
+            exchange.throw(CodeError(58))
+        return caught.value.said
+
+    @pytest.mark.parametrize(
+        ("challenge", "said"),
+        [
+            (b'{"status":"invalid_token","scope":"x"}', '"invalid_token"'),
+            (b'{"status":["\x1b"]}', '"{'),
+            (b"\xff\n::error::" + b"x" * 1000, '"\ufffd\\n::error::'),
+            (b"[]", '"[]"'),
+        ],
+    )
+    def test_a_refusal_carries_what_the_broker_said_and_ends_the_token(
+        self, provider: IdentityProvider, challenge: bytes, said: str
+    ) -> None:
+        credentials = read(provider.client_properties())
+        exchange = credentials.exchange("b1")
+        next(exchange)
+        assert exchange.send(challenge) == b"\1"
+        found = self.refused(exchange)
+        assert found.startswith(said)
+        assert found.isprintable()
+        assert len(found) < 200
+        assert first_message(credentials)
+        assert len(provider.requests) == 2
+
+    def test_an_empty_answer_is_consent(self, provider: IdentityProvider) -> None:
+        credentials = read(provider.client_properties())
+        exchange = credentials.exchange("b1")
+        next(exchange)
+        with pytest.raises(StopIteration):
+            exchange.send(b"")
+        assert first_message(credentials)
+        assert len(provider.requests) == 1
+
+    def test_a_broker_that_says_nothing_more_is_believed(self, provider: IdentityProvider) -> None:
+        exchange = read(provider.client_properties()).exchange("b1")
+        next(exchange)
+        assert self.refused(exchange) == ""

@@ -157,6 +157,7 @@ def test_the_message_is_that_of_kafka_python(token: str | None) -> None:
         ("b-2.us-east-1-copy.x.c3.Kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
         ("kafka.example.com", "ap-south-1"),
         ("10.0.0.1", "ap-south-1"),
+        ("2001:db8::1", "ap-south-1"),
     ],
 )
 def test_the_region_is_that_of_the_host_name_or_else_of_the_configuration(
@@ -471,6 +472,20 @@ def test_a_callback_handler_of_another_mechanism_is_refused() -> None:
     plain = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": line, "sasl.client.callback.handler.class": "x.Y"}
     with pytest.raises(InvalidFilesError, match=r"handler\.class names a Java class, which quotaform cannot load"):
         from_properties(properties() | plain, environ={})
+
+
+def test_the_tokens_of_the_other_callback_handler_are_refused() -> None:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+    handler = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
+    handlers = {f"sasl.{each}.callback.handler.class": handler for each in ("login", "client")}
+    with pytest.raises(InvalidFilesError) as caught:
+        from_properties(
+            properties() | {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": module} | handlers, environ={}
+        )
+    assert [each.message for each in caught.value.problems] == [
+        "sasl.login.callback.handler.class is not supported: for IAM set sasl.mechanism=AWS_MSK_IAM; write:"
+        f" sasl.jaas.config={MODULE} required;"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,12 @@ Read = Callable[[ClientProperties, str], Credentials | None]
 
 
 def _read_oauth(reader: ClientProperties, mechanism: str) -> Credentials | None:
+    handler = "sasl.login.callback.handler.class"
+    if (reader.get(handler) or "").startswith(msk_iam.PACKAGE):
+        reader.report(
+            handler, f"{handler} is not supported: for IAM set sasl.mechanism={msk_iam.MECHANISM}; {msk_iam.FORM}"
+        )
+        return None
     from quotaform.cluster.sasl import oauth  # needs HTTP, which takes a while to load
 
     return oauth.read(reader, mechanism)

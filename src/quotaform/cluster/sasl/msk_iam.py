@@ -26,8 +26,10 @@ from quotaform.model.text import inert
 
 MECHANISM: Final = "AWS_MSK_IAM"
 HANDLER: Final = "sasl.client.callback.handler.class"
-_MODULE: Final = "software.amazon.msk.auth.iam.IAMLoginModule"
-_HANDLER: Final = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+PACKAGE: Final = "software.amazon.msk.auth.iam."
+_MODULE: Final = f"{PACKAGE}IAMLoginModule"
+_HANDLER: Final = f"{PACKAGE}IAMClientCallbackHandler"
+FORM: Final = f"write: sasl.jaas.config={_MODULE} required;"
 _OPTIONS: Final = ("awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsRoleExternalId", "awsStsRegion")
 _IGNORED: Final = frozenset({"awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs", "awsAddDefaultProviders"})
 """Logging, retries, and whether the default chain will do instead of a profile or a role, which it never does here."""
@@ -86,7 +88,7 @@ def read(reader: ClientProperties, mechanism: str) -> MskIam | None:
         reader.report("security.protocol", f"sasl.mechanism={mechanism} needs security.protocol=SASL_SSL")
     if reader.has(HANDLER) and reader.get(HANDLER) != _HANDLER:
         reader.report(HANDLER, f"{HANDLER} of sasl.mechanism={mechanism} must be {_HANDLER}")
-    options = read_jaas(reader, ("IAMLoginModule",), f"write: {key}={_MODULE} required;")
+    options = read_jaas(reader, ("IAMLoginModule",), FORM)
     if options is None:
         return None
     given = tuple((name, value) for name in _OPTIONS if (value := options.get(name)))
@@ -120,7 +122,8 @@ def presign(
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
 
-    signer, request = SigV4Auth(credentials, service, region), AWSRequest("GET", f"https://{host}/")
+    bracketed = f"[{host}]" if ":" in host else host
+    signer, request = SigV4Auth(credentials, service, region), AWSRequest("GET", f"https://{bracketed}/")
     request.context["timestamp"] = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     request.params = {
         **query,

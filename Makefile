@@ -25,6 +25,7 @@ VERSIONS ?= 3.11 3.12 3.13
 LEAN := $(VENV)/.quotaform-demo
 FULL := $(VENV)/.quotaform-dev
 SPARK := $(VENV)/.quotaform-spark.jsa
+KERBEROS := $(VENV)/.quotaform-kerberos
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
@@ -34,7 +35,7 @@ help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 
 venv: setup
-setup: $(FULL) ## make .venv with everything that development needs (also: make venv)
+setup: $(FULL) $(KERBEROS) ## make .venv with everything that development needs (also: make venv)
 
 demo: $(LEAN) ## run the full workflow on a real Apache Kafka; needs only Python 3.11+
 	@$(BIN)/quotaform demo
@@ -45,13 +46,13 @@ demo-fleet: $(FULL) ## plan and apply three clusters on Spark, with history (two
 demo-usage: $(FULL) ## record real traffic, backtest a plan and right-size quotas on Spark (three minutes); needs a JDK 17+
 	@$(BIN)/quotaform demo --usage
 
-test: $(FULL) $(SPARK) ## run the tests; a broker is started by the tests, Spark needs a JDK 17+
+test: $(FULL) $(KERBEROS) $(SPARK) ## run the tests; a broker is started by the tests, Spark needs a JDK 17+
 	$(PYTEST) $(SAMPLE)
 
 test-fast: $(FULL) ## run the tests that need neither a broker nor Spark, without the property, exhaustive and slow ones (seconds)
 	$(FAST)
 
-test-kafka: $(FULL) ## run the tests on a real broker
+test-kafka: $(FULL) $(KERBEROS) ## run the tests on a real broker
 	$(PYTEST) $(SAMPLE) tests/kafka tests/workflow
 
 test-spark: $(FULL) $(SPARK) ## run the tests on Spark
@@ -105,7 +106,7 @@ docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the ta
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,plot,oauth,stores,dev]' hatchling editables $(HELD)
+	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,plot,oauth,stores,kerberos,dev]' hatchling editables $(HELD)
 	{ sed '/^[^#]/d' constraints.txt; build/constraints/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
@@ -124,6 +125,12 @@ $(LEAN): $(INPUTS) | $(BIN)/python
 $(FULL): $(INPUTS) | $(BIN)/python
 	$(INSTALL) -e '.[sandbox,spark,plot,oauth,stores,dev]' -c constraints.txt
 	@touch $(LEAN) $@
+
+# Built from source, so not everybody can install it: the tests of Kerberos fail without it, and nothing else does.
+$(KERBEROS): $(FULL)
+	@if $(INSTALL) -e '.[kerberos]' -c constraints.txt >$(VENV)/kerberos.log 2>&1; then touch $@; else \
+		echo "The extra kerberos could not be installed ($(VENV)/kerberos.log): apt-get install" \
+			"krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc, then make setup" >&2; fi
 
 # Without it the Java processes of the tests start as well, in twice the time.
 $(SPARK): $(FULL)

@@ -261,9 +261,12 @@ class TestSasl:
         [problem] = problems(tmp_path, SASL.replace("SCRAM-SHA-512", "DIGEST-MD5"))
         assert problem.startswith("3: sasl.mechanism=DIGEST-MD5 is not supported; set it to PLAIN, SCRAM-SHA-256, ")
 
-    def test_a_missing_mechanism_is_javas_gssapi_and_refused(self, tmp_path: Path) -> None:
+    def test_a_missing_mechanism_is_javas_gssapi(self, tmp_path: Path) -> None:
         [problem] = problems(tmp_path, SASL.replace("sasl.mechanism=SCRAM-SHA-512\n", ""))
-        assert problem.startswith("2: sasl.mechanism is missing and means GSSAPI (Kerberos), which is not supported")
+        assert problem.startswith(
+            "3: sasl.jaas.config cannot be used: its login module is not Krb5LoginModule; sasl.mechanism is missing and"
+            " means GSSAPI (Kerberos): set it, or write: sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule"
+        )
 
     def test_a_forgotten_protocol_does_not_send_in_the_clear(self, tmp_path: Path) -> None:
         [problem] = problems(tmp_path, SASL.replace("security.protocol=SASL_PLAINTEXT\n", ""))

@@ -10,6 +10,8 @@ from quotaform.cluster.client.java_properties import Property
 from quotaform.cluster.client.property_key import is_word
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import MAX_PROBLEMS
+from quotaform.errors import FileReadError
+from quotaform.files import read_bytes, trusted_folder
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 
@@ -100,6 +102,35 @@ class ClientProperties:
         """Return where a key is written, or that of the properties."""
         written = self._written.get(key)
         return written.location if written else self._source
+
+    def read_file(self, key: str, value: str, limit: int, names: str) -> tuple[Path, bytes] | None:
+        """Return the file that a value names, relative to the working folder or else to the properties file.
+
+        `None` after a problem was reported.
+
+        Args:
+            key: The key that problems belong to.
+            value: The path.
+            limit: The most bytes that it may have.
+            names: What the sentence of a problem begins with, such as `ssl.truststore.location names a file`.
+        """
+        written = Path(value).expanduser() if value.startswith("~/") else Path(value)
+        places = [written]
+        if not written.is_absolute() and self.folder is not None:
+            places.append(self.folder / written)
+        for place in places:
+            within = None if self.repository is None else trusted_folder(place, self.repository)
+            try:
+                return place.absolute(), read_bytes(place, limit, within=within)
+            except FileReadError as error:
+                if not error.is_missing:
+                    self.report(key, f"{names} that cannot be read: {error.reason}")
+                    return None
+        nowhere = (
+            "exists neither in the current directory nor next to this file" if len(places) > 1 else "does not exist"
+        )
+        self.report(key, f"{names} that {nowhere}")
+        return None
 
     def report(self, key: str, message: str) -> None:
         """Add a problem with a key."""

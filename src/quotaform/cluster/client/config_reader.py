@@ -148,15 +148,10 @@ def _check_protocol_was_not_forgotten(reader: ClientProperties) -> None:
 
 
 def _read_credentials(reader: ClientProperties) -> Credentials | None:
-    if not reader.has("sasl.mechanism"):
-        reader.report(
-            "security.protocol",
-            "sasl.mechanism is missing and means GSSAPI (Kerberos), which is not supported;"
-            f" set it to {_or(tuple(MECHANISMS))}",
-        )
-    mechanism = _choice(reader, "sasl.mechanism", tuple(MECHANISMS), None)
+    # Java's default.
+    mechanism = _choice(reader, "sasl.mechanism", tuple(MECHANISMS), None if reader.has("sasl.mechanism") else "GSSAPI")
     handler = "sasl.client.callback.handler.class"
-    if reader.has(handler) and mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+    if reader.has(handler) and mechanism in ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         reader.report(handler, f"{handler} names a Java class, which quotaform cannot load; remove it")
     return None if mechanism is None else MECHANISMS[mechanism](reader, mechanism)
 

@@ -9,7 +9,7 @@ from quotaform.model.text import nearest
 
 _USED = """
     bootstrap.servers client.id client.dns.lookup security.protocol request.timeout.ms default.api.timeout.ms
-    sasl.mechanism sasl.jaas.config sasl.client.callback.handler.class
+    sasl.mechanism sasl.jaas.config sasl.client.callback.handler.class sasl.kerberos.service.name
     ssl.truststore.type ssl.truststore.location ssl.truststore.certificates ssl.truststore.password
     ssl.keystore.type ssl.keystore.location ssl.keystore.key ssl.keystore.certificate.chain ssl.keystore.password
     ssl.key.password ssl.endpoint.identification.algorithm ssl.protocol ssl.enabled.protocols ssl.cipher.suites

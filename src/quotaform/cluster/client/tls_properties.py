@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from re import Match
 from re import compile as regex
 from typing import Final
@@ -23,8 +22,7 @@ from quotaform.cluster.client.store import (
 )
 from quotaform.cluster.client.tls import TLS_VERSIONS, KeyStoreError, Tls, TrustError
 from quotaform.cluster.client.tls_cipher import CAN_CHOOSE, TLS_1_3, offers, version_of
-from quotaform.errors import FileReadError
-from quotaform.files import PEM_LIMIT, read_bytes, trusted_folder
+from quotaform.files import PEM_LIMIT
 from quotaform.model.secret import Secret
 
 _MARKER: Final = regex(r"-----(BEGIN|END) [A-Z0-9 ]{1,64}-----")
@@ -144,23 +142,8 @@ def _store_type(reader: ClientProperties, store: str, inline: list[str]) -> str 
 
 
 def _read_file(reader: ClientProperties, key: str) -> bytes | None:
-    """Return what the file holds that a key names, relative to the working folder or else to the properties file."""
-    value = reader.get(key) or ""
-    written = Path(value).expanduser() if value.startswith("~/") else Path(value)
-    places = [written]
-    if not written.is_absolute() and reader.folder is not None:
-        places.append(reader.folder / written)
-    for place in places:
-        within = None if reader.repository is None else trusted_folder(place, reader.repository)
-        try:
-            return read_bytes(place, PEM_LIMIT, within=within)
-        except FileReadError as error:
-            if not error.is_missing:
-                reader.report(key, f"{key} names a file that cannot be read: {error.reason}")
-                return None
-    nowhere = "exists neither in the current directory nor next to this file" if len(places) > 1 else "does not exist"
-    reader.report(key, f"{key} names a file that {nowhere}")
-    return None
+    found = reader.read_file(key, reader.get(key) or "", PEM_LIMIT, f"{key} names a file")
+    return None if found is None else found[1]
 
 
 def _read_pem(reader: ClientProperties, key: str, content: bytes) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from quotaform.cluster.client.client_properties import ClientProperties
-from quotaform.cluster.sasl import msk_iam, password
+from quotaform.cluster.sasl import kerberos, msk_iam, password
 from quotaform.cluster.sasl.credentials import Credentials
 
 Read = Callable[[ClientProperties, str], Credentials | None]
@@ -30,5 +30,6 @@ MECHANISMS: Final[Mapping[str, Read]] = {
     "SCRAM-SHA-256": password.read,
     "SCRAM-SHA-512": password.read,
     msk_iam.MECHANISM: msk_iam.read,
+    "GSSAPI": kerberos.read,
     "OAUTHBEARER": _read_oauth,
 }

@@ -133,7 +133,8 @@ def _explain_api_versions(intent: Intent, failure: Failure, cause: BaseException
 def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
     server, credentials = failure.server, intent.credentials
     if isinstance(cause, LoginError) or credentials is None:
-        return AuthenticationError, str(cause), cause.remedy if isinstance(cause, LoginError) else ""
+        problem = str(cause).replace("{host}", shown_host(server))
+        return AuthenticationError, problem, cause.remedy if isinstance(cause, LoginError) else ""
     code = cause.code if isinstance(cause, CodeError) else None
     if code == MECHANISM_NOT_OFFERED:
         return (

@@ -99,7 +99,7 @@ class LoginError(Exception):
     """There is nothing to authenticate with, as no token or ticket could be had; nothing was sent to the broker.
 
     Attributes:
-        problem: What is wrong; goes on after "Cannot connect to NAME:".
+        problem: What is wrong; goes on after "Cannot connect to NAME:", with `{host}` for the broker's host.
         remedy: What to do.
     """
 

@@ -269,14 +269,14 @@ def test_an_answer_of_another_version_is_not_accepted(keys: pytest.MonkeyPatch, 
 # Where credentials come from
 
 
-def sts_answer(seconds: int) -> bytes:
+def sts_answer(seconds: int, action: str = "AssumeRole") -> bytes:
     until = (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
     return answer(
         200,
-        f"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
+        f"""<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result><Credentials>
         <AccessKeyId>ASIATEMPORARY</AccessKeyId><SecretAccessKey>{SECRET}</SecretAccessKey>
-        <SessionToken>{TOKEN}</SessionToken><Expiration>{until}</Expiration></Credentials></AssumeRoleResult>
-        </AssumeRoleResponse>""".encode(),
+        <SessionToken>{TOKEN}</SessionToken><Expiration>{until}</Expiration></Credentials></{action}Result>
+        </{action}Response>""".encode(),
         Content_Type="text/xml",
     )
 
@@ -376,6 +376,31 @@ def test_a_proxy_is_held_to_the_list_as_well(keys: pytest.MonkeyPatch) -> None:
     assert refused(credentials(f'awsRoleArn="{ROLE}"')).startswith(
         "proxy.example:3128, which AWS credentials come from"
     )
+
+
+def test_a_pod_proves_who_it_is_by_a_web_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("x.y.z")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("AWS_ROLE_ARN", ROLE)
+    monkeypatch.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com")
+    with HttpServer(lambda request: sts_answer(3600, "AssumeRoleWithWebIdentity")) as sts:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts.url)
+        assert "is not listed in QUOTAFORM_ALLOWED_HOSTS" in refused(credentials())
+        monkeypatch.setenv("QUOTAFORM_ALLOWED_HOSTS", "localhost")
+        assert [sent(credentials())["x-amz-security-token"] for _ in range(2)] == [TOKEN, TOKEN]
+    (asked,) = sts.received
+    assert parse_qs(asked.body.decode())["WebIdentityToken"] == ["x.y.z"]
+
+
+def test_a_container_is_asked_for_its_credentials_whatever_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    keys = {"AccessKeyId": "ASIATEMPORARY", "SecretAccessKey": SECRET, "Token": TOKEN, "Expiration": until}
+    monkeypatch.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com")
+    with HttpServer(lambda request: answer(200, keys)) as container:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{container.url}/keys")
+        assert sent(credentials())["x-amz-signature"]
+        assert sent(credentials())["x-amz-credential"].startswith("ASIATEMPORARY/")
+    assert len(container.received) == 1
 
 
 def test_a_profile_is_read_again_each_time(tmp_path: Path) -> None:

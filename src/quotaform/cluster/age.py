@@ -146,7 +146,7 @@ SERVICES: Final = (
         "Redpanda Cloud", r"\.cloud\.redpanda\.com$",
         "set them with `rpk cluster quotas alter` or its Data Plane API (/v1/quotas); Serverless has none",
     ),
-    ("Amazon MSK Serverless", r"\.kafka-serverless\..*\.amazonaws\.com$", "it documents none; provisioned MSK has them"),
+    ("Amazon MSK Serverless", r"\.kafka-serverless\..*\.amazonaws\.com$", "it documents none, unlike provisioned MSK"),
     ("Azure Event Hubs", r"\.servicebus\.windows\.net$", "it has application groups instead"),
 )  # fmt: skip
 """Services that keep client quotas themselves, by their documentation (none was tried): what they are called, the

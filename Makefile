@@ -115,7 +115,7 @@ docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the ta
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,plot,oauth,stores,kerberos,dev]' hatchling editables $(HELD)
+	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,plot,aws,oauth,stores,kerberos,dev]' hatchling editables $(HELD)
 	{ sed '/^[^#]/d' constraints.txt; build/constraints/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
@@ -132,7 +132,7 @@ $(LEAN): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(FULL): $(INPUTS) | $(BIN)/python
-	$(INSTALL) -e '.[sandbox,spark,plot,oauth,stores,dev]' -c constraints.txt
+	$(INSTALL) -e '.[sandbox,spark,plot,aws,oauth,stores,dev]' -c constraints.txt
 	@touch $(LEAN) $@
 
 # Built from source, so not everybody can install it: the tests of Kerberos fail without it, and nothing else does.

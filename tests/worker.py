@@ -14,6 +14,7 @@ TOGETHER: Final = {
     ),
     "tests/faults/test_rounds.py": "three brokers",
     "tests/kafka/test_enforcement.py": "traffic",
+    "tests/kafka/test_oldest.py": "the oldest broker",
     "tests/kafka/test_kerberos.py": "a KDC",
 }
 """Files whose tests run on one worker, and what they share there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from jsonschema import Draft7Validator
 from quotaform.sandbox import Sandbox
 from quotaform.schema.catalog import load_schema
 from tests.fake_broker import ALTER, FakeBroker, serving
+from tests.markdown import ROOT
 from tests.workflow.command import Repository, Result
 
 pytestmark = pytest.mark.workflow
 
 CANARY = "c4nary-Pa55word"
+TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 @pytest.fixture
@@ -184,3 +187,25 @@ def test_files_that_are_invalid_and_wrong_usage_have_their_own_codes(doctor: Doc
         64,
         "Error: cluster lab is a snapshot file; there is nothing to connect to\n",
     )
+
+
+def test_the_output_in_the_docs_is_real(doctor: Doctor) -> None:
+    page = (ROOT / "docs/authentication.md").read_text(encoding="utf-8")
+    shown = page.partition("$ quotaform doctor --cluster prod-eu\n")[2].partition("```")[0]
+    kafka = doctor.kafka
+    found = doctor.run(
+        kafka.client_properties("SASL_SSL", user="tenant"), kafka.listeners["SASL_SSL"], "127.0.0.1:1"
+    ).out
+    for of_the_test, of_the_page in (
+        (kafka.listeners["SASL_SSL"], "10.1.0.4:9093"),
+        ("127.0.0.1:1", "10.1.0.5:9093"),
+        (kafka.cluster_id, "5L6g3nShT-eMCtK--X86sw"),
+        (" lab", " prod-eu"),
+        ("tenant", "quotas"),
+        ("of 127.0.0.1, localhost", "of 10.1.0.4, broker-1.example"),
+    ):
+        assert of_the_test in found
+        found = found.replace(of_the_test, of_the_page)
+    for address in ("10.1.0.4", "10.1.0.5"):
+        found = found.replace("addresses 127.0.0.1", f"addresses {address}", 1)
+    assert TIME.sub("TIME", found) == TIME.sub("TIME", shown)

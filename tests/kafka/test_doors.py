@@ -1,0 +1,159 @@
+"""Every way in, with what it takes and without: which step fails, in which words, and nothing secret in any of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from quotaform.app.doctor import check_cluster
+from quotaform.desired.config import Cluster
+from quotaform.document.doctor import dump_checkup
+from quotaform.model.checkup import Step, StepStatus
+from quotaform.sandbox.server_properties import render_properties
+from quotaform.views.doctor_text import render_checkup
+from tests.doors import SASL, Doors
+from tests.kdc import REALM
+from tests.workflow.command import run
+
+pytestmark = pytest.mark.kafka
+
+TLS, LOGIN, ID, RIGHTS = Step.TLS, Step.AUTHENTICATE, Step.CLUSTER_ID, Step.DESCRIBE_QUOTAS
+PASSWORD: Final = "check user name and password in sasl.jaas.config."
+TOKEN: Final = "check token id and HMAC in sasl.jaas.config, and whether the token has expired."
+ENDPOINT: Final = "the token endpoint {token_endpoint} refused to give a token"
+GRANT: Final = (
+    "The principal is not authorised to read the client quotas of prod: grant it DESCRIBE_CONFIGS on the Cluster"
+)
+
+WAYS: Final = [
+    # what the client shows, how that is: the step that fails, and a part of its sentence
+    ("none", "no rights", RIGHTS, GRANT),
+    ("PLAIN", "right", None, ""),
+    ("PLAIN", "no rights", RIGHTS, GRANT),
+    ("PLAIN", "wrong", LOGIN, f"{{server}} did not accept user admin (PLAIN); {PASSWORD}"),
+    ("PLAIN", "unknown", LOGIN, f"{{server}} did not accept user nobody (PLAIN); {PASSWORD}"),
+    ("SCRAM-SHA-256", "right", None, ""),
+    ("SCRAM-SHA-256", "no rights", RIGHTS, GRANT),
+    ("SCRAM-SHA-256", "wrong", LOGIN, f"{{server}} did not accept user admin (SCRAM-SHA-256); {PASSWORD}"),
+    ("SCRAM-SHA-256", "unknown", LOGIN, f"{{server}} did not accept user nobody (SCRAM-SHA-256); {PASSWORD}"),
+    ("SCRAM-SHA-512", "right", None, ""),
+    ("SCRAM-SHA-512", "no rights", RIGHTS, GRANT),
+    ("SCRAM-SHA-512", "wrong", LOGIN, f"{{server}} did not accept user admin (SCRAM-SHA-512); {PASSWORD}"),
+    ("SCRAM-SHA-512", "unknown", LOGIN, f"{{server}} did not accept user nobody (SCRAM-SHA-512); {PASSWORD}"),
+    ("delegation token", "right", None, ""),
+    ("delegation token", "no rights", RIGHTS, GRANT),
+    ("delegation token", "wrong", LOGIN, f"did not accept delegation token {{token}} (SCRAM-SHA-256); {TOKEN}"),
+    ("delegation token", "expired", LOGIN, f"did not accept delegation token {{token}} (SCRAM-SHA-256); {TOKEN}"),
+    ("OAUTHBEARER", "right", None, ""),
+    ("OAUTHBEARER", "no rights", RIGHTS, GRANT),
+    ("OAUTHBEARER", "wrong", LOGIN, f"{ENDPOINT} (status 401, invalid_client: Client authentication failed); check"),
+    ("OAUTHBEARER", "expired", LOGIN, '(OAUTHBEARER) and answered "invalid_token"; check issuer, audience and'),
+    ("GSSAPI", "right", None, ""),
+    ("GSSAPI", "no rights", RIGHTS, GRANT),
+    ("GSSAPI", "wrong", LOGIN, f"the KDC did not accept the key of principal former@{REALM} in the keytab; write"),
+    ("GSSAPI", "expired", LOGIN, f"the Kerberos ticket of principal late@{REALM} has expired; run kinit, or use a"),
+    ("mTLS", "right", None, ""),
+    ("mTLS", "no rights", RIGHTS, GRANT),
+    ("mTLS", "wrong", TLS, "{server} did not accept the client certificate ("),
+    ("mTLS", "expired", TLS, "{server} did not accept the client certificate, which has expired: it is valid from 2"),
+]  # fmt: skip
+"""Each is tried with TLS and without; AWS_MSK_IAM, which no broker of Kafka has, is in `tests/unit/test_msk_iam.py`."""
+
+LISTENERS: Final = {"none": ("PLAINTEXT", "TLS"), "mTLS": ("MTLS",)}
+"""The listeners of a way; those with SASL if it is not named."""
+
+ASTRAY: Final = [
+    # the listener, what the client was made for: the step that fails, and a part of its sentence
+    ("TLS", "PLAINTEXT", Step.API_VERSIONS, "speaks TLS but security.protocol is PLAINTEXT; set security.protocol=SSL"),
+    ("SASL_SSL", "SASL_PLAINTEXT", Step.API_VERSIONS, "speaks TLS but security.protocol is SASL_PLAINTEXT; set"),
+    ("PLAINTEXT", "TLS", TLS, "closed the connection during the TLS handshake; listeners without TLS"),
+    ("SASL_PLAINTEXT", "SASL_SSL", TLS, "closed the connection during the TLS handshake; listeners without TLS"),
+    ("SASL_PLAINTEXT", "PLAINTEXT", ID, "if it requires SASL, set security.protocol=SASL_PLAINTEXT, "),
+    ("SASL_SSL", "TLS", ID, "if it requires SASL, set security.protocol=SASL_SSL, "),
+    ("PLAINTEXT", "SASL_PLAINTEXT", LOGIN, "has no SASL but security.protocol is SASL_PLAINTEXT; use"),
+    ("TLS", "SASL_SSL", LOGIN, "has no SASL but security.protocol is SASL_SSL; use"),
+    ("MTLS", "TLS", TLS, "requires a client certificate, but none is configured; give one"),
+    ("SASL_SSL", "no truststore", TLS, "is not trusted (self-signed certificate in certificate chain); give the CA"),
+    ("SASL_SSL", "AWS_MSK_IAM", LOGIN, "does not offer the SASL mechanism AWS_MSK_IAM; set sasl.mechanism to one of"),
+]  # fmt: skip
+
+
+def failed_step(
+    doors: Doors, listener: str, properties: dict[str, str], folder: Path, log: pytest.LogCaptureFixture
+) -> tuple[Step | None, str]:
+    """Return the first step that fails and its sentence, after a look for secrets in everything that is written."""
+    path = folder / "client.properties"
+    path.write_text(render_properties(properties))
+    server = doors.address(listener)
+    with log.at_level(logging.DEBUG):
+        checkup = check_cluster(Cluster(name="prod", bootstrap_servers=(server,), command_config=path))
+    written = dump_checkup(checkup) + render_checkup(checkup) + repr(checkup) + log.text
+    assert not [secret for secret in doors.secrets if secret in written]
+    failed = [step for step in checkup.steps if step.status is StepStatus.FAILED]
+    assert checkup.is_healthy is not bool(failed)
+    return (failed[0].step, str(failed[0].problem)) if failed else (None, "")
+
+
+@pytest.mark.parametrize(
+    ("listener", "way", "condition", "step", "sentence"),
+    [(listener, *row) for row in WAYS for listener in LISTENERS.get(row[0], SASL)],
+)
+def test_a_way_in(
+    doors: Doors,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    listener: str,
+    way: str,
+    condition: str,
+    step: Step | None,
+    sentence: str,
+) -> None:
+    found, said = failed_step(doors, listener, doors.client(listener, way, condition), tmp_path, caplog)
+    token, _ = doors.tokens.get(condition, ("", ""))
+    endpoint = doors.provider.token_url.removesuffix("/token")
+    expected = sentence.format(server=doors.address(listener), token=token, token_endpoint=endpoint)
+    assert (found, expected in said) == (step, True), said
+
+
+@pytest.mark.parametrize(("listener", "made_for", "step", "sentence"), ASTRAY)
+def test_a_client_of_another_listener(
+    doors: Doors,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    listener: str,
+    made_for: str,
+    step: Step,
+    sentence: str,
+) -> None:
+    way = {"SASL_PLAINTEXT": "PLAIN", "SASL_SSL": "PLAIN", "no truststore": "PLAIN"}.get(made_for, "none")
+    properties = doors.client(listener if made_for in ("no truststore", "AWS_MSK_IAM") else made_for, way)
+    if made_for == "no truststore":
+        properties = {key: value for key, value in properties.items() if "truststore" not in key}
+    if made_for == "AWS_MSK_IAM":
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+            monkeypatch.setenv(name, "eu-west-1")
+        line = "software.amazon.msk.auth.iam.IAMLoginModule required;"
+        properties |= {"sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": line}
+    found, said = failed_step(doors, listener, properties, tmp_path, caplog)
+    assert (found, said.startswith((f"{doors.address(listener)} ", "the ")), sentence in said) == (step, True, True), (
+        said
+    )
+
+
+@pytest.mark.parametrize(
+    ("way", "condition", "code"), [("OAUTHBEARER", "right", 0), ("GSSAPI", "no rights", 1), ("PLAIN", "wrong", 1)]
+)
+def test_the_command_line_says_the_same(doors: Doors, tmp_path: Path, way: str, condition: str, code: int) -> None:
+    listener = "SASL_SSL"
+    (tmp_path / "client.properties").write_text(render_properties(doors.client(listener, way, condition)))
+    where = ["--bootstrap-server", doors.address(listener), "--command-config", "client.properties", "--format", "json"]
+    checked, described = run("doctor", *where, cwd=tmp_path), run("describe", *where, cwd=tmp_path)
+    assert (checked.code, described.code) == (code, code)
+    problems = [step["problem"] for step in json.loads(checked.out)["steps"] if step["problem"]]
+    assert (problems[0] in described.err) if code else (described.err == "")
+    assert not [secret for secret in doors.secrets if secret in checked.said + described.said]

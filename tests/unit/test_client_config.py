@@ -11,7 +11,7 @@ import pytest
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.config_reader import from_properties, load_client_config
-from quotaform.cluster.client.tls_cipher import CAN_CHOOSE
+from quotaform.cluster.client.tls import CAN_CHOOSE
 from quotaform.cluster.sasl.password import Password
 from quotaform.errors import InvalidFilesError
 from quotaform.sandbox.certificate import Certificates
@@ -559,7 +559,7 @@ class TestTls:
             ("ssl.protocol=SSLv3", "2: ssl.protocol=SSLv3 is not supported; use TLSv1.2 or TLSv1.3"),
             (
                 "ssl.cipher.suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_RSA_WITH_NULL_SHA256",
-                "2: ssl.cipher.suites contains TLS_RSA_WITH_NULL_SHA256, which cannot be offered; name suites of TLS",
+                "2: ssl.cipher.suites contains TLS_RSA_WITH_NULL_SHA256, which cannot be offered; give names of",
             ),
             ("ssl.cipher.suites=hunter2", "2: ssl.cipher.suites contains an unknown name, which cannot be offered"),
             (
@@ -615,8 +615,8 @@ class TestTls:
         text = "security.protocol=SSL\nssl.cipher.suites=TLS_AES_256_GCM_SHA384\n"
         [problem] = problems(tmp_path, text)
         assert problem == (
-            "2: ssl.cipher.suites names some of the TLS 1.3 suites, and before Python 3.15 all of them are offered or"
-            " none; name TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, or none of them"
+            "2: ssl.cipher.suites: before 3.15, Python offers all suites of TLS 1.3 or none; name"
+            " TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, or none"
         )
 
     def test_no_temporary_file_is_left(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import sys
 from pathlib import Path
-from time import process_time
 
 import pytest
 
@@ -74,7 +73,7 @@ class TestTruststores:
     @pytest.mark.parametrize(
         ("name", "password", "message"),
         [
-            ("trust.p12", None, "it is encrypted; give its password with ssl.truststore.password"),
+            ("trust.p12", None, "ssl.truststore.password is missing"),
             ("trust.p12", "hunter2", "ssl.truststore.password is wrong, or the file is damaged"),
             ("trust.jks", "hunter2", "ssl.truststore.password is wrong, or the file is damaged"),
         ],
@@ -126,14 +125,15 @@ class TestKeystores:
     @pytest.mark.parametrize(
         ("name", "password", "key_password", "message"),
         [
-            ("key.p12", None, None, " requires ssl.keystore.password"),
+            ("key.p12", None, None, "ssl.keystore.password is missing"),
             ("key.p12", "hunter2", None, " cannot be used: ssl.keystore.password is wrong, or the file is damaged"),
             ("key.p12", PASSWORD, "hunter2", "the key has the password of the store; remove ssl.key.password"),
             ("keys.jks", "hunter2", "key-secret", "ssl.keystore.password is wrong, or the file is damaged"),
-            ("keys.jks", PASSWORD, None, "its private key has another password; give it with ssl.key.password"),
-            ("keys.jks", PASSWORD, "hunter2", "the private key cannot be decrypted with ssl.key.password"),
-            ("trust.p12", PASSWORD, None, "it contains no private key with its certificate"),
-            ("trust.jks", PASSWORD, None, "it contains no private key with its certificate"),
+            ("keys.jks", None, "key-secret", "ssl.keystore.password is missing"),
+            ("keys.jks", PASSWORD, None, "cannot be decrypted: ssl.key.password is wrong or missing"),
+            ("keys.jks", PASSWORD, "hunter2", "cannot be decrypted: ssl.key.password is wrong or missing"),
+            ("trust.p12", PASSWORD, None, "it contains no private key"),
+            ("trust.jks", PASSWORD, None, "it contains no private key"),
         ],
     )
     def test_what_cannot_be_used_is_told(
@@ -149,9 +149,9 @@ class TestOtherFiles:
         ("content", "message"),
         [
             (b"# CA\n-----BEGIN CERTIFICATE-----\n", "it is a PEM file; set ssl.truststore.type=PEM"),
-            (b"\xce\xce\xce\xce\0\0\0\2", "it is a JCEKS store, which is not supported; convert it: keytool -import"),
-            (b"\x30\x03\x02\x01\x02", "it is neither a PKCS12 nor a JKS store nor a PEM file"),
-            (b"", "it is neither a PKCS12 nor a JKS store nor a PEM file"),
+            (b"\xce\xce\xce\xce\0\0\0\2", "it is no PEM, PKCS12 or JKS store; convert it: keytool -importkeystore "),
+            (b"\x30\x03\x02\x01\x02", "it is no PEM, PKCS12 or JKS store"),
+            (b"", "it is no PEM, PKCS12 or JKS store"),
         ],
     )
     def test_what_is_no_store_is_told(self, tmp_path: Path, content: bytes, message: str) -> None:
@@ -162,7 +162,7 @@ class TestOtherFiles:
     @pytest.mark.parametrize(("name", "kind"), [("trust.jks", "JKS"), ("trust.p12", "PKCS12")])
     def test_a_store_that_is_named_pem_is_told(self, name: str, kind: str) -> None:
         told = problem(truststore_location=STORES / name, truststore_type="PEM", truststore_password=None)
-        assert told == (f"ssl.truststore.location names a file that is not a PEM file; set ssl.truststore.type={kind}")
+        assert told == f"ssl.truststore.location cannot be used: it is a {kind} store; set ssl.truststore.type={kind}"
 
     @pytest.mark.parametrize("password", [None, PASSWORD])
     @pytest.mark.parametrize("name", ["trust.jks", "trust-open.p12", "keys.jks", "key.p12"])
@@ -178,20 +178,6 @@ class TestOtherFiles:
                 except InvalidFilesError as error:
                     [found] = error.problems
                     assert found.message.startswith("ssl.truststore.location cannot be used: ")
-
-    def test_a_store_that_would_keep_the_processor_busy_is_refused(self, tmp_path: Path) -> None:
-        whole = (STORES / "trust.p12").read_bytes()
-        assert whole.endswith(b"\x02\x02\x27\x10"), "10,000 iterations"
-        many = whole[:-4] + b"\x02\x04\x7f\xff\xff\xff"
-        (tmp_path / "store").write_bytes(many)
-        begin = process_time()
-        told = problem(truststore_location=tmp_path / "store")
-        assert told.endswith("it asks for more than 5,000,000 iterations of its password")
-        inside = whole.replace(b"\x02\x02\x27\x10\x02\x01\x20", b"\x02\x05\x7f\xff\xff\xff\xff")
-        assert inside != whole
-        (tmp_path / "store").write_bytes(inside)
-        assert problem(truststore_location=tmp_path / "store") == told
-        assert process_time() - begin < 20
 
     def test_the_missing_extra_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)

@@ -5,15 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import fdopen
 from pathlib import Path
+from re import compile as regex
 from ssl import PROTOCOL_TLS_CLIENT, VERIFY_X509_PARTIAL_CHAIN, SSLContext, SSLError, TLSVersion
 from tempfile import mkstemp
 from typing import Final
 
-from quotaform.cluster.client.tls_cipher import choose
 from quotaform.model.secret import Secret
 
 TLS_VERSIONS: Final = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
 """What Kafka offers by default; older ones are broken and not offered here."""
+SUITES_1_3: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+"""The cipher suites of TLS 1.3 that Java and OpenSSL offer; Python can choose among them from 3.15 on."""
+CAN_CHOOSE: Final = hasattr(SSLContext, "set_ciphersuites")
+_SUITE: Final = regex(r"TLS_[A-Z_]+_WITH_(?:AES_(?:128|256)_(?:CBC|GCM)|CHACHA20_POLY1305)_SHA[0-9]*").fullmatch
+
+
+def openssl_name(suite: str) -> str | None:
+    """Return OpenSSL's name of a cipher suite of TLS 1.2; `None` if this OpenSSL cannot offer it.
+
+    >>> openssl_name("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"), openssl_name("TLS_RSA_WITH_NULL_SHA256")
+    ('ECDHE-RSA-AES256-GCM-SHA384', None)
+    """
+    name = suite.removeprefix("TLS_").removeprefix("RSA_WITH_").replace("_WITH", "").replace("AES_", "AES")
+    name = name.replace("_CBC", "").replace("1305_SHA256", "1305").replace("_", "-")
+    try:
+        SSLContext(PROTOCOL_TLS_CLIENT).set_ciphers(name if _SUITE(suite) else "")
+    except SSLError:
+        return None
+    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +66,11 @@ class Tls:
         context.check_hostname = self.check_host
         offered = [TLS_VERSIONS[name] for name in self.versions]
         context.minimum_version, context.maximum_version = min(offered), max(offered)
-        choose(context, self.ciphers)
+        if older := [openssl_name(name) or "" for name in self.ciphers if name not in SUITES_1_3]:
+            context.set_ciphers(":".join(older))
+        newer = [name for name in self.ciphers if name in SUITES_1_3]
+        if newer and CAN_CHOOSE:
+            context.set_ciphersuites(":".join(newer))  # type: ignore[attr-defined]
         if self.ca is None:
             context.load_default_certs()
         else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from errno import EINPROGRESS
-from functools import partial
 from os import environ, strerror
 from select import POLLOUT, poll
 from socket import (
@@ -242,32 +241,30 @@ def resolve(server: Server, deadline: float, closing: Event) -> list[Any]:
     """
     with suppress(gaierror):
         return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM, flags=AI_NUMERICHOST)
-    return _look_up(partial(_addresses, server), deadline, closing)
+    return _look_up(lambda: _addresses(server), deadline, closing)
 
 
 def canonical_servers(server: Server, deadline: float, closing: Event) -> list[Server]:
-    """Return a server once for each of its addresses, by the name that the name service gives that address.
+    """Return a server once for each of its addresses, by the name that belongs to the address, as Java does.
 
-    An address without a name, or whose name has other addresses, stands for itself, as in Java
-    (`InetAddress.getCanonicalHostName`). Connecting tells what is wrong with a server that has no address.
+    An address without a name, or whose name has other addresses, stands for itself. A server that cannot be looked up
+    stays as it is: connecting to it says why.
     """
-    if server.problem(environ):
-        return [server]
 
     def look_up() -> list[Server]:
-        servers = []
-        for *_, address in _addresses(server):
-            host = address[0]
+        hosts = []
+        for *_, (address, *rest) in _addresses(server):
+            hosts.append(address)
             with suppress(OSError, UnicodeError):
-                name, _ = getnameinfo(address, NI_NAMEREQD)
-                if address[0] in (found[0] for *_, found in _addresses(Server(name, server.port))):
-                    host = name
-            found = Server(host, server.port)
-            servers.append(HiddenServer(*found, server.written) if isinstance(server, HiddenServer) else found)
-        return list(dict.fromkeys(servers))
+                name, _ = getnameinfo((address, *rest), NI_NAMEREQD)
+                if any(found[0] == address for *_, found in _addresses(Server(name, server.port))):
+                    hosts[-1] = name
+        if isinstance(server, HiddenServer):
+            return [HiddenServer(host, server.port, server.written) for host in hosts]
+        return [Server(host, server.port) for host in hosts]
 
     try:
-        return _look_up(look_up, deadline, closing)
+        return [server] if server.problem(environ) else _look_up(look_up, deadline, closing)
     except Exception:
         return [server]
 

@@ -111,9 +111,9 @@ def explain_alert(intent: Intent, server: str, cause: SSLError) -> Sentence | No
     if "HANDSHAKE_FAILURE" not in alert:
         return None
     if intent.has_certificate:
-        needed = "check that its truststore holds the CA of the client certificate, and its ssl.cipher.suites"
+        needed = "check that its truststore holds the CA of the client certificate, and compare ssl.cipher.suites"
     else:
-        needed = "if it requires a client certificate, give one with ssl.keystore.type=PEM and ssl.keystore.location"
+        needed = "if it requires a client certificate, give one with ssl.keystore.location; compare ssl.cipher.suites"
     return AuthenticationError, f"{server} refused the TLS handshake ({cause.reason})", needed
 
 

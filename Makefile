@@ -22,6 +22,11 @@ HELD ?= pyspark==4.2.0
 # What `make test-versions` looks for, with pyenv or on the PATH.
 VERSIONS ?= 3.11 3.12 3.13
 
+# What `make test-brokers` runs, and on which releases of the sandbox.
+BROKERS ?= 2.8 3.3 3.9 4.0 4.3
+ON_BROKERS := tests/kafka/test_age.py tests/kafka/test_gateway.py tests/kafka/test_admin.py tests/kafka/test_filter.py \
+	tests/kafka/test_interop.py tests/kafka/test_enforcement.py tests/workflow/test_loop.py
+
 LEAN := $(VENV)/.quotaform-demo
 FULL := $(VENV)/.quotaform-dev
 SPARK := $(VENV)/.quotaform-spark.jsa
@@ -29,7 +34,7 @@ KERBEROS := $(VENV)/.quotaform-kerberos
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup demo demo-fleet demo-usage test test-fast test-kafka test-spark test-versions prove check lint format fuzz faults bench golden schemas docs constraints clean
+.PHONY: help venv setup demo demo-fleet demo-usage test test-fast test-kafka test-brokers test-spark test-versions prove check lint format fuzz faults bench golden schemas docs constraints clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +59,9 @@ test-fast: $(FULL) ## run the tests that need neither a broker nor Spark, withou
 
 test-kafka: $(FULL) $(KERBEROS) ## run the tests on a real broker
 	$(PYTEST) $(SAMPLE) tests/kafka tests/workflow
+
+test-brokers: $(FULL) ## run the tests of the gateway, the loop, throttling and interop on each age of Kafka; BROKERS="2.8 3.3" for some
+	@for kafka in $(BROKERS); do echo "Kafka $$kafka"; QUOTAFORM_SANDBOX_KAFKA=$$kafka $(PYTEST) $(SAMPLE) $(ON_BROKERS) || exit 1; done
 
 test-spark: $(FULL) $(SPARK) ## run the tests on Spark
 	$(PYTEST) $(SAMPLE) tests/spark
@@ -98,15 +106,16 @@ golden: $(FULL) ## rewrite the golden files from the current output; review the 
 schemas: $(FULL) ## rewrite schemas/ from the package
 	$(BIN)/python -m tools.schema_files schemas
 
-docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the table of docs/files.md from the code
+docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the tables of docs/files.md and docs/brokers.md from the code
 	$(BIN)/python -m tools.commands_page docs/commands.md
 	$(BIN)/python -m tools.rules_page docs/rules.md
 	$(BIN)/python -m tools.key_table docs/files.md
+	$(BIN)/python -m tools.age_table docs/brokers.md
 	$(BIN)/python -m tools.pictures docs/images
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,plot,oauth,stores,kerberos,dev]' hatchling editables $(HELD)
+	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,plot,aws,oauth,stores,kerberos,dev]' hatchling editables $(HELD)
 	{ sed '/^[^#]/d' constraints.txt; build/constraints/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
@@ -123,7 +132,7 @@ $(LEAN): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(FULL): $(INPUTS) | $(BIN)/python
-	$(INSTALL) -e '.[sandbox,spark,plot,oauth,stores,dev]' -c constraints.txt
+	$(INSTALL) -e '.[sandbox,spark,plot,aws,oauth,stores,dev]' -c constraints.txt
 	@touch $(LEAN) $@
 
 # Built from source, so not everybody can install it: the tests of Kerberos fail without it, and nothing else does.

@@ -27,13 +27,20 @@ TIMEOUT: Final = 60.0
 """Seconds for connecting, and for each request with the time that the broker holds it back."""
 
 
+def mechanism_of(sandbox: Sandbox, user: str) -> str:
+    """Return with which mechanism a known user authenticates."""
+    return USERS[user].mechanisms[0] if sandbox.release.formats_scram else "PLAIN"
+
+
 @contextmanager
 def connected(sandbox: Sandbox, user: str, client_id: str) -> Iterator[BrokerConnection]:
     """A connection of a user of a secured sandbox with a client-id, which may be empty."""
     known = USERS[user]
     config = ClientConfig(
         security_protocol="SASL_PLAINTEXT",
-        credentials=Password(mechanism=known.mechanisms[0], username=known.name, password=Secret(known.password)),
+        credentials=Password(
+            mechanism=mechanism_of(sandbox, user), username=known.name, password=Secret(known.password)
+        ),
     )
     connection = BrokerConnection(
         parse_server(sandbox.bootstrap_servers), config, ssl_context=None, software_version="0", closing=Event()
@@ -119,7 +126,7 @@ def open_topic(sandbox: Sandbox, topic: str) -> None:
     client = KafkaAdminClient(
         bootstrap_servers=sandbox.bootstrap_servers,
         security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism=known.mechanisms[0],
+        sasl_mechanism=mechanism_of(sandbox, "admin"),
         sasl_plain_username=known.name,
         sasl_plain_password=known.password,
     )

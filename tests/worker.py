@@ -14,6 +14,7 @@ TOGETHER: Final = {
     ),
     "tests/faults/test_rounds.py": "three brokers",
     "tests/kafka/test_enforcement.py": "traffic",
+    "tests/kafka/test_oldest.py": "the oldest broker",
     **dict.fromkeys([f"tests/kafka/test_{name}.py" for name in ("doors", "kerberos", "oauth")], "every mechanism"),
 }
 """Files whose tests run on one worker, and what they share there."""

@@ -174,6 +174,7 @@ class ScriptedConnection:
     def __init__(self, script: Sequence[Answer | BaseException]) -> None:
         self._script = list(script)
         self.brokers: Mapping[int, Any] = {}
+        self.versions: Mapping[int, tuple[int, int]] = {}
         self.requests = 0
         self.timeouts: list[float] = []
 

@@ -18,6 +18,7 @@ from quotaform.desired.usage_mapping import read_usage_mapping
 from tests.command_line import COMMANDS, option_names, require_understood, split_path
 from tests.loading import check, load_config
 from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links
+from tools.age_table import with_tables
 from tools.key_table import render_table, with_table
 
 TODAY = date(2026, 1, 1)
@@ -42,6 +43,11 @@ def test_the_rules_of_the_exporter_are_those_of_the_sandbox() -> None:
     rules = (ROOT / "src/quotaform/sandbox/jmx-exporter-rules.yml").read_text(encoding="utf-8")
     lines = [line for line in rules.splitlines() if not line.startswith("#")]
     assert [block.text.splitlines() for block in BLOCKS if "lowercaseOutputName" in block.text] == [lines]
+
+
+def test_the_page_about_brokers_has_the_table_of_facts() -> None:
+    page = (ROOT / "docs/brokers.md").read_text(encoding="utf-8")
+    assert with_tables(page) == page, "run `make docs`"
 
 
 @every_page

@@ -256,8 +256,6 @@ class TestTokens:
             ({"exp": "soon"}, "it has no claim exp"),
             ({"exp": 1e300}, "it has no claim exp"),
             ({"exp": 1_000_000_000}, "it expired at 2001-09-09 01:46:40 UTC"),
-            ({"scope": ""}, "has an empty scope"),
-            ({"scope": ["a", " "]}, "has an empty scope"),
         ],
     )
     def test_what_java_requires_is_required(self, tmp_path: Path, claims: dict[str, Any], said: str) -> None:
@@ -267,9 +265,9 @@ class TestTokens:
         assert said in message
         assert message.startswith(f"the file of {URL} gave a token that cannot be used: ")
 
-    def test_claims_may_have_other_names(self, tmp_path: Path) -> None:
+    def test_the_user_may_be_another_claim(self, tmp_path: Path) -> None:
         path = tmp_path / "token"
-        path.write_text(sign({"user": "a", "exp": time() + 60, "scope": "", "scp": ["a"]}))
+        path.write_text(sign({"user": "a", "exp": time() + 60}))
         names = {"sasl.oauthbearer.sub.claim.name": "user", "sasl.oauthbearer.scope.claim.name": "scp"}
         assert token_of(read(FILE | names | {URL: path.as_uri()})) == path.read_text()
 
@@ -297,11 +295,11 @@ class TestFile:
         path.write_text(tokens[1])
         assert token_of(credentials) == tokens[1]
         path.unlink()
-        assert failure(credentials).startswith(f"{URL} names a file that cannot be read (")
+        assert failure(credentials).startswith(f"the file of {URL} cannot be read: ")
 
     def test_a_file_that_is_not_there_is_a_problem_of_the_properties(self, tmp_path: Path) -> None:
         [problem] = problems(FILE | {URL: (tmp_path / "none").as_uri()})
-        assert problem.startswith(f"{URL} names a file that cannot be read (")
+        assert problem.startswith(f"the file of {URL} cannot be read: ")
 
     def test_properties_in_a_repository_name_no_file_outside_of_it(self, tmp_path: Path) -> None:
         token = sign({"sub": "a", "exp": time() + 60})
@@ -318,7 +316,7 @@ class TestFile:
             with pytest.raises(InvalidFilesError) as caught:
                 load_client_config(path, repository=repository)
             [problem] = caught.value.problems
-            assert problem.message.startswith(f"{URL} names a file that cannot be read (")
+            assert problem.message.startswith(f"the file of {URL} cannot be read: ")
 
 
 class TestCommand:
@@ -491,8 +489,8 @@ class TestAssertions:
     @pytest.mark.parametrize(
         ("content", "more", "said"),
         [
-            (b"no key", {}, "cannot be read"),
-            (b"", {"private_key_passphrase": "wrong"}, "cannot be read"),
+            (b"no key", {}, "cannot be used"),
+            (b"", {"private_key_passphrase": "wrong"}, "cannot be used"),
             (b"", {"algorithm": "ES256"}, "does not fit ES256"),
         ],
     )
@@ -502,7 +500,7 @@ class TestAssertions:
         key = tmp_path / "key.pem"
         key.write_bytes(content or pem(make_key()))
         message = failure(read(self.signed(provider, key, **more)))
-        assert message.startswith(f"the private key of {ASSERTION}private.key.file ")
+        assert f"{ASSERTION}private.key.file " in message
         assert said in message
         assert not provider.requests
 
@@ -523,11 +521,9 @@ class TestAssertions:
         key.write_bytes(pem(make_key()))
         wrong = {"algorithm": "none", "claim_exp_seconds": "1s", "template_file": str(template)}
         found = problems(self.signed(provider, key, **wrong))
-        assert {each.partition(" ")[0].partition("=")[0].removeprefix(ASSERTION) for each in found} == {
-            "algorithm",
-            "template.file",
-            "claim.exp.seconds",
-        }
+        assert len(found) == 3
+        for name in ("algorithm", "template.file", "claim.exp.seconds"):
+            assert any(f"{ASSERTION}{name}" in each for each in found)
 
     @pytest.mark.parametrize("content", ["[]", "{", '{"header": 1}', '{"payload": []}'])
     def test_a_template_that_cannot_be_used_is_one_sentence(
@@ -537,7 +533,7 @@ class TestAssertions:
         key.write_bytes(pem(make_key()))
         template.write_text(content)
         message = failure(read(self.signed(provider, key, template_file=str(template))))
-        assert message.startswith(f"the template of {ASSERTION}template.file cannot be used")
+        assert message.startswith(f"{ASSERTION}template.file cannot be used; write ")
 
 
 class TestProperties:
@@ -545,7 +541,7 @@ class TestProperties:
         properties = provider.client_properties()
         for key in ("sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"):
             [problem] = problems(properties | {key: "com.example.Handler"})
-            assert problem.startswith(f"{key} names a Java class that quotaform does not have; set it to org.apache.")
+            assert problem.startswith(f"{key} names a Java class that quotaform does not have; use one of org.apache.")
         for name in (HANDLER, HANDLER.replace("OAuthBearerLogin", "secured.OAuthBearerLogin")):
             assert read(properties | {"sasl.login.callback.handler.class": name})
 
@@ -563,7 +559,7 @@ class TestProperties:
         [
             ("sasl.login.retry.backoff.ms", "-1"),
             ("sasl.login.read.timeout.ms", "9" * 5000),
-            ("sasl.oauthbearer.clock.skew.seconds", "1.5"),
+            ("sasl.oauthbearer.clock.skew.seconds", "1m"),
             ("sasl.login.refresh.window.factor", "0.4"),
             ("sasl.login.refresh.window.factor", "nan"),
         ],

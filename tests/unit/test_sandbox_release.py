@@ -10,7 +10,7 @@ import typer
 
 from quotaform.cli.command.sandbox import app
 from quotaform.errors import UsageError
-from quotaform.sandbox import Sandbox
+from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox.jar import kafka_download, release_of
 from quotaform.sandbox.release import NEWEST, RELEASES, VARIABLE, Release, chosen_release
 
@@ -30,6 +30,8 @@ def test_a_release_is_chosen_with_or_without_its_bug_fixes(release: Release, mon
 
 def test_an_unknown_release_is_refused_with_those_that_there_are() -> None:
     assert chosen_release() is None
+    with pytest.raises(UsageError, match=r"no Apache Kafka '3\.4'"):
+        detached.start("unit-test", kafka="3.4")
     with pytest.raises(UsageError) as caught:
         Sandbox(kafka="3.4")
     assert str(caught.value) == (

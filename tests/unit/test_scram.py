@@ -60,6 +60,7 @@ class ScriptedConnection:
     def __init__(self, *answers: BaseException | dict[str, tuple[int, str | None]] | Any) -> None:
         self._answers = list(answers)
         self.brokers: Mapping[int, Any] = {}
+        self.versions: Mapping[int, tuple[int, int]] = {}
         self.requests: list[Any] = []
 
     def send(self, request: Any, *, timeout: float, silence: float | None = None) -> Any:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.repository.address import connection_of
 from quotaform.app.repository.gateway import require_pinned
+from quotaform.cluster.age import Age
 from quotaform.cluster.broker_gateway import CONNECT_TIMEOUT
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.cluster_connection import ClusterConnection, certificate_validity
 from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError
-from quotaform.cluster.wire.kafka_python import name_broker_version
 from quotaform.core.check.resolution import CALLBACK
 from quotaform.errors import ClusterError, ClusterIdError, UsageError
 from quotaform.model.alteration import Alteration
@@ -130,7 +130,7 @@ def _facts(
         facts[Step.TLS] = dict(broker.stream.session) if broker else {}
         if own := certificate_validity(config):
             facts[Step.TLS]["client_certificate_until"] = f"{own.end:%Y-%m-%dT%H:%M:%SZ}"
-    facts[Step.API_VERSIONS] = {"kafka": name_broker_version(broker.versions)} if broker else {}
+    facts[Step.API_VERSIONS] = {"kafka": str(Age.of(broker.versions))} if broker else {}
     if config.credentials is not None:
         lifetime = f"{broker.session_lifetime:g} s" if broker and broker.session_lifetime else "unlimited"
         facts[Step.AUTHENTICATE] = {"as": config.credentials.who, "session": lifetime}

@@ -126,7 +126,7 @@ def _address(alteration: Alteration) -> str:
     return address if len(address) <= 120 else f"{address[:100]}… ({len(address):,} characters)"
 
 
-def match_rows(chunk: Sequence[Alteration], answer: Iterable[RawRow]) -> tuple[AlterRow, ...]:
+def match_rows(chunk: Sequence[Alteration], answer: Iterable[RawRow], hint: str = "") -> tuple[AlterRow, ...]:
     """Return one row per alteration of a request, in its order.
 
     The rows of a response and the parts within a row are in any order. An outcome follows from the code alone,
@@ -164,18 +164,18 @@ def match_rows(chunk: Sequence[Alteration], answer: Iterable[RawRow]) -> tuple[A
                 )
             )
         else:
-            rows.append(_row(entity, *found))
+            rows.append(_row(entity, *found, hint))
     return tuple(rows)
 
 
-def _row(entity: Entity, code: int, message: str | None) -> AlterRow:
+def _row(entity: Entity, code: int, message: str | None, hint: str) -> AlterRow:
     message = cut_words(message) if message else message
     if code == 0:
         return AlterRow(entity, Outcome.OK)
     if code in UNKNOWN_CODES:
         return AlterRow(entity, Outcome.UNKNOWN, code, message or f"The broker answered with error code {code}.")
     if code == CLUSTER_AUTHORIZATION_FAILED:
-        return AlterRow(entity, Outcome.REFUSED, code, ALTER_ACL)
+        return AlterRow(entity, Outcome.REFUSED, code, hint or ALTER_ACL)
     return AlterRow(entity, Outcome.REFUSED, code, message or f"The broker rejected it with error code {code}.")
 
 

@@ -7,6 +7,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from quotaform.cluster.age import Age, service_hint
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
@@ -20,6 +21,8 @@ SILENCE: Final = 4.0
 """Seconds without data after which a read is sent to another broker on the first try; 100,000 quotas take 2."""
 LONE_SILENCE: Final = 10.0
 """The same if there is no other broker and only the connection can be at fault."""
+ZOOKEEPER_SILENCE: Final = 30.0
+"""The same for brokers that read each quota from ZooKeeper: 6,000 quotas take 8."""
 ALTER_TIMEOUT: Final = 65.0
 """The timeout of an alter in seconds: a broker may take up to 60 to forward it to the controller."""
 
@@ -33,6 +36,8 @@ class Connection(Protocol):
     cluster_id: str | None
     brokers: Mapping[int, Server]
     """The brokers that the cluster named, by node id."""
+    versions: Mapping[int, tuple[int, int]]
+    """The lowest and the highest version that the broker in use offers, by API key."""
 
     def send(self, request: BrokerRequest[ResponseT], *, timeout: float, silence: float | None = None) -> ResponseT:
         """Send a request to any broker and return its answer.
@@ -184,11 +189,23 @@ class BrokerGateway:
     @property
     def _silence(self) -> float:
         """Seconds that a first try waits for a byte of the answer."""
+        if self.age.has_zookeeper:
+            return ZOOKEEPER_SILENCE
         return SILENCE if len(self.connection.brokers) > 1 else LONE_SILENCE
 
     def _alter(self, request: BrokerRequest[ResponseT]) -> ResponseT:
         """Send an alter once; without a response its outcome is unknown."""
         return self.connection.send(request, timeout=max(ALTER_TIMEOUT, self._request_timeout))
+
+    @property
+    def age(self) -> Age:
+        """Which release the brokers are, as far as the one in use tells."""
+        return Age.of(self.connection.versions)
+
+    @property
+    def service_hint(self) -> str:
+        """Where quotas are set instead, if the brokers are of a service that manages them itself; empty if not."""
+        return service_hint(server.host for server in self.connection.brokers.values())
 
     def close(self) -> None:
         """Close the connection; if called from another thread, abort the request in progress."""

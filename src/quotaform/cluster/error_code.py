@@ -9,6 +9,7 @@ from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, ERRORS_BY_C
 from quotaform.model.text import inert
 
 _MOST_WORDS: Final = 1_000
+_OF_A_SERVICE: Final = frozenset({35, 42})
 
 
 def grant(right: str) -> str:
@@ -26,7 +27,7 @@ def asking_for_alter(error: AuthorizationError) -> AuthorizationError:
     return AuthorizationError(error.problem, remedy=remedy, code=error.code)
 
 
-def require_success(code: int, message: str | None, *, subject: str, right: str, problem: str) -> None:
+def require_success(code: int, message: str | None, *, subject: str, right: str, problem: str, hint: str = "") -> None:
     """Raise the error of an answer to a read that has one.
 
     Args:
@@ -35,6 +36,7 @@ def require_success(code: int, message: str | None, *, subject: str, right: str,
         subject: What was read.
         right: What one needs to read it.
         problem: How the sentence about any other error begins.
+        hint: What to do instead, if the cluster is of a service that refuses such requests.
 
     Raises:
         AuthorizationError: Code 31, which comes without any words of the broker.
@@ -43,13 +45,16 @@ def require_success(code: int, message: str | None, *, subject: str, right: str,
     if code == 0:
         return
     if code == CLUSTER_AUTHORIZATION_FAILED:
-        raise AuthorizationError(f"The principal is not authorised to read {subject}", remedy=grant(right), code=code)
+        raise AuthorizationError(
+            f"The principal is not authorised to read {subject}", remedy=hint or grant(right), code=code
+        )
     kind = ERRORS_BY_CODE.get(code, ClusterError)
     if kind is UnknownOutcomeError:
         # A read has no outcome that could be unknown.
         kind = ClusterError
     text = f"{problem} error code {code}"
-    raise kind(f"{text}: {inert(cut_words(message))}" if message else text, code=code)
+    text = f"{text}: {inert(cut_words(message))}" if message else text
+    raise kind(text, remedy=hint if hint and code in _OF_A_SERVICE else None, code=code)
 
 
 def cut_words(message: str) -> str:

@@ -10,6 +10,7 @@ from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations
 from quotaform.cluster.broker_gateway import ALTER_TIMEOUT, BrokerGateway
 from quotaform.cluster.error_code import require_success
 from quotaform.cluster.gateway import BrokerConfig, Progress, Sending, no_progress, no_sending
+from quotaform.cluster.refusal import refusal_of
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
 from quotaform.cluster.wire.failure import UnansweredError
@@ -27,6 +28,7 @@ FEW_ENTITIES: Final = 16
 """Up to this number, entities are described one by one; for more, a describe of everything is faster."""
 
 _TRIES: Final = 4
+_INVALID_REQUEST: Final = 42
 _DRY_RUN_SILENCE: Final = 5.0
 """The timeout in seconds of the first try of a dry run, which a broker forwards to the controller."""
 
@@ -84,6 +86,7 @@ class KafkaGateway(BrokerGateway):
             subject=f"the client quotas of {self.name}",
             right="DESCRIBE_CONFIGS",
             problem=f"Cannot read the quotas of {self.name}; the broker responded with",
+            hint=self.service_hint,
         )
         return answer.quotas if entity_filter.is_answered_by_brokers else select(answer.quotas, entity_filter)
 
@@ -175,6 +178,17 @@ class KafkaGateway(BrokerGateway):
             return
 
     def _alter_one(self, chunk: Sequence[Alteration], validate_only: bool) -> tuple[AlterRow, ...]:
+        """Send what the newest brokers would accept; the rest is refused here, whatever this broker would do."""
+        age = self.age
+        refused = {each.entity: words for each in chunk if (words := refusal_of(each, age))}
+        if not refused:
+            return self._send_alter(chunk, validate_only)
+        sent = [each for each in chunk if each.entity not in refused]
+        rows = {row.entity: row for row in (self._send_alter(sent, validate_only) if sent else ())}
+        rows |= {entity: AlterRow(entity, Outcome.REFUSED, _INVALID_REQUEST, refused[entity]) for entity in refused}
+        return tuple(rows[each.entity] for each in chunk)
+
+    def _send_alter(self, chunk: Sequence[Alteration], validate_only: bool) -> tuple[AlterRow, ...]:
         request = AlterClientQuotas(chunk, validate_only)
         try:
             if validate_only:
@@ -190,7 +204,7 @@ class KafkaGateway(BrokerGateway):
         except UnansweredError as error:
             more = "" if validate_only else " The change may have been made, or may still be made."
             return rows_of(chunk, Outcome.UNKNOWN, f"{error}{more}")
-        return match_rows(chunk, answer.rows)
+        return match_rows(chunk, answer.rows, self.service_hint)
 
 
 def _describe_request(entity_filter: EntityFilter) -> DescribeClientQuotas:

@@ -22,6 +22,7 @@ from hashlib import pbkdf2_hmac
 from secrets import token_bytes
 from typing import Final
 
+from quotaform.cluster.age import FACTS
 from quotaform.cluster.alter_chunk import MAX_BYTES, MAX_NAME_BYTES
 from quotaform.cluster.broker_gateway import BrokerGateway
 from quotaform.cluster.error_code import cut_words, grant, require_success
@@ -113,9 +114,8 @@ class ScramGateway(BrokerGateway):
         try:
             yield
         except UnsupportedError:
-            raise UnsupportedError(
-                f"The brokers of {self.name} have no SCRAM API; it needs Kafka 2.7 or later, and 3.5 with KRaft."
-            ) from None
+            problem = f"The brokers of {self.name} have no SCRAM API"
+            raise UnsupportedError(problem, remedy=f"{FACTS['scram'].remedy}.") from None
 
     def alter(self, alterations: Sequence[ScramAlteration]) -> ScramResult:
         """Set and delete credentials, each at most once per user and mechanism.

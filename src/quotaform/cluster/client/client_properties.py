@@ -98,10 +98,15 @@ class ClientProperties:
         value = self.written(key)
         return f"{key}={value}" if is_word(value) else f"the value of {key}"
 
-    def location(self, key: str) -> Location:
-        """Return where a key is written, or that of the properties."""
-        written = self._written.get(key)
-        return written.location if written else self._source
+    def inside(self, key: str, values: Mapping[str, str]) -> ClientProperties:
+        """Return properties that the value of a key consists of; their problems are those of the key."""
+        place = self._written[key].location
+        properties = [Property(name, value, place) for name, value in values.items()]
+        inner = ClientProperties(
+            properties, {}, source=place, folder=self.folder, repository=self.repository, within=self.within
+        )
+        inner.problems = self.problems
+        return inner
 
     def read_file(self, key: str, value: str, limit: int, names: str) -> tuple[Path, bytes] | None:
         """Return the file that a value names, relative to the working folder or else to the properties file.
@@ -134,7 +139,8 @@ class ClientProperties:
 
     def report(self, key: str, message: str) -> None:
         """Add a problem with a key."""
-        self.add(message, self.location(key))
+        written = self._written.get(key)
+        self.add(message, written.location if written else self._source)
 
     def add(self, message: str, location: Location) -> None:
         """Add a problem at a place, unless there are very many."""

@@ -19,7 +19,7 @@ _USED = """
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.token.endpoint.url
     sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
     sasl.oauthbearer.scope sasl.oauthbearer.header.urlencode sasl.oauthbearer.clock.skew.seconds
-    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.sub.claim.name
     sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.iss
     sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.claim.exp.seconds
     sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.jti.include
@@ -57,6 +57,7 @@ _IGNORED_PREFIXES: Final = (
     "sasl.login.refresh.",
     "sasl.oauthbearer.jwks.",
     "sasl.oauthbearer.expected.",
+    "sasl.oauthbearer.scope.claim.name",
     "schema.registry.",
     "basic.auth.",
     "config.providers.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +14,15 @@ from typing import Final
 
 from quotaform.cluster.client.client_properties import ClientProperties
 from quotaform.cluster.client.jaas import parse_jaas, read_jaas
-from quotaform.cluster.client.java_properties import Property
 from quotaform.cluster.client.tls_properties import read_tls
-from quotaform.cluster.sasl.assertion import ALGORITHMS, Assertion, SecretFile
 from quotaform.cluster.sasl.credentials import Exchange
 from quotaform.cluster.sasl.token_source import (
+    ALGORITHMS,
+    Assertion,
     Command,
     Endpoint,
+    SecretFile,
     Source,
-    TokenRules,
     Unsecured,
     forget_token,
     get_token,
@@ -30,36 +31,27 @@ from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
 from quotaform.errors import ConnectError, QuotaformError
 from quotaform.executable import find_executable
 from quotaform.http.client import DEFAULT_LIMITS, Limits
-from quotaform.http.message import Url, file_of
+from quotaform.http.message import Url, file_of, form_value
 from quotaform.model.secret import Secret
 from quotaform.model.server import Server
 from quotaform.model.text import quote
 from quotaform.model.variable import OwnSecret
 
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer."
-_HANDLER, _RETRIEVER = "sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"
-_URL, _JAAS = "sasl.oauthbearer.token.endpoint.url", "sasl.jaas.config"
-_ASSERTION, _CREDENTIALS = "sasl.oauthbearer.assertion.", "sasl.oauthbearer.client.credentials.client."
-_UNSECURED: Final = "internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
-_CLASSES: Final = {
-    _HANDLER: ("OAuthBearerLoginCallbackHandler", "secured.OAuthBearerLoginCallbackHandler", _UNSECURED),
-    _RETRIEVER: (
-        "DefaultJwtRetriever",
-        "ClientCredentialsJwtRetriever",
-        "JwtBearerJwtRetriever",
-        "FileJwtRetriever",
-    ),
-    "sasl.oauthbearer.jwt.validator.class": ("DefaultJwtValidator", "ClientJwtValidator"),
-}
-"""Kafka's own classes, of which others are kinds; the first of each is the usual one."""
+_JAAS, _HANDLER = "sasl.jaas.config", "sasl.login.callback.handler.class"
+_OAUTH: Final = "sasl.oauthbearer."
+_URL, _RETRIEVER = f"{_OAUTH}token.endpoint.url", f"{_OAUTH}jwt.retriever.class"
+_CLIENT, _ASSERTION = f"{_OAUTH}client.credentials.client.", f"{_OAUTH}assertion."
+_LOGIN, _UNSECURED = f"{_PACKAGE}OAuthBearerLoginCallbackHandler", ".OAuthBearerUnsecuredLoginCallbackHandler"
 _FORM: Final = (
     f'write: {_JAAS}={_PACKAGE}OAuthBearerLoginModule required clientId="ID" clientSecret="SECRET";'
     f" with {_URL} (https or file), or give a command in {OwnSecret.TOKEN_COMMAND}"
 )
 _EXTENSIONS, _CLAIM = ("extension_", "unsecuredLoginExtension_"), "unsecuredLoginStringClaim_"
+_LIFETIME: Final = "unsecuredLoginLifetimeSeconds"
 _NAME: Final = regex(r"(?!auth$)[A-Za-z]+").fullmatch
-_NUMBER: Final = regex(r"[0-9]{1,10}").fullmatch
 _VALUE: Final = regex(r"[\x21-\x7e \t\r\n]+").fullmatch
+_NUMBER: Final = regex(r"[0-9]{1,10}(\.[0-9]{1,6})?").fullmatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,33 +59,33 @@ class Bearer:
     """A source of tokens, and what is sent with them.
 
     Attributes:
-        source: Where tokens come from.
-        rules: What is required of them.
-        extensions: Names and values that are sent to the broker (KIP-342).
-        who: What messages call the client.
-        properties: The `sasl.*` properties as a Java client needs them.
+        subject: The claim of a token that names the user.
+        skew: Seconds by which clocks may differ.
+        window: The part of a token's lifetime after which it is replaced.
+        extensions: What the broker gets beside the token (KIP-342).
+        properties: The `sasl.*` properties of a Java client.
     """
 
     source: Source
-    rules: TokenRules
-    extensions: tuple[tuple[str, Secret], ...]
     who: str
+    subject: str
+    skew: float
+    window: float
+    extensions: tuple[tuple[str, Secret], ...]
     properties: tuple[tuple[str, Secret], ...]
     mechanism = "OAUTHBEARER"
     check = "check issuer, audience and lifetime of its tokens; the log of the broker says what it does not accept"
 
     def exchange(self, host: str) -> Exchange:
         """Begin to authenticate, with a token that may be asked for first."""
-        token = get_token(self.source, self.rules)
-        pairs = [("auth", f"Bearer {token.reveal()}"), *((name, value.reveal()) for name, value in self.extensions)]
-        message = "\1".join(["n,,", *(f"{name}={value}" for name, value in pairs), "", ""])
+        token = get_token(self.source, subject=self.subject, skew=self.skew, window=self.window)
+        extensions = [f"{name}={value.reveal()}" for name, value in self.extensions]
         said = ""
         try:
-            challenge = yield message.encode()
-            if not challenge:
-                return
-            said = _status(challenge)
-            yield b"\1"
+            challenge = yield "\1".join(["n,,", f"auth=Bearer {token.reveal()}", *extensions, "", ""]).encode()
+            if challenge:
+                said = _status(challenge)
+                yield b"\1"
         except CodeError as error:
             forget_token(self.source)
             raise RefusedError(error.code, said) from None
@@ -103,14 +95,14 @@ class Bearer:
         if isinstance(self.source, Command):
             raise QuotaformError(f"A Java client has no {OwnSecret.TOKEN_COMMAND}; give it {_URL}.")
         if isinstance(self.source, Endpoint):
-            server = Server(self.source.url.host, self.source.url.port)
-            if problem := server.problem(os.environ):
-                raise ConnectError(f"{self.source.shown} {problem}")
+            url = self.source.url
+            if problem := Server(url.host, url.port).problem(os.environ):
+                raise ConnectError(f"{self.source.what} {problem}")
         return {name: value.reveal() for name, value in self.properties}
 
 
 def _status(challenge: bytes) -> str:
-    """Return what a broker says about a token it does not accept, such as `invalid_token` (RFC 7628, section 3.2.2)."""
+    """Return what a broker says of a token that it does not accept, such as invalid_token (RFC 7628, section 3.2.2)."""
     try:
         return quote(str(json.loads(challenge)["status"]))
     except (ValueError, RecursionError, LookupError, TypeError):
@@ -124,50 +116,54 @@ def read(reader: ClientProperties, mechanism: str) -> Bearer | None:
     if options is None:
         return None
     source, who = _read_source(reader, options)
-    rules = TokenRules(
-        subject=reader.get("sasl.oauthbearer.sub.claim.name") or "sub",
-        scope=reader.get("sasl.oauthbearer.scope.claim.name") or "scope",
-        skew=_number(reader, "sasl.oauthbearer.clock.skew.seconds", 30),
-        window=_window(reader),
-    )
+    skew = _number(reader, f"{_OAUTH}clock.skew.seconds", 30)
+    window = _number(reader, "sasl.login.refresh.window.factor", 0.8, 0.5, 1)
     extensions = _read_extensions(reader, options)
     if source is None or len(reader.problems) > before:
         return None
-    keys = [key for key in reader.keys if key.startswith("sasl.") and reader.has(key)]
-    java = {_HANDLER: _PACKAGE + _CLASSES[_HANDLER][0]} if not isinstance(source, Unsecured) else {}
-    java |= {key: reader.get(key) or "" for key in keys}
-    secret = tuple((key, Secret(value)) for key, value in java.items())
-    return Bearer(source=source, rules=rules, extensions=extensions, who=who, properties=secret)
+    given = {key: reader.get(key) or "" for key in reader.keys if key.startswith("sasl.") and reader.has(key)}
+    handler = {} if isinstance(source, Unsecured) else {_HANDLER: _LOGIN}
+    return Bearer(
+        source=source,
+        who=who,
+        subject=reader.get(f"{_OAUTH}sub.claim.name") or "sub",
+        skew=skew,
+        window=window,
+        extensions=extensions,
+        properties=tuple((key, Secret(value)) for key, value in (handler | given).items()),
+    )
 
 
 def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[Source | None, str]:
-    url, handler = reader.get(_URL), (reader.get(_HANDLER) or "").removeprefix(_PACKAGE)
-    command = reader.environ.get(OwnSecret.TOKEN_COMMAND)
-    unsecured = handler == _UNSECURED or any(name.startswith("unsecuredLogin") for name in options)
-    if command and not url and not unsecured:
+    """Return where tokens come from, and what messages call the client."""
+    url, command = reader.get(_URL), reader.environ.get(OwnSecret.TOKEN_COMMAND)
+    is_unsecured = any(name.startswith("unsecuredLogin") for name in options)
+    if command and not url and not is_unsecured:
         return _read_command(reader, command), f"the token of {OwnSecret.TOKEN_COMMAND}"
-    for key, classes in _CLASSES.items():
-        given = reader.get(key)
-        if given and given not in {_PACKAGE + name for name in classes}:
-            instead = f"set it to {_PACKAGE}{classes[0]}, or give a command in {OwnSecret.TOKEN_COMMAND} without {_URL}"
+    for key in (_HANDLER, _RETRIEVER, f"{_OAUTH}jwt.validator.class"):
+        if not (reader.get(key) or _PACKAGE).startswith(_PACKAGE):
+            instead = f"use one of {_PACKAGE}*, or give a command in {OwnSecret.TOKEN_COMMAND} without {_URL}"
             reader.report(key, f"{key} names a Java class that quotaform does not have; {instead}")
-    if unsecured:
-        return _read_unsecured(reader, options)
+    if is_unsecured or (reader.get(_HANDLER) or "").endswith(_UNSECURED):
+        return _read_unsecured(reader, options), f"user {_shown(reader, f'{_CLAIM}sub')}"
     if not url:
         reader.report(_JAAS, f"{_URL} is missing; {_FORM}")
         return None, ""
-    path = file_of(url)
-    if path is not None:
+    if (path := file_of(url)) is not None:
         return _file(reader, _URL, path), f"the token of {_URL}"
-    return _read_endpoint(reader, options, url)
+    key = f"{_CLIENT}id"
+    return _read_endpoint(
+        reader, options
+    ), f"client {reader.written(key) if reader.has(key) else _shown(reader, 'clientId')}"
 
 
 def _read_command(reader: ClientProperties, command: str) -> Command | None:
     try:
         name, *arguments = shlex.split(command)
         # A relative path may lead into a repository, of which nothing is executed.
-        program = Path(name) if Path(name).is_absolute() else find_executable(name, outside=reader.repository)
-        if program is None or (Path(name).name != name and not Path(name).is_absolute()):
+        is_name = Path(name).name == name
+        program = find_executable(name, outside=reader.repository) if is_name else Path(name)
+        if program is None or not program.is_absolute():
             raise ValueError
     except ValueError:
         reader.report(_JAAS, f"{OwnSecret.TOKEN_COMMAND} names no command; give its absolute path, or one on the PATH")
@@ -175,63 +171,57 @@ def _read_command(reader: ClientProperties, command: str) -> Command | None:
     return Command(tuple(map(Secret, [str(program), *arguments])))
 
 
-def _read_unsecured(reader: ClientProperties, options: Mapping[str, str]) -> tuple[Source | None, str]:
-    known = (_CLAIM, _EXTENSIONS[1], "unsecuredLoginLifetimeSeconds")
+def _read_unsecured(reader: ClientProperties, options: Mapping[str, str]) -> Unsecured | None:
     claims = {name.removeprefix(_CLAIM): value for name, value in options.items() if name.startswith(_CLAIM)}
-    lifetime = options.get("unsecuredLoginLifetimeSeconds", "3600")
-    other = [name for name in options if name.startswith("unsecuredLogin") and not name.startswith(known)]
-    if not claims.get("sub") or not lifetime.isdecimal() or len(lifetime) > 9 or other or {"exp", "iat"} & set(claims):
+    lifetime, known = options.get(_LIFETIME, "3600"), (_CLAIM, _EXTENSIONS[1], _LIFETIME)
+    has_other = any(name.startswith("unsecuredLogin") and not name.startswith(known) for name in options)
+    if not claims.get("sub") or not _NUMBER(lifetime) or has_other or claims.keys() & {"exp", "iat"}:
         reader.report(
             _JAAS,
             f'{_JAAS} cannot be used: an unsecured token needs {_CLAIM}sub="NAME", and may have other {_CLAIM}NAME but'
-            " exp and iat, and unsecuredLoginLifetimeSeconds, a number; remove other options of this kind",
+            f" exp and iat, and {_LIFETIME}, a number; remove other options of this kind",
         )
-        return None, ""
-    return Unsecured(tuple(claims.items()), int(lifetime)), f"user {_shown(reader, f'{_CLAIM}sub')}"
+        return None
+    return Unsecured(tuple(claims.items()), int(float(lifetime)))
 
 
-def _read_endpoint(reader: ClientProperties, options: Mapping[str, str], written: str) -> tuple[Source | None, str]:
+def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endpoint | None:
     try:
-        url = Url.parse(written)
+        url = Url.parse(reader.get(_URL) or "")
     except ValueError as error:
         reader.report(_URL, f"{_URL} cannot be used: {error}")
-        return None, ""
+        return None
     if url.scheme != "https" and not url.is_loopback:
         reader.report(_URL, f"{_URL} would receive the secret of the client unencrypted; use https")
-    client_id = reader.get(f"{_CREDENTIALS}id") or options.get("clientId", "").strip() or None
-    secret = reader.get(f"{_CREDENTIALS}secret") or options.get("clientSecret", "").strip() or None
+    keys = {"clientId": f"{_CLIENT}id", "clientSecret": f"{_CLIENT}secret", "scope": f"{_OAUTH}scope"}
+    client, secret, scope = (reader.get(key) or options.get(name, "").strip() for name, key in keys.items())
+    form, login, assertion = {"grant_type": "client_credentials", "scope": scope}, None, None
     is_grant = (reader.get(_RETRIEVER) or "").endswith(".JwtBearerJwtRetriever")
-    has_assertion = is_grant or reader.has(f"{_ASSERTION}file") or reader.has(f"{_ASSERTION}claim.iss")
-    if not has_assertion and not (client_id and secret):
+    if is_grant or reader.has(f"{_ASSERTION}file") or reader.has(f"{_ASSERTION}claim.iss"):
+        assertion, standard = _read_assertion(reader), "urn:ietf:params:oauth:{}:jwt-bearer"
+        kind = standard.format("client-assertion-type")
+        form |= {"grant_type": standard.format("grant-type")} if is_grant else {}
+        form |= {} if is_grant else {"client_id": client, "client_assertion_type": kind}
+    elif client and secret:
+        is_encoded = (reader.get(f"{_OAUTH}header.urlencode") or "").lower() == "true"
+        login = b64encode(":".join(map(form_value, (client, secret)) if is_encoded else (client, secret)).encode())
+    else:
         reader.report(_JAAS, f"{_JAAS} has no clientId or no clientSecret; {_FORM}")
-    connect = _number(reader, "sasl.login.connect.timeout.ms", int(DEFAULT_LIMITS.connect * 1000)) / 1000
-    read_ms = _number(reader, "sasl.login.read.timeout.ms", 0)
-    # The TLS of the endpoint is that of the options; the keys outside of them are for the broker.
-    place = reader.location(_JAAS)
-    inner = ClientProperties(
-        [Property(name, value, place) for name, value in options.items() if name.startswith("ssl.")],
-        {},
-        source=place,
-        folder=reader.folder,
-        repository=reader.repository,
-        within=reader.within,
-    )
-    endpoint = Endpoint(
+    connect = _number(reader, "sasl.login.connect.timeout.ms", DEFAULT_LIMITS.connect * 1000) / 1000
+    wait = _number(reader, "sasl.login.read.timeout.ms", 0) / 1000
+    hidden = [secret, login.decode()] if login else []
+    return Endpoint(
         url=url,
-        shown=url.origin if reader.written(_URL) == written else f"of {_URL}",
-        client_id=client_id,
-        client_secret=Secret(secret) if secret else None,
-        assertion=_read_assertion(reader) if has_assertion else None,
-        is_grant=is_grant,
-        scope=reader.get("sasl.oauthbearer.scope") or options.get("scope", "").strip() or None,
-        is_urlencoded=(reader.get("sasl.oauthbearer.header.urlencode") or "").lower() == "true",
-        tls=read_tls(inner),
-        limits=Limits(connect=connect, total=connect + read_ms / 1000 if read_ms else DEFAULT_LIMITS.total),
+        what=f"the token endpoint {url.origin if reader.written(_URL) == reader.get(_URL) else f'of {_URL}'}",
+        form=tuple((name, value) for name, value in form.items() if value),
+        login=Secret(f"Basic {login.decode()}") if login else None,
+        secrets=tuple(map(Secret, hidden)),
+        assertion=("assertion" if is_grant else "client_assertion", assertion) if assertion else None,
+        tls=read_tls(reader.inside(_JAAS, options)),
+        limits=Limits(connect=connect, total=connect + wait if wait else DEFAULT_LIMITS.total),
         backoff=_number(reader, "sasl.login.retry.backoff.ms", 100) / 1000,
         patience=_number(reader, "sasl.login.retry.backoff.max.ms", 10_000) / 1000,
     )
-    reader.problems += inner.problems
-    return endpoint, f"client {_shown(reader, 'clientId', f'{_CREDENTIALS}id')}"
 
 
 def _read_assertion(reader: ClientProperties) -> Assertion | SecretFile | None:
@@ -240,30 +230,29 @@ def _read_assertion(reader: ClientProperties) -> Assertion | SecretFile | None:
     algorithm = reader.get(f"{_ASSERTION}algorithm") or ALGORITHMS[0]
     if algorithm not in ALGORITHMS:
         reader.report(f"{_ASSERTION}algorithm", f"{_ASSERTION}algorithm is not {' or '.join(ALGORITHMS)}")
-    key, template = f"{_ASSERTION}private.key.file", f"{_ASSERTION}template.file"
+    key, template = (
+        _file(reader, name, written) if (written := reader.get(name)) else None
+        for name in (f"{_ASSERTION}private.key.file", f"{_ASSERTION}template.file")
+    )
+    if not reader.has(f"{_ASSERTION}private.key.file"):
+        reader.report(_RETRIEVER, f"{_ASSERTION}private.key.file is missing; add it, or {_ASSERTION}file")
     passphrase = reader.get(f"{_ASSERTION}private.key.passphrase")
-    if not reader.has(key):
-        reader.report(_RETRIEVER, f"{key} is missing, with which assertions are signed; add it, or {_ASSERTION}file")
-        return None
-    private = _file(reader, key, reader.get(key) or "")
     claims = {name: reader.get(f"{_ASSERTION}claim.{name}") for name in ("aud", "iss", "sub")}
-    return private and Assertion(
+    return key and Assertion(
         algorithm=algorithm,
-        key=private,
+        key=key,
         passphrase=Secret(passphrase) if passphrase else None,
         claims=tuple((name, value) for name, value in claims.items() if value),
-        template=_file(reader, template, reader.get(template) or "") if reader.has(template) else None,
-        lifetime=_number(reader, f"{_ASSERTION}claim.exp.seconds", 300),
-        leeway=_number(reader, f"{_ASSERTION}claim.nbf.seconds", 60),
+        template=template,
+        lifetime=int(_number(reader, f"{_ASSERTION}claim.exp.seconds", 300)),
+        leeway=int(_number(reader, f"{_ASSERTION}claim.nbf.seconds", 60)),
         has_id=(reader.get(f"{_ASSERTION}claim.jti.include") or "").lower() == "true",
     )
 
 
 def _file(reader: ClientProperties, key: str, written: str) -> SecretFile | None:
     path = Path(written)
-    if reader.folder is not None and not path.exists():
-        path = reader.folder / path
-    file = SecretFile(key, path, reader.within)
+    file = SecretFile(key, path if path.exists() or reader.folder is None else reader.folder / path, reader.within)
     try:
         file.fetch()
     except LoginError as error:
@@ -273,45 +262,24 @@ def _file(reader: ClientProperties, key: str, written: str) -> SecretFile | None
 
 
 def _read_extensions(reader: ClientProperties, options: Mapping[str, str]) -> tuple[tuple[str, Secret], ...]:
-    found = {}
-    for option, value in options.items():
-        if option.startswith(_EXTENSIONS):
-            name = option.partition("_")[2]
-            if not _NAME(name) or not _VALUE(value):
-                reader.report(
-                    _JAAS,
-                    f"{_JAAS} cannot be used: the name of an extension is letters other than auth, its value printable"
-                    " ASCII; correct the option",
-                )
-            found[name] = Secret(value)
-    return tuple(found.items())
+    found = {name.partition("_")[2]: value for name, value in options.items() if name.startswith(_EXTENSIONS)}
+    if not all(_NAME(name) and _VALUE(value) for name, value in found.items()):
+        rule = "letters other than auth, its value printable ASCII; correct the option"
+        reader.report(_JAAS, f"{_JAAS} cannot be used: the name of an extension is {rule}")
+    return tuple((name, Secret(value)) for name, value in found.items())
 
 
-def _shown(reader: ClientProperties, option: str, key: str = "") -> str:
-    """Return an option as it is written, or the property that wins over it, since a variable may hold it."""
-    if key and reader.has(key):
-        return reader.written(key)
+def _shown(reader: ClientProperties, option: str) -> str:
+    """Return an option as it is written, since a variable may hold it."""
     try:
         return parse_jaas(reader.written(_JAAS)).options[option]
     except (ValueError, KeyError):
         return f"of {_JAAS}"
 
 
-def _number(reader: ClientProperties, key: str, default: int) -> int:
+def _number(reader: ClientProperties, key: str, default: float, least: float = 0, most: float = 2**31 - 1) -> float:
     value = reader.get(key)
-    if value and not (_NUMBER(value) and int(value) < 2**31):
-        reader.report(key, f"{reader.spell(key)} is not a number; write one from 0 to {2**31 - 1}")
+    if value and not (_NUMBER(value) and least <= float(value) <= most):
+        reader.report(key, f"{reader.spell(key)} is not a number from {least} to {most}")
         return default
-    return int(value) if value else default
-
-
-def _window(reader: ClientProperties) -> float:
-    key = "sasl.login.refresh.window.factor"
-    value = reader.get(key) or "0.8"
-    try:
-        window = float(value)
-    except ValueError:
-        window = 0
-    if not 0.5 <= window <= 1:
-        reader.report(key, f"{reader.spell(key)} is not a number from 0.5 to 1")
-    return window
+    return float(value) if value else default

@@ -1,4 +1,4 @@
-"""Where OAuth tokens come from, how long they are used, and what is checked before a broker gets one.
+"""Where OAuth tokens come from, and how long they are used.
 
 As in Kafka's Java client (KIP-768, KIP-1139; `org.apache.kafka.common.security.oauthbearer`), except for the command.
 """
@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import json
 import subprocess
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from base64 import b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from re import ASCII
 from re import compile as regex
 from time import monotonic, sleep, time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 from quotaform.cluster.client.tls import Tls
-from quotaform.cluster.sasl.assertion import Assertion, SecretFile, encode
 from quotaform.cluster.wire.failure import LoginError
-from quotaform.errors import HttpError
+from quotaform.errors import FileReadError, HttpError, missing_extra
+from quotaform.files import MIB, read_text
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url, form_value
 from quotaform.http.retry import Retry, send_again
@@ -28,48 +29,125 @@ from quotaform.model.text import inert
 from quotaform.model.variable import OwnSecret
 
 _LONGEST_MESSAGE: Final = 200
-_JWT: Final = regex(r"[\w-]{8,}\.[\w-]{8,}\.[\w-]*")
-_TOKEN: Final = regex(r"[\w-]+\.[\w-]+\.[\w-]*", ASCII).fullmatch
-_JWT_BEARER: Final = "urn:ietf:params:oauth:{}:jwt-bearer"
 _COMMAND_SECONDS: Final = 30.0
+_TOKEN: Final = regex(r"[\w-]+\.[\w-]+\.[\w-]*", ASCII).fullmatch
+_JWT: Final = regex(r"ey[\w-]+\.[\w-]+\.[\w-]*")
+ALGORITHMS: Final = ("RS256", "ES256")
+"""Those of Kafka's client."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFile:
+    """A file with a token or a key, which others may replace at any time.
+
+    It lies `within` a folder, wherever links lead to, if a repository names it. Messages have only the key of the
+    property that names it, as the path may come from a variable.
+    """
+
+    key: str
+    path: Path
+    within: Path | None
+
+    @property
+    def what(self) -> str:
+        """What messages call it."""
+        return f"the file of {self.key}"
+
+    def fetch(self) -> str:
+        """Return its text as it is now, without white space around it.
+
+        Raises:
+            LoginError: It cannot be read.
+        """
+        try:
+            return read_text(self.path, MIB, within=self.within).strip()
+        except FileReadError as error:
+            raise LoginError(f"{self.what} cannot be read: {error.reason}", "correct the path, or the file") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assertion:
+    """A JWT with which a client shows who it is (RFC 7523, KIP-1139, KIP-1258); made and signed for each request.
+
+    It expires after `lifetime` seconds, is valid from `leeway` seconds before now, and may have an id (`jti`). The
+    template is a JSON object with more of `header` and `payload`, and wins over the claims.
+    """
+
+    algorithm: str
+    key: SecretFile
+    passphrase: Secret | None
+    claims: tuple[tuple[str, str], ...]
+    template: SecretFile | None
+    lifetime: int
+    leeway: int
+    has_id: bool
+
+    def fetch(self) -> str:
+        """Return a new one.
+
+        Raises:
+            LoginError: The extra, the key or the template cannot be used.
+        """
+        now, template = int(time()), self.template.fetch() if self.template else "{}"
+        try:
+            given = json.loads(template)
+            header = {**given.get("header", {}), "alg": self.algorithm, "typ": "JWT"}
+            payload = {**dict(self.claims), **given.get("payload", {}), "iat": now, "exp": now + self.lifetime}
+        except (ValueError, RecursionError, AttributeError, TypeError):
+            remedy = 'write {"header": {...}, "payload": {...}}'
+            raise LoginError("sasl.oauthbearer.assertion.template.file cannot be used", remedy) from None
+        payload |= {"nbf": now - self.leeway, **({"jti": str(uuid4())} if self.has_id else {})}
+        content = f"{_encode(header)}.{_encode(payload)}"
+        return f"{content}.{_base64(self._sign(content.encode()))}"
+
+    def _sign(self, content: bytes) -> bytes:
+        name = "sasl.oauthbearer.assertion.private.key"
+        try:
+            from cryptography.exceptions import UnsupportedAlgorithm
+            from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+            from cryptography.hazmat.primitives.hashes import SHA256
+            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        except ImportError:
+            raise LoginError(f"{name}.file needs cryptography", missing_extra("oauth")) from None
+        try:
+            password = self.passphrase.reveal().encode() if self.passphrase else None
+            key = load_pem_private_key(self.key.fetch().encode(), password)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            remedy = f"write the key in PEM (PKCS#8), and check {name}.passphrase"
+            raise LoginError(f"{name}.file cannot be used", remedy) from None
+        if self.algorithm == "RS256" and isinstance(key, rsa.RSAPrivateKey):
+            return key.sign(content, padding.PKCS1v15(), SHA256())
+        if self.algorithm == "ES256" and isinstance(key, ec.EllipticCurvePrivateKey) and key.key_size == 256:
+            numbers = utils.decode_dss_signature(key.sign(content, ec.ECDSA(SHA256())))
+            return b"".join(number.to_bytes(32, "big") for number in numbers)
+        remedy = "sasl.oauthbearer.assertion.algorithm is RS256 for RSA, ES256 for the curve P-256"
+        raise LoginError(f"the key of {name}.file does not fit {self.algorithm}", remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A token endpoint (RFC 6749, section 4.4; RFC 7523).
+    """A token endpoint (RFC 6749, section 4.4; RFC 7523): https, or this machine.
 
     Attributes:
-        url: Its URL: https, or this machine.
-        shown: What messages call it.
-        client_id: The id of the client, if it has one.
-        client_secret: The secret of the client; `None` with an assertion.
-        assertion: What shows who the client is, instead.
-        is_grant: Whether the assertion stands for the authorization, and not for the client's secret.
-        scope: What is asked for.
-        is_urlencoded: Whether id and secret are encoded as in forms (RFC 6749, section 2.3.1).
-        tls: What is trusted and shown.
-        limits: How long a request may take.
+        what: What messages call it.
+        form: The fields of a request.
+        login: The header `Authorization`; `None` with an assertion.
+        secrets: What is not shown when the endpoint repeats it.
+        assertion: The field for an assertion, and what makes one.
         backoff: Seconds after the first failure.
         patience: Seconds after which nothing is sent again, as in Java's client.
     """
 
     url: Url
-    shown: str
-    client_id: str | None
-    client_secret: Secret | None
-    assertion: Assertion | SecretFile | None
-    is_grant: bool
-    scope: str | None
-    is_urlencoded: bool
+    what: str
+    form: tuple[tuple[str, str], ...]
+    login: Secret | None
+    secrets: tuple[Secret, ...]
+    assertion: tuple[str, Assertion | SecretFile] | None
     tls: Tls
     limits: Limits
     backoff: float
     patience: float
-
-    @property
-    def what(self) -> str:
-        """What messages call it."""
-        return f"the token endpoint {self.shown}"
 
     def fetch(self) -> str:
         """Ask for a token, again while that may help.
@@ -77,7 +155,18 @@ class Endpoint:
         Raises:
             LoginError: There is none.
         """
-        request, secrets = self._request()
+        form, secrets = list(self.form), [secret.reveal() for secret in self.secrets]
+        if self.assertion is not None:
+            form.append((self.assertion[0], self.assertion[1].fetch()))
+            secrets.append(form[-1][1])
+        request = Request(
+            method="POST",
+            url=self.url,
+            headers={"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"},
+            credentials={"Authorization": self.login} if self.login else {},
+            body="&".join(f"{name}={form_value(value)}" for name, value in form).encode(),
+            is_repeatable=True,  # a second token does no harm
+        )
         retry = Retry(
             sleep=sleep,
             monotonic=monotonic,
@@ -98,79 +187,37 @@ class Endpoint:
             problem, _, remedy = error.problem.rpartition("; ")
             if remedy.startswith("give the CA"):
                 remedy += " with ssl.truststore.location in sasl.jaas.config"
-            fallback = "check sasl.oauthbearer.token.endpoint.url, or try again later"
-            raise LoginError(f"{self.what} {problem or remedy}", remedy if problem else fallback) from None
+            raise LoginError(
+                f"{self.what} {problem or remedy}",
+                remedy if problem else "check sasl.oauthbearer.token.endpoint.url, or try again later",
+            ) from None
         token = answer.get("access_token") or answer.get("id_token") if isinstance(answer, dict) else None
         if not isinstance(token, str):
             raise LoginError(f"{self.what} gave no access_token", "check sasl.oauthbearer.token.endpoint.url")
         return token
 
-    def _request(self) -> tuple[Request, list[str]]:
-        """Return the request, and what must not be shown when the endpoint repeats it."""
-        form = {"grant_type": "client_credentials", "scope": self.scope}
-        credentials, secrets = {}, []
-        if self.assertion is not None:
-            made = self.assertion.fetch()
-            secrets = [made]
-            if self.is_grant:
-                form |= {"grant_type": _JWT_BEARER.format("grant-type"), "assertion": made}
-            else:
-                kind = _JWT_BEARER.format("client-assertion-type")
-                form |= {"client_id": self.client_id, "client_assertion_type": kind, "client_assertion": made}
-        elif self.client_id is not None and self.client_secret is not None:
-            login = [self.client_id, self.client_secret.reveal()]
-            basic = b64encode(":".join(map(form_value, login) if self.is_urlencoded else login).encode()).decode()
-            credentials = {"Authorization": Secret(f"Basic {basic}")}
-            secrets = [self.client_secret.reveal(), basic]
-        body = "&".join(f"{name}={form_value(value)}" for name, value in form.items() if value)
-        headers = {
-            "Accept": "application/json",
-            "Cache-Control": "no-cache",
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
-        # A second token does no harm.
-        request = Request(
-            method="POST",
-            url=self.url,
-            headers=headers,
-            credentials=credentials,
-            body=body.encode(),
-            is_repeatable=True,
-        )
-        return request, secrets
-
     def _refused(self, response: Response, secrets: list[str]) -> LoginError:
-        status = response.status
         try:
             content = response.json()
         except HttpError:  # Such as a page for people.
             content = None
-        if not isinstance(content, dict):
-            content = {}
-        error = content.get("error") or content.get("errorCode")
-        words = [error, content.get("error_description") or content.get("errorSummary")]
-        said = redacted(": ".join(word for word in words if isinstance(word, str)), secrets)
-        why = f"status {status}{f', {said}' if said else ''}"
-        if status == 429 or status >= 500:
+        content = content if isinstance(content, dict) else {}
+        error, more = content.get("error") or content.get("errorCode"), content.get("error_description")
+        words = [error, more or content.get("errorSummary")]
+        said = _inert(": ".join(word for word in words if isinstance(word, str)), secrets)
+        why = f"status {response.status}{f', {said}' if said else ''}"
+        if response.status == 429 or response.status >= 500:
             return LoginError(f"{self.what} failed ({why})", "try again later")
-        check = "check the assertion and its key" if self.assertion else "check client id and client secret"
-        return LoginError(f"{self.what} refused to give a token ({why})", f"{check}, and the scope")
+        check = "the assertion and its key" if self.assertion else "client id and client secret"
+        return LoginError(f"{self.what} refused to give a token ({why})", f"check {check}, and the scope")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the operator, whose output is a token; no shell has a part in it.
-
-    Attributes:
-        argv: The command with its arguments, which may be secret.
-    """
+    """A command of the operator that prints a token, started without a shell."""
 
     argv: tuple[Secret, ...]
-
-    @property
-    def what(self) -> str:
-        """What messages call it."""
-        return f"the command of {OwnSecret.TOKEN_COMMAND}"
+    what = f"the command of {OwnSecret.TOKEN_COMMAND}"
 
     def fetch(self) -> str:
         """Run it and return what it prints.
@@ -178,8 +225,7 @@ class Command:
         Raises:
             LoginError: It fails.
         """
-        argv = [each.reveal() for each in self.argv]
-        remedy = f"run it by hand, and correct {OwnSecret.TOKEN_COMMAND}"
+        argv, remedy = [each.reveal() for each in self.argv], f"run it by hand, and correct {OwnSecret.TOKEN_COMMAND}"
         try:
             done = subprocess.run(  # noqa: S603 (the operator's own)
                 argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_SECONDS, check=False
@@ -191,102 +237,71 @@ class Command:
         output = done.stdout.decode(errors="replace").strip()
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
-            said = redacted(lines[-1] if lines else "", [output, *argv[1:]])
+            said = _inert(lines[-1] if lines else "", [output, *argv[1:]])
             raise LoginError(f"{self.what} failed (exit code {done.returncode}{f', {said}' if said else ''})", remedy)
         return output
 
 
 @dataclass(frozen=True, slots=True)
 class Unsecured:
-    """Tokens without a signature, for brokers under development; they prove nothing (KIP-255).
-
-    Attributes:
-        claims: Their claims.
-        lifetime: Seconds until they expire.
-    """
+    """Tokens without a signature, for brokers under development; they prove nothing (KIP-255)."""
 
     claims: tuple[tuple[str, str], ...]
     lifetime: int
-
-    @property
-    def what(self) -> str:
-        """What messages call it."""
-        return "sasl.jaas.config"
+    what = "sasl.jaas.config"
 
     def fetch(self) -> str:
         """Make one."""
         now = time()
-        payload = {"exp": now + self.lifetime, "iat": now, **dict(self.claims)}
-        return ".".join([*(encode(json.dumps(part).encode()) for part in ({"alg": "none"}, payload)), ""])
+        return f"{_encode({'alg': 'none'})}.{_encode({'exp': now + self.lifetime, 'iat': now, **dict(self.claims)})}."
 
 
 Source = Endpoint | Command | Unsecured | SecretFile
 """Each has `fetch`, which returns a token or raises `LoginError`, and `what` messages call it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRules:
-    """What Java's client requires of a token (`ClientJwtValidator`), and when it gets another one.
-
-    Attributes:
-        subject: The claim that names the user.
-        scope: The claim with the scopes.
-        skew: Seconds by which the clocks of issuer and broker may differ from this one.
-        window: The part of its lifetime after which a token is replaced.
-    """
-
-    subject: str
-    scope: str
-    skew: int
-    window: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(NamedTuple):
     token: Secret
     renew_at: float
     expires: float
 
 
-_KEPT: Final[dict[Source, _Kept]] = {}
-"""Tokens of this process; others cost a request or the start of a command."""
+_kept: Final[dict[Source, _Kept]] = {}
+"""Tokens of this process that cost a request or the start of a command."""
 
 
-def get_token(source: Source, rules: TokenRules) -> Secret:
-    """Return a token that is valid for a while, the same as before if it is.
+def get_token(source: Source, *, subject: str, skew: float, window: float) -> Secret:
+    """Return a token that is valid for a while, the same as before if it is; `Bearer` has the rules.
 
     Raises:
         LoginError: There is none, or none that can be used.
     """
-    now = time()
-    kept = _KEPT.get(source)
+    now, kept = time(), _kept.get(source)
     if kept is not None and now < kept.renew_at:
         return kept.token
     try:
-        text = source.fetch().strip()
-        expires = _check(text, rules, now)
+        text = source.fetch()
+        expires = _check(text, subject, now - skew)
     except LoginError:
         if kept is not None and now < kept.expires:
             return kept.token
         raise
     except ValueError as error:
-        raise LoginError(f"{source.what} gave a token that cannot be used: {error}", _REMEDY) from None
+        problem = f"{source.what} gave a token that cannot be used: {error}"
+        raise LoginError(problem, "check what issues it, and the clock of this machine") from None
     token = Secret(text)
     if isinstance(source, (Endpoint, Command)):
-        _KEPT[source] = _Kept(token, now + rules.window * (expires - now), expires)
+        _kept[source] = _Kept(token, now + window * (expires - now), expires)
     return token
-
-
-_REMEDY: Final = "check what issues it, and the clock of this machine"
 
 
 def forget_token(source: Source) -> None:
     """Use no longer what a broker does not accept."""
-    _KEPT.pop(source, None)
+    _kept.pop(source, None)
 
 
-def _check(text: str, rules: TokenRules, now: float) -> float:
-    """Return when a token expires, in seconds since 1970.
+def _check(text: str, subject: str, now: float) -> float:
+    """Return when a token expires, in seconds since 1970; what Java's client checks is checked (`ClientJwtValidator`).
 
     Raises:
         ValueError: It cannot be used; the message holds nothing of it.
@@ -299,27 +314,27 @@ def _check(text: str, rules: TokenRules, now: float) -> float:
         payload = None
     if not isinstance(payload, dict):
         raise ValueError("the claims of the JWT cannot be read")
-    subject, expires = payload.get(rules.subject), payload.get("exp")
-    if not isinstance(subject, str) or not subject.strip():
-        raise ValueError(f"it has no claim {inert(rules.subject)} (sasl.oauthbearer.sub.claim.name)")
-    if not _are_scopes(payload, rules.scope):
-        raise ValueError(f"its claim {inert(rules.scope)} has an empty scope (sasl.oauthbearer.scope.claim.name)")
+    name, expires = payload.get(subject), payload.get("exp")
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError(f"it has no claim {inert(subject)} (sasl.oauthbearer.sub.claim.name)")
     if not isinstance(expires, (int, float)) or not 0 <= expires < 1e11:
         raise ValueError("it has no claim exp with the time when it expires")
-    if expires + rules.skew < now:
-        when = datetime.fromtimestamp(expires, UTC)
-        raise ValueError(f"it expired at {when:%Y-%m-%d %H:%M:%S} UTC")
+    if expires < now:
+        raise ValueError(f"it expired at {datetime.fromtimestamp(expires, UTC):%Y-%m-%d %H:%M:%S} UTC")
     return float(expires)
 
 
-def _are_scopes(payload: Mapping[str, Any], claim: str) -> bool:
-    scopes = payload.get(claim)
-    listed = [scopes] if isinstance(scopes, str) else scopes if isinstance(scopes, list) else []
-    return all(isinstance(scope, str) and scope.strip() for scope in listed)
+def _encode(part: dict[str, Any]) -> str:
+    """Return a part of a JWT as text (RFC 7515)."""
+    return _base64(json.dumps(part).encode())
 
 
-def redacted(text: str, secrets: list[str]) -> str:
-    """Return what others say as a short part of a line, without secrets and what looks like a token."""
-    for secret in secrets:
-        text = text.replace(secret, "***") if secret else text
+def _base64(content: bytes) -> str:
+    return urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def _inert(text: str, secrets: list[str]) -> str:
+    """Return what others say as a part of a line, without secrets and what looks like a token."""
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "***")
     return inert(_JWT.sub("***", text)[:_LONGEST_MESSAGE].strip())

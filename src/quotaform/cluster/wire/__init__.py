@@ -1,1 +1,1 @@
-"""The connection to brokers and its messages; the only package that imports kafka-python."""
+"""The connection to brokers and its messages."""

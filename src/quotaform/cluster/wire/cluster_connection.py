@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Final
 
 from quotaform import __version__
+from quotaform.cluster.age import FACTS, Age, service_hint
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.certificate import Validity, read_pem_validity
@@ -29,7 +30,6 @@ from quotaform.cluster.wire.failure import (
     UnprovenError,
     unanswered,
 )
-from quotaform.cluster.wire.kafka_python import name_broker_version
 from quotaform.cluster.wire.message import BrokerRequest, ResponseT
 from quotaform.cluster.wire.stream import SLICE, canonical_servers
 from quotaform.errors import ClusterError, UnsupportedError
@@ -59,6 +59,7 @@ class ClusterConnection:
         name: What messages call the cluster.
         cluster_id: The id that the cluster gave itself, if it has one.
         brokers: The brokers that the cluster named, by node id.
+        versions: The lowest and the highest version that the broker in use offers, by API key.
         broker: The connection in use, if there is one.
     """
 
@@ -85,6 +86,7 @@ class ClusterConnection:
         self.name = name
         self.cluster_id = cluster_id
         self.brokers: Mapping[int, Server] = {}
+        self.versions: Mapping[int, tuple[int, int]] = {}
         self.broker: BrokerConnection | None = None
         self._closing = Event()
         if config.canonical_names:
@@ -267,6 +269,7 @@ class ClusterConnection:
             return failure
         self._observe(broker, None)
         self.cluster_id = metadata.cluster_id
+        self.versions = broker.versions
         # A server that was given is shown as it was given, also when the cluster gives its address.
         given = {each: each for each in self._given}
         self.brokers = {node_id: given.get(each, each) for node_id, each in metadata.brokers.items()}
@@ -284,8 +287,8 @@ class ClusterConnection:
 
     def _too_old(self, broker: BrokerConnection) -> UnsupportedError:
         return UnsupportedError(
-            f"{self.name} runs Kafka {name_broker_version(broker.versions)}, which does not support this "
-            "request; client quotas need Kafka 2.6 or later."
+            f"{self.name} runs Kafka {Age.of(broker.versions)}, which does not support this request",
+            remedy=service_hint([broker.server.host]) or f"{FACTS['client-quotas'].remedy}.",
         )
 
     def _abandon(self, broker: BrokerConnection) -> None:

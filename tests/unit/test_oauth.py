@@ -157,6 +157,7 @@ class TestAnswersOfTheEndpoint:
             (answer(400, {"error": {"a": 1}, "error_description": ["x"]}), "(status 400)"),
             (answer(400, ["error"]), "(status 400)"),
             (answer(400, {"error": "x" * 5000}), f"(status 400, {'x' * 200})"),
+            (answer(400, {"error": "ey" * 400_000}), "(status 400, ***)"),
             (answer(400, {"error": "admin-idp-secret eyJhbGciOiJ9.eyJzdWIiOiJ9.abc"}), "(status 400, *** ***)"),
             (answer(200, {"token": "x"}), "gave no access_token"),
             (answer(200, b"<html>"), "answered with something that is not JSON"),
@@ -186,6 +187,10 @@ class TestAnswersOfTheEndpoint:
         message = failure(read(provider.client_properties() | QUICK))
         assert message.endswith("failed (status 500); try again later")
         assert len(provider.requests) > 1
+
+    def test_no_time_limit_is_that_of_every_request(self, provider: IdentityProvider) -> None:
+        limits = {"sasl.login.connect.timeout.ms": "0", "sasl.login.read.timeout.ms": "0"}
+        assert token_of(read(provider.client_properties() | limits))
 
     def test_an_answer_that_does_not_come_is_not_waited_for(self, provider: IdentityProvider) -> None:
         slow = {"sasl.login.connect.timeout.ms": "50", "sasl.login.read.timeout.ms": "50"}
@@ -297,8 +302,9 @@ class TestFile:
         path.unlink()
         assert failure(credentials).startswith(f"the file of {URL} cannot be read: ")
 
-    def test_a_file_that_is_not_there_is_a_problem_of_the_properties(self, tmp_path: Path) -> None:
-        [problem] = problems(FILE | {URL: (tmp_path / "none").as_uri()})
+    @pytest.mark.parametrize("name", ["none", "x" * 5000, "a%00b", ""])
+    def test_a_file_that_cannot_be_read_is_a_problem_of_the_properties(self, tmp_path: Path, name: str) -> None:
+        [problem] = problems(FILE | {URL: f"file://{tmp_path}/{name}"})
         assert problem.startswith(f"the file of {URL} cannot be read: ")
 
     def test_properties_in_a_repository_name_no_file_outside_of_it(self, tmp_path: Path) -> None:
@@ -608,6 +614,14 @@ class TestExchange:
         assert len(found) < 200
         assert first_message(credentials)
         assert len(provider.requests) == 2
+
+    def test_a_broker_cannot_make_the_token_known_or_take_back_what_it_said(self, provider: IdentityProvider) -> None:
+        exchange = read(provider.client_properties()).exchange("b1")
+        token = next(exchange).decode().split("\1")[1].removeprefix("auth=Bearer ")
+        exchange.send(f'{{"status": "no {token}"}}'.encode())
+        with pytest.raises(RefusedError) as caught:
+            exchange.send(b"")
+        assert caught.value.said == '"no ***"'
 
     def test_an_empty_answer_is_consent(self, provider: IdentityProvider) -> None:
         credentials = read(provider.client_properties())

@@ -27,6 +27,7 @@ from quotaform.cluster.sasl.token_source import (
     forget_token,
     get_token,
 )
+from quotaform.cluster.wire.connect_error import SASL_FAILED
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
 from quotaform.errors import ConnectError, QuotaformError
 from quotaform.executable import find_executable
@@ -84,8 +85,9 @@ class Bearer:
         try:
             challenge = yield "\1".join(["n,,", f"auth=Bearer {token.reveal()}", *extensions, "", ""]).encode()
             if challenge:
-                said = _status(challenge)
+                said = quote(_status(challenge).replace(token.reveal(), "***"))
                 yield b"\1"
+                raise CodeError(SASL_FAILED)
         except CodeError as error:
             forget_token(self.source)
             raise RefusedError(error.code, said) from None
@@ -104,9 +106,9 @@ class Bearer:
 def _status(challenge: bytes) -> str:
     """Return what a broker says of a token that it does not accept, such as invalid_token (RFC 7628, section 3.2.2)."""
     try:
-        return quote(str(json.loads(challenge)["status"]))
+        return str(json.loads(challenge)["status"])
     except (ValueError, RecursionError, LookupError, TypeError):
-        return quote(challenge.decode(errors="replace"))
+        return challenge.decode(errors="replace")
 
 
 def read(reader: ClientProperties, mechanism: str) -> Bearer | None:
@@ -207,7 +209,7 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
         login = b64encode(":".join(map(form_value, (client, secret)) if is_encoded else (client, secret)).encode())
     else:
         reader.report(_JAAS, f"{_JAAS} has no clientId or no clientSecret; {_FORM}")
-    connect = _number(reader, "sasl.login.connect.timeout.ms", DEFAULT_LIMITS.connect * 1000) / 1000
+    connect = _number(reader, "sasl.login.connect.timeout.ms", 0) / 1000 or DEFAULT_LIMITS.connect
     wait = _number(reader, "sasl.login.read.timeout.ms", 0) / 1000
     hidden = [secret, login.decode()] if login else []
     return Endpoint(
@@ -251,8 +253,8 @@ def _read_assertion(reader: ClientProperties) -> Assertion | SecretFile | None:
 
 
 def _file(reader: ClientProperties, key: str, written: str) -> SecretFile | None:
-    path = Path(written)
-    file = SecretFile(key, path if path.exists() or reader.folder is None else reader.folder / path, reader.within)
+    is_here = os.path.exists(written)  # noqa: PTH110 (a path that cannot be one is no error)
+    file = SecretFile(key, Path(written) if is_here else (reader.folder or Path()) / written, reader.within)
     try:
         file.fetch()
     except LoginError as error:

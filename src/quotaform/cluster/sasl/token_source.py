@@ -31,7 +31,8 @@ from quotaform.model.variable import OwnSecret
 _LONGEST_MESSAGE: Final = 200
 _COMMAND_SECONDS: Final = 30.0
 _TOKEN: Final = regex(r"[\w-]+\.[\w-]+\.[\w-]*", ASCII).fullmatch
-_JWT: Final = regex(r"ey[\w-]+\.[\w-]+\.[\w-]*")
+_JWT: Final = regex(r"\bey[\w-]{8,}[\w.-]*")
+"""What looks like a token, or the beginning of one; found in linear time."""
 ALGORITHMS: Final = ("RS256", "ES256")
 """Those of Kafka's client."""
 

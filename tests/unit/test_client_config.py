@@ -206,6 +206,7 @@ class TestSasl:
             (r'username="a" password="\\101\\tx"', "a", "A\tx"),
             ('username="a b" \\\n    password="x//y#!"', "a b", "x//y#!"),
             ('/* who */ username = "a" // rest', "a", None),
+            ('username="a" password="x\\\\\\ny"', "a", "x\ny"),
             ('serviceName="kafka" username="é" password="ß"', "é", "ß"),
         ],
     )
@@ -241,6 +242,12 @@ class TestSasl:
                 "login module is not PlainLoginModule or ScramLoginModule",
             ),
             ('"hunter2"', "not followed by a control flag such as required"),
+            (
+                f'KafkaClient {{ {SCRAM} required password="hunter2"; }};',
+                "it is an entry of a JAAS file; leave out its",
+            ),
+            (f'{SCRAM} required password="hunter2"; {PLAIN} required a=b;', "it has more than one login module"),
+            (f"{SCRAM} required username=a password=/hunter2;", "semicolon; a value with a slash needs double quotes"),
             ("=hunter2", "does not begin with a login module"),
         ],
     )

@@ -15,12 +15,12 @@ from quotaform.cluster.client.client_properties import ClientProperties
 
 _TOKEN: Final = regex(
     r"""(?P<blank>[\x00-\x20]+|/\*.*?(?:\*/|\Z)|/[^\r\n]*)"""
-    r"""|"(?P<double>(?:[^"\\\r\n]|\\[^\r\n])*)"|'(?P<single>(?:[^'\\\r\n]|\\[^\r\n])*)'"""
+    r"""|"(?P<double>(?:[^"\\\r\n]|\\.)*)"|'(?P<single>(?:[^'\\\r\n]|\\.)*)'"""
     r"""|(?P<word>[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\-\u00a0-\U0010ffff]*)"""
-    r"""|(?P<sign>[=;])""",
+    r"""|(?P<sign>[=;{}])""",
     DOTALL,
 )
-_ESCAPE: Final = regex(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)")
+_ESCAPE: Final = regex(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", DOTALL)
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _QUOTED: Final = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -72,10 +72,15 @@ def parse_jaas(text: str) -> LoginModule:
     tokens = list(_tokens(text))
     if not tokens or tokens[0].is_sign:
         raise ValueError("it does not begin with a login module")
+    if _BRACE in tokens[:2]:
+        raise ValueError("it is an entry of a JAAS file; leave out its name and the braces")
     if len(tokens) < 2 or tokens[1].text.lower() not in _FLAGS:
         raise ValueError("its login module is not followed by a control flag such as required")
     if tokens[-1] != _END:
-        raise ValueError("it does not end with a semicolon")
+        hint = "; a value with a slash needs double quotes" if "/" in text and text.rstrip().endswith(";") else ""
+        raise ValueError(f"it does not end with a semicolon{hint}")
+    if _END in tokens[2:-1]:
+        raise ValueError("it has more than one login module, or one that ends early")
     return LoginModule(tokens[0].text.rpartition(".")[2], _options(tokens[2:-1]))
 
 
@@ -94,6 +99,7 @@ class _Token(NamedTuple):
 
 _END: Final = _Token(";", True)
 _EQUALS: Final = _Token("=", True)
+_BRACE: Final = _Token("{", True)
 
 
 def _tokens(text: str) -> Iterator[_Token]:

@@ -1,4 +1,4 @@
-"""Kerberos tickets and delegation tokens, accepted and refused by a broker; the KDC is a real one, too."""
+"""Kerberos tickets, accepted and refused by a broker; the KDC is a real one, too."""
 
 from __future__ import annotations
 
@@ -134,6 +134,16 @@ class TestRefusals:
         assert answer.startswith("the KDC does not know the service rabbit/localhost; check sasl.kerberos.service.name")
 
     def test_a_host_that_the_broker_has_no_principal_for(self, world: World) -> None:
+        answer = world.failure(world.keytab(), world.kafka.bootstrap_servers)
+        assert answer.startswith("the KDC does not know the service kafka/127.0.0.1; ")
+
+    def test_a_name_that_dns_has_instead_does_not_count_as_in_java(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        canonical = world.kdc.folder / "canonical.conf"
+        text = world.kdc.krb5_conf.read_text().replace("rdns = false", "rdns = true")
+        canonical.write_text(text.replace("hostname = false", "hostname = true"))
+        monkeypatch.setenv("KRB5_CONFIG", str(canonical))
         answer = world.failure(world.keytab(), world.kafka.bootstrap_servers)
         assert answer.startswith("the KDC does not know the service kafka/127.0.0.1; ")
 

@@ -82,6 +82,10 @@ class TestTruststores:
         told = problem(truststore_location=STORES / name, truststore_password=password)
         assert told == f"ssl.truststore.location cannot be used: {message}"
 
+    def test_a_password_whose_variable_is_missing_is_one_problem(self) -> None:
+        told = problem(truststore_location=STORES / "trust.p12", truststore_password="${env:TRUST}")
+        assert told.startswith("ssl.truststore.password: ")
+
 
 class TestKeystores:
     @pytest.mark.parametrize(

@@ -62,9 +62,11 @@ def _kind(reader: ClientProperties, store: str) -> str:
 def _read_store(reader: ClientProperties, store: str) -> str | None:
     """Return a store as PEM; `None` if there is none, or none that can be read."""
     location, inline = f"ssl.{store}.location", [key for key in _INLINE[store] if reader.has(key)]
-    if not reader.has(location) and not inline:
+    keys = [location, *inline, f"ssl.{store}.type", f"ssl.{store}.password", "ssl.key.password"]
+    # A value that cannot be known has been reported.
+    if any(reader.has(key) and reader.get(key) is None for key in keys):
         return None
-    if not _is_readable(reader, store, inline):
+    if not (reader.has(location) or inline) or not _is_readable(reader, store, inline):
         return None
     if reader.has(location) and inline:
         reader.report(inline[0], f"{inline[0]} and {location} exclude each other; remove one")

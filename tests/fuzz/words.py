@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quotaform.cli.client_quotas import lists
+from quotaform.cli.client_quotas import command as lists
 from quotaform.cli.option.entity_reader import read_entity, read_filter
 from quotaform.cli.option.op_reader import read_ops
 from quotaform.core.scope import Selection

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from quotaform.core.result import FormattedFile
-from quotaform.desired.format.formatter import format_source
-from quotaform.desired.format.respell import respell
+from quotaform.desired.format.formatter import format_source, respell
 from quotaform.desired.loaded_file import LoadedFile, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar

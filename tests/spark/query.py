@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from quotaform.spark.job.shipped_file import ShippedFile, ship
+from quotaform.spark.job.cluster_job import ShippedFile, ship
 from quotaform.spark.session.connect import is_connect
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.session.session import spark_session

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.spark.job.bundle import Bundle
-from quotaform.spark.job.cluster_job import opened_job
-from quotaform.spark.job.shipped_file import ShippedFile
+from quotaform.spark.job.cluster_job import ShippedFile, opened_job
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def test_snapshots_in_order_are_merged_as_those_in_any_order_are(
     most_changes: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from quotaform.spark.history import in_order as subject
-    from quotaform.spark.history.any_order import merged_in_any_order
+    from quotaform.spark.history.append import merged_in_any_order
     from quotaform.spark.history.in_order import merged_in_order
     from quotaform.spark.history.new_snapshot import new_snapshots
     from quotaform.spark.schemas import HISTORY

@@ -17,7 +17,7 @@ from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
 from quotaform.errors import ConnectError, HttpError, MetricsError
 from quotaform.http.client import send
 from quotaform.http.message import Request, Url
-from quotaform.metrics.jmx import JmxReader
+from quotaform.metrics.open import JmxReader
 from quotaform.metrics.reading import origin_of
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from tests.fake_broker import Asked, FakeBroker, frame, messages, serving

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.cli.client_quotas.lists import read_ops, read_parts, read_properties
+from quotaform.cli.client_quotas.command import read_ops, read_parts, read_properties
 from quotaform.errors import UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import same_value

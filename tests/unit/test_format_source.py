@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.desired.format.formatter import format_source
-from quotaform.desired.format.respell import respell
+from quotaform.desired.format.formatter import format_source, respell
 from quotaform.desired.tree import SourceFile
 from quotaform.model.finding import Severity
 from quotaform.views.format_text import render_format_diff

@@ -11,7 +11,7 @@ import pytest
 from quotaform.cli.main import run
 from quotaform.errors import EngineError, missing_extra
 from quotaform.spark.session import session
-from quotaform.spark.session.java import require_java
+from quotaform.spark.session.session import require_java
 
 CHEAP = "quotaform.spark.session"
 """The package whose modules may be imported before it is known whether Spark is there."""

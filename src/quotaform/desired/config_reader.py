@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
@@ -14,21 +15,29 @@ from quotaform.core.drift.ignore import DriftIgnore
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import MOST_PATTERNS, Scope
-from quotaform.core.usage.record.source import MOST_SOURCES
+from quotaform.core.usage.record.source import (
+    MOST_SOURCES,
+    NO_METRICS,
+    ClusterMetrics,
+    MetricsSource,
+    SourceKind,
+    parse_source,
+    require_distinct,
+)
+from quotaform.core.usage.sizing.recommendation import SizingSettings, parse_percentile
 from quotaform.desired.config import Cluster, Config, ListedPath, prune_problem
 from quotaform.desired.day import read_expires
 from quotaform.desired.lint import MOST_LINT_IGNORES, MOST_PRINCIPALS, read_capacity, read_lint_settings
-from quotaform.desired.metrics import MOST_LABELS, read_metrics
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
-from quotaform.desired.sizing import read_sizing, value_mappings
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_values
 from quotaform.desired.variable import Referring, check_variables
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.desired.yaml.scalar import taken_for
+from quotaform.model.duration import parse_duration
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
@@ -351,3 +360,111 @@ def _read_count_limit(node: object, default: CountLimit) -> CountLimit:
 def _read_number(node: dict[str, Any], key: str, default: int) -> int:
     number = node.get(key)
     return number if type(number) is int else default
+
+
+MOST_LABELS: Final = 100
+"""The limit on labels of `metrics.labels`."""
+
+
+def read_metrics(cluster: str, node: dict[str, Any], report: FileReport) -> ClusterMetrics:
+    """Return where the measurements of a cluster are; the schema reports values of the wrong shape."""
+    written = node.get("metrics")
+    if not isinstance(written, dict):
+        return NO_METRICS
+    part = report.at("clusters", cluster, "metrics")
+    prometheus, labels = written.get("prometheus"), written.get("labels")
+    if isinstance(prometheus, str):
+        _check_url(prometheus, part.at("prometheus"), written, "prometheus")
+    return ClusterMetrics(
+        sources=_read_sources(written, part),
+        prometheus=prometheus if isinstance(prometheus, str) else None,
+        labels={
+            name: value
+            for name, value in (labels if isinstance(labels, dict) else {}).items()
+            if isinstance(value, str)
+        },
+        location=report.document.locate(part.path).value,
+    )
+
+
+def _read_sources(written: dict[str, Any], part: Part) -> tuple[MetricsSource, ...]:
+    listed = written.get("brokers")
+    sources: list[MetricsSource] = []
+    for index, text in enumerate(listed if isinstance(listed, list) else []):
+        if not isinstance(text, str):
+            continue
+        place = part.at("brokers", index)
+        try:
+            source = parse_source(text)
+            require_distinct([*sources, source])
+        except ValueError as error:
+            place.add(rule.BAD_METRICS, str(error), listed, index)
+            continue
+        if source.kind is not SourceKind.JMX:
+            _check_url(source.address, place, listed, index)
+        sources.append(source)
+    return tuple(sources)
+
+
+def _check_url(text: str, part: Part, container: Any, key: str | int) -> None:
+    from quotaform.http.message import Url
+
+    try:
+        Url.parse(text)
+    except ValueError as error:
+        part.add(rule.BAD_METRICS, f"invalid URL: {error}", container, key)
+
+
+def read_sizing(root: dict[str, Any], report: FileReport) -> SizingSettings:
+    """Return how quotas are sized by usage; the schema reports values of the wrong shape."""
+    node = root.get("recommend")
+    if not isinstance(node, dict):
+        return SizingSettings()
+    part = report.at("recommend")
+    default = SizingSettings()
+    headroom, samples, outliers = node.get("headroom"), node.get("min_samples"), node.get("outlier_days")
+    is_number = isinstance(headroom, int | Decimal) and not isinstance(headroom, bool)
+    return SizingSettings(
+        percentile=_read_percentile(node, part, default.percentile),
+        outlier_days=outliers if type(outliers) is int else default.outlier_days,
+        headroom=float(headroom) if is_number and headroom is not None else default.headroom,
+        floors=_read_values(node, "floor", report),
+        caps=_read_values(node, "cap", report),
+        min_history_days=_read_days(node, "min_history", part, default.min_history_days),
+        min_samples=samples if type(samples) is int else default.min_samples,
+        unused_after_days=_read_days(node, "unused_after", part, default.unused_after_days),
+    )
+
+
+def value_mappings(root: dict[str, Any]) -> list[Any]:
+    """Return the mappings of `recommend` that hold values of quota keys."""
+    node = root.get("recommend")
+    held = [node.get(field) for field in ("floor", "cap")] if isinstance(node, dict) else []
+    return [each for each in held if isinstance(each, dict)]
+
+
+def _read_values(node: dict[str, Any], field: str, report: FileReport) -> Values:
+    written = node.get(field)
+    return read_values(written, None, report.at("recommend", field)) if isinstance(written, dict) else {}
+
+
+def _read_percentile(node: dict[str, Any], part: Part, default: float) -> float:
+    text = node.get("percentile")
+    if not isinstance(text, str):
+        return default
+    try:
+        return parse_percentile(text)
+    except ValueError as error:
+        part.at("percentile").add(rule.BAD_VALUE, f"percentile: {error}", node, "percentile")
+    return default
+
+
+def _read_days(node: dict[str, Any], field: str, part: Part, default: float) -> float:
+    text = node.get(field)
+    if not isinstance(text, str):
+        return default
+    try:
+        return parse_duration(text).total_seconds() / 86_400
+    except ValueError as error:
+        part.at(field).add(rule.BAD_VALUE, f"{field}: {error}", node, field)
+    return default

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.day import read_expires
 from quotaform.desired.match import MAX_ENTITIES, read_match
-from quotaform.desired.misplaced import misspells_any, report_misplaced
 from quotaform.desired.plain_item import PlainItemReader
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.value import bare_keys, find_key_problem, misfit_text, of_entity, read_values
-from quotaform.desired.yaml.scalar import taken_for
+from quotaform.desired.yaml.scalar import glued_key, taken_for
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Entry, LayerFile, ProfileUse, ValuePlace
 from quotaform.model.location import Position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
-from quotaform.model.text import did_you_mean, listed, quote
+from quotaform.model.text import did_you_mean, listed, nearest, quote
+from quotaform.schema.catalog import load_schema
 
 Profiles = Mapping[str, Values]
 """Profile name to its values."""
@@ -237,3 +238,34 @@ def _check_absent(item: dict[str, Any], entity: Entity | None, part: Part) -> No
         if field in item:
             text = f"{of_entity(entity)}has state: absent, which does not allow {field}; remove one of the two"
             part.at(field).add(rule.BAD_STATE, text, item, field, at_key=True)
+
+
+_LOOKED_AT: Final = 20
+_DECLARING: Final = frozenset({"values", "profile", "unset", "state"})
+
+
+def misspells_any(item: dict[str, Any]) -> bool:
+    """Whether one of the first fields of an entry is probably a misspelt one that declares something."""
+    return any(misspells_field(field) for field in islice(item, _LOOKED_AT))
+
+
+def misspells_field(field: str) -> bool:
+    """Whether a field that is not one is probably one that declares something, or a quota key.
+
+    >>> [misspells_field(field) for field in ("valeus", "values:{a", "producer_byte_rate", "values", "xyz")]
+    [True, True, True, False, False]
+    """
+    fields = load_schema("quotas")["definitions"]["entry"]["properties"]
+    if field in fields:
+        return False
+    return field in QUOTA_KEYS or bool({nearest(field, fields), glued_key(field, fields)} & _DECLARING)
+
+
+def report_misplaced(item: dict[str, Any], part: Part) -> None:
+    """Report quota keys that are fields of an entry because they are not indented below `values`."""
+    for key in item:
+        if key in QUOTA_KEYS:
+            text = f"{key} is a quota key, not a field of an entry; write it below values, and indent it further"
+            part.at(key).add(rule.UNKNOWN_FIELD, text, item, key, at_key=True)
+            if item.get("values") is None:
+                part.report.covered.add((*part.path, "values"))

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from quotaform.cli.option.prometheus_range import PrometheusRange
+from quotaform.cli.command.usage.ingest import PrometheusRange
 from quotaform.core.usage.format.prometheus import parse_prometheus
 from quotaform.core.usage.metric.origin import Origin
 from quotaform.core.usage.sample.sample import Sample

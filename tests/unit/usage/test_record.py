@@ -360,7 +360,7 @@ def test_the_time_limit_of_an_answer_holds_while_it_is_read(name: str, monkeypat
     """A page of 600,000 series was read to its end, whatever `--for` and the timeout said."""
     times = count(step=0.5)
     monkeypatch.setattr("quotaform.metrics.reading.monotonic", lambda: next(times))
-    monkeypatch.setattr("quotaform.metrics.web.monotonic", lambda: 0.0)
+    monkeypatch.setattr("quotaform.metrics.open.monotonic", lambda: 0.0)
     with HttpServer(lambda _: answer(200, LONG_PAGES[name])) as server:
         reader = open_reader(parse_source(server.url), "lab")
         with pytest.raises(MetricsError, match=r"answered with more than can be read within 3 s; have it serve fewer"):

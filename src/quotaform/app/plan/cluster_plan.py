@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from quotaform.app.clock import Clock, plan_timestamp, today
-from quotaform.app.plan.pruning import make_pruning
+from quotaform.app.base.receipt import last_receipt_base
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
 from quotaform.app.plan.request import PlanRequest, Reading
 from quotaform.app.repository.safeguard import safeguards_of
 from quotaform.app.repository.source import Source
@@ -23,12 +24,15 @@ from quotaform.core.difference import make_plan, removals
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS
 from quotaform.core.plan import Plan, PlanHeader
 from quotaform.core.plan_options import PlanOptions
+from quotaform.core.prune import PruneMode, Pruning, prune, removable_entities
 from quotaform.core.revert import Revert, as_revert
+from quotaform.core.safeguards import Safeguards
 from quotaform.errors import InvalidFilesError, ReceiptClusterError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 
 if TYPE_CHECKING:
+    from quotaform.app.plan.request import PlanRequest, Reading
     from quotaform.desired.config import Cluster, Config
 
 
@@ -165,3 +169,56 @@ def _other_pin(config: Config, cluster: Cluster, cluster_id: str) -> str | None:
     if cluster.name not in config.clusters:
         return None
     return next((name for name in reversed(config.pins.get(cluster_id, ())) if name != cluster.name), None)
+
+
+def make_pruning(
+    request: PlanRequest,
+    cluster_name: str,
+    reading: Reading,
+    desired: Desired,
+    base: ClusterBase,
+    claimed: Collection[Entity] = (),
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Pruning:
+    """Return what to delete of the entities that no file declares.
+
+    Args:
+        reading: What was read of the cluster.
+        desired: What the files declare for it.
+        base: What they are compared with.
+        claimed: What other quota repositories declare for it.
+    """
+    mode = request.prune_mode
+    if mode is PruneMode.REPORT:
+        return Pruning()
+    candidates = list(removable_entities(desired, reading.quotas, request.config.scope, claimed))
+    if request.selection.is_partial or not candidates:
+        return Pruning(mode=mode, candidates=len(candidates))
+    declared = base.declared
+    problem, receipt = None, None
+    ignored: tuple[str, ...] = ()
+    if declared is None and request.base is None and mode is PruneMode.REMOVED:
+        others = request.config.clusters.keys() - {cluster_name}
+        declared, problem, ignored = last_receipt_base(request.repository, reading.cluster_id, clock, others)
+        receipt = None if declared is None else declared.base
+    elif declared is None and mode is PruneMode.REMOVED:
+        problem = "the base cannot be used, see above; give another one with --base"
+    return Pruning(
+        mode=mode,
+        pruned=prune(candidates, mode, declared, partial(_was_pruned, request.prune, base.safeguards)),
+        candidates=len(candidates),
+        problem=problem if declared is None else None,
+        ignored=ignored,
+        receipt=receipt,
+    )
+
+
+def _was_pruned(option: PruneMode | None, base: Safeguards | None, entity: Entity) -> bool:
+    """Whether an undeclared entity would be deleted with the settings of the base; what is not known has not changed.
+
+    Args:
+        option: The mode of the command line, which is that of both.
+        base: The settings of the base.
+    """
+    return base is None or ((option or base.prune) is PruneMode.SCOPE and base.scope.contains(entity))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -11,7 +12,6 @@ from typing import Annotated
 import typer
 
 from quotaform.cli.apply.expected import read_plan_id
-from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.settings import ApplySettings
 from quotaform.cli.fleet_report import FleetReports
 from quotaform.cli.format import format_option, report_option, require_format
@@ -162,3 +162,14 @@ def _read_duration(option: str, text: str | None) -> timedelta | None:
         return None if text is None else parse_duration(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from None
+
+
+@contextmanager
+def noting_nothing_written(has_written: Callable[[], bool]) -> Iterator[None]:
+    """Note on an interrupt that nothing was written, unless something was or may have been."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if not has_written():
+            interrupt.add_note("nothing was written")
+        raise

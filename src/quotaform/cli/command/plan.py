@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from quotaform.cli.ci import Ci
+from quotaform.cli.console import Console
 from quotaform.cli.documents import STDOUT, documents_of
 from quotaform.cli.exit_code import decide, judge_plan
-from quotaform.cli.failed_plan import write_failed_plan
 from quotaform.cli.fleet_report import FleetReports
 from quotaform.cli.format import REPORT, format_option, out_option, report_option, require_format
 from quotaform.cli.limit_changes import LimitChangeFiles
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import AllowOption, DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.comparison import Comparison
-from quotaform.cli.option.engine import Engine
+from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, SparkPlace
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.principals import PrincipalOptions
@@ -28,12 +31,24 @@ from quotaform.cli.outcomes import (
     require_one,
     warn_of_started_receipts,
 )
-from quotaform.cli.plan_backtest import PlanBacktest
 from quotaform.cli.plan_engine import plan_engine
 from quotaform.cli.plan_request import make_request
-from quotaform.cli.saved_plan import report_saved
+from quotaform.cli.saved_file import report_saved_files
 from quotaform.cli.selection import require_selected
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.core.plan import Plan
 from quotaform.errors import QuotaformError, UsageError
+from quotaform.model.text import inert
+
+if TYPE_CHECKING:
+    from quotaform.app.plan.request import PlanRequest
+    from quotaform.cli.console import Console
+    from quotaform.cli.outcomes import Gathered
+    from quotaform.core.digest import PlanDigest
+    from quotaform.core.plan import Plan
+    from quotaform.core.usage.backtest import ClusterBacktest
+    from quotaform.desired.config import Cluster
+    from quotaform.spark.usage.replay.backtest_run import BacktestRequest
 
 
 @with_option_groups
@@ -169,3 +184,167 @@ def _summary_format(format_name: str) -> str:
     if format_name not in ("text", "summary"):
         raise UsageError(f"--summary is a format of its own; leave out --format {format_name}, or write it with --out")
     return "summary"
+
+
+def write_failed_plan(
+    error: QuotaformError, out: Iterable[str], clusters: Sequence[str], ci: Ci, console: Console
+) -> None:
+    """Write why there is no plan, so that a comment does not go on showing the plan of an earlier commit.
+
+    Wrong usage is not written: it is for whoever typed it.
+
+    Args:
+        error: Why nothing was planned.
+        out: The values of `--out`.
+        clusters: The names of the clusters, as far as they are known: quotaform.yaml may be invalid.
+        ci: The run of a CI system that this is part of.
+        console: Where it is said which files are removed.
+    """
+    if isinstance(error, UsageError) or not clusters:
+        return
+    outcomes: list[ClusterOutcome[Plan]] = [ClusterOutcome(name, error=error) for name in clusters]
+    try:
+        OutputFiles(console, "plan", out, clusters).write(outcomes, **ci.options)
+        ci.report(console, "plan", outcomes)
+    except QuotaformError as problem:
+        # What failed first is what matters.
+        console.report_failure(f"Warning: the failure is not in the files of --out: {problem}")
+
+
+_MOST_FILES: Final = 10
+
+if TYPE_CHECKING:
+    from quotaform.app.plan.request import PlanRequest
+    from quotaform.cli.console import Console
+    from quotaform.core.digest import PlanDigest
+    from quotaform.desired.config import Cluster
+
+
+def report_saved(
+    console: Console,
+    request: PlanRequest,
+    files: Sequence[Mapping[str, Path]],
+    outcomes: Sequence[ClusterOutcome[PlanDigest]],
+) -> None:
+    """Print to stderr where plans were saved, and the command that applies those that can be applied.
+
+    The plan of a pull request is not applied but made again after the merge, so there is no command for it.
+
+    Args:
+        files: Cluster to plan file, for each time that plans were saved.
+        outcomes: The plans; those of failed clusters were not saved.
+    """
+    plans = {outcome.cluster: outcome.require() for outcome in outcomes if outcome.error is None}
+    saved = [paths[name] for paths in files for name in plans]
+    if not saved:
+        return
+    report_saved_files(console, "plan" if len(saved) == 1 else "plans", saved)
+    if request.base is not None and request.base.is_proposed:
+        return
+    clusters = [each for each in request.clusters if each.name in plans and _can_apply(request, each, plans[each.name])]
+    if clusters:
+        paths = [str(files[0][each.name]) for each in clusters]
+        words = ("quotaform", "apply", *paths[:_MOST_FILES], *_target(request, clusters[0]))
+        more = f" (and {len(paths) - _MOST_FILES:,} more plans with changes)" if len(paths) > _MOST_FILES else ""
+        console.warn(f"To apply: {inert(' '.join(map(quote, words)))}{more}")
+
+
+def _can_apply(request: PlanRequest, cluster: Cluster, plan: PlanDigest) -> bool:
+    """Whether a plan has something to apply and a running cluster; one that was read from `--snapshot` may have one."""
+    known = request.config.clusters.get(cluster.name)
+    is_running = cluster.snapshot is None or (known is not None and known.snapshot is None)
+    return bool(plan.changes) and plan.is_applyable and is_running
+
+
+def _target(request: PlanRequest, cluster: Cluster) -> Iterator[str]:
+    """Yield the options without which `apply` would not find the cluster."""
+    from quotaform.app.repository.revision import CONFIG_NAME
+
+    known = request.config.clusters.get(cluster.name)
+    if known is not None and request.repository.config_path != Path(CONFIG_NAME):
+        yield from ("--config", str(request.repository.config_path))
+    if cluster.bootstrap_servers and (known is None or known.bootstrap_servers != cluster.bootstrap_servers):
+        yield from ("--bootstrap-server", ",".join(cluster.bootstrap_servers))
+        if cluster.command_config is not None:
+            yield from ("--command-config", str(cluster.command_config))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBacktest:
+    """The value of `--backtest`, and where Spark runs that replays the usage; the plan is made in this process.
+
+    Attributes:
+        usage: The usage table; `None` if no backtest is asked for.
+        place: Where Spark runs.
+    """
+
+    usage: str | None
+    place: SparkPlace
+
+    @classmethod
+    def read(cls, usage: str | None, engine: Engine) -> PlanBacktest:
+        """Return the backtest that the options ask for.
+
+        Raises:
+            UsageError: Options exclude each other, or cannot be used.
+            EngineError: Spark is not installed.
+            InvalidFilesError: There is no usage table of that name, as far as is known before Spark starts.
+        """
+        place = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf)
+        if usage is not None:
+            if engine.engine in (SPARK, AUTO):
+                raise UsageError(
+                    "--backtest is for plans that this process makes; leave --engine out "
+                    "(--master and --remote say where usage is replayed)"
+                )
+            session = place.session()
+            from quotaform.spark.usage.table.usage_table import require_usage
+
+            require_usage(usage, session)
+        return cls(usage, place)
+
+    def engine(self, engine: Engine) -> Engine:
+        """Return where the plan is made."""
+        return engine if self.usage is None else Engine(engine=LOCAL)
+
+    def request(self, request: PlanRequest) -> PlanRequest:
+        """Return what is to be planned."""
+        return request if self.usage is None else replace(request, keeps_actual=True)
+
+    def beside(self, gathered: Gathered[Any], console: Console) -> Gathered[Any]:
+        """Return plans with their backtests; those of clusters that failed stay as they are.
+
+        Raises:
+            InvalidFilesError: The usage cannot be read.
+            EngineError: Spark does not start, or failed.
+        """
+        plans = [outcome.value for outcome in gathered.outcomes if outcome.value is not None]
+        if self.usage is None or not plans or gathered.interrupt is not None:
+            return gathered
+        from quotaform.core.usage.backtest import MOST_IN_PLAN
+        from quotaform.spark.usage.replay.backtest_run import BacktestRequest
+
+        has_others = len(plans) < len(gathered.outcomes)
+        request = BacktestRequest(usage=self.usage, most=MOST_IN_PLAN, has_others=has_others)
+        found = self._found(request, plans, console)
+        outcomes = tuple(
+            outcome if outcome.value is None else _with_backtest(outcome, found[outcome.cluster])
+            for outcome in gathered.outcomes
+        )
+        return replace(gathered, outcomes=outcomes)
+
+    def _found(self, request: BacktestRequest, plans: list[Plan], console: Console) -> Mapping[str, ClusterBacktest]:
+        session = self.place.session()
+        from quotaform.cli.job_progress import JobProgress
+        from quotaform.spark.session.session import spark_session
+        from quotaform.spark.usage.replay.backtest_run import backtested
+
+        progress = JobProgress(console, "Replaying usage", session)
+        with spark_session(session, progress) as spark:
+            progress("Replaying usage", 0, 0)
+            with backtested(spark, request, plans, warn=lambda text: console.warn(f"Warning: {text}")) as (found, _):
+                return {each.cluster: each for each in found.clusters}
+
+
+def _with_backtest(outcome: ClusterOutcome[Plan], found: ClusterBacktest) -> ClusterOutcome[Plan]:
+    return replace(outcome, value=replace(outcome.require(), backtest=found))

@@ -14,15 +14,16 @@ Messages, the plan file, the exit code and `docs/rules.md` (`make docs`) follow 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Final, TypeAlias
 
+from quotaform.core.change import Action
 from quotaform.core.check import rule
-from quotaform.core.check.base import check_base, check_prune
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard.approval import lift
-from quotaform.core.check.guard.change import check_changes
+from quotaform.core.check.guard.change import check_changes, is_halved, shown_limit
 from quotaform.core.check.guard.guard import (
     check_cluster_id,
     check_empty,
@@ -33,15 +34,103 @@ from quotaform.core.check.guard.guard import (
     check_shrink,
     check_source,
 )
-from quotaform.core.check.guard.protected import check_protected
 from quotaform.core.check.lint.fact import LintFacts
 from quotaform.core.check.lint.lint import check_lints
 from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
 from quotaform.core.check.revert import check_revert, check_revert_policies, check_unmanaged_revert
 from quotaform.core.check.same_cluster import check_same_cluster
+from quotaform.core.check.writable import is_removable
+from quotaform.core.effects import changed_limits
 from quotaform.core.plan import Plan
+from quotaform.core.prune import PruneMode
+from quotaform.core.scope import is_glob
+from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity, by_weight
+from quotaform.model.text import inert, listed
+
+_SHOWN = 5
+
+
+def check_base(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Say what is wrong with the base, and when it declares nothing."""
+    yield from facts.base.findings
+
+
+def check_prune(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan that cannot know what was removed, and report that a selection removes nothing."""
+    pruning = facts.pruning
+    if pruning.mode is PruneMode.REPORT or not pruning.candidates:
+        return
+    if pruning.ignored:
+        more = f" (and {len(pruning.ignored) - 1:,} more)" if len(pruning.ignored) > 1 else ""
+        yield rule.RECEIPT_IGNORED.finding(f"{pruning.ignored[0]}{more}")
+    undeclared = f"{pruning.candidates:,} live {'entity' if pruning.candidates == 1 else 'entities'} in scope"
+    if not plan.is_complete:
+        yield rule.NOT_PRUNED.finding(
+            f"no file declares {undeclared}, and none is deleted although prune={pruning.mode}: the plan covers a part "
+            "only (--select, --exclude)"
+        )
+    elif pruning.problem is not None:
+        yield rule.PRUNE_UNKNOWN.finding(
+            f"prune=removed, and no file declares {undeclared}; it is not known whether the files did before: "
+            f"{pruning.problem}"
+        )
+    elif pruning.receipt is not None and (forgotten := list(_removed_since(plan, facts))):
+        yield rule.PRUNE_UNKNOWN.finding(
+            f"prune=removed, but the last receipt ({inert(pruning.receipt.ref)}) does not declare "
+            f"{listed(forgotten, _SHOWN)}, removed from the files since; give the git revision that was applied last: "
+            "--base REF"
+        )
+
+
+def _removed_since(plan: Plan, facts: Facts) -> Iterator[str]:
+    """Yield the address of what could be pruned and was declared and removed again after the last apply.
+
+    An apply without changes writes no receipt, so receipts alone do not know of an entity that was live as declared.
+    """
+    for item in plan.unmanaged:
+        removal = facts.removed.removals.get(item.entity) if item.in_scope else None
+        if removal is not None and not removal.is_applied and is_removable(item.entity, item.values):
+            yield item.entity.address
+
+
+def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan by which an effective limit of a protected entity becomes half or less, whichever entry does it.
+
+    The entities are those that the cluster holds or the files declare, and those that `protect`
+    names without a glob.
+    What the plan changes of an entity itself is found by `quotaform.core.check.guard.change`.
+    """
+    if not facts.safeguards.limits.protect or not plan.changes:
+        return
+    own = {(row.entity, row.key) for change in plan.changes for row in change.changes}
+    gone = {change.entity for change in plan.changes if change.action is Action.DELETE}
+    planned = {change.entity: change.after for change in plan.changes}
+    for entity, key, effect in changed_limits(facts.actual, planned, _protected(facts)):
+        if entity not in gone and (entity, key) not in own and is_halved(key, effect):
+            source = effect.after.source
+            by = f" by {source.address}" if source is not None else ""
+            yield rule.PROTECT.finding(
+                f"this entity is protected, and the effective {key} would fall from "
+                f"{shown_limit(key, effect.before.value)} to {shown_limit(key, effect.after.value)}{by} "
+                "(limit: more than half)",
+                address=entity.address,
+                key=key,
+                value=effect.after.value,
+            )
+
+
+def _protected(facts: Facts) -> Iterator[Entity]:
+    limits = facts.safeguards.limits
+    known = dict.fromkeys(chain(facts.actual, facts.desired))
+    yield from (entity for entity in known if limits.protects(entity))
+    for pattern in limits.protect:
+        if all(glob is not None and not is_glob(glob) for _, glob in pattern.parts):
+            entity = Entity(dict(pattern.parts))
+            if entity not in known:
+                yield entity
+
 
 Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
 

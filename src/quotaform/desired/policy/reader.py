@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from json import JSONDecodeError, loads
+from json import JSONDecodeError, JSONDecoder, loads
 from math import isfinite
+from re import compile as regex
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -13,7 +14,6 @@ from quotaform.core.check import rule
 from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.core.check.policy import Policy, SlowPolicyError, Violation
 from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
-from quotaform.desired.policy.json_place import place_of
 from quotaform.desired.policy.keyword import DRAFTS, MATCH, Draft
 from quotaform.desired.policy.shape import MOST_STEPS, JsonPath, ShapeCheck, ShapeProblem
 from quotaform.desired.policy.violation import violation_of
@@ -205,3 +205,51 @@ def _schema_text(path: Sequence[str | int], reason: str) -> str:
         return "the format is unknown; use a pattern"
     short = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
     return f"{keyword} is not valid in a JSON Schema: {inert(short)}"
+
+
+_SPACE: Final = regex(r"[ \t\n\r]*")
+_BETWEEN: Final = regex(r"[ \t\n\r,]*")
+
+
+def place_of(text: str, path: tuple[str | int, ...]) -> tuple[int, int]:
+    """Return the line and the column, from 1 on, of the value at a path; for a field, where its name begins.
+
+    >>> place_of('{"a": 1,\\n "b": [0, {"c": 2}]}', ("b", 1, "c"))
+    (2, 12)
+
+    Args:
+        text: It is known to be JSON.
+        path: The fields and indexes that lead there; where it leads nowhere, the last value on the way is meant.
+    """
+    position = shown = _after(_SPACE, text, 0)
+    for step in path:
+        found = _find(text, position, step)
+        if found is None:
+            break
+        shown, position = found
+    return line_and_column(text, shown)
+
+
+def _find(text: str, position: int, step: str | int) -> tuple[int, int] | None:
+    """Return where a member of the container at a position is shown, and where its value begins."""
+    decoder = JSONDecoder()
+    is_object = text[position] == "{"
+    if text[position] not in "{[" or is_object != isinstance(step, str):
+        return None
+    closing, index = "}" if is_object else "]", 0
+    position += 1
+    while text[position := _after(_BETWEEN, text, position)] != closing:
+        shown, name = position, index
+        if is_object:
+            name, position = decoder.raw_decode(text, position)
+            position = _after(_SPACE, text, _after(_SPACE, text, position) + 1)
+        if name == step:
+            return shown, position
+        _, position = decoder.raw_decode(text, position)
+        index += 1
+    return None
+
+
+def _after(space: object, text: str, position: int) -> int:
+    match = space.match(text, position)  # type: ignore[attr-defined]
+    return match.end() if match else position

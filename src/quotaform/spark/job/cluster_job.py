@@ -13,6 +13,7 @@ from functools import partial
 from math import ceil
 from pathlib import Path
 from pickle import dumps, loads
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 from zlib import compressobj
@@ -26,8 +27,8 @@ from quotaform.spark.job.bundle import FASTEST, Bundle
 from quotaform.spark.job.document_store import DocumentStore
 from quotaform.spark.job.driver_context import DriverContext
 from quotaform.spark.job.kept_rows import final_rows, repeatable_rows
-from quotaform.spark.job.shipped_file import ShippedFile, ship
 from quotaform.spark.schemas import OUTCOMES, arrow_schema
+from quotaform.spark.session.connect import is_connect
 from quotaform.spark.session.progress import reported_tasks
 
 if TYPE_CHECKING:
@@ -276,3 +277,44 @@ def stored_outcomes(table: DataFrame, names: Sequence[str]) -> Iterator[ClusterO
             yield ClusterOutcome(cluster, error=end)
         else:
             yield ClusterOutcome(cluster, StoredResult(end, documents))
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedFile:
+    """A file that executors can open.
+
+    Attributes:
+        path: Where it is on the driver.
+        is_copied: Whether executors have a copy of it: those of a local session share the driver's files.
+    """
+
+    path: str
+    is_copied: bool
+
+    def here(self) -> Path:
+        """Return where it is for this process, which is a worker of an executor."""
+        if not self.is_copied:
+            return Path(self.path)
+        from pyspark import SparkFiles
+
+        return Path(SparkFiles.get(Path(self.path).name))
+
+
+def ship(spark: SparkSession, path: Path) -> ShippedFile:
+    """Make a file available to the executors.
+
+    Args:
+        path: The file; no other file of its name may have been shipped in the session.
+    """
+    if is_connect(spark):
+        spark.addArtifacts(str(path), file=True)
+        return ShippedFile(str(path), is_copied=True)
+    if str(spark.sparkContext.master).startswith("local"):
+        return ShippedFile(str(path), is_copied=False)
+    from pyspark import SparkFiles
+
+    # An executor that starts later, in another command, fetches this file, too, and no task runs there if it is gone.
+    kept = Path(SparkFiles.getRootDirectory()) / path.name
+    copyfile(path, kept)
+    spark.sparkContext.addFile(str(kept))
+    return ShippedFile(str(path), is_copied=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
@@ -18,8 +18,6 @@ from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.cli.option.prometheus_range import PrometheusRange
-from quotaform.cli.option.recorded_origin import RecordedOrigin
 from quotaform.cli.option.topic import TopicSource
 from quotaform.cli.saved_file import report_saved_files
 from quotaform.cli.usage import one_of, require_choice
@@ -36,11 +34,168 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.core.usage.format.table_mapping import TableMapping
     from quotaform.core.usage.ingest import Ingested
+    from quotaform.core.usage.metric.origin import Origin
     from quotaform.metrics.prometheus_range import RangeQuery
 
 _SUBJECT: Final = "usage-ingest"
 _AUTO: Final = "auto"
 _INPUT_FORMATS: Final = (_AUTO, *FORMATS, TABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedOrigin:
+    """What counts for metrics that do not say where they are from, and how labels are called."""
+
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of metrics without a cluster label.")
+    ] = None
+    broker: Annotated[
+        str | None, typer.Option("--broker", metavar="NAME", help="Broker of metrics without a broker label.")
+    ] = None
+    cluster_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster-label",
+            metavar="LABEL",
+            help="Label with the cluster name. Repeatable; the first match counts. [default: cluster, ...]",
+        ),
+    ] = None
+    broker_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--broker-label",
+            metavar="LABEL",
+            help="Label with the broker name. Repeatable; the first match counts. [default: broker, ...]",
+        ),
+    ] = None
+    type_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type-label",
+            metavar="LABEL",
+            help="Label with the quota type, such as Produce. Repeatable. [default: quota_type, ...]",
+        ),
+    ] = None
+    user_label: Annotated[
+        list[str] | None,
+        typer.Option("--user-label", metavar="LABEL", help="Label with the user. Repeatable. [default: user, ...]"),
+    ] = None
+    client_id_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--client-id-label",
+            metavar="LABEL",
+            help="Label with the client-id. Repeatable. [default: client_id, ...]",
+        ),
+    ] = None
+    ip_label: Annotated[
+        list[str] | None,
+        typer.Option("--ip-label", metavar="LABEL", help="Label with the IP address. Repeatable. [default: ip, ...]"),
+    ] = None
+
+    def origin(self) -> Origin:
+        """Return it as the parsers take it."""
+        from quotaform.core.usage.metric.origin import (
+            BROKER_LABELS,
+            CLIENT_ID_LABELS,
+            CLUSTER_LABELS,
+            IP_LABELS,
+            TYPE_LABELS,
+            USER_LABELS,
+            Origin,
+        )
+
+        return Origin(
+            cluster=self.cluster,
+            broker=self.broker,
+            cluster_labels=tuple(self.cluster_label or CLUSTER_LABELS),
+            broker_labels=tuple(self.broker_label or BROKER_LABELS),
+            type_labels=tuple(self.type_label or TYPE_LABELS),
+            user_labels=tuple(self.user_label or USER_LABELS),
+            client_id_labels=tuple(self.client_id_label or CLIENT_ID_LABELS),
+            ip_labels=tuple(self.ip_label or IP_LABELS),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusRange:
+    """A Prometheus, and what is asked of it."""
+
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus",
+            metavar="URL",
+            help="Prometheus to query instead of SOURCE; QUOTAFORM_PROMETHEUS_TOKEN holds its bearer token.",
+        ),
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="TIME", help="With --prometheus: start time: ISO 8601, a date, or an age such as 7d."
+        ),
+    ] = None
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="With --prometheus: end time.")] = "now"
+    step: Annotated[
+        str, typer.Option("--step", metavar="DURATION", help="With --prometheus: time between two samples.")
+    ] = "60s"
+    query: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--query",
+            metavar="PROMQL",
+            help="With --prometheus: series to query. Repeatable. [default: all metrics of client quotas]",
+        ),
+    ] = None
+
+    def range_query(self, *, has_others: bool) -> RangeQuery | None:
+        """Return what is asked of a Prometheus; `None` if it is not meant.
+
+        Args:
+            has_others: Whether there is another source.
+
+        Raises:
+            UsageError: A value cannot be used, or one is missing.
+        """
+        if self.prometheus is None:
+            if self.since is not None or self.query:
+                raise UsageError("--since and --query are for a Prometheus; give --prometheus URL")
+            return None
+        if has_others:
+            raise UsageError("--prometheus takes the place of SOURCE and --topic; leave them out")
+        if self.since is None:
+            raise UsageError("--prometheus requires --since, for example --since 7d")
+        return self._read(self.prometheus, self.since)
+
+    def _read(self, address: str, since: str) -> RangeQuery:
+        from os import environ
+
+        from quotaform.cli.option.metrics import read_seconds
+        from quotaform.cli.option.moment import read_moment_option
+        from quotaform.http.message import Url
+        from quotaform.metrics.prometheus_login import PrometheusLogin
+        from quotaform.metrics.prometheus_range import DEFAULT_QUERY, RangeQuery
+
+        try:
+            url = Url.parse(address)
+        except ValueError as error:
+            raise UsageError(f"--prometheus: invalid URL: {error}") from None
+        first, last = read_moment_option("--since", since), read_moment_option("--until", self.until)
+        if not first < last:
+            raise UsageError("--since must be before --until")
+        step = read_seconds("--step", self.step)
+        if step < 1:
+            raise UsageError("--step: it is 1s at least")
+        # Multiples of the step, so that another ingest asks for the same times.
+        begin = -(-first.timestamp() // step) * step
+        return RangeQuery(
+            url=url,
+            queries=tuple(self.query or (DEFAULT_QUERY,)),
+            since=begin,
+            until=max(begin, last.timestamp()),
+            step=step,
+            login=PrometheusLogin.from_environment(environ),
+        )
 
 
 @with_option_groups

@@ -13,7 +13,7 @@ A new value that differs by the factor from the effective limit before it is a w
 large clients are declared against a default every day.
 
 Effective is what `quotaform.core.effects` says of the clients that an entity is for. What changes of other entities do
-to a protected one is found by `quotaform.core.check.guard.protected`.
+to a protected one is found by `quotaform.core.check.plan`.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ _LINES: Final = (
     "describe --snapshot lab.json --prefix user=svc --not user=svc-x --quota-type producer_byte_rate --strict",
     "resolve --cluster lab user=alice,client-id=app --overridden --omit-inherited",
     "resolve --cluster other --from requests.csv --format csv",
+    "doctor --cluster lab --format json",
     "schema quotas",
     "snapshot --cluster lab",
     "apply plan.json --expect-plan-id sha256:9b1f0c --auto-approve",

@@ -118,6 +118,10 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_cluster_address.py::test_no_failure_to_connect_shows_what_a_variable_holds",
         "unit/test_password_canary.py::test_a_password_in_quotaform_yaml_shows_nowhere",
     ),
+    "The output of `quotaform doctor` contains no secrets": (
+        "workflow/test_doctor.py::test_what_variables_hold_is_not_printed",
+        "kafka/test_doors.py::test_a_way_in",
+    ),
     "is printed escaped": (
         "unit/test_hostile_text.py::test_a_configuration_forges_no_output",
         "unit/test_hostile_text.py::test_a_quotas_file_forges_no_output",

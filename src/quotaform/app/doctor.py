@@ -118,7 +118,8 @@ def _failed_step(failure: Failure) -> Step:
     if isinstance(failure.cause, (gaierror, LookupTimeoutError, UnlistedError)):
         return Step.RESOLVE
     # With TLS 1.3 a server refuses a client's certificate after the handshake.
-    return Step.TLS if isinstance(failure.cause, SSLError) else _STEPS[failure.stage]
+    is_tls = failure.stage is Stage.API_VERSIONS and isinstance(failure.cause, SSLError)
+    return Step.TLS if is_tls else _STEPS[failure.stage]
 
 
 def _facts(

@@ -61,7 +61,8 @@ class ConfigCommand:
         done: CompletedProcess[str] = self._sandbox.run_tool(
             "kafka.admin.ConfigCommand", "--bootstrap-server", self._sandbox.bootstrap_servers, *arguments
         )
-        if "--describe" in arguments and "users" in arguments and not holds(self._sandbox, "scram"):
+        of_users_alone = {"--describe", "users"} <= {*arguments} and "clients" not in arguments
+        if of_users_alone and not holds(self._sandbox, "scram"):
             # It prints the quotas, and then asks for SCRAM credentials.
             assert "does not support DESCRIBE_USER_SCRAM_CREDENTIALS" in done.stdout + done.stderr
             return done.stdout.partition("Error while executing config command")[0]

@@ -12,6 +12,7 @@ from quotaform.cli.command.sandbox import app
 from quotaform.errors import UsageError
 from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox.jar import kafka_download, release_of
+from quotaform.sandbox.java import Java
 from quotaform.sandbox.release import NEWEST, RELEASES, VARIABLE, Release, chosen_release
 
 
@@ -45,6 +46,12 @@ def test_the_jars_of_a_release_are_pinned(release: Release) -> None:
     assert {f"kafka_2.13-{release}.jar", f"kafka-clients-{release}.jar", "log4j-core-2.25.4.jar"} <= sums.keys()
     assert release_of(map(Path, sums)) == release
     assert not release.has_zookeeper or any(name.startswith("zookeeper-") for name in sums)
+
+
+def test_an_old_release_is_not_secured_on_a_new_java() -> None:
+    old, new = Java(Path("java"), "17.0.15"), Java(Path("java"), "25.0.1")
+    assert [release.name for release in RELEASES if not release.runs_secured_on(new)] == ["2.8", "3.3"]
+    assert all(release.runs_secured_on(old) for release in RELEASES)
 
 
 def test_jars_that_do_not_say_their_release_are_taken_for_the_newest() -> None:

@@ -29,11 +29,6 @@ _SMALL = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-_SMALL_SHARE_GROUPS = {
-    "share.coordinator.state.topic.num.partitions": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-}
 
 ZOOKEEPER_SESSION_SECONDS = 6
 """After how long ZooKeeper forgets a broker that was killed; until then the broker cannot register again."""
@@ -125,8 +120,6 @@ def node_properties(
         "transaction.state.log.replication.factor": copies,
         "default.replication.factor": copies,
     }
-    if release.has_share_groups:
-        properties |= _SMALL_SHARE_GROUPS
     if release.has_zookeeper:
         return properties | {
             "broker.id": str(node.number),

@@ -6,7 +6,6 @@
 | 3.3 | TLS in a secured sandbox: Kafka 2.8 reads no PEM file whose key has no password |
 | 3.5 | SCRAM users are written while storage is formatted (KIP-900); before, all users of a sandbox have PLAIN only |
 | 3.9 | voters that may change (KIP-853); before, `controller.quorum.voters` |
-| 4.0 | share groups and their topic (KIP-932) |
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from quotaform.errors import UsageError
+from quotaform.java_command import major_version
+from quotaform.sandbox.java import Java
 
 VARIABLE: Final = "QUOTAFORM_SANDBOX_KAFKA"
 
@@ -49,15 +50,14 @@ class Release:
         """Whether storage can be formatted with SCRAM users."""
         return self.number >= (3, 5)
 
+    def runs_secured_on(self, java: Java) -> bool:
+        """Whether its SASL works on a Java: from 24 on that has no security manager (JEP 486, KIP-1006)."""
+        return self.number >= (3, 9) or major_version(java.version) < 24
+
     @property
     def has_dynamic_voters(self) -> bool:
         """Whether the voters of a quorum may change."""
         return self.number >= (3, 9)
-
-    @property
-    def has_share_groups(self) -> bool:
-        """Whether the broker knows the properties of share groups."""
-        return self.number >= (4, 0)
 
 
 RELEASES: Final = tuple(map(Release.parse, ("2.8.2", "3.3.2", "3.9.2", "4.0.2", "4.3.1")))

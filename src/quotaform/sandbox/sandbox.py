@@ -112,10 +112,15 @@ class Sandbox:
                 f"Java cannot use jars in {shown(jars[0].parent)}, because its name contains {os.pathsep!r}; "
                 "set QUOTAFORM_CACHE or KAFKA_HOME to another directory."
             )
+        release = release_of(jars)
+        if self.secured and not release.runs_secured_on(java):
+            raise SandboxError(
+                f"Kafka {release} authenticates nobody on Java {java.version}; set JAVA_HOME to a Java of 17 to 23."
+            )
         monitoring = Monitoring(find_exporter(progress) if self._exporter else None, self._jmx)
         progress("Starting Apache Kafka", 0, 0)
         for _ in range(_TRIES):
-            quorum = Quorum(java, jars, inherited, monitoring, self._jvm, release=release_of(jars))
+            quorum = Quorum(java, jars, inherited, monitoring, self._jvm, release=release)
             try:
                 quorum.start(self._brokers, secured=self.secured, properties=self._properties)
             except PortTakenError:

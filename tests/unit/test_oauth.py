@@ -322,7 +322,7 @@ class TestFile:
             with pytest.raises(InvalidFilesError) as caught:
                 load_client_config(path, repository=repository)
             [problem] = caught.value.problems
-            assert problem.message.startswith(f"the file of {URL} cannot be read: ")
+            assert problem.message.startswith(f"the file of {URL} is outside of the repository of these properties")
 
 
 class TestCommand:

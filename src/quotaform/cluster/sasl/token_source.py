@@ -20,7 +20,7 @@ from uuid import uuid4
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.wire.failure import LoginError
 from quotaform.errors import FileReadError, HttpError, missing_extra
-from quotaform.files import MIB, read_text
+from quotaform.files import LEADS_OUT, MIB, read_text
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url, form_value
 from quotaform.http.retry import Retry, send_again
@@ -63,6 +63,9 @@ class SecretFile:
         try:
             return read_text(self.path, MIB, within=self.within).strip()
         except FileReadError as error:
+            if error.reason == LEADS_OUT:
+                remedy = f"keep them elsewhere, or give a command in {OwnSecret.TOKEN_COMMAND}"
+                raise LoginError(f"{self.what} is outside of the repository of these properties", remedy) from None
             raise LoginError(f"{self.what} cannot be read: {error.reason}", "correct the path, or the file") from None
 
 

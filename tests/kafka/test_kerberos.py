@@ -114,6 +114,10 @@ class TestTickets:
             assert connection.broker is first
             assert not first.must_authenticate
 
+    def test_an_address_stands_for_its_name_as_in_java(self, world: World) -> None:
+        with world.connect(world.keytab(), world.kafka.bootstrap_servers) as gateway:
+            assert gateway.describe() == {}
+
 
 class TestRefusals:
     def test_no_ticket(self, world: World) -> None:
@@ -133,10 +137,6 @@ class TestRefusals:
         answer = world.failure(world.keytab(), sasl_kerberos_service_name="rabbit")
         assert answer.startswith("the KDC does not know the service rabbit/localhost; check sasl.kerberos.service.name")
 
-    def test_a_host_that_the_broker_has_no_principal_for(self, world: World) -> None:
-        answer = world.failure(world.keytab(), world.kafka.bootstrap_servers)
-        assert answer.startswith("the KDC does not know the service kafka/127.0.0.1; ")
-
     def test_a_name_that_dns_has_instead_does_not_count_as_in_java(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -144,8 +144,9 @@ class TestRefusals:
         text = world.kdc.krb5_conf.read_text().replace("rdns = false", "rdns = true")
         canonical.write_text(text.replace("hostname = false", "hostname = true"))
         monkeypatch.setenv("KRB5_CONFIG", str(canonical))
-        answer = world.failure(world.keytab(), world.kafka.bootstrap_servers)
-        assert answer.startswith("the KDC does not know the service kafka/127.0.0.1; ")
+        # Another way to write 127.0.0.1, for which DNS has localhost.
+        answer = world.failure(world.keytab(), world.kafka.bootstrap_servers.replace("127.0.0.1", "127.1"))
+        assert answer.startswith("the KDC does not know the service kafka/127.1; ")
 
     def test_a_keytab_without_the_principal(self, world: World) -> None:
         options = world.keytab().replace(f"admin@{REALM}", "bob")

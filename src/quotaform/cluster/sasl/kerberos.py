@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 from secrets import token_hex
+from socket import gethostbyaddr
 from typing import TYPE_CHECKING, Final
 
 from quotaform.cluster.client.client_properties import ClientProperties
@@ -55,6 +57,7 @@ class Kerberos:
         uses_cache: Whether a ticket of the ticket cache is taken; it goes before the keytab.
         cache: The ticket cache; `None` for that of the process (`KRB5CCNAME`, or the library's own).
         is_shown: Whether messages may repeat these values: none comes from a variable.
+        mechanism: The mechanism.
     """
 
     service: str
@@ -63,11 +66,7 @@ class Kerberos:
     uses_cache: bool = False
     cache: str | None = None
     is_shown: bool = True
-
-    @property
-    def mechanism(self) -> str:
-        """The mechanism."""
-        return "GSSAPI"
+    mechanism: str = "GSSAPI"
 
     @property
     def who(self) -> str:
@@ -92,14 +91,15 @@ class Kerberos:
             from gssapi.exceptions import GSSError
         except (ImportError, OSError):
             raise LoginError("GSSAPI needs the Python module gssapi", missing_extra("kerberos")) from None
+        named = _name_of(host)
         try:
             ticket = self._ticket()
             flags = [Flag.mutual_authentication, Flag.integrity]
-            name = _service_name(self.service, host)
+            name = _service_name(self.service, named)
             context = SecurityContext(name=name, creds=ticket, usage="initiate", mech=MechType.kerberos, flags=flags)
             token = context.step()
         except (GSSError, NotImplementedError) as error:
-            raise self._login_error(error, host) from None
+            raise self._login_error(error, "{host}" if named == host else named, host) from None
         while not context.complete:
             token = context.step((yield token or b""))
         if Flag.mutual_authentication not in context.actual_flags:
@@ -129,11 +129,11 @@ class Kerberos:
                 pass
         return acquire({"client_keytab": self.keytab, "ccache": f"MEMORY:{token_hex(8)}"})
 
-    def _login_error(self, error: GSSError | NotImplementedError, host: str) -> LoginError:
+    def _login_error(self, error: GSSError | NotImplementedError, shown: str, host: str) -> LoginError:
         if isinstance(error, NotImplementedError):
             return LoginError("the Kerberos library takes no keytab or ticketCache", "install that of MIT (libkrb5)")
         code = (error.min_code & 0xFFFFFFFF) - (1 << 32)
-        who, service = self.who, f"{self.service}/{{host}}" if self.is_shown else f"of {_SERVICE}"
+        who, service = self.who, f"{self.service}/{shown}" if self.is_shown else f"of {_SERVICE}"
         if known := _ERRORS.get(code):
             return LoginError(known[0].format(who=who, service=service), known[1])
         if code in _ABSENT:
@@ -148,11 +148,8 @@ class Kerberos:
     def java_properties(self) -> dict[str, str]:
         """Return the properties of a Java client."""
         options = {"useTicketCache": str(self.uses_cache).lower(), "ticketCache": self.cache, "doNotPrompt": "true"}
-        options |= {
-            "useKeyTab": str(self.keytab is not None).lower(),
-            "keyTab": self.keytab,
-            "principal": self.principal,
-        }
+        options |= {"useKeyTab": "true", "keyTab": self.keytab} if self.keytab else {}
+        options |= {"principal": self.principal}
         line = render_jaas(_MODULE, {name: value for name, value in options.items() if value is not None})
         return {"sasl.mechanism": self.mechanism, "sasl.jaas.config": line, _SERVICE: self.service}
 
@@ -160,10 +157,10 @@ class Kerberos:
 def read(reader: ClientProperties, mechanism: str) -> Kerberos | None:
     """Return what `sasl.jaas.config` and `sasl.kerberos.service.name` say; `None` after a problem was reported."""
     key, before = "sasl.jaas.config", len(reader.problems)
-    default = (
+    forgotten = (
         "" if reader.has("sasl.mechanism") else "sasl.mechanism is missing and means GSSAPI (Kerberos): set it, or "
     )
-    options = read_jaas(reader, [_MODULE.rpartition(".")[2]], default + FORM)
+    options = read_jaas(reader, [_MODULE.rpartition(".")[2]], forgotten + FORM)
     if options is None:
         return None
     principal, keytab = options.get("principal"), options.get("keyTab", "").removeprefix("FILE:")
@@ -194,6 +191,14 @@ def read(reader: ClientProperties, mechanism: str) -> Kerberos | None:
 
 def _name(ticket: Credentials) -> str:
     return str(ticket.inquire(lifetime=False, usage=False, mechs=False).name)
+
+
+def _name_of(host: str) -> str:
+    """Return the name of a host; like Java, ask DNS for that of an address (`InetAddress.getHostName`)."""
+    try:
+        return gethostbyaddr(str(ip_address(host)))[0]
+    except (ValueError, OSError):
+        return host
 
 
 def _service_name(service: str, host: str) -> Name:

@@ -12,7 +12,7 @@ from quotaform.cli.console import Color, Console
 from quotaform.cli.demo.usage import run_usage_demo
 from tests.workflow.command import run_process
 
-pytestmark = [pytest.mark.kafka, pytest.mark.workflow]
+pytestmark = [pytest.mark.kafka, pytest.mark.workflow, pytest.mark.prove]
 
 
 @pytest.mark.timeout(900)
@@ -60,7 +60,6 @@ def require_in_order(out: str, expected: Sequence[str]) -> None:
         at = found + len(text)
 
 
-@pytest.mark.prove
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("spark")
 def test_the_demo_of_usage_is_throttled_as_it_predicts(capfd: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ def without_progress(text: str) -> str:
 
 
 def messages(result: Result) -> str:
-    """Return what is on stderr without the line that says what Spark begins, which must be there once."""
-    text, begun = _BEGINS.subn("", result.err)
+    """Return what is on stderr without progress, and the line that says what Spark begins, which must be there once."""
+    text, begun = _BEGINS.subn("", _REACHED.sub("", result.err))
     assert begun == 1, result.err
     return text

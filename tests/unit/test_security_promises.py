@@ -26,7 +26,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     "Nothing in the repository is executed": (
         "unit/test_git.py::test_nothing_of_a_clone_is_executed_and_its_own_commit_is_named",
         "unit/test_executable.py::test_modules_in_the_current_folder_are_not_imported",
-        "spark/test_command.py::test_modules_in_the_current_folder_are_not_imported",
+        "spark/test_command.py::test_the_command_does_what_the_local_engine_does_and_imports_no_module_of_the_folder",
     ),
     "only the operator can name a [command that prints tokens]": (
         "unit/test_oauth.py::test_a_relative_command_or_one_in_the_repository_is_not_run",

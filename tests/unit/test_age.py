@@ -8,7 +8,7 @@ import pytest
 
 from quotaform.cluster.age import FACTS, Age, service_hint
 from quotaform.cluster.alter_chunk import match_rows
-from quotaform.cluster.error_code import require_success
+from quotaform.cluster.error_code import asking_for_alter, grant, require_success
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.refusal import refusal_of
 from quotaform.errors import AuthorizationError, ClusterError, InvalidRequestError
@@ -125,5 +125,10 @@ def test_a_refusal_by_a_service_says_where_quotas_are_set() -> None:
             require_success(code, None, subject="it", right="X", problem="The broker responded with", hint=hint)
         assert CLOUD in str(caught.value)
         assert "grant it" not in str(caught.value)
-    [row] = match_rows([Alteration(USER, {PRODUCE: 1.0})], [([("user", "u")], 31, None)], hint)
-    assert row.message == hint
+    for code in (31, 35):
+        [row] = match_rows([Alteration(USER, {PRODUCE: 1.0})], [([("user", "u")], code, None)], hint)
+        assert row.message == hint
+    # An apply asks for more rights, where there are any.
+    refused = AuthorizationError("No rights", remedy=hint, code=31)
+    assert asking_for_alter(refused) is refused
+    assert "ALTER_CONFIGS" in str(asking_for_alter(AuthorizationError("No", remedy=grant("DESCRIBE_CONFIGS"), code=31)))

@@ -17,7 +17,15 @@ from math import isfinite
 from typing import Final
 
 from quotaform.cluster.error_code import cut_words, grant
-from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, Alteration, AlterRow, Outcome
+from quotaform.errors import AuthorizationError, UnsupportedError
+from quotaform.model.alteration import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    ERRORS_BY_CODE,
+    UNKNOWN_CODES,
+    Alteration,
+    AlterRow,
+    Outcome,
+)
 from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
 from quotaform.model.entity import Entity, Part, spell_name
 
@@ -174,8 +182,10 @@ def _row(entity: Entity, code: int, message: str | None, hint: str) -> AlterRow:
         return AlterRow(entity, Outcome.OK)
     if code in UNKNOWN_CODES:
         return AlterRow(entity, Outcome.UNKNOWN, code, message or f"The broker answered with error code {code}.")
+    if hint and ERRORS_BY_CODE.get(code) in {AuthorizationError, UnsupportedError}:
+        return AlterRow(entity, Outcome.REFUSED, code, hint)
     if code == CLUSTER_AUTHORIZATION_FAILED:
-        return AlterRow(entity, Outcome.REFUSED, code, hint or ALTER_ACL)
+        return AlterRow(entity, Outcome.REFUSED, code, ALTER_ACL)
     return AlterRow(entity, Outcome.REFUSED, code, message or f"The broker rejected it with error code {code}.")
 
 

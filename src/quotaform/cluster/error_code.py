@@ -23,6 +23,9 @@ def grant(right: str) -> str:
 
 def asking_for_alter(error: AuthorizationError) -> AuthorizationError:
     """Return the error of a read with the permission to alter as its remedy, which includes that to read."""
+    if error.remedy and not error.remedy.startswith("grant "):
+        # A service manages quotas itself.
+        return error
     remedy = f"{grant('ALTER_CONFIGS').rstrip('.')}, which includes DESCRIBE_CONFIGS"
     return AuthorizationError(error.problem, remedy=remedy, code=error.code)
 

@@ -83,8 +83,8 @@ FACTS: Final = {
         "does not know the requests", "client quotas need Kafka 2.6 or later", is_measured=False,
     ),
     "ip": Fact(
-        "takes quotas of ip entities (KIP-612)", _ANY, (2, 7),
-        "refuses them, code 42", "quotas of ip entities need Kafka 2.7 or later", is_measured=False,
+        "takes quotas of ip entities (KIP-612)", _ANY, (2, 8),
+        "refuses the entity type, code 35", "quotas of ip entities need Kafka 2.8 or later",
     ),
     "ipv6": Fact(
         "takes quotas of IPv6 addresses", _ANY, None,

@@ -273,7 +273,7 @@ def sts_answer(seconds: int, action: str = "AssumeRole") -> bytes:
     until = (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
     return answer(
         200,
-        f"""<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result><Credentials>
+        f"""<{action}Response xmlns="https://sts.example/doc/2011-06-15/"><{action}Result><Credentials>
         <AccessKeyId>ASIATEMPORARY</AccessKeyId><SecretAccessKey>{SECRET}</SecretAccessKey>
         <SessionToken>{TOKEN}</SessionToken><Expiration>{until}</Expiration></Credentials></{action}Result>
         </{action}Response>""".encode(),

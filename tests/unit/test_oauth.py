@@ -219,7 +219,7 @@ def test_a_token_endpoint_that_is_not_listed_is_not_asked(
         credentials.java_properties()
 
 
-@pytest.mark.parametrize("url", ["http://idp.example/token", "http://10.0.0.1/token"])
+@pytest.mark.parametrize("url", ["http://idp.example/token", "http://127.0.0.2.idp.example/token"])
 def test_a_secret_is_not_sent_unencrypted(url: str) -> None:
     login = f'{MODULE} required clientId="a" clientSecret="hunter2";'
     [problem] = problems({URL: url, JAAS: login})

@@ -10,13 +10,13 @@ from enum import StrEnum
 class Step(StrEnum):
     """The steps, in their order; those from RESOLVE to CLUSTER_ID are taken with each bootstrap server."""
 
-    PROPERTIES = "client-properties"
+    PROPERTIES = "properties"
     RESOLVE = "resolve"
     CONNECT = "connect"
     TLS = "tls"
     API_VERSIONS = "api-versions"
     AUTHENTICATE = "authenticate"
-    CLUSTER_ID = "cluster-id"
+    CLUSTER_ID = "cluster"
     DESCRIBE_QUOTAS = "describe-quotas"
     ALTER_QUOTAS = "alter-quotas"
     DESCRIBE_CONFIGS = "describe-configs"

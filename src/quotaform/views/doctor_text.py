@@ -28,7 +28,7 @@ def _lines(checkup: Checkup, style: Style) -> Iterator[str]:
         for step in steps:
             status = style.paint(f"{step.status.replace('-', ' '):<11}", _COLOURS[step.status])
             facts = ", ".join(f"{name.replace('_', ' ')} {inert(value)}" for name, value in step.facts.items())
-            yield f"  {status}  {step.step.replace('-', ' '):<17}  {inert(step.problem or '') or facts}".rstrip()
+            yield f"  {status}  {step.step.replace('-', ' '):<16}  {inert(step.problem or '') or facts}".rstrip()
     yield ""
     counts = Counter(step.status for step in checkup.steps)
     failed = f"{counted(counts[StepStatus.FAILED], 'step')} failed, {counts[StepStatus.NOT_REACHED]} not reached."

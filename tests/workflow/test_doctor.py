@@ -105,11 +105,11 @@ def test_every_server_is_tried_and_rights_are_asked_at_one_that_can_be_used(doct
     assert [step for step, (status, _) in found.items() if status == "not-reached"] == [
         "127.0.0.1:1 api-versions",
         "127.0.0.1:1 authenticate",
-        "127.0.0.1:1 cluster-id",
+        "127.0.0.1:1 cluster",
         "broker.invalid:9092 connect",
         "broker.invalid:9092 api-versions",
         "broker.invalid:9092 authenticate",
-        "broker.invalid:9092 cluster-id",
+        "broker.invalid:9092 cluster",
     ]
 
 
@@ -128,8 +128,8 @@ def test_another_cluster_than_the_pinned_one_is_asked_for_nothing(doctor: Doctor
     broker = FakeBroker()
     with serving(broker):
         found = doctor.steps("client.id=x\n", broker.address, code=1, pin="another")
-    assert found[f"{broker.address} cluster-id"][0] == "failed"
-    assert "is pinned to id another, and the live id is fake-cluster" in found[f"{broker.address} cluster-id"][1]
+    assert found[f"{broker.address} cluster"][0] == "failed"
+    assert "is pinned to id another, and the live id is fake-cluster" in found[f"{broker.address} cluster"][1]
     assert found[" alter-quotas"][0] == "not-reached"
     assert ALTER not in broker.asked_keys()
 
@@ -171,7 +171,7 @@ def test_a_host_that_is_not_listed_is_not_asked(doctor: Doctor) -> None:
     env = {"QUOTAFORM_ALLOWED_HOSTS": "kafka.example"}
     found = doctor.repository("doctor", "--bootstrap-server", "127.0.0.1:1", env=env)
     assert found.code == 1
-    assert "resolve            127.0.0.1:1 is not listed in QUOTAFORM_ALLOWED_HOSTS, so nothing is sent" in found.out
+    assert "resolve           127.0.0.1:1 is not listed in QUOTAFORM_ALLOWED_HOSTS, so nothing is sent" in found.out
 
 
 def test_files_that_are_invalid_and_wrong_usage_have_their_own_codes(doctor: Doctor) -> None:

@@ -15,10 +15,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(600)
-def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, sandbox: Sandbox) -> None:
-    """In a process of its own: the session of the other tests has no connector."""
+@pytest.mark.parametrize("step", ["3", pytest.param("1", marks=pytest.mark.prove)])
+def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, sandbox: Sandbox, step: str) -> None:
+    """In a process of its own: the session of the other tests has no connector.
+
+    A stream is killed at each operation on files, or at every third.
+    """
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.usage_in_stream", sandbox.bootstrap_servers, str(tmp_path)],
+        [sys.executable, "-m", "tests.spark.usage_in_stream", sandbox.bootstrap_servers, str(tmp_path), step],
         cwd=ROOT,
         capture_output=True,
         text=True,

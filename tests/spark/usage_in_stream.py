@@ -122,17 +122,17 @@ def counted(stream: Stream) -> None:
     assert stream.run() == StreamCounts()
 
 
-def killed(stream: Stream) -> None:
-    """A process that ends at one operation on files after the other, and one that goes on."""
+def killed(stream: Stream, step: int) -> None:
+    """A process that ends at one operation on files after the other, or at some of them, and one that goes on."""
     pages = 9
     stream.topic.send(range(pages))
     stream.topic.send([pages - 1])
     deaths = 0
-    for after in range(9):
+    for after in range(0, 9, step):
         with dying(after) as died, suppress(OSError):
             stream.run(most_records=4)
         deaths += died()
-    assert deaths >= 6, deaths
+    assert deaths >= 6 // step, deaths
     stream.run(most_records=4)
     stream.require(range(pages))
     assert not list(stream.folder.glob("*/_quotaform-*"))
@@ -310,11 +310,11 @@ def anew(topic: UsageTopic, before: Topic) -> Topic:
 
 def main() -> None:
     """Do all of it, in a folder, with a broker."""
-    servers, folder = sys.argv[1], Path(sys.argv[2])
+    servers, folder, step = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     options = with_connector(SessionOptions(master="local[2]", conf=CONF))
     with spark_session(options) as spark:
         counted(Stream(spark, servers, folder, "counted", 2))
-        killed(Stream(spark, servers, folder, "killed"))
+        killed(Stream(spark, servers, folder, "killed"), int(step))
         clock_ahead(Stream(spark, servers, folder, "ahead"))
         clients(Stream(spark, servers, folder, "clients"))
         stopped(Stream(spark, servers, folder, "stopped"))

@@ -25,7 +25,7 @@ from quotaform.sandbox import Sandbox, detached, quorum
 from quotaform.sandbox.cache import cache_directory
 from quotaform.sandbox.jmx_tool import jmx_tool_command
 from quotaform.sandbox.port import free_ports
-from quotaform.sandbox.probe import accepts, probe
+from quotaform.sandbox.quorum import accepts, probe
 from tests.broker import SHORT_SESSIONS
 from tests.waiting import is_alive, wait_until
 

@@ -9,8 +9,7 @@ import pytest
 from quotaform.cluster.age import FACTS, Age, service_hint
 from quotaform.cluster.alter_chunk import match_rows
 from quotaform.cluster.error_code import asking_for_alter, grant, require_success
-from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.refusal import refusal_of
+from quotaform.cluster.kafka import KafkaGateway, refusal_of
 from quotaform.errors import AuthorizationError, ClusterError, InvalidRequestError
 from quotaform.model.alteration import Alteration, Outcome
 from quotaform.model.entity import Entity

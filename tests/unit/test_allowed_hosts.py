@@ -12,8 +12,8 @@ from socket import create_server, socket
 import pytest
 
 from quotaform.cli.main import run
+from quotaform.cluster.kafka import DescribeBrokerConfig
 from quotaform.cluster.topic import TopicGateway
-from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
 from quotaform.errors import ConnectError, HttpError, MetricsError
 from quotaform.http.client import send
 from quotaform.http.message import Request, Url

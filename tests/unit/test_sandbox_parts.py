@@ -14,7 +14,7 @@ from quotaform.sandbox.cache import cache_directory, locked, make_directory
 from quotaform.sandbox.certificate import Certificates, make_certificates
 from quotaform.sandbox.node import Node, new_uuid, node_properties
 from quotaform.sandbox.port import free_ports
-from quotaform.sandbox.probe import Answer, probe
+from quotaform.sandbox.quorum import Answer, probe
 from quotaform.sandbox.server_properties import render_properties
 
 

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 
 from quotaform.cluster import broker_gateway, scram
-from quotaform.cluster.scram import ScramGateway, make_upsertion, split_scram
-from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.scram_credentials import (
+from quotaform.cluster.scram import (
     AlteredCredentials,
     AlterUserScramCredentials,
     DescribedCredentials,
     DescribedUser,
+    ScramGateway,
+    make_upsertion,
+    split_scram,
 )
+from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.document.scram import dump_scram, dump_scram_result
 from quotaform.errors import (
     AuthorizationError,

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quotaform.cluster.kafka import DescribeBrokerConfig
+from quotaform.cluster.scram import AlterUserScramCredentials, DescribeUserScramCredentials
+from quotaform.cluster.topic import DescribeTopic
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.codec import MalformedError, Reader, Writer
-from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
-from quotaform.cluster.wire.describe_topic import DescribeTopic
 from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, Metadata, SaslAuthenticate, SaslHandshake
-from quotaform.cluster.wire.scram_credentials import AlterUserScramCredentials, DescribeUserScramCredentials
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity, Part
 from quotaform.model.filter import ANY, EntityFilter

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from math import floor
 from time import monotonic
 from typing import Final
 
+from quotaform.cluster.age import FACTS, Age
 from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations
 from quotaform.cluster.broker_gateway import ALTER_TIMEOUT, BrokerGateway
 from quotaform.cluster.error_code import require_success
 from quotaform.cluster.gateway import BrokerConfig, Progress, Sending, no_progress, no_sending
-from quotaform.cluster.refusal import refusal_of
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
-from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
+from quotaform.cluster.wire.codec import INT8, MalformedError, Reader, Writer
 from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
-from quotaform.model.entity import Entity
+from quotaform.model.entity import IP, Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
+from quotaform.model.quota_key import QUOTA_KEYS, NumberKind
 from quotaform.model.quotas import Quotas, Values
+from quotaform.model.scram import ScramMechanism
 from quotaform.model.snapshot import SnapshotFile
 
 BROKER_TIMEOUT: Final = 5.0
@@ -209,3 +214,113 @@ class KafkaGateway(BrokerGateway):
 
 def _describe_request(entity_filter: EntityFilter) -> DescribeClientQuotas:
     return DescribeClientQuotas(entity_filter if entity_filter.is_answered_by_brokers else entity_filter.for_brokers())
+
+
+_BROKER: Final = 4
+"""ConfigResource.Type.BROKER."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConfig(BrokerResponse):
+    """One configuration value; `None` when the broker has none."""
+
+    error_code: int
+    error_message: str | None
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeBrokerConfig(BrokerRequest[DescribedConfig]):
+    """Ask a broker for one of its configuration values, which only that broker answers."""
+
+    API_KEY = 32
+    VERSIONS = range(1, 5)
+    FLEXIBLE_FROM = 4
+
+    node_id: int
+    name: str
+
+    def write(self, writer: Writer, version: int) -> None:
+        """Append the fields: one resource, one key, neither synonyms nor documentation."""
+
+        def resource(node_id: int) -> None:
+            writer.number(INT8, _BROKER)
+            writer.string(str(node_id))
+            writer.array([self.name], writer.string)
+            writer.tags()
+
+        writer.array([self.node_id], resource)
+        writer.boolean(False)
+        if version >= 3:
+            writer.boolean(False)
+        writer.tags()
+
+    def read(self, reader: Reader, version: int) -> DescribedConfig:
+        """Return the value."""
+
+        def synonym() -> None:
+            reader.string()
+            reader.nullable_string()
+            reader.int8()
+            reader.tags()
+
+        def config() -> tuple[str, str | None]:
+            found = reader.string(), reader.nullable_string()
+            for _ in ("read-only", "source", "sensitive"):
+                reader.int8()
+            reader.array(synonym)
+            if version >= 3:
+                reader.int8()  # its type
+                reader.nullable_string()  # its documentation
+            reader.tags()
+            return found
+
+        def result() -> tuple[int, str | None, dict[str, str | None]]:
+            code, message = reader.int16(), reader.nullable_string()
+            reader.int8()
+            reader.string()
+            found = code, message, dict(reader.array(config))
+            reader.tags()
+            return found
+
+        throttle = reader.int32()
+        results = reader.array(result)
+        reader.tags()
+        if len(results) != 1:
+            raise MalformedError("it has not one result for one resource")
+        [(code, message, values)] = results
+        value = values.get(self.name) or None
+        return DescribedConfig(throttle_time_ms=throttle, error_code=code, error_message=message, value=value)
+
+
+_TOLERANCE: Final = 1e-6
+"""How far above a whole number a value of a LONG or INT key may be (`ClientQuotaControlManager`, Kafka 4)."""
+
+_FOREIGN: Final = frozenset(ScramMechanism)
+
+
+def refusal_of(alteration: Alteration, age: Age) -> str | None:
+    """Return why an alteration must not be sent to a broker, in the words of Kafka 4; `None` if it may be.
+
+    What all brokers refuse themselves is left to them.
+    """
+    if age.has_zookeeper and ":" in (address := alteration.entity.names.get(IP) or ""):
+        return f"{address} is an IPv6 address; {FACTS['ipv6'].remedy}."
+    for key, value in alteration.ops.items():
+        if value is None:
+            continue
+        if key in _FOREIGN:
+            return f"Invalid configuration key {key}"
+        known = QUOTA_KEYS.get(key)
+        if known is None or not known.fits(alteration.entity):
+            continue
+        if value <= 0:
+            return f"Quota {key} must be greater than 0"
+        if not known.is_whole:
+            continue
+        if value > known.maximum:
+            kind = "a LONG" if known.kind is NumberKind.LONG else "an INT"
+            return f"Proposed value for {key} is too large for {kind}."
+        if value - floor(value) > (0.0 if age.has_zookeeper else _TOLERANCE):
+            return f"{key} cannot be a fractional value."
+    return None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
+import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from quotaform.errors import SandboxError, UsageError
@@ -23,7 +26,6 @@ from quotaform.sandbox.node import (
     zookeeper_properties,
 )
 from quotaform.sandbox.port import HOST, free_ports
-from quotaform.sandbox.probe import accepts, probe
 from quotaform.sandbox.release import Release
 from quotaform.sandbox.runtime import LOGGING, Runtime
 from quotaform.sandbox.server_properties import render_properties
@@ -279,3 +281,73 @@ def _error_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     errors = [line for line in lines if _ERROR_LINE.search(line)]
     return (errors or lines or ["it logged nothing."])[-1]
+
+
+_DESCRIBE_CLUSTER = 60
+_CLIENT_ID = b"quotaform-sandbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The response of a broker: the cluster id and the number of live brokers that it sees."""
+
+    cluster_id: str
+    brokers: int
+
+
+def probe(host: str, port: int, *, timeout: float = 1.0) -> Answer | None:
+    """Ask the broker at a PLAINTEXT listener for its cluster; None if it does not answer (yet)."""
+    header = struct.pack(">hhih", _DESCRIBE_CLUSTER, 0, 1, len(_CLIENT_ID)) + _CLIENT_ID + b"\0"
+    # include_cluster_authorized_operations=false, then no tagged fields.
+    request = header + b"\0\0"
+    try:
+        with socket.create_connection((host, port), timeout) as connection:
+            connection.settimeout(timeout)
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            (size,) = struct.unpack(">i", _read(connection, 4))
+            return _decode(_read(connection, min(size, 1_048_576)))
+    except (OSError, EOFError, ValueError, struct.error, IndexError):
+        return None
+
+
+def accepts(host: str, port: int, *, timeout: float = 1.0) -> bool:
+    """Return whether somebody listens at a port."""
+    try:
+        with socket.create_connection((host, port), timeout):
+            return True
+    except OSError:
+        return False
+
+
+def _decode(response: bytes) -> Answer | None:
+    # Correlation id (4), tagged fields (1), throttle time (4), then the error code.
+    error, offset = struct.unpack_from(">h", response, 9)[0], 11
+    if error:
+        return None
+    length, offset = _unsigned_varint(response, offset)
+    offset += max(length - 1, 0)
+    length, offset = _unsigned_varint(response, offset)
+    cluster_id = response[offset : offset + length - 1].decode()
+    # Skips the controller's id (4).
+    brokers, _ = _unsigned_varint(response, offset + length - 1 + 4)
+    return Answer(cluster_id, brokers - 1)
+
+
+def _unsigned_varint(data: bytes, offset: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[offset]
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, offset
+        shift += 7
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        if not (piece := connection.recv(count - len(data))):
+            raise EOFError
+        data += piece
+    return data

@@ -21,7 +21,7 @@ from quotaform.cluster.wire.codec import INT16, INT32, Reader, Writer
 from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
-from quotaform.model.filter import EVERYTHING
+from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
 from quotaform.model.server import parse_server, parse_servers
 from quotaform.sandbox import Sandbox
@@ -163,6 +163,9 @@ MEASURES: Final[Mapping[str, Callable[[Broker], bool]]] = {
     "foreign-key": lambda broker: broker.code(USER, "SCRAM-SHA-256", 4096.0) == 42,
     "duplicate": applies_the_first_of_two,
     "limit": lambda broker: set(broker.alter(*many(), validate_only=True)) == {44},
+    "empty-match": lambda broker: (
+        broker.connection.send(DescribeClientQuotas(EntityFilter.contains_only(user="")), timeout=60).error_code == 0
+    ),
     "mutation-dry-run": counts_dry_runs,
 }  # fmt: skip
 """Whether a broker does what the table says of the newest ones."""

@@ -128,6 +128,10 @@ FACTS: Final = {
         "stops answering when the names of all users, or of all clients, exceed 4 MB: ZooKeeper's jute.maxbuffer",
         "raise jute.maxbuffer on brokers and ZooKeeper before 100,000 names of 40 bytes",
     ),
+    "empty-match": Fact(
+        "answers a filter for an empty name", _ANY, None,
+        "answers code -1", "quotaform does not ask: nobody has an empty name there",
+    ),
     "mutation-dry-run": Fact(
         "counts a dry run of topic creation towards controller_mutation_rate", (3, 9), None,
         "does not count it", "after an upgrade dry runs in pipelines use up this quota",

@@ -78,6 +78,9 @@ class KafkaGateway(BrokerGateway):
             UnsupportedError: The brokers are older than Kafka 2.6.
             ClusterError: The cluster could not be read.
         """
+        if self.age.has_zookeeper and any(each.match == "" for each in entity_filter.for_brokers().components):
+            # Nobody has an empty name there, and the broker answers code -1.
+            return {}
         answer = self._read(
             _describe_request(entity_filter),
             problem=f"Cannot read the quotas of {self.name}",

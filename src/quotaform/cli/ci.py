@@ -39,7 +39,6 @@ class Ci:
     Attributes:
         root: The quotas directory.
         is_enabled: Whether anything is added (`--no-github`).
-        variables: The environment.
     """
 
     root: Path | None = None

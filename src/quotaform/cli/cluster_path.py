@@ -23,9 +23,7 @@ def cluster_paths(option: str, path: str | Path, clusters: Sequence[str], *, exa
     'plans/us.json'
 
     Args:
-        option: The name of the option.
         path: Its value, empty when it is not given.
-        clusters: The names of the clusters.
         example: A value of the option that would do.
 
     Raises:

@@ -88,7 +88,6 @@ class Console:
         """Print commands for GitHub Actions, one per line: the only output in which such commands are left whole.
 
         Args:
-            pieces: The commands, as `quotaform.views.finding.problem_github` makes them.
             is_result: Whether they go to stdout, where a runner reads them as well as on stderr.
         """
         self.clear()
@@ -146,11 +145,7 @@ def _write_control(text: str) -> None:
 
 
 def write_file(path: Path, text: str | Iterable[str]) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        QuotaformError: It cannot be written.
-    """
+    """Write a file whole or not at all."""
     from quotaform.atomic_file import write_text_atomically
 
     try:
@@ -160,11 +155,7 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
 
 
 def write_binary_file(path: Path, content: bytes) -> None:
-    """Write a file that is no text, whole or not at all.
-
-    Raises:
-        QuotaformError: It cannot be written.
-    """
+    """Write a file that is no text, whole or not at all."""
     from quotaform.atomic_file import write_bytes_atomically
 
     try:
@@ -174,11 +165,7 @@ def write_binary_file(path: Path, content: bytes) -> None:
 
 
 def remove_earlier(console: Console, path: Path) -> None:
-    """Remove a file of an earlier run, so that it is not taken for the result of this one.
-
-    Raises:
-        QuotaformError: It cannot be removed.
-    """
+    """Remove a file of an earlier run, so that it is not taken for the result of this one."""
     from quotaform.atomic_file import remove_regular_file
     from quotaform.model.text import inert
 
@@ -194,11 +181,7 @@ def require_writable(path: Path, *, makes_folder: bool = True) -> None:
     """Make sure that a file can be written later, before anything else is done.
 
     Args:
-        path: The file.
         makes_folder: Whether its folder is made; otherwise, the nearest folder that exists must be one to write to.
-
-    Raises:
-        QuotaformError: Its folder cannot be made or written to.
     """
     from quotaform.files import require_no_way_out
 

@@ -19,11 +19,7 @@ def documents_of(
     """Return the documents that a command needs of each result.
 
     Args:
-        format_name: The format that is printed.
-        printed: The options of what is printed.
         file_formats: The formats that are written to files.
-        ci: The run of a CI system that this is part of.
-        clusters: How many clusters there are.
     """
     documents = [] if format_name == REPORT else [Document(STDOUT, format_name, printed)]
     documents += [Document(name, name, ci.options) for name in dict.fromkeys(file_formats)]

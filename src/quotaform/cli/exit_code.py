@@ -41,7 +41,6 @@ def decide(outcomes: Iterable[ClusterOutcome[T]], judge: Callable[[T], ExitCode]
     <ExitCode.ERROR: 1>
 
     Args:
-        outcomes: What became of each cluster.
         judge: Returns the code of an outcome that has a value.
     """
     return gravest(
@@ -50,11 +49,7 @@ def decide(outcomes: Iterable[ClusterOutcome[T]], judge: Callable[[T], ExitCode]
 
 
 def decide_apply(outcomes: Sequence[ClusterOutcome[ReceiptDigest]]) -> ExitCode:
-    """Return the code of applying plans: what is true of a cluster to which nothing was written is not true of the run.
-
-    Args:
-        outcomes: What became of each cluster.
-    """
+    """Return the code of applying plans: what holds for a cluster to which nothing was written does not for the run."""
     code = decide(outcomes, judge_receipt)
     wrote_anything = any(outcome.error is None and outcome.require().wrote_anything for outcome in outcomes)
     return ExitCode.PARTIAL if wrote_anything and code in _NOTHING_WRITTEN else code
@@ -119,7 +114,6 @@ def judge_format(file: FormattedFile, *, is_written: bool) -> ExitCode:
     """Return the code of bringing a file into the style.
 
     Args:
-        file: The file as it was and is to be.
         is_written: Whether differences are written, so that they do not count.
     """
     if file.problems:

@@ -28,13 +28,7 @@ class FleetReports:
         """Read the values of `--report`.
 
         Args:
-            console: Where a report is printed, and problems are.
-            command: The command that runs.
             written: The values.
-
-        Raises:
-            UsageError: A value cannot be read.
-            QuotaformError: A file cannot be written there.
         """
         self._console = console
         self._command = command
@@ -54,11 +48,7 @@ class FleetReports:
         """Write the files.
 
         Args:
-            outcomes: What the results amount to.
             error: What ended the run as a whole.
-
-        Raises:
-            QuotaformError: A file cannot be written.
         """
         self._is_written = True
         if self._files:

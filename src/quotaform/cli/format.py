@@ -22,11 +22,7 @@ REPORTED: Final = {"plan": "plan", "drift": "drift", "receipt": "apply"}
 
 
 def require_format(subject: str, format_name: str) -> str:
-    """Return a format if the subject has it.
-
-    Raises:
-        UsageError: It does not.
-    """
+    """Return a format if the subject has it."""
     return require_choice("format", format_name, _printed(subject))
 
 
@@ -40,11 +36,7 @@ def written_formats(subject: str) -> tuple[str, ...]:
 
 
 def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Path]:
-    """Read the value of `--out` and options like it: FORMAT=PATH, or a path alone for JSON.
-
-    Raises:
-        UsageError: The format does not exist, or there is no path.
-    """
+    """Read the value of `--out` and options like it: FORMAT=PATH, or a path alone for JSON."""
     name, separator, path = text.partition("=")
     if not separator and text in written_formats(subject):
         raise UsageError(f"{option} {text}: a path is missing; write {option} {text}=PATH")

@@ -25,7 +25,6 @@ class JobProgress:
     Attributes:
         console: Where it is shown; nothing is when it is quiet.
         work: What begins, such as `Planning 3 clusters`.
-        session: Where Spark runs.
     """
 
     console: Console
@@ -38,7 +37,6 @@ class JobProgress:
         """Show how far the work is.
 
         Args:
-            done: How many items of it are done.
             total: How many there are; 0 if unknown.
         """
         if not (self.console.is_quiet or sys.stderr.isatty()):

@@ -28,9 +28,6 @@ def read_changes_path(text: str) -> tuple[str, Path]:
 
     >>> read_changes_path("changed.csv")[0], read_changes_path("jsonl=changed.txt")[0]
     ('csv', 'jsonl')
-
-    Raises:
-        UsageError: The format is not known, or there is no path.
     """
     name, separator, path = text.partition("=")
     if not (separator and name in (*FORMATS[_SUBJECT], PARQUET)):
@@ -52,14 +49,8 @@ class LimitChangeFiles:
     def __init__(self, console: Console, text: str | None, clusters: Sequence[str]) -> None:
         """Read the value of `--principals-out`.
 
-        Args:
-            console: Where it is said which files are removed.
-            text: The value, if there is one.
-            clusters: The names of the clusters.
-
         Raises:
             UsageError: It cannot be read, or several clusters would share one file.
-            QuotaformError: A file cannot be written there.
         """
         self._console = console
         self._format, self._paths = "", dict[str, Path]()
@@ -96,9 +87,6 @@ class LimitChangeFiles:
         """Write the changes of each plan.
 
         The file of a cluster that failed is removed, so that an earlier one is not taken for its result.
-
-        Raises:
-            QuotaformError: A file cannot be written.
         """
         for outcome in outcomes if self._paths else ():
             path = self._paths[outcome.cluster]

@@ -39,11 +39,7 @@ def write_new_files(files: Mapping[str, str]) -> None:
 
 
 def _make(folder: Path) -> None:
-    """Make a folder.
-
-    Raises:
-        QuotaformError: It cannot be made.
-    """
+    """Make a folder."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

@@ -46,8 +46,6 @@ def gather(outcomes: Iterator[ClusterOutcome[T]], clusters: Sequence[str], *, mi
     """Collect the outcomes of clusters until an interrupt comes.
 
     Args:
-        outcomes: The outcomes as they come.
-        clusters: The names of all clusters, in order.
         missing: What became of a cluster that an interrupt left out.
 
     Raises:
@@ -74,12 +72,6 @@ class OutputFiles:
     def __init__(self, console: Console, subject: str, written: Iterable[str], clusters: Sequence[str]) -> None:
         """Read the values of `--out`.
 
-        Args:
-            console: Where it is said which files are removed.
-            subject: What is written.
-            written: The values.
-            clusters: The names of the clusters.
-
         Raises:
             UsageError: A value cannot be read, or several clusters would share one file.
             QuotaformError: A folder that is named after the clusters cannot be written to.
@@ -100,10 +92,6 @@ class OutputFiles:
 
         The file of a cluster that failed says so if its format can, or is removed, so that an earlier result is not
         taken for it.
-
-        Args:
-            outcomes: One per cluster.
-            options: What renders the subject.
         """
         for outcome in outcomes:
             for format_name, paths in self._files:
@@ -144,11 +132,7 @@ def failed_outcomes(failures: Iterable[tuple[str, QuotaformError]]) -> list[Clus
 
 
 def require_one(format_name: str, clusters: Sequence[str]) -> None:
-    """Make sure that a format can be printed for these clusters.
-
-    Raises:
-        UsageError: There are several, and it has no form for that.
-    """
+    """Make sure that a format can be printed for these clusters."""
     if format_name in ONE_DOCUMENT and len(clusters) > 1:
         raise UsageError(
             f"--format {format_name} prints one cluster; write a file for each, as in --out "
@@ -217,9 +201,7 @@ def echo_outcomes(
     | several | one document of kind `quotaform.outcomes` | a section for each that was read, and in text the total |
 
     Args:
-        console: Where.
         subject: What it is: a row of `quotaform.app.rendering.FORMATS`.
-        format_name: One of its formats.
         outcomes: One per cluster; the error of the only one is raised.
         total: Returns the lines that sum up several, of what each amounts to.
         options: What renders the subject, such as `style`.

@@ -69,8 +69,6 @@ class SparkPlanEngine:
     """Spark.
 
     Attributes:
-        console: Where progress is shown.
-        session: Where Spark runs.
         past: What of a history clusters are compared with instead.
     """
 
@@ -122,8 +120,6 @@ def plan_engine(console: Console, engine: Engine, request: PlanRequest, past: Pa
     """Return the engine that was asked for.
 
     Args:
-        console: Where it is reported which one `auto` chooses, and progress.
-        request: What is to be planned.
         past: What of a history clusters are compared with instead of the files.
 
     Raises:

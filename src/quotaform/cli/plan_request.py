@@ -33,12 +33,9 @@ def make_request(
     """Return what is to be planned.
 
     Args:
-        select: The values of `--select`.
-        exclude: The values of `--exclude`.
         snapshot: The snapshot to read instead of a cluster.
         base: What to compare the files with.
         prune: What happens to undeclared entities, if not what quotaform.yaml says.
-        allow: The values of `--allow`.
         is_guarded: Whether guards, policies and lints are checked: not so when only drift is read from the plan.
         revert: The receipt of the apply that is to be reverted.
 

@@ -30,7 +30,6 @@ def choose_engine(engine: Engine, principals: str | None, out: str | None) -> st
 
     Args:
         principals: The value of `--from`.
-        out: The value of `--out`.
 
     Raises:
         UsageError: Options exclude each other, or something is asked for that only Spark does.
@@ -71,7 +70,6 @@ def write_table(
 
     Raises:
         UsageError: The value of `--out` is wrong, or there is something at that place.
-        QuotaformError: Something could not be read, or Spark failed.
     """
     target_kind, target = read_out(out)
     if not detail.overridden:
@@ -93,11 +91,7 @@ def write_table(
 
 
 def read_few(console: Console, engine: Engine, cluster: Cluster, principals: str) -> Sequence[Entity]:
-    """Read principals of a cluster on Spark that are few enough to be printed.
-
-    Raises:
-        QuotaformError: They cannot be read or are too many, or Spark failed.
-    """
+    """Read principals of a cluster on Spark that are few enough to be printed."""
     with _session(console, engine, principals) as (spark, _):
         from quotaform.spark.resolve.run import few_principals
 
@@ -105,11 +99,7 @@ def read_few(console: Console, engine: Engine, cluster: Cluster, principals: str
 
 
 def read_out(text: str) -> tuple[str, str]:
-    """Read the value of `--out`.
-
-    Raises:
-        UsageError: It is not FORMAT=PATH.
-    """
+    """Read the value of `--out`."""
     kind, separator, name = text.partition("=")
     if not separator:
         kind, name = OUT_FORMATS[0], text
@@ -122,12 +112,7 @@ def read_out(text: str) -> tuple[str, str]:
 
 @contextmanager
 def _session(console: Console, engine: Engine, principals: str) -> Iterator[tuple[SparkSession, Progress]]:
-    """Yield a session, if the principals can be there.
-
-    Raises:
-        InvalidFilesError: They cannot.
-        EngineError: Spark is missing or does not start, or it failed while it was used.
-    """
+    """Yield a session, if the principals can be there."""
     from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.session.session import require_installed, spark_session
 

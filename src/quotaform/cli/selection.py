@@ -24,12 +24,7 @@ def require_selected(
     """Make sure that the selection leaves an entity on one of the clusters, unless a cluster could not be read.
 
     Args:
-        selection: What was asked for.
-        outcomes: What the plans, or drift, amount to.
         files: Files that are removed when there is no result to write.
-
-    Raises:
-        UsageError: It leaves none.
     """
     if not selection.is_partial or any(outcome.error or outcome.require().has_entities for outcome in outcomes):
         return

@@ -30,7 +30,6 @@ class TableOutput:
         """Read the values of `--out`.
 
         Raises:
-            UsageError: A value cannot be read.
             QuotaformError: A file cannot be written, a directory exists already, or pictures cannot be drawn.
         """
         self._subject = subject
@@ -59,12 +58,7 @@ class TableOutput:
         return bool(self._pictures)
 
     def write(self, result: object, rows: DataFrame, **options: Any) -> None:
-        """Write a result, and all rows of it.
-
-        Args:
-            result: What was found, as it is printed.
-            options: What renders the subject.
-        """
+        """Write a result, and all rows of it."""
         for format_name, file in self._files:
             write_file(file, render(self._subject, format_name, result, **options))
         for folder in self._folders:

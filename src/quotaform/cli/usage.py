@@ -108,9 +108,6 @@ def require_choice(what: str, name: str, allowed: Sequence[str]) -> str:
     >>> require_choice("format", "yaml", ("text", "json"))
     Traceback (most recent call last):
     quotaform.errors.UsageError: unknown format 'yaml'; choose text or json
-
-    Raises:
-        UsageError: It is not.
     """
     if name in allowed:
         return name

@@ -45,12 +45,6 @@ def stream_request(
     """Return what is read, and where to; the cluster of the topic is asked for it.
 
     Args:
-        source: The options.
-        config: Where quotaform.yaml is.
-        session: Where Spark runs.
-        input_format: How records are written.
-        origin: What counts for metrics that do not say where they are from.
-        usage: The table.
         quarantine: Where records go that cannot be read; `None` for the folder beside the table.
 
     Raises:
@@ -103,13 +97,6 @@ def stream_usage(
     files: Sequence[tuple[str, Path]],
 ) -> ExitCode:
     """Read until the topic is empty, the time is over or a signal comes; print and write what was done.
-
-    Args:
-        request: What is read.
-        session: Where Spark runs.
-        console: Where it is printed.
-        format_name: The format of what is printed.
-        files: Formats and paths of files to write.
 
     Raises:
         StreamError: The checkpoint cannot be used, or records are gone.

@@ -22,7 +22,6 @@ def watch_drift(
     """Compare clusters until a signal comes.
 
     Raises:
-        UsageError: An option cannot be used.
         QuotaformError: Nothing can listen where it should.
         KeyboardInterrupt: A signal came.
     """

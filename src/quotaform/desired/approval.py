@@ -27,7 +27,6 @@ def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...
     """Return the approvals in a file, and its problems.
 
     Args:
-        source: Its text.
         today: The day (UTC) from which on an approval may be valid for `MOST_DAYS` at most.
     """
     text = decode(source)

@@ -32,9 +32,7 @@ def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool 
     With one cluster nothing need be chosen.
 
     Args:
-        config: The content of quotaform.yaml.
         patterns: Names, or case-sensitive globs over names.
-        takes_all: Choose every cluster.
 
     Raises:
         UsageError: There is no such cluster, a glob matches none, or nothing is chosen and there is no cluster.

@@ -78,7 +78,6 @@ class ListedPath:
 
     Attributes:
         text: As it is written: relative to the folder of quotaform.yaml.
-        location: Where.
     """
 
     text: str

@@ -65,7 +65,6 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
     """Return the content of a configuration, and its problems.
 
     Args:
-        source: Its text.
         directory: The folder that paths in it are relative to.
     """
     text = decode(source)
@@ -293,12 +292,7 @@ MOST_IGNORES: Final = 1000
 
 
 def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftIgnore, ...]:
-    """Return the items of `drift_ignore`; the schema reports values of the wrong shape.
-
-    Args:
-        root: The content of quotaform.yaml.
-        report: Takes what is wrong.
-    """
+    """Return the items of `drift_ignore`; the schema reports values of the wrong shape."""
     listed = root.get("drift_ignore")
     ignores = []
     for index, item in enumerate(listed if isinstance(listed, list) else ()):

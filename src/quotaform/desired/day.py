@@ -17,7 +17,6 @@ def read_expires(item: dict[str, Any], part: Part, example: str = "2026-12-31") 
     """Return the day that an item names; `None` when it names none, of which the schema finds the wrong type.
 
     Args:
-        part: Takes what is wrong.
         example: How a day is written, for the message.
     """
     raw = item.get("expires")

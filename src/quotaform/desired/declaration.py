@@ -44,9 +44,6 @@ class EntryReader:
         """Read the `quotas` of one file, or some of them; what is wrong goes to the report.
 
         Args:
-            items: The list.
-            report: Takes what is wrong.
-            file: The file.
             entries: The entries of the file that were read before; takes those of the list.
             is_good: Whether the items have the shape of their schema.
 

@@ -27,13 +27,7 @@ MOST_DAYS: Final = 3650
 
 
 def read_lint_settings(root: dict[str, Any], report: FileReport, profiles: Mapping[str, Values]) -> LintSettings:
-    """Return the settings of lints; the schema reports values of the wrong shape.
-
-    Args:
-        root: The content of quotaform.yaml.
-        report: Takes what is wrong.
-        profiles: The profiles as they were read.
-    """
+    """Return the settings of lints; the schema reports values of the wrong shape."""
     lints = root.get("lints")
     lints = lints if isinstance(lints, dict) else {}
     days = lints.get("expires_within_days")

@@ -27,7 +27,6 @@ class LoadedFile:
         name: The file in messages.
         layer: The cluster that it is for; `None` for all.
         entries: Its entries, in the order of the file, regardless of the date.
-        problems: Its problems and warnings.
     """
 
     name: str

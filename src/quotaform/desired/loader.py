@@ -135,8 +135,6 @@ def load_files(
     """Return the files of a quotas directory, from which the entries of each cluster are read.
 
     Args:
-        layout: The files by layer.
-        profiles: The profiles of quotaform.yaml.
         today: The day (UTC) on which entries may have expired.
         scope: The entities that the files may speak of.
         similar: The files of the directory in another state, and the profiles there: what was parsed for it and says

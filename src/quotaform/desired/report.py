@@ -24,7 +24,6 @@ class FileReport:
     Without recorded places the first finding raises `UnclearError`: the file is then read again with them.
 
     Attributes:
-        document: What it is about.
         covered: The parts that something was found in; the schema's opinion of them is not wanted.
         errors: How many of the findings are errors.
         findings: What was found: the first of it, if it is a lot.
@@ -36,7 +35,6 @@ class FileReport:
         """Make a report.
 
         Args:
-            document: What it is about.
             findings: Takes what is found, together with what was found before.
         """
         self.document = document
@@ -83,7 +81,6 @@ class Part:
     """A part of a document, and the report that takes what is wrong with it.
 
     Attributes:
-        report: Takes the findings.
         path: The part: a mistake in it is not reported a second time by the schema.
     """
 

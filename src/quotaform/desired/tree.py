@@ -95,7 +95,6 @@ class Layout:
     """The files of a tree by layer, and what is wrong with where they are.
 
     Attributes:
-        tree: The files.
         clusters: The names of all clusters: what folders may be called.
         may_be_empty: Whether it is no problem that there is no file, see `Tree.missing`.
     """

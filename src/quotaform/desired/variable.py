@@ -26,7 +26,6 @@ class Referring:
 
     Attributes:
         text: As it is written, which is also what messages show.
-        location: Where.
     """
 
     text: str

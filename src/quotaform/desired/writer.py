@@ -27,7 +27,6 @@ def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, 
     """Write quotas as the text of a quotas.d file, sorted by address.
 
     Args:
-        quotas: What a cluster holds.
         schema: Where editors find the schema; `None` leaves the line out.
 
     Returns:

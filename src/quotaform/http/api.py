@@ -29,8 +29,6 @@ class Transport:
     """How requests are sent.
 
     Attributes:
-        retry: How often.
-        limits: How long each may take.
         ca_file: The certificates that are trusted, in PEM; `None` for those of the system.
     """
 
@@ -48,11 +46,8 @@ class Api:
     """A REST API that takes and returns JSON.
 
     Attributes:
-        base: Its URL.
         token: What shows who asks; it is replaced where a server repeats it in a message.
         credentials: The headers in which the token is sent.
-        headers: Other headers.
-        transport: How requests are sent.
         remedies: Status to what to do about it.
     """
 

@@ -66,8 +66,6 @@ def send(
     """Send a request once and return the answer, whatever its status.
 
     Args:
-        request: What is sent.
-        limits: How long it may take.
         ca_file: The certificates that are trusted, in PEM; `None` for those of the system.
         context: What is trusted and shown, instead.
 

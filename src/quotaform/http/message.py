@@ -29,7 +29,6 @@ class Url:
     Attributes:
         scheme: `http` or `https`.
         host: The name or the address, without brackets.
-        port: The port.
         target: Path and query.
     """
 
@@ -82,11 +81,7 @@ class Url:
         return self.origin + self.target
 
     def follow(self, location: str) -> Url:
-        """Return the URL to which a redirect from this one leads.
-
-        Raises:
-            ValueError: It leads to none.
-        """
+        """Return the URL to which a redirect from this one leads."""
         return Url.parse(urljoin(self.reveal(), location))
 
     def under(self, path: str) -> Url:
@@ -139,10 +134,8 @@ class Request:
 
     Attributes:
         method: The method, in capitals.
-        url: Where it goes.
         headers: Headers that anybody may see.
         credentials: Headers that nobody may see; they are sent encrypted, or to this machine without a proxy.
-        body: What is sent.
         is_repeatable: Whether sending it twice does no more than sending it once; by default the method says so.
         body_limit: The most bytes of the answer.
     """
@@ -167,9 +160,7 @@ class Response:
 
     Attributes:
         url: Where it came from.
-        status: The status.
         headers: The headers, by name in lower case; repeated ones are joined by commas.
-        body: The whole body.
     """
 
     url: Url
@@ -183,11 +174,7 @@ class Response:
         return 200 <= self.status < 300
 
     def json(self) -> Any:
-        """Return the body read as JSON.
-
-        Raises:
-            HttpError: It is not JSON.
-        """
+        """Return the body read as JSON."""
         from json import loads
 
         try:

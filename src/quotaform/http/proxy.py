@@ -16,8 +16,6 @@ class Proxy:
     """A proxy.
 
     Attributes:
-        host: Its name or address.
-        port: Its port.
         headers: What it is sent: the login of its URL, if there is one.
     """
 

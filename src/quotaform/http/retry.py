@@ -59,11 +59,6 @@ class Retry:
 def send_again(request: Request, send: Callable[[Request], Response], retry: Retry) -> Response:
     """Send a request until there is an answer that would stay the same, and return the last answer.
 
-    Args:
-        request: What is sent.
-        send: Sends it once.
-        retry: How often, and for how long.
-
     Raises:
         HttpError: There is no answer.
     """
@@ -116,7 +111,6 @@ def asked_wait(response: Response, now: datetime, unasked: float = _SECONDARY_LI
     """Return after how many seconds a server says to come again; `None` when it does not say to come again.
 
     Args:
-        response: Its answer.
         now: The time in UTC, for answers that name a time.
         unasked: What is returned for a rate limit that says no time.
     """

@@ -25,8 +25,6 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
     """Return what reads a source; nothing is sent yet.
 
     Args:
-        source: The source.
-        cluster: The name of its cluster.
         jmx_command: The command line of JmxTool, for JMX.
 
     Raises:
@@ -51,7 +49,6 @@ class WebReader:
 
     Attributes:
         request: What is sent each time.
-        origin: What is known about the broker.
     """
 
     request: Request
@@ -112,7 +109,6 @@ class JmxReader:
     Attributes:
         address: Host and port.
         command: The command line of JmxTool, without options.
-        origin: What is known about the broker.
     """
 
     address: str

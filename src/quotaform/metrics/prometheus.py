@@ -36,9 +36,7 @@ class PrometheusReader:
 
     Attributes:
         url: Its URL, without `/api`.
-        cluster: The name of the cluster.
         labels: What labels of its series must be; without any, series with the label of another cluster are left out.
-        login: What it wants to know of who asks.
     """
 
     url: Url
@@ -86,11 +84,7 @@ class PrometheusReader:
         return f'{{__name__=~"{QUERY}"{matchers}}}'
 
     def _of_cluster(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
-        """Return the items without the samples of other clusters.
-
-        Raises:
-            MetricsError: There are only such samples.
-        """
+        """Return the items without the samples of other clusters."""
         others = {item.series.cluster for item in items if isinstance(item, Sample)} - {self.cluster}
         if not others:
             return items

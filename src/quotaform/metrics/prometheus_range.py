@@ -40,7 +40,6 @@ class RangeQuery:
         since: The first time, in seconds since the epoch.
         until: The last time.
         step: The seconds between two points.
-        login: What it wants to know of who asks.
     """
 
     url: Url
@@ -60,8 +59,6 @@ def save_answers(query: RangeQuery, folder: Path, progress: Callable[[int, int],
     """Write the answers to a folder, a file per query and slice.
 
     Args:
-        query: What is asked for.
-        folder: Where files are written.
         progress: Called with how many points per series are there, and how many there will be.
 
     Raises:
@@ -83,11 +80,7 @@ def save_answers(query: RangeQuery, folder: Path, progress: Callable[[int, int],
 
 
 def _answer(query: RangeQuery, text: str, begin: int, end: int) -> bytes | None:
-    """Return the answer of one slice; `None` if it is too much at once.
-
-    Raises:
-        MetricsError: There is none.
-    """
+    """Return the answer of one slice; `None` if it is too much at once."""
     is_divisible = end - begin >= 2 * _FEWEST_POINTS
     fields = {
         "query": text,

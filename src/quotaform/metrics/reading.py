@@ -40,7 +40,6 @@ class Reading:
         at: When it was asked for, in seconds since the epoch.
         seconds: How long it took until it was there.
         size: Its bytes.
-        items: What it holds.
     """
 
     at: float
@@ -74,8 +73,6 @@ def read_items(items: Iterable[Item], source: str, timeout: float, started: floa
     """Return what an answer holds.
 
     Args:
-        items: What is in it; an iterator that reads it.
-        source: What messages call the source.
         timeout: Seconds for the request and for reading the answer.
         started: When the request began, of `monotonic`.
 

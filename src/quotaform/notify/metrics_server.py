@@ -34,7 +34,6 @@ class MetricsServer:
         """Begin to listen.
 
         Args:
-            host: An address of this machine.
             port: A port; 0 for any.
 
         Raises:

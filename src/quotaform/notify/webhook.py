@@ -35,12 +35,7 @@ class MessageFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Who receives notifications. It prints without its path, which may hold a token.
-
-    Attributes:
-        url: Where they are posted.
-        format: What it takes.
-    """
+    """Who receives notifications. It prints without its path, which may hold a token."""
 
     url: Url
     format: MessageFormat = MessageFormat.GENERIC
@@ -77,8 +72,6 @@ def sign(body: bytes, key: Secret, moment: datetime) -> str:
 
     Args:
         body: What is sent, byte for byte.
-        key: The key that sender and receiver share.
-        moment: When it is sent.
     """
     seconds = int(moment.timestamp())
     signed = hmac.new(key.reveal().encode(), f"{seconds}.".encode() + body, sha256)
@@ -97,7 +90,6 @@ def post(
     """Post a notification; it may arrive twice when an answer is lost.
 
     Args:
-        receiver: Where it is posted.
         key: What it is signed with, if anything.
         now: The time in UTC.
         monotonic: Seconds that never go back.

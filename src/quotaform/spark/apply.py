@@ -101,10 +101,6 @@ def apply_plans(
     Args:
         plans: What to apply, at most one plan per cluster.
         documents: What to render of each receipt; `json` among it.
-        steps: What is done beside.
-        session: Where Spark runs.
-        clock: The time.
-        progress: Called with what is being done.
 
     Yields:
         One outcome per cluster, in order; that of a cluster of which nobody knows is an `ApplyLostError`. After an
@@ -155,10 +151,7 @@ class _Part:
     """The clusters of one job.
 
     Attributes:
-        plans: All plans.
         places: The places of those of this job.
-        steps: What is done beside.
-        progress: Called with what is being done.
         is_lost: Whether Spark failed, so that no other job is to be started.
     """
 

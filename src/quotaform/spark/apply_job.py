@@ -67,15 +67,9 @@ class ApplyJob:
     """Applies plans.
 
     Attributes:
-        clusters: The clusters.
-        plans: The plan of each.
         paths: Where the receipt of each goes, seen from the driver.
         bundle: What has the plan files.
         home: The path of the bundle on the driver: who sees it there sees the driver's folders, too.
-        documents: What to render of each receipt.
-        applier: Who applies the plans.
-        auditor: Creates the lines of the audit log; `None` if there is none.
-        clock: The time.
     """
 
     clusters: Sequence[Cluster]
@@ -98,13 +92,6 @@ class ApplyJob:
 
         The receipt is written at once where the driver's folders are seen, the started one before the first change is
         sent: it is there even if nobody is left to hear of it. A second attempt writes one of its own.
-
-        Args:
-            place: Its place among the clusters.
-            beside: Not used.
-
-        Raises:
-            QuotaformError: Nothing was written to the cluster, for this reason.
         """
         cluster = self.clusters[place]
         started: list[Path] = []

@@ -45,12 +45,6 @@ def require_read(failure: Mapping[str, Any] | None) -> None:
 
     The columns may come from a table that somebody else wrote: a kind that is not understood is a `ClusterError` with
     the message, and an attribute that is not understood is left out.
-
-    Args:
-        failure: The `failure` of a row.
-
-    Raises:
-        QuotaformError: There was something.
     """
     if failure is None:
         return

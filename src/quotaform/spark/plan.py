@@ -47,8 +47,6 @@ def plan(
     """Plan clusters on Spark; see `quotaform.app.plan.plan.plan`.
 
     Args:
-        documents: What to render of each plan.
-        progress: Called with what is being done.
         warn: Called with a sentence about what is left out.
 
     Returns:
@@ -90,8 +88,6 @@ def check_drift(
 
     Args:
         request: What to compare; its base is the baseline.
-        documents: What to render of each comparison.
-        progress: Called with what is being done.
 
     Returns:
         One outcome per cluster, in the order of the request.

@@ -35,11 +35,7 @@ class PlanJob:
 
     Attributes:
         subject: What is made of a plan, and rendered: `plan` or `drift`.
-        request: What to plan.
-        files: The files of the repository.
         source: Where they came from, and what the base declares.
-        clock: The time.
-        documents: What to render.
     """
 
     subject: str
@@ -58,11 +54,7 @@ class PlanJob:
         """Plan a cluster, and render what was asked for.
 
         Args:
-            place: Its place in the request.
             beside: The place of an earlier cluster that turned out to be the same live cluster.
-
-        Raises:
-            QuotaformError: It could not be planned.
         """
         outcome = self._plan(place)
         if beside is not None:

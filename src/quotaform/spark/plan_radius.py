@@ -73,7 +73,6 @@ def plan_beside_table(
     Args:
         job: Plans clusters, and renders `PLAN_FILE`.
         people: A table of principals, and where all changes of limits are wanted.
-        documents: What to render of each plan.
         progress: Called with what is being done, and with a sentence if the principals have to be shuffled.
         warn: Called with a sentence if rows are left out, since they name nobody.
 

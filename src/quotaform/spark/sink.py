@@ -58,7 +58,6 @@ def write_plan_rows(
 
     Args:
         rows: `schemas.PLAN_ROWS` without `rows`.
-        clusters: The clusters that they are for.
         results: A folder where the results are added as Parquet: a path that executors see, or a URI for pyarrow.
         receipts: A folder where a receipt of each cluster is added: a path that executors see.
 
@@ -90,11 +89,7 @@ def write_plan_rows(
 def _write_part(
     rows: DataFrame, clusters: Sequence[Cluster], ids: Mapping[str, str], places: Mapping[str, str | None]
 ) -> list[ApplyRunningError]:
-    """Apply the rows of some clusters while their locks are held; return why some are left out.
-
-    Raises:
-        PySparkException: As `write_plan_rows` raises.
-    """
+    """Apply the rows of some clusters while their locks are held; return why some are left out."""
     locks: dict[tuple[Path | None, str], ApplyRunningError | None] = {}
     with ExitStack() as stack:
         for cluster in clusters:
@@ -131,11 +126,8 @@ class QuotaSinkWriter(DataSourceArrowWriter):
         """Check what can be checked before there are rows, and create the folders of results and receipts.
 
         Args:
-            schema: The columns of what is written.
             clusters: The clusters, see `quotaform.spark.source.load_clusters`.
             directory: What relative paths are relative to.
-            results: Where the results are written.
-            receipts: Where receipts are written.
 
         Raises:
             ValueError: The columns are not those of `schemas.PLAN_ROWS`.
@@ -179,11 +171,7 @@ class QuotaSinkWriter(DataSourceArrowWriter):
         return summary_of(results, unsaved)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Fail if anything does not hold.
-
-        Raises:
-            PartialError: Something does not hold, or a receipt was not written.
-        """
+        """Fail if anything does not hold."""
         require_written([each for each in messages if isinstance(each, Written)], self.record.results)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -214,11 +202,7 @@ class QuotaSinkWriter(DataSourceArrowWriter):
         ]
 
     def _apply(self, name: str | None, rows: Sequence[Row], start: Callable[[Cluster, Receipt], None]) -> Receipt:
-        """Apply the rows of a cluster; `start` is called as `apply_plans` does.
-
-        Raises:
-            QuotaformError: Nothing was written, for this reason.
-        """
+        """Apply the rows of a cluster; `start` is called as `apply_plans` does."""
         cluster = None if name is None else self.clusters.get(name)
         if name is None or cluster is None:
             known = listed(map(spell_name, self.clusters))

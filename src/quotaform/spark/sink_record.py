@@ -67,11 +67,7 @@ class Record:
     run: str = field(default_factory=lambda: uuid4().hex)
 
     def make_folders(self) -> None:
-        """Create the folders; tasks need them, and do not create them: see `require_folders`.
-
-        Raises:
-            OSError: One cannot be created.
-        """
+        """Create the folders; tasks need them, and do not create them: see `require_folders`."""
         if self.results is not None:
             system, folder = _located(self.results)
             system.create_dir(folder, recursive=True)
@@ -94,11 +90,7 @@ class Record:
                 raise QuotaformError(f"{text} the clusters of this task; give a folder that all executors see")
 
     def known(self, partition: int) -> Written | None:
-        """Return what an earlier attempt has recorded of a task, if one has.
-
-        Raises:
-            OSError: It cannot be read.
-        """
+        """Return what an earlier attempt has recorded of a task, if one has."""
         if self.results is None:
             return None
         from pyarrow import fs, parquet
@@ -111,11 +103,7 @@ class Record:
         return summary_of(parquet.read_table(part, filesystem=system, columns=columns).to_pylist())
 
     def add(self, partition: int, rows: Sequence[ResultRow]) -> None:
-        """Add the part of a task to the results; a reader sees all of it or nothing.
-
-        Raises:
-            PartialError: It cannot be written.
-        """
+        """Add the part of a task to the results; a reader sees all of it or nothing."""
         if self.results is None:
             return
         import pyarrow
@@ -138,11 +126,7 @@ class Record:
             raise PartialError(f"the results cannot be written to {self.results}: {error} ({counts})") from error
 
     def start_receipt(self, receipt: Receipt) -> Path | None:
-        """Write the started receipt before the first change is sent; return where it is.
-
-        Raises:
-            QuotaformError: It cannot be written.
-        """
+        """Write the started receipt before the first change is sent; return where it is."""
         if self.receipts is None:
             return None
         return start_receipt(Path(self.receipts) / receipt_name(digest_plan(receipt.plan)), receipt)
@@ -151,7 +135,6 @@ class Record:
         """Write a receipt, if anything was sent; return why it cannot be written.
 
         Args:
-            receipt: What was done.
             started: Where `start_receipt` has written the started receipt.
         """
         if self.receipts is None or not receipt.results:
@@ -184,7 +167,6 @@ def require_written(tasks: Sequence[Written], results: str | None) -> None:
 
     Args:
         tasks: What each task has done; a cluster is in one of them.
-        results: Where the results are.
 
     Raises:
         PartialError: Some do not; or a receipt was not written.
@@ -217,11 +199,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _located(place: str) -> tuple[Any, str]:
-    """Return the file system of pyarrow that a folder is in, and its path there.
-
-    Raises:
-        OSError: There is no such file system.
-    """
+    """Return the file system of pyarrow that a folder is in, and its path there."""
     import pyarrow
     from pyarrow import fs
 

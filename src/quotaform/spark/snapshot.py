@@ -27,23 +27,14 @@ SNAPSHOT: Final = "snapshot"
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDigest:
-    """What a snapshot amounts to.
-
-    Attributes:
-        entities: How many entities it has.
-    """
+    """What a snapshot amounts to."""
 
     entities: int
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotJob:
-    """Reads everything that clusters hold.
-
-    Attributes:
-        clusters: The clusters.
-        clock: The time.
-    """
+    """Reads everything that clusters hold."""
 
     clusters: tuple[Cluster, ...]
     clock: Clock
@@ -54,11 +45,7 @@ class SnapshotJob:
         return [cluster.name for cluster in self.clusters]
 
     def run(self, place: int, beside: int | None = None) -> Made:
-        """Read a cluster.
-
-        Raises:
-            QuotaformError: It could not be read.
-        """
+        """Read a cluster."""
         cluster = self.clusters[place]
         with open_pinned_gateway(cluster) as gateway:
             taken = snapshot_of(cluster, gateway, clock=self.clock)
@@ -76,9 +63,6 @@ def take_snapshots(
     progress: Progress = no_progress,
 ) -> Iterator[ClusterOutcome[StoredResult[SnapshotDigest]]]:
     """Read everything that clusters hold on Spark; see `quotaform.app.snapshot.take_snapshots`.
-
-    Args:
-        progress: Called with what is being done.
 
     Raises:
         EngineError: Spark is missing, does not start or failed.

@@ -57,11 +57,7 @@ def _rows(path: str, directory: str) -> list[Row]:
 
 
 def find_snapshots(names: Sequence[str]) -> list[str]:
-    """Return the files that arguments mean: a file, the .json files of a directory, or those that a glob fits.
-
-    Raises:
-        UsageError: One of them means no file.
-    """
+    """Return the files that arguments mean: a file, the .json files of a directory, or those that a glob fits."""
     found: dict[str, None] = {}
     for name in names:
         path = Path(name)

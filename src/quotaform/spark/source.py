@@ -131,11 +131,7 @@ def failed_row(cluster: str | None, error: QuotaformError) -> Row:
 
 
 def snapshot_moment(snapshot: SnapshotFile) -> datetime:
-    """Return when the cluster of a snapshot was read.
-
-    Raises:
-        InvalidFilesError: The snapshot does not say it in a form that is known.
-    """
+    """Return when the cluster of a snapshot was read."""
     try:
         return read_moment(snapshot.captured_at)
     except ValueError as error:
@@ -165,8 +161,6 @@ def read_clusters(spark: SparkSession, clusters: Iterable[Cluster], *, is_pinned
     """Return `schemas.QUOTAS` of clusters, not read yet.
 
     Args:
-        spark: The session.
-        clusters: The clusters.
         is_pinned: Whether a cluster with another id than quotaform.yaml pins is a failure.
     """
     register_source(spark)
@@ -200,11 +194,7 @@ def dump_clusters(clusters: Iterable[Cluster]) -> str:
 
 
 def load_clusters(text: str) -> list[Cluster]:
-    """Read the option `clusters`.
-
-    Raises:
-        ValueError: It does not name clusters.
-    """
+    """Read the option `clusters`."""
     try:
         return [
             Cluster(

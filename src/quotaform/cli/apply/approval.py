@@ -23,11 +23,7 @@ def show_plan(settings: ApplySettings, plan: Any) -> None:
 
 
 def ask(settings: ApplySettings, cluster: Cluster) -> None:
-    """Ask a person for approval.
-
-    Raises:
-        NotApprovedError: It was not given.
-    """
+    """Ask a person for approval."""
     console = settings.console
     if console.is_lost:
         raise NotApprovedError([cluster.name], "the plan cannot be shown, so it was not approved")

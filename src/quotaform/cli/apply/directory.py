@@ -31,8 +31,6 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
     """Plan clusters, show what would be done, ask, apply it, and return how the process ends.
 
     Args:
-        settings: What was asked for.
-        request: What is to be planned.
         takes_all: Whether every cluster of quotaform.yaml is meant (`--all`).
 
     Raises:
@@ -75,11 +73,7 @@ def _apply(settings: ApplySettings, request: PlanRequest, engine: ApplyEngine) -
 
 
 def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan[Any]]) -> None:
-    """Ask a person to approve what is going to change, unless nobody is to be asked.
-
-    Raises:
-        NotApprovedError: It was not approved, or there is nobody to ask.
-    """
+    """Ask a person to approve what is going to change, unless nobody is to be asked."""
     changed = [each.cluster for each in plans if each.digest.changes and each.digest.is_applyable]
     if not changed or settings.auto_approve or settings.is_dry_run:
         return
@@ -94,12 +88,7 @@ def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan[Any]]
 
 
 def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan[Any]]) -> None:
-    """Make sure that a plan which was just made is the approved one, or that there is nothing to do.
-
-    Raises:
-        UsageError: There are several plans, or none.
-        PlanIdError: It is another plan.
-    """
+    """Make sure that a plan which was just made is the approved one, or that there is nothing to do."""
     expected = settings.expected_id
     only = plans[0].digest if len(plans) == 1 else None
     if expected is not None and only is not None and not only.changes and only.is_applyable:
@@ -117,11 +106,7 @@ def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan[Any]]
 
 
 def _without_snapshots(settings: ApplySettings, request: PlanRequest, *, takes_all: bool) -> PlanRequest:
-    """Return what is left to plan when snapshots, which cannot be applied to, are left out.
-
-    Raises:
-        UsageError: One is meant, or nothing is left.
-    """
+    """Return what is left to plan when snapshots, which cannot be applied to, are left out."""
     snapshots = [cluster.name for cluster in request.clusters if cluster.snapshot is not None]
     if not snapshots:
         return request

@@ -75,7 +75,6 @@ class SparkEngine:
         """Prepare.
 
         Args:
-            session: Where Spark runs.
             stack: What ends the session.
         """
         from quotaform.spark.job.document_store import DocumentStore
@@ -146,12 +145,7 @@ def apply_engine(settings: ApplySettings, clusters: int, size: Callable[[], int]
     """Yield the engine that was asked for.
 
     Args:
-        settings: What was asked for.
-        clusters: How many clusters there are.
         size: Returns how many bytes their files have.
-
-    Raises:
-        EngineError: Spark failed.
     """
     if settings.is_dry_run or settings.engine.choose(settings.console, clusters, size) != SPARK:
         yield LocalEngine()

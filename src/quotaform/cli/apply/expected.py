@@ -16,11 +16,7 @@ _ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
 
 
 def read_plan_id(text: str | None) -> str | None:
-    """Return the value of `--expect-plan-id`; an empty one, of a variable that is not set, is no id of any plan.
-
-    Raises:
-        UsageError: It is no plan id.
-    """
+    """Return the value of `--expect-plan-id`; an empty one, of a variable that is not set, is no id of any plan."""
     if text is not None and not _ID(text):
         raise UsageError(f"--expect-plan-id: {quote(text)} is not a plan id; write sha256: and 64 hexadecimal digits")
     return text

@@ -42,11 +42,7 @@ def apply_and_report(
     """Apply plans, keep the receipts, print what was done, and return how the process ends.
 
     Args:
-        settings: What was asked for.
-        engine: What applies.
-        plans: What to apply.
         failed: The clusters for which there is no plan.
-        repository: Where receipts are kept.
     """
     paths = _receipt_paths(settings, plans, repository)
     if settings.is_dry_run:
@@ -75,11 +71,7 @@ def _check_and_report(
     failed: Sequence[ClusterOutcome[Any]],
     repository: Repository,
 ) -> int:
-    """Do what comes before the first change of an apply, print what would follow, and return how the process ends.
-
-    Raises:
-        QuotaformError: Nothing could be applied to the only cluster.
-    """
+    """Do what comes before the first change of an apply, print what would follow, and return how the process ends."""
     from quotaform.app.apply.apply import check_plans
 
     console = settings.console
@@ -107,11 +99,7 @@ def _check_and_report(
 
 
 def _report(settings: ApplySettings, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-    """Print what became of all clusters.
-
-    Raises:
-        QuotaformError: Nothing was applied to the only cluster.
-    """
+    """Print what became of all clusters."""
     console, ci = settings.console, settings.ci
     found = digests(outcomes)
     settings.reports.write(found)

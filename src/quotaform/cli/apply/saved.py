@@ -61,13 +61,7 @@ def _read_plans(
     repository: Repository,
     keep: Callable[[Plan], Any],
 ) -> tuple[list[ClusterPlan[Any]], list[QuotaformError]]:
-    """Return the plans as an engine keeps them, and why they must not be applied.
-
-    Raises:
-        UsageError: A file is no plan, or it is not clear for which cluster it is.
-        PlanFileError: A plan cannot be read.
-        PlanFileChangedError: A plan was changed after it was written.
-    """
+    """Return the plans as an engine keeps them, and why they must not be applied."""
     from quotaform.app.apply.apply import ClusterPlan
     from quotaform.app.plan.plan_file import load_plan_file, require_guards, require_recent
 

@@ -22,15 +22,9 @@ class ApplySettings:
     """One apply, and where it prints: when stdout is for JSON, what people read goes to stderr.
 
     Attributes:
-        console: Where it prints.
-        format_name: In which format.
         auto_approve: Whether nobody is asked.
         expected_id: The id of the plan that was approved elsewhere.
         max_age: How old a saved plan may be; `None` for any age.
-        ci: The run of a CI system that this is part of.
-        audit: The audit log.
-        engine: Where plans are made and applied.
-        reports: The reports of all clusters.
         receipt_path: Where the receipts go; `None` for the folder of receipts.
         is_dry_run: Whether to stop before the first change is sent, without a receipt.
         has_written: Set once anything was or may have been written to a cluster.

@@ -38,9 +38,6 @@ class ApplySteps:
         """Note what was asked for.
 
         Args:
-            settings: What was asked for.
-            repository: Where the locks are.
-            paths: Where the receipt of each cluster goes.
             clusters: How many clusters there are; the name of the only one need not be printed.
         """
         self._settings, self._repository = settings, repository
@@ -70,11 +67,7 @@ class ApplySteps:
             yield
 
     def start(self, cluster: Cluster, receipt: Receipt) -> None:
-        """Write the started receipt of a cluster.
-
-        Raises:
-            QuotaformError: It cannot be written.
-        """
+        """Write the started receipt of a cluster."""
         path = start_receipt(self.paths[cluster.name], receipt)
         if path is not None:
             self._started.add(cluster.name)
@@ -131,11 +124,6 @@ def _written(path: Path, done: Done, *, is_started: bool) -> Path:
 
     Args:
         path: Where it is to be, or is.
-        done: What was done.
-        is_started: Whether the started receipt is there.
-
-    Raises:
-        OSError: It cannot be written.
     """
     if isinstance(done, StoredResult):
         from quotaform.spark.apply_job import saved_path

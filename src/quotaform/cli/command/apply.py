@@ -151,11 +151,7 @@ def apply(
 
 
 def _read_duration(option: str, text: str | None) -> timedelta | None:
-    """Return the value of an option that is a duration.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Return the value of an option that is a duration."""
     from quotaform.model.duration import parse_duration
 
     try:

@@ -162,11 +162,7 @@ def drift(
 
 
 def _past(against: str | None, history: str | None, engine: Engine, *, has_others: bool) -> Past | None:
-    """Return what of a history clusters are compared with; `None` if they are compared with the files.
-
-    Raises:
-        UsageError: Options exclude each other, or the time is none.
-    """
+    """Return what of a history clusters are compared with; `None` if they are compared with the files."""
     if against is None or history is None:
         if against is not None or history is not None:
             raise UsageError("--against TIME and --history belong together; give both")
@@ -190,11 +186,7 @@ def _past(against: str | None, history: str | None, engine: Engine, *, has_other
 
 
 def _require_watchable(watching: Watching, has_others: bool, format_name: str) -> None:
-    """Make sure that options fit together.
-
-    Raises:
-        UsageError: They do not.
-    """
+    """Make sure that options fit together."""
     if watching.watch is None:
         if watching.listen is not None:
             raise UsageError("--listen has no effect without --watch; give --watch INTERVAL, or leave it out")
@@ -210,11 +202,7 @@ def _require_watchable(watching: Watching, has_others: bool, format_name: str) -
 def _reporter(
     alerting: Alerting, request: PlanRequest, clusters: Sequence[str], console: Console
 ) -> DriftReporter | None:
-    """Return what writes metrics and notifies; `None` if nothing of it is asked for.
-
-    Raises:
-        UsageError: Only a part of the clusters is compared.
-    """
+    """Return what writes metrics and notifies; `None` if nothing of it is asked for."""
     if not alerting.is_used():
         return None
     if request.selection.is_partial:
@@ -236,11 +224,7 @@ def report_failed_drift(
     `--metrics` and `--notify-state` know. Wrong usage is not reported: it is for whoever typed it.
 
     Args:
-        error: Why nothing was compared.
-        alerting: What is reported, and to whom.
-        target: The clusters that were asked for.
         seconds: How long the run took.
-        console: Where it is said that reporting failed, too.
     """
     from quotaform.core.outcome import ClusterOutcome
     from quotaform.views.drift.log_text import warning_text

@@ -74,11 +74,7 @@ def fmt(
 
 
 class _Run:
-    """Takes one file after the other, and knows the exit code.
-
-    Attributes:
-        writes: Whether changes are written.
-    """
+    """Takes one file after the other, and knows the exit code."""
 
     def __init__(self, console: Console, *, writes: bool, shows_diff: bool) -> None:
         self.writes = writes
@@ -90,7 +86,6 @@ class _Run:
         """Write or show what changes in a file.
 
         Args:
-            file: The file as it was and is to be.
             path: Where to write it; `None` for the standard output, to which it is not written here.
         """
         for problem in file.problems:

@@ -281,11 +281,7 @@ def diff(
 
 
 def _two_moments(texts: Sequence[str]) -> tuple[datetime, datetime]:
-    """Read the two values of `--at`, and return the earlier one first.
-
-    Raises:
-        UsageError: They are not two times.
-    """
+    """Read the two values of `--at`, and return the earlier one first."""
     if len(texts) != 2:
         raise UsageError("--at: give two times, as in --at 7d --at now")
     first, second = sorted(read_moment_option("--at", text) for text in texts)

@@ -176,11 +176,7 @@ def plan(
 
 
 def _summary_format(format_name: str) -> str:
-    """Return the format of `--summary`.
-
-    Raises:
-        UsageError: Another one is asked for.
-    """
+    """Return the format of `--summary`."""
     if format_name not in ("text", "summary"):
         raise UsageError(f"--summary is a format of its own; leave out --format {format_name}, or write it with --out")
     return "summary"
@@ -194,11 +190,8 @@ def write_failed_plan(
     Wrong usage is not written: it is for whoever typed it.
 
     Args:
-        error: Why nothing was planned.
         out: The values of `--out`.
         clusters: The names of the clusters, as far as they are known: quotaform.yaml may be invalid.
-        ci: The run of a CI system that this is part of.
-        console: Where it is said which files are removed.
     """
     if isinstance(error, UsageError) or not clusters:
         return
@@ -275,7 +268,6 @@ class PlanBacktest:
 
     Attributes:
         usage: The usage table; `None` if no backtest is asked for.
-        place: Where Spark runs.
     """
 
     usage: str | None

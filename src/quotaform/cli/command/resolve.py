@@ -160,11 +160,7 @@ def _made(entities: Sequence[Entity], plan: Plan | None, detail: Detail) -> Reso
 
 
 def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) -> Entity | str:
-    """Return who makes the one request, or the file that has the requests.
-
-    Raises:
-        UsageError: There is neither or both, or the entity makes no requests.
-    """
+    """Return who makes the one request, or the file that has the requests."""
     from quotaform.cli.option.entity_reader import read_entity
     from quotaform.core.resolve.request import request_of
     from quotaform.model.entity import DEFAULT_WORD

@@ -179,11 +179,7 @@ def _named(readers: Mapping[str, Reader]) -> dict[str, Reader]:
 def _configured_readers(
     cluster: Cluster, prometheus: str | None, labels: Mapping[str, str], console: Console
 ) -> dict[str, Reader]:
-    """Return what reads the sources that quotaform.yaml names, or a Prometheus.
-
-    Raises:
-        UsageError: There is none, or its URL cannot be used.
-    """
+    """Return what reads the sources that quotaform.yaml names, or a Prometheus."""
     from os import environ
 
     from quotaform.app.repository.address import require_allowed_metrics
@@ -237,11 +233,7 @@ class _LiveQuotas:
 
 
 def _read_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """Read the values of `--label`.
-
-    Raises:
-        UsageError: One is not NAME=VALUE.
-    """
+    """Read the values of `--label`."""
     from re import fullmatch
 
     from quotaform.cli.usage import shorten

@@ -101,11 +101,7 @@ def validate(
 
 
 def _validate_together(directories: Sequence[Path], target: ManyClusters, *, check_principals: bool) -> Validation:
-    """Check several quota repositories.
-
-    Raises:
-        UsageError: An option is about one of them.
-    """
+    """Check several quota repositories."""
     from quotaform.app.validate import validate_together
 
     if target.config is not None or check_principals:

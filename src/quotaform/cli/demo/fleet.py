@@ -57,11 +57,7 @@ _HISTORY: Final = ("--history", "history")
 
 
 def run_fleet_demo(console: Console) -> None:
-    """Start three clusters, run the session, and stop them.
-
-    Raises:
-        QuotaformError: A step did not do what it should.
-    """
+    """Start three clusters, run the session, and stop them."""
     from quotaform.spark.session.session import require_spark, spark_session
 
     require_spark()

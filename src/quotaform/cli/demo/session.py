@@ -35,11 +35,7 @@ class DemoSession:
         """Run a command.
 
         Args:
-            arguments: What follows `quotaform`.
             expected: The exit code that it must have.
-
-        Raises:
-            QuotaformError: It ended with another one.
         """
         self._prompt(f"quotaform {shlex.join(arguments)}")
         options = ["--color", "always" if self._style.is_coloured else "never"]
@@ -62,9 +58,6 @@ class DemoSession:
         Args:
             entity: Its options for an entity.
             shows_server: Whether the command is shown with the address of the broker.
-
-        Raises:
-            QuotaformError: It failed.
         """
         server = f"--bootstrap-server {kafka.bootstrap_servers} " if shows_server else ""
         self._prompt(f"kafka-configs.sh {server}--alter {entity} --add-config {values}")

@@ -44,11 +44,7 @@ def run_usage_demo(console: Console, seconds: int = _SECONDS) -> None:
     """Start a broker, run the session, and stop it.
 
     Args:
-        console: What it is shown on.
         seconds: How long the clients have something to send; with less than 12, none is throttled.
-
-    Raises:
-        QuotaformError: A step did not do what it should.
     """
     from quotaform.sandbox import Sandbox
     from quotaform.spark.session.session import require_spark, spark_session
@@ -74,11 +70,7 @@ class _UsageSession(DemoSession):
 
     @contextmanager
     def in_background(self, *arguments: str) -> Iterator[None]:
-        """Run a command in a process of its own until the end of the block, and wait for it.
-
-        Raises:
-            QuotaformError: It failed.
-        """
+        """Run a command in a process of its own until the end of the block, and wait for it."""
         command = f"quotaform {shlex.join(arguments)}"
         self._prompt(f"{command} &")
         process = subprocess.Popen([sys.executable, "-m", "quotaform", *arguments], cwd=self._folder)  # noqa: S603

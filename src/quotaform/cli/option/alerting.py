@@ -70,12 +70,7 @@ class Alerting:
         """Return what writes metrics and notifies.
 
         Args:
-            clusters: The names of the clusters.
-            warn: Called with each warning.
             is_watch: Whether it is used again and again, so that metrics are written once for each round.
-
-        Raises:
-            UsageError: An option or a variable cannot be used.
         """
         from quotaform.app.clock import SYSTEM_CLOCK
         from quotaform.app.drift.alert import AlertOptions, DriftAlerts

@@ -55,7 +55,6 @@ class OneCluster:
         Args:
             repository: Where quotaform.yaml is, if not where the options alone say.
             config: Its content, if it was read already.
-            snapshot: The value of `--snapshot`, if the command has it.
             planned: The cluster of a saved plan, which is meant when no option says anything else.
             needs_name: Whether an address alone is not enough, because files of a cluster are read or written.
 
@@ -120,7 +119,6 @@ class ManyClusters:
         Args:
             repository: Where quotaform.yaml is, if not where the options alone say.
             config: Its content, if it was read already.
-            snapshot: The value of `--snapshot`, if the command has it.
 
         Raises:
             UsageError: A name or a glob fits no cluster, none is named and there are several, or options exclude
@@ -141,7 +139,6 @@ class ManyClusters:
         """Return the cluster that a saved plan is for, or a receipt; the options may say where it is.
 
         Args:
-            repository: Where quotaform.yaml is.
             name: What the plan calls the cluster.
             noun: What the file is.
 

@@ -79,11 +79,7 @@ class Comparison:
         return found
 
     def prune_mode(self) -> PruneMode | None:
-        """Return what happens to undeclared entities; `None` when quotaform.yaml says it.
-
-        Raises:
-            UsageError: There is no such mode.
-        """
+        """Return what happens to undeclared entities; `None` when quotaform.yaml says it."""
         if self.prune is None:
             return None
         from quotaform.core.prune import PruneMode

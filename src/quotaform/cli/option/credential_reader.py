@@ -20,11 +20,7 @@ _ADDRESS: Final = "user=NAME"
 
 
 def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
-    """Read the names of mechanisms, each at most once.
-
-    Raises:
-        UsageError: One does not exist or is named twice.
-    """
+    """Read the names of mechanisms, each at most once."""
     known = {str(mechanism): mechanism for mechanism in ScramMechanism}
     for name in names:
         if name.upper() not in known:
@@ -37,7 +33,6 @@ def read_users(addresses: Sequence[str], names: Sequence[str], *, takes_all: boo
 
     Args:
         addresses: The arguments. No message shows one that is no address: it may be a password.
-        names: The values of `--user`.
         takes_all: Whether none stands for all users.
 
     Raises:

@@ -60,7 +60,6 @@ class SparkPlace:
         """Return where Spark runs; other modules of `quotaform.spark` can be imported then.
 
         Raises:
-            UsageError: A value cannot be used, or options exclude each other.
             EngineError: Spark is not installed.
         """
         from quotaform.spark.session.session import require_installed
@@ -95,19 +94,13 @@ class Engine:
         return self.engine not in (None, LOCAL) or bool(self._spark_options())
 
     def session(self) -> SessionOptions:
-        """Return where Spark runs, if it is used.
-
-        Raises:
-            UsageError: A value cannot be used, or options exclude each other.
-        """
+        """Return where Spark runs, if it is used."""
         return _session(self.master, self.remote, self.spark_conf)
 
     def choose(self, console: Console, clusters: int, size: Callable[[], int]) -> str:
         """Return the engine, `local` or `spark`; why `auto` chooses Spark, or cannot use it, is reported.
 
         Args:
-            console: Where it is reported.
-            clusters: How many clusters the command is about.
             size: Returns how many bytes the quota files have; called if it matters.
 
         Raises:
@@ -132,11 +125,7 @@ class Engine:
         return engine
 
     def require_valid(self) -> None:
-        """Make sure that the options can be used, before any work is done.
-
-        Raises:
-            UsageError: There is no such engine, or options exclude each other or cannot be used.
-        """
+        """Make sure that the options can be used, before any work is done."""
         given = self._spark_options()
         if self.engine is not None and require_choice("engine", self.engine, ENGINES) == LOCAL and given:
             raise UsageError(f"{given[0]} is for Spark; leave --engine local out, or give --engine spark")

@@ -15,11 +15,7 @@ ENTITY: Final = "ENTITY"
 
 
 def read_address(text: str) -> Entity:
-    """Read an address, wherever a command takes one.
-
-    Raises:
-        UsageError: It is not an address.
-    """
+    """Read an address, wherever a command takes one."""
     from quotaform.model.address import parse_address
 
     try:

@@ -50,11 +50,7 @@ def read_pair(option: str, text: str) -> Pair:
 
 
 def _require_known(option: str, entity_type: str) -> None:
-    """Refuse what is not an entity type of Kafka: a broker refuses it too, in words that name no option.
-
-    Raises:
-        UsageError: It is another spelling of a known type, or none at all.
-    """
+    """Refuse what is not an entity type of Kafka: a broker refuses it too, in words that name no option."""
     if entity_type in ENTITY_TYPES:
         return
     meant = meant_type(entity_type, is_related=True)

@@ -47,10 +47,6 @@ def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:
 def open_readers(sources: Sequence[MetricsSource], cluster: str, console: Console) -> Mapping[str, Reader]:
     """Return what reads the sources, by broker.
 
-    Args:
-        cluster: The name of their cluster.
-        console: Shows how far a download of Kafka's reader of JMX is.
-
     Raises:
         UsageError: One has no URL that can be used.
         SandboxError: One needs Kafka's reader of JMX, which cannot be had.
@@ -67,11 +63,7 @@ def open_readers(sources: Sequence[MetricsSource], cluster: str, console: Consol
 
 
 def read_seconds(option: str, text: str, *, longest: float = _LONGEST_INTERVAL) -> float:
-    """Read a duration.
-
-    Raises:
-        UsageError: It is none, or too long.
-    """
+    """Read a duration."""
     from quotaform.model.duration import parse_duration
 
     try:

@@ -8,11 +8,7 @@ from quotaform.errors import UsageError
 
 
 def read_moment_option(option: str, text: str) -> datetime:
-    """Read a time: ISO 8601 in UTC, a day, an age, or `now`.
-
-    Raises:
-        UsageError: The text is not a time.
-    """
+    """Read a time: ISO 8601 in UTC, a day, an age, or `now`."""
     from quotaform.app.clock import SYSTEM_CLOCK
     from quotaform.model.moment import parse_moment
 

@@ -40,11 +40,7 @@ class PrincipalOptions:
     ] = None
 
     def require_valid(self) -> None:
-        """Make sure that the options go together.
-
-        Raises:
-            UsageError: A file is to be written without a list.
-        """
+        """Make sure that the options go together."""
         if self.principals is None and self.principals_out is not None:
             raise UsageError("--principals-out requires --principals")
 
@@ -52,7 +48,6 @@ class PrincipalOptions:
         """Make sure that files of principals are there, before Spark is started to read them.
 
         Raises:
-            InvalidFilesError: They are not.
             EngineError: Spark is not installed.
         """
         from quotaform.app.plan.principals import is_table
@@ -71,9 +66,6 @@ class PrincipalOptions:
         """Read the list of principals; `None` if nobody asked for the blast radius.
 
         Args:
-            console: Where it is reported that rows are left out.
-            files: Where all changes of limits are wanted.
-            engine: Where Spark runs, if it is used.
             on_spark: Whether the plans are computed on Spark.
 
         Raises:

@@ -85,15 +85,7 @@ class Sizing:
     exclude: ExcludeOption = None
 
     def settings(self, config: Config, clusters: Sequence[Cluster]) -> RecommendSettings:
-        """Return the settings.
-
-        Args:
-            config: The content of quotaform.yaml.
-            clusters: The clusters that are meant.
-
-        Raises:
-            UsageError: An option has a value that cannot be used.
-        """
+        """Return the settings."""
         from quotaform.cli.plan_request import read_selection
         from quotaform.core.usage.sizing.recommendation import (
             MOST_HEADROOM,
@@ -131,11 +123,7 @@ class Sizing:
 
 
 def _read_percentile(text: str | None) -> float | None:
-    """Read the value of `--percentile`.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Read the value of `--percentile`."""
     from quotaform.core.usage.sizing.recommendation import parse_percentile
 
     try:
@@ -145,11 +133,7 @@ def _read_percentile(text: str | None) -> float | None:
 
 
 def _read_values(option: str, texts: Sequence[str] | None) -> Values:
-    """Read values of quota keys.
-
-    Raises:
-        UsageError: One is not KEY=VALUE, or a key is given twice.
-    """
+    """Read values of quota keys."""
     from quotaform.model.quota_key import QUOTA_KEYS
     from quotaform.model.text import did_you_mean
     from quotaform.model.units import parse_value
@@ -173,11 +157,7 @@ def _read_values(option: str, texts: Sequence[str] | None) -> Values:
 
 
 def _read_days(option: str, text: str | None) -> float | None:
-    """Read a duration, in days.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Read a duration, in days."""
     from quotaform.model.duration import parse_duration
 
     try:

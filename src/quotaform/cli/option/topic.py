@@ -100,14 +100,7 @@ class TopicSource:
         return self.topic is not None
 
     def require_valid(self, sources: list[str] | None) -> None:
-        """Make sure that the options fit each other.
-
-        Args:
-            sources: The files that are given.
-
-        Raises:
-            UsageError: They do not.
-        """
+        """Make sure that the options fit each other."""
         if self.topic is None:
             given = {
                 "--bootstrap-server": self.bootstrap_server,
@@ -151,9 +144,6 @@ class TopicSource:
 
     def connect(self, config: Path | None) -> tuple[Topic, tuple[str | Server, ...], ClientConfig]:
         """Return the topic, the bootstrap servers of its cluster, and its client.
-
-        Args:
-            config: Where quotaform.yaml is.
 
         Raises:
             UsageError: There is no such topic or cluster.

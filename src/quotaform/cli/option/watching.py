@@ -41,11 +41,7 @@ class Watching:
     ] = None
 
     def interval(self) -> float:
-        """Return the interval in seconds.
-
-        Raises:
-            UsageError: It is none.
-        """
+        """Return the interval in seconds."""
         match = _INTERVAL(self.watch or "")
         seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
         if not 1 <= seconds <= _LONGEST:
@@ -55,11 +51,7 @@ class Watching:
         return float(seconds)
 
     def address(self) -> Server:
-        """Return where to listen.
-
-        Raises:
-            UsageError: It is no address.
-        """
+        """Return where to listen."""
         try:
             return parse_server(DEFAULT_LISTEN if self.listen is None else self.listen)
         except ValueError:

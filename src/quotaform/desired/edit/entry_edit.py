@@ -21,7 +21,6 @@ class EntryEdit:
     """What is to change of an entry.
 
     Attributes:
-        entity: The entity.
         values: The values that are set, as they are spelled, by quota key.
         removed: The keys whose values in the entry are taken away.
         unset: The keys of the common entry that are taken away.
@@ -42,7 +41,6 @@ def edit_entry(text: str, node: Any, edit: EntryEdit) -> list[Splice]:
 
     Args:
         node: The item, as PyYAML composes it; it is of one entity.
-        edit: What is to change.
 
     Raises:
         UneditableError: The entry is not written so that it could be changed alone.

@@ -34,7 +34,6 @@ class Pair:
     """A key of a mapping and its value.
 
     Attributes:
-        key: The key.
         start: Where the key begins.
         end: Where what is written of the value ends.
         node: The value, as PyYAML composes it.
@@ -50,7 +49,6 @@ class MappingText:
     """A mapping in a text, whose own keys and values have neither anchors nor tags.
 
     Attributes:
-        pairs: Its keys and values, in their order.
         is_flow: Whether it is written in braces.
     """
 
@@ -91,11 +89,7 @@ class MappingText:
         return next((pair for pair in self.pairs if pair.key == key), None)
 
     def mapping(self, key: str) -> MappingText:
-        """Return the mapping at a key.
-
-        Raises:
-            UneditableError: There is none here.
-        """
+        """Return the mapping at a key."""
         pair = self.pair(key)
         if pair is None:
             raise UneditableError(f"it has no {key} of its own")
@@ -154,11 +148,7 @@ class MappingText:
             yield Splice(self._line_stop(line - 1), self._line_stop(pair.end), "")
 
     def require_unanchored(self, pair: Pair) -> None:
-        """Make sure that nothing elsewhere can be an alias of a part of a value.
-
-        Raises:
-            UneditableError: It has an anchor.
-        """
+        """Make sure that nothing elsewhere can be an alias of a part of a value."""
         if self._is_anchored(pair.node, pair):
             raise UneditableError(f"{pair.key} has an anchor")
 

@@ -88,11 +88,7 @@ class Content:
 
 
 def read_content(name: str, text: str) -> Content:
-    """Read the content of a file; never raises, whatever it contains.
-
-    Args:
-        name: What messages call the file.
-    """
+    """Read the content of a file; never raises, whatever it contains."""
     try:
         return _read(name, text, is_detailed=False)
     except UnclearError:

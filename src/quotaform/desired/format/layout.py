@@ -30,9 +30,6 @@ def lay_out(node: Node, indent: int) -> None:
 
     Each item has at most one comment at the end of a line afterwards. The comments above the first key of an item go
     above its `-`, which is on the same line.
-
-    Args:
-        indent: How far it is indented.
     """
     is_mapping = node.kind is Kind.MAPPING
     for item in node.items:

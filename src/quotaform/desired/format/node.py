@@ -35,7 +35,6 @@ class Node:
     """A node of the tree; styles change it in place.
 
     Attributes:
-        kind: What it is.
         column: Where it begins in its line, from 0 on.
         raw: A scalar or an alias as it is written, which may be several lines.
         value: What a scalar stands for, as text.
@@ -46,7 +45,6 @@ class Node:
         props: The anchor and the tag before it, as they are written.
         items: What a collection holds.
         closing: The comments between the last item of a collection and its end.
-        is_collection: Whether it is a mapping or a sequence.
     """
 
     kind: Kind
@@ -99,8 +97,6 @@ class Tree:
         has_start: Whether there is a `---`.
         root: Its content; `None` when there is none.
         tail: The comments of a file without content.
-        comments: How many comments there are.
-        has_anchors: Whether there are anchors.
     """
 
     head: list[str] = field(default_factory=list)

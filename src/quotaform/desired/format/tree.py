@@ -167,9 +167,6 @@ class _Parser:
         Args:
             holder: The item that it is a part of.
             is_indentless: Whether a list may begin here that is not indented.
-
-        Returns:
-            The node; `None` when there is none.
         """
         if self.kind is self.scalar:
             return self.read_scalar(holder)

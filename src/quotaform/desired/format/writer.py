@@ -40,8 +40,6 @@ class _Writer:
     """Collects the lines of a file.
 
     Attributes:
-        lines: The lines.
-        comments: How many comments are in them.
         opens: Whether the last line opens a collection or the file: no empty line follows it.
     """
 
@@ -54,7 +52,6 @@ class _Writer:
         """Write the items of a block collection.
 
         Args:
-            indent: How far it is indented.
             lead: What stands before the first item in its line, if anything; the comments above it are written then.
         """
         pad = " " * indent
@@ -96,7 +93,6 @@ class _Writer:
 
         Args:
             start: What stands before the value in its line.
-            indent: How far the item is indented.
         """
         node = item.value
         trailing = ""

@@ -50,7 +50,6 @@ class Keyword(NamedTuple):
     """A keyword.
 
     Attributes:
-        holds: What its value is.
         drafts: The versions of JSON Schema that know it.
     """
 

@@ -70,7 +70,6 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     """Read a policy; never raises, whatever it contains.
 
     Args:
-        source: The file.
         room: How many schemas and listed values the policies of the repository may still ask of an entry.
 
     Returns:

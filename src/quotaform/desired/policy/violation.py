@@ -38,12 +38,7 @@ _SHOWN: Final = 10
 
 
 def violation_of(refusal: Refusal, schema: Any) -> Violation:
-    """Return what is wrong, in words.
-
-    Args:
-        refusal: What the validator says.
-        schema: The policy.
-    """
+    """Return what is wrong, in words."""
     key = _key_of(refusal)
     about = _about(refusal, schema)
     return Violation(f"{_what(refusal)}{f': {about}' if about else ''}", key)

@@ -41,7 +41,6 @@ def merge(
     """Add what `<<` names to a mapping; what is written out wins, then what is named first.
 
     Args:
-        document: The document of the mapping.
         problems: Where a value that cannot be merged is reported.
         merged: The values of `<<`, each a mapping or a list of mappings, with their marks.
         positions: Where the keys of the mapping are, if that is recorded.
@@ -100,7 +99,6 @@ def read_document(
     """Read a YAML file.
 
     Args:
-        name: What messages call the file.
         detailed: Whether to record all places and collect problems.
         tracked: The keys whose own places, and those of the keys of the mapping there, are recorded in any case.
         stream: The list that is handed over while it is read; it is empty in what is returned.
@@ -360,7 +358,6 @@ class Anchor(NamedTuple):
     """A value with a name.
 
     Attributes:
-        value: The value.
         oddity: What a text would be taken for elsewhere.
         size: How many values it holds, itself and those of its aliases among them.
         height: How many levels it nests.
@@ -411,7 +408,6 @@ class Anchors:
         """Return what an alias points to, unless it expands to too much.
 
         Args:
-            depth: How deep it is.
             written: How many values the file holds so far.
         """
         name = event.anchor

@@ -68,7 +68,6 @@ class Past:
 
     Attributes:
         location: The history, as it was given.
-        at: The moment.
     """
 
     location: str
@@ -85,11 +84,6 @@ def check_drift_against(
     progress: Progress = no_progress,
 ) -> list[ClusterOutcome[StoredResult[DriftDigest]]]:
     """Compare clusters with what they held at a moment.
-
-    Args:
-        past: What to compare it with.
-        documents: What to render of each comparison.
-        progress: Called with what is being done.
 
     Returns:
         One outcome per cluster, in the order of the request.
@@ -115,13 +109,7 @@ def check_drift_against(
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a cluster held.
-
-    Attributes:
-        cluster_id: Its id then.
-        read_at: When it was read.
-        quotas: What it held.
-    """
+    """What a cluster held."""
 
     cluster_id: str
     read_at: datetime
@@ -133,11 +121,7 @@ class HistoryDriftJob:
     """Compares clusters with what they held.
 
     Attributes:
-        request: What to compare.
-        past: What to compare it with.
         source: What other quota repositories declare.
-        clock: The time.
-        documents: What to render.
         held: What the cluster held that is worked on; `None` if the history does not know it.
     """
 
@@ -154,12 +138,7 @@ class HistoryDriftJob:
         return [cluster.name for cluster in self.request.clusters]
 
     def run(self, place: int, beside: int | None = None) -> Made:
-        """Compare a cluster, and render what was asked for.
-
-        Raises:
-            HistoryError: The history has no snapshot of it by then.
-            QuotaformError: It could not be compared.
-        """
+        """Compare a cluster, and render what was asked for."""
         name = self.names[place]
         if self.held is None:
             problem = f"it has no snapshot of this cluster at or before {spell_moment(self.past.at)}"
@@ -212,9 +191,6 @@ def drift_outcomes(spark: SparkSession, job: ShippedJob, history: DataFrame, at:
     """Return `schemas.OUTCOMES`: what a `HistoryDriftJob` makes of clusters.
 
     What a cluster held is brought together, and is in the memory of one task.
-
-    Args:
-        history: `schemas.HISTORY`.
     """
     places = spark.createDataFrame(list(enumerate(job.names)), "place int, cluster string")
     # Each cluster has one row that says which snapshot it is, if any, and one for each value that it held.

@@ -168,7 +168,6 @@ def appended(history: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) 
         history: `schemas.HISTORY`: those rows of the clusters of the snapshots that may change, at least all that are
             still valid, and of clusters with a late one all that ended after the earliest; and rows of others.
         quotas: `schemas.QUOTAS`; rows of snapshots that are not new are left out.
-        new: `new_snapshots`.
     """
     held = history.where(f.col("entity_key").isNotNull())
     count = Counter(each.cluster for each in new)

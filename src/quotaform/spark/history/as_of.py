@@ -19,9 +19,6 @@ def as_of(history: DataFrame, at: datetime) -> DataFrame:
     """Return `schemas.QUOTAS` of the last snapshot of each cluster at or before a moment.
 
     A cluster that held nothing then is a row without an entity; one without a snapshot by then has no row.
-
-    Args:
-        history: `schemas.HISTORY`.
     """
     held = held_at(history, at).select("cluster", "entity_key", "entity", "key", "value")
     rows = last_snapshots(history, at).join(held, "cluster", "left")
@@ -50,9 +47,6 @@ def history_changes(history: DataFrame, since: datetime, until: datetime) -> Dat
     """Return `schemas.HISTORY_CHANGES`: the values that differ between two moments, and who set or removed them last.
 
     A cluster without a snapshot at or before the earlier moment has no rows: it is not known what it held then.
-
-    Args:
-        history: `schemas.HISTORY`.
     """
     same = ["cluster", "entity_key", "key"]
     old = held_at(history, since).select(*same, f.col("entity").alias("entity_before"), f.col("value").alias("before"))

@@ -113,11 +113,7 @@ class DeltaHistory:
         return table
 
     def _current(self) -> int:
-        """Return the version of the table; -1 if there is none.
-
-        Raises:
-            HistoryError: There is something else, or no Delta Lake.
-        """
+        """Return the version of the table; -1 if there is none."""
         if not self._exists():
             return -1
         rows = self._log()

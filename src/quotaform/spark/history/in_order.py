@@ -35,7 +35,6 @@ def merged_in_order(held: DataFrame, quotas: DataFrame, new: Sequence[NewSnapsho
         held: Rows with an entity: of the clusters of new snapshots at least all that are still valid; rows that have
             ended, and rows of other clusters, stay as they are.
         quotas: What the snapshots hold, and others.
-        new: The new snapshots: one of each cluster.
     """
     snapshots = f.broadcast(
         small_table(

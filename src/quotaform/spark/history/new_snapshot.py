@@ -20,11 +20,7 @@ _TEXTS: Final = frozenset({"cluster", "cluster_id", "file"})
 
 
 def known_snapshots(history: DataFrame) -> DataFrame:
-    """Return which snapshots a history knows: cluster, cluster_id, read_at.
-
-    Args:
-        history: `schemas.HISTORY`.
-    """
+    """Return which snapshots a history knows: cluster, cluster_id, read_at."""
     return history.where(f.col("entity_key").isNull()).select(
         "cluster", "cluster_id", f.col("valid_from").alias("read_at")
     )
@@ -35,12 +31,8 @@ class NewSnapshot:
     """A snapshot that a history does not know yet.
 
     Attributes:
-        cluster: What the cluster is called.
-        cluster_id: Its id.
-        read_at: When it was read.
         previous_at: The time of the snapshot of the cluster before it, known or new; `None` if there is none.
         next_at: The time of the one after it.
-        is_late: Whether the history knows a later one.
     """
 
     cluster: str

@@ -68,7 +68,6 @@ def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Enti
     """Return what entities had and when.
 
     Args:
-        rows: Its rows, of the clusters that are meant.
         entities: The entities; all if there are none.
     """
     found = rows_of_entities(rows, entities)
@@ -89,9 +88,6 @@ def difference(
     table: HistoryTable, rows: DataFrame, since: datetime, until: datetime
 ) -> tuple[HistoryDifference, DataFrame]:
     """Return what differs between two moments, and all of it as `schemas.HISTORY_CHANGES`.
-
-    Args:
-        rows: Its rows, of the clusters that are meant.
 
     Raises:
         HistoryError: It has no snapshot at or before the later moment, of any of the clusters.
@@ -121,9 +117,6 @@ def difference(
 
 def require_known(table: HistoryTable, rows: DataFrame, at: datetime) -> None:
     """Make sure that a history has a snapshot at or before a moment.
-
-    Args:
-        rows: Its rows, of the clusters that are meant.
 
     Raises:
         HistoryError: It has none; with the time of its first one.

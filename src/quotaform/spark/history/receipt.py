@@ -89,11 +89,6 @@ def attributed(rows: DataFrame, receipts: DataFrame, new: Sequence[NewSnapshot])
     A receipt says it of a value that the history shows as new if its apply ran between the two and set that value of
     that key of the entity; of one that the history shows as gone if it says that it was there before. Of several the
     last one counts.
-
-    Args:
-        rows: `schemas.HISTORY`.
-        receipts: `schemas.RECEIPTS`.
-        new: `new_snapshots`.
     """
     between = small_table(
         rows.sparkSession,

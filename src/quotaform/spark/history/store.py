@@ -22,7 +22,6 @@ def require_history(location: str, *, is_read: bool) -> None:
 
     Args:
         location: See `open_history`.
-        is_read: Whether it is read, and not appended to.
 
     Raises:
         HistoryError: It is no history, or does not exist and is to be read.

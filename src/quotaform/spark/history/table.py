@@ -50,34 +50,22 @@ class HistoryTable(Protocol):
         """Return the rows without an entity: the snapshots that are known."""
 
     def require_writable(self) -> None:
-        """Make sure that it can be written, before anything else is done.
-
-        Raises:
-            HistoryError: It cannot.
-        """
+        """Make sure that it can be written, before anything else is done."""
 
     def replace(self, merge: Callable[[DataFrame], Merged], snapshots: DataFrame, *, is_late: bool) -> bool:
         """Write the next version: whole, or not at all.
 
         Args:
             merge: Brings new snapshots into rows, given all that may change.
-            snapshots: The rows of the new snapshots.
             is_late: Whether rows that have ended may change, too.
 
         Returns:
             False if another append was faster, and nothing was written.
-
-        Raises:
-            HistoryError: It cannot be written.
         """
 
 
 def require_columns(found: StructType, name: str) -> None:
-    """Make sure that a table has the columns of a history; it may have more.
-
-    Raises:
-        HistoryError: It lacks some, or they are of other types.
-    """
+    """Make sure that a table has the columns of a history; it may have more."""
     types = {field.name: field.dataType.simpleString() for field in found}
     missing = [
         f"{field.name} {field.dataType.simpleString()}"

@@ -59,7 +59,6 @@ class Version:
 
     Attributes:
         number: From 1 on; 0 is the table before the first append.
-        written_at: When it was written.
         parts: The folders of each part, as in `data/`.
     """
 
@@ -74,11 +73,7 @@ class Version:
 
 
 class VersionStore:
-    """The versions of one table on a file system that this process sees.
-
-    Attributes:
-        path: The folder of the table.
-    """
+    """The versions of one table on a file system that this process sees."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -112,11 +107,7 @@ class VersionStore:
         return sum(file.stat().st_size for name in names for file in self.folder(name, part).glob("*.parquet"))
 
     def begin(self) -> None:
-        """Make sure that a version can be written, before anything else is done.
-
-        Raises:
-            HistoryError: It cannot.
-        """
+        """Make sure that a version can be written, before anything else is done."""
         try:
             (self.path / _VERSIONS).mkdir(parents=True, exist_ok=True)
             (self.path / _DATA).mkdir(exist_ok=True)
@@ -133,15 +124,11 @@ class VersionStore:
         """Write the next version, and make it the table: whole, or not at all.
 
         Args:
-            before: The version that it is made of.
             write: Writes the parts of a new folder, given its path.
             rewritten: The parts that consist of the new folder alone; to the others it is added.
 
         Returns:
             The version; `None` if another append was faster, and nothing changed.
-
-        Raises:
-            HistoryError: It cannot be written.
         """
         name = f"{before.number + 1:08}-{token_hex(4)}"
         try:
@@ -163,11 +150,7 @@ class VersionStore:
         return new
 
     def _parts_with(self, before: Version, name: str, rewritten: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return the folders of each part of the next version.
-
-        Raises:
-            HistoryError: What was written cannot be seen.
-        """
+        """Return the folders of each part of the next version."""
         written = {part for part in PARTS if self.folder(name, part).is_dir()}
         if SNAPSHOTS not in written:
             raise self._error(
@@ -180,11 +163,7 @@ class VersionStore:
         }
 
     def _sync(self, name: str) -> None:
-        """Make a new folder last: its version must not outlast a power cut that its rows do not.
-
-        Raises:
-            HistoryError: It cannot be written.
-        """
+        """Make a new folder last: its version must not outlast a power cut that its rows do not."""
         try:
             sync_tree(self.folder(name))
         except OSError as error:
@@ -195,9 +174,6 @@ class VersionStore:
 
         Args:
             added: The folder that only this version has.
-
-        Raises:
-            HistoryError: It cannot be written.
         """
         fields = {"version": version.number, "written_at": spell_moment(version.written_at), "parts": version.parts}
         try:
@@ -255,11 +231,7 @@ class VersionStore:
                 self._discard(folder.name)
 
     def _numbers(self) -> list[int]:
-        """Return the numbers of the versions that are there, in order.
-
-        Raises:
-            OSError: It cannot be told.
-        """
+        """Return the numbers of the versions that are there, in order."""
         try:
             names = [each.name for each in (self.path / _VERSIONS).iterdir()]
         except (FileNotFoundError, NotADirectoryError):

@@ -23,11 +23,7 @@ class Bundle:
     """The archive."""
 
     def __init__(self, path: Path, *, is_new: bool = False) -> None:
-        """Open it.
-
-        Args:
-            is_new: Whether it is written, and not only read.
-        """
+        """Open it."""
         self.path = path
         self._archive = ZipFile(path, "w" if is_new else "r", ZIP_DEFLATED, compresslevel=FASTEST)
         self._members = set(self._archive.namelist())

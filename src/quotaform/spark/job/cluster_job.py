@@ -71,11 +71,7 @@ class ClusterJob(NamedClusters, Protocol):
         """Do the work on one cluster.
 
         Args:
-            place: Its place among the clusters.
             beside: The place of another cluster that it is to be compared with.
-
-        Raises:
-            QuotaformError: It could not be done.
         """
 
     def release(self, place: int) -> None:
@@ -84,13 +80,7 @@ class ClusterJob(NamedClusters, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShippedJob:
-    """A job that executors can open.
-
-    Attributes:
-        bundle: What it is in.
-        names: The names of its clusters.
-        driver: What executors take over from the driver's process.
-    """
+    """A job that executors can open."""
 
     bundle: ShippedFile
     names: Sequence[str]
@@ -101,9 +91,7 @@ def ship_job(spark: SparkSession, bundle: Bundle, job: NamedClusters) -> Shipped
     """Make a job available to the executors.
 
     Args:
-        spark: The session.
         bundle: What it is put in, together with its files; it is closed.
-        job: The job.
     """
     bundle.finish(job)
     return ShippedJob(ship(spark, bundle.path), job.names, DriverContext.current(str(Path.cwd())))
@@ -125,10 +113,6 @@ def run_job(
     """Run a job on the executors, a cluster in each task, and yield one outcome per cluster, in order.
 
     Args:
-        spark: The session.
-        job: The job.
-        what: What is being done.
-        progress: Called with that, and how many clusters are done.
         places: The clusters; all of them if left out.
         is_final: Whether a task that has ended must not run again, so that an outcome that is lost with an executor is
             an error; see `quotaform.spark.job.kept_rows`.
@@ -150,12 +134,6 @@ def collected(
     """Run the tasks that make `schemas.OUTCOMES`, and yield the outcome of each cluster, in the order of the rows.
 
     Args:
-        spark: The session.
-        table: The rows.
-        job: The job that makes them.
-        clusters: How many clusters there are.
-        what: What is being done.
-        progress: Called with that, and how many clusters are done.
         is_final: As for `run_job`.
     """
     with ExitStack() as stack:
@@ -165,13 +143,7 @@ def collected(
 
 
 def outcome_rows(spark: SparkSession, job: ShippedJob, places: Places) -> DataFrame:
-    """Return `schemas.OUTCOMES`: what a job makes of clusters, in their order.
-
-    Args:
-        spark: The session.
-        job: The job.
-        places: The clusters.
-    """
+    """Return `schemas.OUTCOMES`: what a job makes of clusters, in their order."""
     tasks = task_count(len(places))
     return spark.range(0, len(places), 1, tasks).mapInArrow(partial(_work, job, places), OUTCOMES)
 

@@ -23,7 +23,6 @@ class DriverContext:
     """The driver's process, as far as it matters to executors.
 
     Attributes:
-        folder: Its current folder.
         variables: Its values of `_SENT`; `None` for one that is not set, but for the hosts that are allowed: without
             them the executor keeps what an administrator has set there.
     """

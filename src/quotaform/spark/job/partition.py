@@ -18,7 +18,6 @@ def by_place(rows: DataFrame, clusters: int) -> DataFrame:
 
     Args:
         rows: Rows with a column `place`: an integer, the place of the cluster among all of them.
-        clusters: How many clusters there are.
     """
     tasks = task_count(clusters)
     return rows.repartitionById(tasks, _task(tasks, clusters)).sortWithinPartitions("place")

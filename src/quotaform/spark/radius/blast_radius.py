@@ -72,12 +72,7 @@ def _keys(planned: DataFrame) -> list[str]:
 
 
 def quotas_on(planned: DataFrame, side: str) -> DataFrame:
-    """Return `schemas.QUOTAS` as they are `before` or `after` the plans.
-
-    Args:
-        planned: `schemas.PLANNED_QUOTAS`.
-        side: Which of the two.
-    """
+    """Return `schemas.QUOTAS` as they are `before` or `after` the plans."""
     others = {field.name: f.lit(None).cast(field.dataType) for field in QUOTAS if field.name not in planned.columns}
     values = planned.where(f.col(side).isNotNull()).withColumns({**others, "value": f.col(side)})
     return values.select(*QUOTAS.names)

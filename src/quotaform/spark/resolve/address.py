@@ -59,7 +59,6 @@ def with_canonical(rows: DataFrame, entity_type: str, column: str, canonical: st
     The rows are read twice, and no row of the first reading goes through Python.
 
     Args:
-        entity_type: The type of the names.
         column: The column that has the names; null stays null.
         canonical: What the new column is called.
     """

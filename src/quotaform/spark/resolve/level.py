@@ -49,11 +49,7 @@ def is_on(entity: Column, level: Level) -> Column:
 
 
 def is_of(precedence: Precedence, columns: Sequence[str]) -> Column | None:
-    """Return whether a principal is of a kind; `None` when all are, and a false literal when none is.
-
-    Args:
-        columns: The columns that the principals have.
-    """
+    """Return whether a principal is of a kind; `None` when all are, and a false literal when none is."""
     own = [NAME_COLUMNS[each] for each in precedence.columns if NAME_COLUMNS[each] in columns]
     others = [
         NAME_COLUMNS[each]
@@ -83,9 +79,6 @@ def reaches(level: Level, columns: Sequence[str]) -> Column | None:
     """Return which of the principals that join a level's entries meet them; `None` for all.
 
     Joining takes care of the names of `Level.named`: entries have no empty name where the level requires one.
-
-    Args:
-        columns: The columns that the principals have.
     """
     condition = None if level.named else is_of(PRECEDENCE_OF[level.source], columns)
     for entity_type in level.non_empty:

@@ -42,7 +42,6 @@ class Limits:
 
     Attributes:
         keys: The quota keys; a column is told by the place of its key.
-        survey: What the quotas hold.
     """
 
     def __init__(
@@ -51,9 +50,6 @@ class Limits:
         """Prepare.
 
         Args:
-            quotas: `schemas.QUOTAS`.
-            keys: The quota keys that are wanted.
-            columns: The columns that the principals have.
             prefix: What the names of the new columns begin with; the principals have none such.
         """
         self.keys: Final = tuple(keys)

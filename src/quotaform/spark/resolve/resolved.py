@@ -54,7 +54,6 @@ def resolved(
 
     Args:
         principals: `schemas.PRINCIPALS`; columns may be missing, and others are ignored, but for `cluster`.
-        quotas: `schemas.QUOTAS`.
         keys: The quota keys that are wanted; empty for all.
         before: `schemas.QUOTAS` as they are as long as a plan is not applied; the result then has the columns
             `schemas.BEFORE` as well.

@@ -47,9 +47,7 @@ class TableRequest:
     """What to resolve.
 
     Attributes:
-        cluster: Against which quotas.
         principals: A path or table; see `quotaform.spark.table.principals`.
-        target: Where the table is written.
         plan: A plan to assume as applied.
         detail: Which keys are wanted.
     """
@@ -233,7 +231,6 @@ def quotas_after(quotas: DataFrame, plan: Plan, cluster: str) -> DataFrame:
     There is a row without an entity as well, by which the cluster is still known when the plan leaves nothing there.
 
     Args:
-        quotas: `schemas.QUOTAS`.
         plan: The plan of one of the clusters.
         cluster: The name by which the quotas have that cluster.
     """

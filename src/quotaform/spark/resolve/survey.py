@@ -29,7 +29,6 @@ class LevelSurvey:
     """What quotas hold on one level.
 
     Attributes:
-        keys: The quota keys.
         entities: How many entities, about.
         size: How many bytes they take when they are broadcast, about.
         is_respelled: Whether there are names of which another spelling may be the canonical one.

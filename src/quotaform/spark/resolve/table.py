@@ -70,8 +70,6 @@ def level_table(quotas: DataFrame, group: LevelGroup, keys: Sequence[str], prefi
     """Return the entries of a group, one row per combination of names.
 
     Args:
-        quotas: `schemas.QUOTAS`.
-        prefix: What the names of the columns begin with.
         by_cluster: Whether the column `prefix + cluster` is wanted, and rows per cluster.
     """
     names = [f.col("entity")[each].alias(name_column(prefix, each)) for each in group.named]
@@ -106,7 +104,6 @@ def by_canonical_name(table: DataFrame, entity_type: str, prefix: str) -> DataFr
 
     Args:
         table: A level table of entries that name one type.
-        prefix: What the names of its columns begin with.
     """
     column, canonical = name_column(prefix, entity_type), f"{prefix}canonical"
     by = [each for each in (f"{prefix}{CLUSTER}",) if each in table.columns]

@@ -41,11 +41,7 @@ class Target:
         return self.name
 
     def require_free(self, spark: SparkSession) -> None:
-        """Make sure that there is nothing yet, before any work is done.
-
-        Raises:
-            UsageError: There is.
-        """
+        """Make sure that there is nothing yet, before any work is done."""
         if self.kind == TABLE:
             if spark.catalog.tableExists(self.name):
                 raise UsageError(f"--out {self.kind}={inert(self.name)}: this table exists; drop it, or name another")

@@ -27,9 +27,7 @@ def chosen_engine(clusters: int, size: int, session: SessionOptions = LOCAL_SESS
     | more, or | more | no | local |
 
     Args:
-        clusters: How many clusters the work is about.
         size: How many bytes the quota files have.
-        session: Where Spark would run.
 
     Returns:
         `local` or `spark`, and a clause that says why; `None` for work that is small enough for this process.

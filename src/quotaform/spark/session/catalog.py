@@ -34,11 +34,7 @@ _VARIABLES: Final = (
 
 
 def may_have_tables(options: SessionOptions) -> bool:
-    """Whether the catalog of a session that is to be started may have tables: only where somebody has configured it.
-
-    Args:
-        options: Where Spark is to run, and its settings.
-    """
+    """Whether the catalog of a session that is to be started may have tables: only where somebody has configured it."""
     if any(name.startswith(_SETTINGS) for name in options.conf) or any(map(os.environ.get, _VARIABLES)):
         return True
     pyspark = find_spec("pyspark")

@@ -36,9 +36,6 @@ def is_connect(session: SparkSession) -> bool:
 def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """Yield a session of a Spark Connect server, which is released at the end; the server goes on.
 
-    Args:
-        conf: Settings of the session.
-
     Raises:
         EngineError: The server does not answer, is of another version, or refuses a setting.
     """
@@ -70,11 +67,7 @@ def _start(remote: Remote) -> Any:
 
 
 def _require_answer(remote: Remote) -> None:
-    """Make sure that a server accepts connections; PySpark itself would try for ten minutes.
-
-    Raises:
-        EngineError: It does not.
-    """
+    """Make sure that a server accepts connections; PySpark itself would try for ten minutes."""
     from grpc import ChannelConnectivity
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
@@ -95,11 +88,7 @@ def _require_answer(remote: Remote) -> None:
 
 
 def _require_version(remote: Remote, version: str) -> None:
-    """Make sure that a server understands this client: it may be newer, within one major version.
-
-    Raises:
-        EngineError: It does not.
-    """
+    """Make sure that a server understands this client: it may be newer, within one major version."""
     from pyspark import __version__ as own
 
     if not is_compatible(own, version):

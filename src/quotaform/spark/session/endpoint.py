@@ -27,7 +27,6 @@ class Master:
     """The URL of a master.
 
     Attributes:
-        url: As Spark takes it.
         is_local: Whether Spark runs in one process on this machine, without a master.
         servers: Where the master listens, any of these; none where Spark finds it by other means.
     """
@@ -47,9 +46,6 @@ class Master:
 
         Args:
             source: The option or variable that it comes from.
-
-        Raises:
-            UsageError: The text is not a master URL.
         """
         if _LOCAL.fullmatch(url):
             return cls(url, is_local=True)
@@ -80,7 +76,6 @@ class Remote:
 
     Attributes:
         url: As Spark takes it; its parameters may hold a token.
-        server: Where it listens.
         parameters: The names of its parameters.
     """
 
@@ -97,9 +92,6 @@ class Remote:
 
         Args:
             source: The option or variable that it comes from.
-
-        Raises:
-            UsageError: The text is not the URL of a server.
         """
         match = _REMOTE.fullmatch(url)
         servers = match and _servers([f"{match[1]}{match[2] or f':{CONNECT_PORT}'}"])

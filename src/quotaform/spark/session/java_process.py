@@ -28,11 +28,7 @@ class JavaProcess:
         self._is_ended = False
 
     def launch(self, config: SparkConf, output: IO[str]) -> JavaGateway:
-        """Start the process, or return the gateway to the one that this Python has from an earlier session.
-
-        Args:
-            output: Where the process writes.
-        """
+        """Start the process, or return the gateway to the one that this Python has from an earlier session."""
         from pyspark import SparkContext, java_gateway
 
         if SparkContext._gateway is not None:

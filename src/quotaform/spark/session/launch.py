@@ -67,7 +67,6 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
     """Yield a session on a master, which is stopped at the end.
 
     Args:
-        master: The master.
         conf: Settings that take precedence over those here.
         has_joins: As `SessionOptions` has it.
 
@@ -167,7 +166,6 @@ def _not_started(master: Master, output: IO[str], text: str, signal: str | None 
     """Return the error of a session that did not start, from what its Java process wrote, else from an exception.
 
     Args:
-        master: The master.
         output: What the process wrote.
         text: The message of the exception.
         signal: What has ended the process, if it was a signal.
@@ -228,11 +226,7 @@ def _variables(master: Master, conf: Mapping[str, str]) -> dict[str, str | None]
 
 
 def _require_answer(master: Master) -> None:
-    """Make sure that something listens where a master should.
-
-    Raises:
-        EngineError: Nothing does.
-    """
+    """Make sure that something listens where a master should."""
     reasons = []
     for server in master.servers:
         try:

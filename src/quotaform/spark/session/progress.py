@@ -24,7 +24,6 @@ def reported(what: str, progress: Progress) -> Iterator[None]:
     """Report again and again what the block does: how long a step takes before it is shown is for the reader to say.
 
     Args:
-        what: What is being done.
         progress: Called about twice a second, from another thread.
     """
     progress(what, 0, 0)
@@ -37,7 +36,6 @@ def reported_tasks(spark: SparkSession, what: str, items: int, progress: Progres
     """Report how far the tasks of the block are, as so many items.
 
     Args:
-        what: What is being done.
         items: How many items all tasks have together, such as clusters.
         progress: Called about twice a second, from another thread.
     """

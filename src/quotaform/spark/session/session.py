@@ -74,10 +74,6 @@ def starts_java(options: SessionOptions = LOCAL_SESSION) -> bool:
 def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = no_progress) -> Iterator[SparkSession]:
     """Yield a session, see the table above.
 
-    Args:
-        options: Where Spark runs, and its settings.
-        progress: Called with what is being done while a session starts.
-
     Raises:
         EngineError: Spark is missing or does not start, or it failed while it was used.
         UsageError: Options exclude each other, cannot be used, or cannot be applied to the session that exists.
@@ -129,11 +125,7 @@ def release(rows: DataFrame) -> None:
 
 
 def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession]:
-    """Return what starts a session and stops it.
-
-    Raises:
-        UsageError: Options cannot be applied, or a variable holds no URL.
-    """
+    """Return what starts a session and stops it."""
     if GATEWAY_VARIABLE in os.environ:
         from quotaform.spark.session.launch import submitted_session
 

@@ -35,11 +35,7 @@ _MOST_FILES: Final = 1000
 
 
 def is_of_spark(name: str, session: SessionOptions) -> bool:
-    """Whether only Spark knows what a path is: a URL, a pattern, or anything where a session sees other files.
-
-    Args:
-        session: Where Spark is to run.
-    """
+    """Whether only Spark knows what a path is: a URL, a pattern, or anything where a session sees other files."""
     return is_url(name) or bool(_PATTERN.intersection(name)) or not starts_java(session)
 
 
@@ -48,8 +44,6 @@ def require_table(name: str, columns: Collection[str], session: SessionOptions) 
 
     Args:
         name: As `read_table` takes it.
-        columns: Those that it must have, among others.
-        session: Where Spark is to run.
 
     Raises:
         InvalidFilesError: There is nothing at the path, or something else.
@@ -87,11 +81,7 @@ def _problem(name: str, session: SessionOptions) -> str | None:
 
 
 def _require_columns(name: str, path: Path, columns: Collection[str]) -> None:
-    """Make sure that the first files have each column; no more of them are opened than it takes to find them.
-
-    Raises:
-        InvalidFilesError: All files lack one.
-    """
+    """Make sure that the first files have each column; no more of them are opened than it takes to find them."""
     found: dict[str, None] = {}
     for number, file in enumerate(data_files(path) if path.is_dir() else [path]):
         own = _columns_of(file)

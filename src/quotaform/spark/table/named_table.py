@@ -59,9 +59,6 @@ def read_table(spark: SparkSession, name: str, schema: StructType | None = None)
     Args:
         name: A path of files, or the name of a table or view of the catalog.
         schema: The schema of files, which may have columns that some files lack; `None` takes that of one of them.
-
-    Raises:
-        InvalidFilesError: It cannot be read.
     """
     kind = format_of(name)
     try:
@@ -74,23 +71,14 @@ def read_table(spark: SparkSession, name: str, schema: StructType | None = None)
 
 
 def require_columns(name: str, table: DataFrame, columns: Sequence[str]) -> None:
-    """Make sure that a table has columns.
-
-    Raises:
-        InvalidFilesError: It lacks one.
-    """
+    """Make sure that a table has columns."""
     missing = [column for column in columns if column not in table.columns]
     if missing:
         raise lacking_columns(name, missing, table.columns)
 
 
 def lacking_columns(name: str, missing: Sequence[str], columns: Sequence[str]) -> InvalidFilesError:
-    """Return the error of a table without some columns.
-
-    Args:
-        missing: The columns, at least one.
-        columns: Those that it has.
-    """
+    """Return the error of a table without some columns."""
     has = listed([inert(each) for each in columns])
     return bad_table(name, f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has {has}")
 

@@ -45,10 +45,6 @@ def grouped(rows: DataFrame, clusters: Sequence[str]) -> DataFrame:
 def require_writable_rows(rows: DataFrame, clusters: Sequence[str]) -> None:
     """Make sure of all that can be told of rows before a task has them: see `cluster_changes` for the rest.
 
-    Args:
-        rows: The rows of plans.
-        clusters: The names of the clusters.
-
     Raises:
         QuotaformError: A row has a null or an unknown cluster, or two are about the same value.
     """
@@ -67,9 +63,6 @@ def require_writable_rows(rows: DataFrame, clusters: Sequence[str]) -> None:
 
 def cluster_changes(cluster: str, rows: Sequence[Row]) -> tuple[str, dict[Entity, list[Change]]]:
     """Return the id of a cluster and its changes, after making sure that its rows are such as a plan has.
-
-    Args:
-        rows: Its rows, which are not empty.
 
     Raises:
         QuotaformError: Something is null, contradicts something else, is there twice or is missing, or files could not
@@ -98,12 +91,7 @@ def cluster_changes(cluster: str, rows: Sequence[Row]) -> tuple[str, dict[Entity
 
 
 def entity_changes(changes: Mapping[Entity, Sequence[Change]], actual: Quotas) -> tuple[EntityChange, ...]:
-    """Return changes as a plan has them: of the keys without a row an entity keeps what it holds.
-
-    Args:
-        changes: The rows of each entity.
-        actual: What the cluster holds of these entities.
-    """
+    """Return changes as a plan has them: of the keys without a row an entity keeps what it holds."""
     return tuple(
         EntityChange(
             entity=entity,

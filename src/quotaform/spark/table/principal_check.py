@@ -52,7 +52,6 @@ def count_principals(principals: DataFrame, name: str, cluster: str | None = Non
 
     Args:
         principals: As `principals.read_principals` returns them.
-        name: What messages call them.
         cluster: If they have a column `cluster`, the one of which those are meant.
 
     Raises:

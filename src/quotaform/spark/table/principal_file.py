@@ -18,7 +18,6 @@ def require_files(name: str, session: SessionOptions) -> None:
 
     Args:
         name: As `principals.read_principals` takes it.
-        session: Where Spark is to run.
 
     Raises:
         InvalidFilesError: There is nothing at the path, or a directory has no Parquet files.

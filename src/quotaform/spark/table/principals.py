@@ -135,11 +135,7 @@ def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:
 
 
 def _csv_columns(spark: SparkSession, name: str) -> list[str]:
-    """Return the columns that the first line of CSV names.
-
-    Raises:
-        InvalidFilesError: It names others, or one twice.
-    """
+    """Return the columns that the first line of CSV names."""
     lines = spark.read.text(located(name)).limit(1).toArrow().column(0).to_pylist()
     if not lines:
         raise unreadable(name, f"the file is empty; its first line must name one or more of the columns {_KNOWN}")

@@ -100,12 +100,7 @@ def _request(
     until: str | None,
     top: int,
 ) -> HeadroomRequest:
-    """Return what is asked for.
-
-    Raises:
-        UsageError: Options exclude each other, or name no cluster or no time.
-        InvalidFilesError: quotaform.yaml or the snapshot is invalid.
-    """
+    """Return what is asked for."""
     first, last = read_period(since, until)
     if quotas is not None and (target.is_narrow or target.all_clusters or snapshot is not None):
         raise UsageError("--quotas is of the clusters that it holds; leave the options that choose clusters out")

@@ -149,14 +149,7 @@ class PrometheusRange:
     ] = None
 
     def range_query(self, *, has_others: bool) -> RangeQuery | None:
-        """Return what is asked of a Prometheus; `None` if it is not meant.
-
-        Args:
-            has_others: Whether there is another source.
-
-        Raises:
-            UsageError: A value cannot be used, or one is missing.
-        """
+        """Return what is asked of a Prometheus; `None` if it is not meant."""
         if self.prometheus is None:
             if self.since is not None or self.query:
                 raise UsageError("--since and --query are for a Prometheus; give --prometheus URL")

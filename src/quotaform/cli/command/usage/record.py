@@ -102,12 +102,7 @@ def record(
 def _sources(
     texts: list[str] | None, cluster: str | None, config: Path | None
 ) -> tuple[str, tuple[MetricsSource, ...]]:
-    """Return the name of the cluster and its sources; with both options no quotaform.yaml is needed.
-
-    Raises:
-        UsageError: An option is missing.
-        InvalidFilesError: quotaform.yaml is invalid.
-    """
+    """Return the name of the cluster and its sources; with both options no quotaform.yaml is needed."""
     from quotaform.app.repository.address import require_allowed_metrics
     from quotaform.cli.option.cluster import OneCluster
 

@@ -49,9 +49,6 @@ def same_columns(left: str, right: str, columns: Iterable[str]) -> Column:
 def finite_limit(name: str = "limit") -> Column:
     """Return a limit of the quota key in the column `key`; null if no rate can exceed it: NaN, the maximum of the key,
     and more than that.
-
-    Args:
-        name: The column of the limit.
     """
     maximum = f.coalesce(
         *(f.when(f.col("key") == key.name, key.maximum) for key in QUOTA_KEYS.values()), f.lit(float("inf"))
@@ -66,7 +63,6 @@ def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = Non
 
     Args:
         series: `recorded_series`.
-        quotas: `quotaform.spark.schemas.QUOTAS`.
         before: The quotas while the usage was recorded, if other ones: brokers measured by their buckets.
     """
     held = _values(quotas, is_before=False)

@@ -51,7 +51,6 @@ class BucketRows:
     """What was recorded of one bucket on one broker, in the order of time and series; a series once per time.
 
     Attributes:
-        bucket_id: The bucket.
         at: Microseconds since 1970.
         series: The number of the series' member; of no one where clients that measured themselves are added up.
         rate: In the unit of the key.
@@ -130,7 +129,6 @@ def bucket_rows(usage: DataFrame, series: DataFrame, number: int, columns: Seque
     """Return the samples of series, as numbers, not brought together yet.
 
     Args:
-        usage: `schemas.USAGE`.
         series: The columns of `schemas.SERIES`, `bucket_id` and `series_id` (of type long), and `columns`.
         number: How many series there are.
         columns: What else each row needs to know of its series, as numbers.

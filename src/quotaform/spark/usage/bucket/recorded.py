@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 def recorded(usage: DataFrame) -> DataFrame:
-    """Return `schemas.RECORDED`.
-
-    Args:
-        usage: `schemas.USAGE`.
-    """
+    """Return `schemas.RECORDED`."""
     found = usage.groupBy(*SERIES).agg(
         f.min("ts").alias("first"), f.max("ts").alias("last"), f.count("*").alias("samples")
     )

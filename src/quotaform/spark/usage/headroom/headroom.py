@@ -55,7 +55,6 @@ def headroom(usage: DataFrame, found: DataFrame, series: int, samples: int) -> D
     """Return the rows of `schemas.HEADROOM` about buckets. The usage is shuffled once, by bucket.
 
     Args:
-        usage: `schemas.USAGE`.
         found: `quotaform.spark.usage.bucket.member.numbered` of its series, persisted: it is read three times.
         series: How many rows these are.
         samples: About how many samples they have.
@@ -124,7 +123,6 @@ def unused(quotas: DataFrame, found: DataFrame, use: DataFrame) -> DataFrame:
     The usage is taken to be recorded under these quotas: a broker then has no bucket of an entity that no request met.
 
     Args:
-        quotas: `quotaform.spark.schemas.QUOTAS`.
         found: `schemas.BUCKETS` of the recorded series under them.
         use: `headroom` of these.
     """
@@ -137,12 +135,7 @@ def unused(quotas: DataFrame, found: DataFrame, use: DataFrame) -> DataFrame:
 
 
 def unrecorded(quotas: DataFrame, use: DataFrame) -> DataFrame:
-    """Return the quota keys of which nothing was recorded: `cluster`, `key`, and how many `values` they have.
-
-    Args:
-        quotas: `quotaform.spark.schemas.QUOTAS`.
-        use: `headroom`.
-    """
+    """Return the quota keys of which nothing was recorded: `cluster`, `key`, and how many `values` they have."""
     values = _values(quotas).join(_recorded(use), ["cluster", "key"], "left_anti")
     return values.groupBy("cluster", "key").agg(f.count("*").alias("values")).select("cluster", "key", "values")
 

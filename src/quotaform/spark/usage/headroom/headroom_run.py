@@ -46,8 +46,6 @@ class HeadroomRequest:
     """What to hold against what.
 
     Attributes:
-        usage: The usage table.
-        quotas: Where the quotas are.
         only_chosen: Whether usage of other clusters than those of the quotas is left out; it is counted otherwise.
         is_unnamed: Whether the one cluster of the quotas has no name that a recording could know.
         since: The earliest time; `None` for all.
@@ -86,7 +84,6 @@ def measured_headroom(
     """Hold a recording against quotas.
 
     Args:
-        request: What to hold against what.
         warn: Called with a sentence when a recording is taken for that of a cluster of another name.
 
     Raises:
@@ -127,9 +124,6 @@ def _named(
     | --- | --- | --- |
     | of one cluster | does not say which cluster | of that |
     | of one that has an address or a snapshot alone | of one cluster, of another name | of that, with a warning |
-
-    Raises:
-        InvalidFilesError: There is no usage.
     """
     names = [row["cluster"] for row in series.select("cluster").distinct().limit(MOST_CLUSTERS).toArrow().to_pylist()]
     if not names:

@@ -47,8 +47,6 @@ def add_recording(source: Range, format_name: str | None, origin: Origin, rows: 
 
     Args:
         format_name: Its format; `None` to find out.
-        origin: What counts for metrics that do not say where they are from.
-        rows: Where it is added.
 
     Raises:
         FileReadError: It is a file that cannot be opened.

@@ -45,9 +45,6 @@ def add_element(part: Part, origin: Origin, rows: ParsedRows, file: str, *, head
 
     Args:
         part: The element, with what stands behind it up to the next one.
-        origin: What counts for metrics that do not say where they are from.
-        rows: Where it is added.
-        file: The file.
         head: What stands before the first element of the answer; `None` if the file ends for another reason.
 
     Returns:

@@ -144,7 +144,6 @@ class ParsedRows:
         Args:
             window_s: How many seconds each sample covers.
             ts: The times, in seconds.
-            file: In which file they are.
         """
         import numpy
 

@@ -50,7 +50,6 @@ def elements(read: Read, start: int = 0, end: int | None = None) -> Iterator[Par
 
     Args:
         read: Reads the file from `start` on.
-        start: Where the range begins.
         end: Where it ends; `None` is the end of the file.
     """
     return _parts(_ELEMENT, read, start, end, is_open=start == 0, is_begin=True)
@@ -61,7 +60,6 @@ def lines(read: Read, start: int = 0, end: int | None = None) -> Iterator[Part]:
 
     Args:
         read: Reads the file from `start` on; from the byte before it, if that is not 0.
-        start: Where the range begins.
         end: Where it ends; `None` is the end of the file.
     """
     for part in _parts(_LINE, read, max(0, start - 1), end, is_open=start == 0, is_begin=False):
@@ -75,7 +73,6 @@ def _parts(
 
     Args:
         begin: What parts begin with, or what stands before them.
-        start: Where it begins to read.
         end: No part begins there or later.
         is_open: Whether a part begins at `start`, whatever stands there.
         is_begin: Whether parts begin with the pattern.

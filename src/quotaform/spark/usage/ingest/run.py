@@ -57,7 +57,6 @@ def read_parsed_table(
 
     Args:
         mapping: What its columns are; `None` to go by their names.
-        origin: What counts for rows that do not say where they are from.
 
     Raises:
         InvalidFilesError: It cannot be read, lacks columns, or nothing says what its columns are.
@@ -87,7 +86,6 @@ def parsed(ranges: DataFrame, format_name: str | None, origin: Origin) -> DataFr
     Args:
         ranges: `source.RANGES`: ranges of files, or whole contents.
         format_name: Their format, one of `quotaform.core.usage.format.FORMATS`; `None` to find out for each.
-        origin: What counts for metrics that do not say where they are from.
     """
     return ranges.mapInArrow(partial(_parsed, format_name, origin), PARSED)
 
@@ -125,7 +123,6 @@ class IngestRequest:
         quarantine: The table that records are added to which cannot be read.
         format_name: The format of the sources; `None` to find out for each file.
         mapping: What the columns of tables are; `None` to go by their names.
-        origin: What counts for metrics that do not say where they are from.
         declared: The clusters of quotaform.yaml; `None` if there is none.
         shown: What stands for the sources in the names of their files, if they are copies of something else.
     """
@@ -273,10 +270,6 @@ class Counts:
         samples: Samples that are for the table.
         dropped: Samples that are left out, by reason.
         rejected: Records that could not be read.
-        rows: Rows of the table.
-        clusters: The clusters of the samples.
-        since: The earliest time of the rows.
-        until: The latest one.
     """
 
     samples: int

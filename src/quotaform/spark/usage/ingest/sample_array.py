@@ -52,7 +52,6 @@ class MergedArrays(NamedTuple):
     """What becomes of samples.
 
     Attributes:
-        rows: The rows.
         dropped: How many samples are left out, per reason.
     """
 

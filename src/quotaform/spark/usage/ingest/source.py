@@ -94,11 +94,7 @@ class SourceTable(NamedTuple):
 
 
 def find_tables(names: Sequence[str], *, has_tables: bool) -> list[SourceTable]:
-    """Return the sources that are tables: those of a format of tables, and CSV that JmxTool has not written.
-
-    Args:
-        has_tables: Whether all of them are tables.
-    """
+    """Return the sources that are tables: those of a format of tables, and CSV that JmxTool has not written."""
     found = []
     for name in names:
         suffix = Path(name).suffix.lower()
@@ -147,10 +143,6 @@ def _is_table_folder(path: Path) -> bool:
 def require_sources(names: Sequence[str], tables: Sequence[SourceTable], session: SessionOptions) -> None:
     """Make sure that there is something to read, as far as is known before Spark is started.
 
-    Args:
-        tables: Those of them that are tables.
-        session: Where Spark is to run.
-
     Raises:
         UsageError: A source names no file; see `find_files`.
         InvalidFilesError: A table cannot be read.
@@ -171,7 +163,6 @@ def find_files(spark: SparkSession, names: Sequence[str]) -> list[SourceFile]:
     """Return the files that sources name, each once.
 
     Raises:
-        UsageError: A source names none.
         FileReadError: A URL cannot be listed, or a file on it is too large to be held in memory.
     """
     found: dict[str, SourceFile] = {}

@@ -35,7 +35,6 @@ class Range(NamedTuple):
     """What a task reads of a recording.
 
     Attributes:
-        file: What it is called.
         start: The byte from which on parts are read.
         end: The byte at which no part begins any more; `None` is the end of the file.
         at: When the file was written, in seconds since the epoch.

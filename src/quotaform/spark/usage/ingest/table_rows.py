@@ -62,9 +62,6 @@ class Reader:
     """How rows are read.
 
     Attributes:
-        name: The table.
-        mapping: What its columns are.
-        origin: What counts for rows that do not say where they are from.
         names: The columns that distinguish series.
         values: The fields with numbers.
         place: What the position of a row counts.
@@ -90,10 +87,7 @@ def parsed_table(table: DataFrame, name: str, kind: str | None, mapping: TableMa
 
     Args:
         table: The table, which has the columns of the mapping.
-        name: What it is called.
         kind: The format of its files; `None` if it is one of the catalog.
-        mapping: What its columns are.
-        origin: What counts for rows that do not say where they are from.
     """
     values = tuple(field for field in _VALUES if field in mapping.columns)
     numbers = {TS, *values}

@@ -55,7 +55,6 @@ def entity_curves(usage: DataFrame, wanted: Sequence[CurveKey]) -> dict[CurveKey
     counts. A default entity is that of many buckets, and has no curve.
 
     Args:
-        usage: `schemas.USAGE`.
         wanted: The entities and keys; some dozens.
     """
     named = {

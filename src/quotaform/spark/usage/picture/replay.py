@@ -31,7 +31,6 @@ def replays(
     """Return what would have happened to some buckets over time, and how long a slot of time is, in seconds.
 
     Args:
-        usage: `schemas.USAGE`.
         found: `quotaform.spark.usage.replay.demand.members`, persisted.
         chosen: The buckets; a handful. Each must have a limit.
     """

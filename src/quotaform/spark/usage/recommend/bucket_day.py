@@ -104,7 +104,6 @@ def bucket_days(usage: DataFrame, found: DataFrame, series: int, samples: int, p
     numbers from 0 on are left out. Samples are shuffled once, as numbers.
 
     Args:
-        usage: `schemas.USAGE`.
         found: `quotaform.spark.usage.bucket.member.numbered` of its series, persisted: it is read twice.
         series: How many rows these are.
         samples: About how many samples they have.

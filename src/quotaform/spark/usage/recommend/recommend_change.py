@@ -47,8 +47,6 @@ def backtest_proposals(
 
     Args:
         edited: The files that follow the proposals, written or not.
-        repository: Where the files are.
-        config: The content of quotaform.yaml.
         clusters: The clusters, which are read now.
         warn: Called with a sentence about a cluster that cannot be planned.
 
@@ -81,11 +79,7 @@ class RecommendRequest:
 
     Attributes:
         usage: The usage table.
-        repository: Where the quota files are.
-        config: The content of quotaform.yaml.
         clusters: The clusters, which are read now.
-        settings: How quotas are sized.
-        change: What is done with the files.
         is_tested: Whether the proposals are tested by a backtest.
     """
 
@@ -104,11 +98,7 @@ class RecommendRequest:
 
 
 def require_files(request: RecommendRequest, clock: Clock = SYSTEM_CLOCK) -> None:
-    """Make sure that files which are to be changed can be read, before anything else is done.
-
-    Raises:
-        InvalidFilesError: Those of one of the clusters are invalid.
-    """
+    """Make sure that files which are to be changed can be read, before anything else is done."""
     if request.is_changing:
         loaded = request.repository.load(request.config, today(clock), may_be_empty=True)
         for cluster in request.clusters:
@@ -130,9 +120,7 @@ def recommended_change(
     then.
 
     Args:
-        request: What to size, by what, and what to do with it.
         warn: Called with a sentence about what is left out.
-        progress: Called with what is being done.
 
     Raises:
         InvalidFilesError: The usage cannot be read or has no row of the clusters, or the files are to be changed and
@@ -155,12 +143,7 @@ def recommended_change(
 def _edited(
     request: RecommendRequest, found: Recommended, clock: Clock, warn: Callable[[str], None]
 ) -> EditedFiles | None:
-    """Return the files as they follow the proposals; `None` if they are not needed, or cannot do so for a backtest.
-
-    Raises:
-        InvalidFilesError: The files are to be changed and invalid.
-        QuotaformError: They cannot be changed.
-    """
+    """Return the files as they follow the proposals; `None` if they are not needed, or cannot do so for a backtest."""
     report = found.report
     total = sum(report.counts[action] for action in PROPOSED)
     if not request.is_changing and not (request.is_tested and total):

@@ -84,7 +84,6 @@ def recommended(
 
     Args:
         clusters: The clusters, which are read now.
-        settings: How quotas are sized.
         warn: Called with a sentence about a cluster of which nothing is recorded.
 
     Raises:
@@ -163,8 +162,6 @@ def recommendations(
     Args:
         demands: `bucket_demands`, of buckets under these quotas.
         record: `recorded_keys`.
-        quotas: `quotaform.spark.schemas.QUOTAS`.
-        settings: How quotas are sized.
         tasks: In how many tasks; as many as clusters, at most.
     """
     held = quotas.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(

@@ -114,7 +114,6 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
 
     Args:
         limit: The limit; NaN if there is none.
-        enforcement: How a broker enforces it.
     """
     if enforcement.burst_s and demand.pace_s <= mutations.LONGEST_STEP_S:
         demand = _asked(demand)

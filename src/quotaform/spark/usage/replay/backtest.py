@@ -33,7 +33,6 @@ def backtest(usage: DataFrame, found: DataFrame, series: int, samples: int) -> D
     The usage is shuffled once, by bucket.
 
     Args:
-        usage: `schemas.USAGE`.
         found: `quotaform.spark.usage.replay.demand.members`, persisted: it is read twice.
         series: How many rows these are.
         samples: About how many samples they have.

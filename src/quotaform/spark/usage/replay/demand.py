@@ -52,10 +52,7 @@ class ReplayedBucket:
     """What was recorded of a bucket on a broker, and what would have happened to it, by time.
 
     Attributes:
-        demand: What was asked.
         limit: The limit; NaN if there is none.
-        enforcement: How brokers enforce it.
-        replay: What would have happened.
         throttle_ms: The largest throttle time of the series; NaN without any.
         is_throttled: Whether requests were throttled while it was recorded.
         is_newly_throttled: Whether some were since the time before: the throttle time of a broker stays for a minute.

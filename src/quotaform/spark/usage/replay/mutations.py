@@ -88,7 +88,6 @@ class _Gauge:
         """Return how many mutations were asked for since the sample before.
 
         Args:
-            time: When the sample was taken.
             step: The seconds since the one before.
             begun: When the oldest window began, if nothing was asked for since the one before; else NaN.
             following: The same of the next sample of which that is known, if it is near.

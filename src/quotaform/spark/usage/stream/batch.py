@@ -52,9 +52,7 @@ class BatchWriter:
     """Writes batches, one at a time.
 
     Attributes:
-        checkpoint: The checkpoint of the stream.
         input_format: How records are written.
-        origin: What counts for metrics that do not say where they are from.
         usage: The folder of the table.
         quarantine: The folder of what could not be read.
         wait_s: How many seconds the watermark is behind the newest time.
@@ -124,11 +122,7 @@ class BatchWriter:
         return found
 
     def _seen(self, records: DataFrame, batch: int) -> DataFrame:
-        """Return `SEEN` of the batches before.
-
-        Raises:
-            StreamError: It is gone.
-        """
+        """Return `SEEN` of the batches before."""
         if batch == 0:
             return records.sparkSession.createDataFrame([], SEEN)
         folder = self.checkpoint.seen(batch - 1)
@@ -155,8 +149,6 @@ class BatchWriter:
 
         Args:
             rows: The rows; a partition has the same ones each time.
-            folder: The folder of the table.
-            batch: The number of the batch.
             is_empty: Whether there are no rows, and so no files.
         """
         staging = staging_of(folder, self.checkpoint)
@@ -201,11 +193,7 @@ def _with_status(parsed: DataFrame, status: DataFrame) -> DataFrame:
 
 
 def _counts(status: DataFrame) -> StreamCounts:
-    """Return the counts of a batch from its `JUDGED`.
-
-    Raises:
-        RuntimeError: They do not add up.
-    """
+    """Return the counts of a batch from its `JUDGED`."""
     dropped = [f.col("dropped")[number] for number in range(len(DropReason))]
     whole = f.col("samples") + sum(dropped, f.lit(0)) + f.col("rejected")
     is_in, is_late, is_copy = f.col("status").isNull(), f.col("status") == LATE, f.col("status") == DUPLICATE

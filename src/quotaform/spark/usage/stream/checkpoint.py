@@ -53,7 +53,6 @@ class StreamIdentity:
     """What a checkpoint is for.
 
     Attributes:
-        topic: The name of the topic.
         topic_id: Its id, which a topic that is recreated does not have; `None` before Kafka 2.8.
         cluster_id: The id of its cluster, if it has one.
         input_format: How its records are written.
@@ -76,8 +75,6 @@ class Checkpoint:
     Attributes:
         path: The folder, absolute.
         stream_id: What the names of the files of this stream begin with in the table.
-        topic: The topic.
-        topic_id: Its id.
         shown: The folder as it was given.
         run_id: A name of this run, which no other one has.
     """
@@ -108,9 +105,6 @@ class Checkpoint:
 
         Args:
             found: What the cluster says of it now.
-
-        Raises:
-            StreamError: It was.
         """
         if found is None:
             raise StreamError(
@@ -160,9 +154,6 @@ class Checkpoint:
 @contextmanager
 def open_checkpoint(path: str, identity: StreamIdentity) -> Iterator[Checkpoint]:
     """Yield a checkpoint that no other process uses; it is made if it does not exist.
-
-    Args:
-        identity: What it must be for.
 
     Raises:
         StreamError: It is in use, for another stream, of another version, or no checkpoint.
@@ -223,11 +214,7 @@ def _remove_lost_notes(checkpoint: Checkpoint) -> None:
 
 
 def _require_same(path: str, folder: Path, identity: StreamIdentity) -> str:
-    """Return the id of the stream of a checkpoint that is for the same one.
-
-    Raises:
-        StreamError: It is not.
-    """
+    """Return the id of the stream of a checkpoint that is for the same one."""
     found = _read(path, folder / FILE)
     wanted = asdict(identity)
     for name, option in (
@@ -248,11 +235,7 @@ def _require_same(path: str, folder: Path, identity: StreamIdentity) -> str:
 
 
 def _require_topic(path: str, before: object, name: str, topic_id: str | None) -> None:
-    """Make sure that a topic was not recreated.
-
-    Raises:
-        StreamError: It was.
-    """
+    """Make sure that a topic was not recreated."""
     if before != topic_id:
         raise StreamError(
             path,

@@ -43,9 +43,6 @@ def with_connector(session: SessionOptions) -> SessionOptions:
 
     Maven coordinates are resolved when a session starts that this process starts; a session that exists, one of
     spark-submit or of a server has what it was started with.
-
-    Args:
-        session: The options that were given.
     """
     if not starts_java(session) or any(_ARTIFACT in session.conf.get(place, "") for place in _PLACES):
         return session
@@ -55,11 +52,7 @@ def with_connector(session: SessionOptions) -> SessionOptions:
 
 
 def require_no_server(session: SessionOptions, environ: Mapping[str, str]) -> None:
-    """Make sure that the driver will be this process, which moves the files of each batch into the table.
-
-    Raises:
-        UsageError: A Spark Connect server is asked for.
-    """
+    """Make sure that the driver will be this process, which moves the files of each batch into the table."""
     source = "--remote" if session.remote else OwnSecret.SPARK_REMOTE
     if session.remote or (not session.master and environ.get(OwnSecret.SPARK_REMOTE)):
         raise UsageError(
@@ -110,10 +103,6 @@ def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dic
     >>> from quotaform.cluster.client.config import ClientConfig
     >>> client_options(["b1:9092"], ClientConfig())["kafka.bootstrap.servers"]
     'b1:9092'
-
-    Args:
-        servers: The bootstrap servers.
-        config: Protocol and credentials.
 
     Raises:
         ConnectError: A server is not in `QUOTAFORM_ALLOWED_HOSTS`; Spark would send it the login.

@@ -83,7 +83,6 @@ def messages(records: DataFrame, input_format: str, origin: Origin) -> DataFrame
     Args:
         records: What the connector gives: `value`, `partition`, `offset`, `timestamp` and others; and `read_at`.
         input_format: One of `core.usage.format.FORMATS`.
-        origin: What counts for metrics that do not say where they are from.
     """
 
     def parsed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -161,10 +160,7 @@ def parse_message(value: bytes | None, recorded_at: int, input_format: str, orig
     """Return one record of a topic, parsed; it is a document of the format.
 
     Args:
-        value: The value of the record.
         recorded_at: The time that Kafka has of it, in microseconds since the epoch.
-        input_format: One of `FORMATS`.
-        origin: What counts for metrics that do not say where they are from.
     """
     if value is None:
         return Message(b"", rejected=[("the record has no value", "")])

@@ -66,11 +66,7 @@ class StreamRequest:
     """What is read, and where to.
 
     Attributes:
-        topic: The topic.
-        servers: The bootstrap servers of its cluster.
-        client: Protocol and credentials.
         input_format: How its records are written.
-        origin: What counts for metrics that do not say where they are from.
         usage: The folder of the table.
         quarantine: The folder of what could not be read.
         checkpoint: The folder in which the stream keeps its progress.
@@ -191,12 +187,7 @@ def described(topics: TopicGateway, name: str) -> Topic | None:
 
 
 def _require_usage(spark: SparkSession, folder: Path) -> None:
-    """Make sure that a folder has usage or nothing.
-
-    Raises:
-        InvalidFilesError: It has something else.
-        FileReadError: It is no folder.
-    """
+    """Make sure that a folder has usage or nothing."""
     if folder.exists() and not folder.is_dir():
         raise FileReadError(str(folder), "it is not a directory")
     if folder.is_dir() and any(not path.name.startswith(("_", ".")) for path in folder.iterdir()):
@@ -225,13 +216,7 @@ def _records(spark: SparkSession, request: StreamRequest) -> DataFrame:
 
 @contextmanager
 def _query(records: DataFrame, request: StreamRequest, checkpoint: Checkpoint, writer: BatchWriter) -> Iterator[Any]:
-    """Yield the query, and end it after the batch that runs.
-
-    Raises:
-        StreamError: It cannot begin, or failed after the last look at it.
-        EngineError: Spark failed.
-        OSError: The batch that ran could not be written.
-    """
+    """Yield the query, and end it after the batch that runs."""
     stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(checkpoint.spark)))
     triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime=_TRIGGER)
     try:
@@ -275,12 +260,7 @@ def _failure(error: Exception, shown: str, topic: str, writer: BatchWriter) -> E
 def _wait(
     query: Any, request: StreamRequest, writer: BatchWriter, report: Report, is_stopped: Callable[[], bool]
 ) -> None:
-    """Wait until the query ends, or is to end.
-
-    Raises:
-        StreamError: Records are gone before they were read.
-        EngineError: Spark failed.
-    """
+    """Wait until the query ends, or is to end."""
     from pyspark.errors import StreamingQueryException
 
     end = None if request.for_s is None else monotonic() + request.for_s
@@ -331,8 +311,6 @@ def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
     """Return the error for one that ended a query.
 
     Args:
-        checkpoint: The folder, as it was given.
-        topic: The name of the topic.
         text: What Spark says, with the stack traces of Java and Python.
     """
     lost = _LOST.search(text)

@@ -42,7 +42,6 @@ def usage_of(usage: DataFrame, names: Sequence[str], selected: Sequence[str]) ->
     """Return the rows that belong to clusters, with their names; files of other clusters need not be read.
 
     Args:
-        usage: `schemas.USAGE`.
         selected: As for `named_usage`.
     """
     is_theirs = f.col("cluster").isin(list(names))
@@ -68,14 +67,8 @@ def require_recorded(
     """Make sure that something is recorded of one of the clusters; warn of those without.
 
     Args:
-        usage: The usage, of all clusters.
-        name: The name of the table.
         missing: Those of them of which nothing is recorded.
-        warn: Called with a sentence about them.
         time: What `time_text` returned, if the usage is of some time only.
-
-    Raises:
-        InvalidFilesError: Nothing is.
     """
     if not missing:
         return

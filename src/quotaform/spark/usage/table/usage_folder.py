@@ -129,9 +129,6 @@ def _require_rows(staged: Path, folder: Path, expected: int) -> None:
     """Make sure that all rows are in the files that this process sees.
 
     An executor on another machine writes to its own disk, and so does the server of Spark Connect.
-
-    Raises:
-        EngineError: Some are elsewhere.
     """
     from pyarrow import parquet
 
@@ -188,15 +185,7 @@ def require_writable(spark: SparkSession, name: str, schema: StructType) -> None
 
 
 def require_free(name: str, schema: StructType, session: SessionOptions) -> None:
-    """Make sure that rows can be added, as far as is known before Spark is started; see `require_writable`.
-
-    Args:
-        session: Where Spark is to run.
-
-    Raises:
-        InvalidFilesError: There is a table of other rows, or files that are no table.
-        UsageError: There is a file.
-    """
+    """Make sure that rows can be added, as far as is known before Spark is started; see `require_writable`."""
     path = Path(name)
     if is_of_spark(name, session) or (format_of(name) is None and may_have_tables(session)):
         return
@@ -223,11 +212,7 @@ _LONGEST_S: Final = 7 * 24 * 3600
 
 @contextmanager
 def staged_folder(table: Path) -> Iterator[Path]:
-    """Yield the path of a folder in a table that does not exist yet; it is removed if it is there at the end.
-
-    Raises:
-        OSError: The table cannot be written.
-    """
+    """Yield the path of a folder in a table that does not exist yet; it is removed if it is there at the end."""
     staged = table / f"{_PREFIX}{uuid4().hex[:12]}"
     staged.mkdir()
     descriptor = os.open(staged, os.O_RDONLY)
@@ -244,7 +229,6 @@ def remove_dead(table: Path, now: float) -> None:
     """Remove what ingests that were killed have left in a table.
 
     Args:
-        table: The folder of the table.
         now: The time, in seconds since the epoch.
     """
     for staged in table.glob(f"{_PREFIX}*"):

@@ -39,9 +39,6 @@ class QuotaSource:
     def require_valid(self, session: SessionOptions) -> None:
         """Make sure that the table can be one of quotas, as far as is known before Spark is started.
 
-        Args:
-            session: Where Spark is to run.
-
         Raises:
             InvalidFilesError: It cannot be read, or lacks a column.
         """

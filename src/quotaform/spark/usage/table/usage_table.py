@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 def require_usage(name: str, session: SessionOptions) -> None:
     """Make sure that a table can be one of usage, as far as is known before Spark is started.
 
-    Args:
-        name: As `read_usage` takes it.
-        session: Where Spark is to run.
-
     Raises:
         InvalidFilesError: It cannot be read, or lacks a column.
     """
@@ -62,10 +58,6 @@ def with_later_columns(name: str, table: DataFrame) -> DataFrame:
     """Return a table of usage with the columns that tables of earlier versions lack.
 
     Files of both kinds may be in one directory, of which Spark takes the schema of one.
-
-    Args:
-        name: The table, as for `read_usage`.
-        table: What `read_table` returned.
     """
     missing = [field for field in USAGE if field.name in LATER_COLUMNS and field.name not in table.columns]
     if not missing:
@@ -79,7 +71,6 @@ def usage_between(usage: DataFrame, since: datetime | None, until: datetime | No
     """Return the rows of a time that say when and what they measure.
 
     Args:
-        usage: `schemas.USAGE`.
         since: The first moment; `None` for all before `until`.
         until: The moment after the last one.
     """

@@ -24,9 +24,7 @@ SETTLE_SECONDS: Final = 3.0
 def bulk_of(different: int, entities: int) -> int:
     """Return how many entities differ when that looks like a bulk change (2 %, and at least 50), else 0.
 
-    Args:
-        different: How many entities differ.
-        entities: How many there are.
+    `different` is how many entities differ. `entities` is how many there are.
     """
     return different if different >= max(_BULK_ENTITIES, _BULK_SHARE * entities) else 0
 
@@ -48,7 +46,6 @@ def read_settled(
     Args:
         make: Called with a read while the cluster is given time; it may be called again with a later one.
         bulk: How many entities differ in bulk, by what was made of a read; 0 when one read is enough.
-        progress: Called with what is being done.
 
     Returns:
         What was made of the read that counts.

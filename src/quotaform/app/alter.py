@@ -37,8 +37,6 @@ def alter_entity(
     Args:
         ops: What to set and remove; removing what is not there is fine.
         validate_only: Let the broker check, and say what would be.
-        progress: Called with what is being done.
-        clock: Waits until the change shows.
 
     Raises:
         ClusterError: The broker refused, in its words, or could not be asked; nothing was changed.

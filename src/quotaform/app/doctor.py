@@ -40,10 +40,8 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
     """Connect to each bootstrap server of a cluster, and ask for rights; nothing is changed.
 
     After a server that refuses the credentials no other one is tried: repeating wrong credentials locks accounts.
-
-    Raises:
-        UsageError: It is a snapshot file, or has no bootstrap servers.
-        InvalidFilesError: The client properties are invalid.
+    Raises `UsageError` if it is a snapshot file, or has no bootstrap servers, and `InvalidFilesError` if the client
+    properties are invalid.
     """
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {cluster.name} is a snapshot file; there is nothing to connect to")

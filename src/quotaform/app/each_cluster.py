@@ -50,12 +50,7 @@ class ClusterWork(Generic[C, T]):
     def __init__(
         self, clusters: Iterable[Cluster], work: Callable[[Cluster, C], T], connect: Callable[[Cluster], C]
     ) -> None:
-        """Begin.
-
-        Args:
-            work: Called once per cluster.
-            connect: Connects to a cluster.
-        """
+        """Begin. `work` is called once per cluster."""
         self._clusters: Final[Sequence[Cluster]] = tuple(clusters)
         self._work = work
         self._connect = connect

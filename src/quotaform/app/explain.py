@@ -27,9 +27,7 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
     """Explain an entity for the clusters that are meant.
 
     Args:
-        repository: Where the files are.
         patterns: Names of clusters, or globs over them; every cluster of quotaform.yaml if there are none.
-        today: The day (UTC) on which entries may have expired.
 
     Raises:
         UsageError: A cluster is not in quotaform.yaml.

@@ -28,7 +28,6 @@ class FileToFormat:
     """A file that was read.
 
     Attributes:
-        path: The file.
         source: Its content; `None` when it cannot be read.
         problem: Why it cannot be read.
     """

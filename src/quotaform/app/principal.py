@@ -41,7 +41,6 @@ def ask_for_principals(
 
     Args:
         checked: The files; of files with problems nothing is asked, and there is no outcome.
-        connect: Connects to a cluster.
 
     Returns:
         What was found, one outcome per cluster in the order given; a snapshot has a `UsageError`.
@@ -68,12 +67,8 @@ def check_principals(cluster: str, desired: Desired, known: Collection[str]) -> 
     """Yield a warning for each declared user without SCRAM credentials, where it is declared first.
 
     Defaults, tombstones and names that come from certificates are passed over. A cluster that keeps no SCRAM
-    credentials at all authenticates in some other way, so there is a note and nothing else.
-
-    Args:
-        cluster: What messages call the cluster.
-        desired: What the files say for it.
-        known: The users that have credentials there.
+    credentials at all authenticates in some other way, so there is a note and nothing else. `cluster` is what messages
+    call the cluster. `known` holds the users that have credentials there.
     """
     name = inert(cluster)
     if not known:

@@ -43,8 +43,7 @@ def snapshot_of(
 ) -> Snapshot:
     """Read everything that a cluster of quotaform.yaml holds; the snapshot has its name there, wherever it was read.
 
-    Raises:
-        ClusterError: The cluster could not be read.
+    Raises `ClusterError` if the cluster could not be read.
     """
     return replace(take_snapshot(gateway, clock=clock, progress=progress), cluster_name=cluster.name)
 
@@ -52,8 +51,7 @@ def snapshot_of(
 def take_snapshot(gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress) -> Snapshot:
     """Read everything that a cluster holds; what a snapshot holds is as old as it was.
 
-    Raises:
-        ClusterError: The cluster could not be read.
+    Raises `ClusterError` if the cluster could not be read.
     """
     return Snapshot(
         cluster_name=gateway.name,

@@ -34,8 +34,7 @@ class Steps:
 def repeated(progress: Progress, what: str) -> Iterator[Steps]:
     """Report the last step again and again while the block waits for a cluster; nothing else may be printed in it.
 
-    Args:
-        progress: Called with what is being done, from a thread of its own.
+    `progress` is called with what is being done, from a thread of its own.
     """
     steps = Steps(progress)
     steps(what, 0, 0)

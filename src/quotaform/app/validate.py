@@ -48,13 +48,8 @@ def validate_files(
 ) -> ValidatedFiles:
     """Check quotaform.yaml, approvals.yaml and the quotas of the clusters.
 
-    Args:
-        repository: Where the files are.
-        patterns: Names of clusters, or globs over them; every cluster without any.
-        clock: Says which entries have expired.
-
-    Raises:
-        UsageError: A name or a glob fits no cluster.
+    `patterns` are names of clusters, or globs over them; every cluster without any. Raises `UsageError` if a name or a
+    glob fits no cluster.
     """
     problems: set[Finding] = set(_approval_problems(repository, clock))
     files: set[str] = set()
@@ -112,13 +107,8 @@ def validate_together(
 ) -> Validation:
     """Check several quota repositories, and that no two of them declare an entity for the same cluster.
 
-    Args:
-        repositories: Where the files are.
-        patterns: Names of clusters, or globs over them; every cluster without any.
-        clock: Says which entries have expired.
-
-    Raises:
-        UsageError: A name or a glob fits no cluster of one of them.
+    `patterns` are names of clusters, or globs over them; every cluster without any. Raises `UsageError` if a name or a
+    glob fits no cluster of one of them.
     """
     problems: set[Finding] = set()
     entities: Counter[str | None] = Counter()

@@ -83,8 +83,7 @@ class RadiusCounts:
     def sum(cls, items: Sequence[RadiusCounts]) -> RadiusCounts:
         """Return the counts of several clusters together; a principal counts on each of them.
 
-        Args:
-            items: The counts of one or more clusters, for the same list.
+        `items` are the counts of one or more clusters, for the same list.
         """
         counts = {
             each: DirectionCount(
@@ -124,10 +123,8 @@ def make_blast_radius(
 ) -> BlastRadius:
     """Return the blast radius of a plan on one cluster.
 
-    Args:
-        actual: All quotas of the cluster, as the plan read them.
-        changes: The changes of the plan.
-        file: The file in which all changes are wanted; for it, they are kept together with the quotas.
+    `actual` holds all quotas of the cluster, as the plan read them. `file` is the file in which all changes are wanted;
+    for it, they are kept together with the quotas.
     """
     rows = LimitChanges(principals.entities, actual, changes)
     counter = _Counter()

@@ -25,7 +25,6 @@ class Claim:
 
     Attributes:
         cluster: The name of the cluster in its quotaform.yaml; `None` without clusters.
-        cluster_id: The id of the cluster, if it is known.
         desired: What the files declare.
     """
 
@@ -49,8 +48,7 @@ class Claim:
 def check_claims(own: Iterable[Claim], others: Sequence[Claim]) -> list[Finding]:
     """Return an error for each entity that a repository and another one declare for the same cluster.
 
-    Args:
-        own: What the repository declares.
+    `own` is what the repository declares.
     """
     return first_findings(islice(_conflicts(own, others), _MOST_CONFLICTS))
 

@@ -70,7 +70,6 @@ class CommentStep:
     """What is to be done for a draft.
 
     Attributes:
-        draft: The draft.
         action: What is done.
         target: The comment that is updated or kept.
         duplicates: Further own comments that show the same; they are left as they are.
@@ -94,7 +93,6 @@ def plan_comment(draft: Draft, posted: Iterable[Posted], mode: CommentMode) -> C
     | some; the oldest has another text | update the oldest | update the oldest | create |
 
     Args:
-        draft: What is to be there.
         posted: All comments, the oldest first.
         mode: When a comment is written.
     """

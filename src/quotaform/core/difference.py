@@ -24,14 +24,9 @@ from quotaform.model.quotas import Quotas, Values, same_value
 def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Iterator[Change]:
     """Yield the rows by which a cluster differs from the files, in no particular order.
 
-    A declared entity is declared whole: a live key that is known and not declared is removed. A key that this
-    version does not know is never touched. Entities that no file declares are not looked at, but for those that
-    are to be pruned: their known keys are removed.
-
-    Args:
-        desired: What the files say.
-        actual: Everything the cluster holds.
-        pruned: Entities to remove although no file declares them.
+    A declared entity is declared whole: a live key that is known and not declared is removed. A key that this version
+    does not know is never touched. Entities that no file declares are not looked at, but for those that are to be
+    pruned: their known keys are removed. `pruned` holds entities to remove although no file declares them.
     """
     for entity, entry in desired.items():
         live, wanted = actual.get(entity, NO_VALUES), entry.values
@@ -51,11 +46,7 @@ def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Ite
 
 
 def removals(entities: Iterable[Entity], actual: Quotas) -> Iterator[Change]:
-    """Yield the rows that delete entities: their known keys are removed.
-
-    Args:
-        actual: Everything the cluster holds.
-    """
+    """Yield the rows that delete entities: their known keys are removed."""
     for entity in entities:
         for key, value in actual.get(entity, NO_VALUES).items():
             if key in QUOTA_KEYS:
@@ -79,11 +70,7 @@ def make_plan(
 
     Args:
         rows: As `diff` yields them, from whichever engine, in any order; an entity that no file declares is pruned.
-        desired: What the files say.
-        actual: Everything the cluster holds.
         header: What the plan is made of.
-        scope: The entities that the files manage.
-        selection: The part that was asked for.
         allowances: The rules that are allowed for this plan.
         base: What the files are compared with, to tell what a change is due to.
         pruned: Why entities are deleted that no file declares.

@@ -18,9 +18,6 @@ class PlanDigest:
     """What a plan amounts to.
 
     Attributes:
-        cluster_name: As in the plan.
-        cluster_id: As in the plan.
-        plan_id: Its id.
         read_at: When the cluster or its snapshot was read, ISO 8601 UTC; of a snapshot, when it was taken.
         is_snapshot: Whether a snapshot was read in the place of the cluster.
         summary: How many entities each thing happens to, as in the plan.
@@ -80,7 +77,6 @@ class DriftDigest:
 
     Attributes:
         cluster_name: As in the drift.
-        cluster_id: As in the drift.
         read_at: When the cluster or its snapshot was read, ISO 8601 UTC; of a snapshot, when it was taken.
         is_snapshot: Whether a snapshot was read in the place of the cluster.
         status: `unknown`, `drift` or `in-sync`.
@@ -140,13 +136,10 @@ class ReceiptDigest:
     """What an apply amounts to.
 
     Attributes:
-        cluster_name: As in the plan.
-        cluster_id: As in the plan.
         plan_id: The id of the plan that was applied.
         tally: How many entities each result has; those that none has are left out.
         applied: By action, how many entities hold what the plan says and did not before.
         options: What was asked for when the plan was made.
-        interrupted_by: As in the receipt.
         interruption: What cut the apply short, in words.
     """
 

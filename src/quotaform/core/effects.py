@@ -102,10 +102,8 @@ def make_effects(
 ) -> Iterator[tuple[Effect, ...]]:
     """Yield what a plan does to those that entity matches are for: one effect per quota key.
 
-    Args:
-        actual: All quotas as they are.
-        planned: The quotas that will be other ones, as they will be; empty for an entity that will be gone.
-        asked: The entity matches, each with quota keys.
+    `planned` holds the quotas that will be other ones, as they will be; empty for an entity that will be gone. `asked`
+    holds the entity matches, each with quota keys.
     """
     if not asked:
         return  # An index of a large cluster takes its time.
@@ -128,9 +126,7 @@ def make_effects(
 def changed_limits(actual: Quotas, planned: Quotas, entities: Iterable[Entity]) -> Iterator[tuple[Entity, str, Effect]]:
     """Yield each effective limit that a plan changes for those that entity matches are for, whichever entry does it.
 
-    Args:
-        actual: All quotas as they are.
-        planned: The quotas that will be other ones, as they will be; empty for an entity that will be gone.
+    `planned` holds the quotas that will be other ones, as they will be; empty for an entity that will be gone.
     """
     before = QuotaIndex(actual)
     after = before.altered(planned)

@@ -31,7 +31,6 @@ class EntityChange:
         base: What the base declares for the entity, empty when it must not exist; `None` when the base does not declare
             it, and without a base.
         owner: Whose entry it is, in the words of the files.
-        location: Where the entry is.
         expires: The day (UTC) from which on the entry will count as absent.
     """
 

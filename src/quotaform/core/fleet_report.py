@@ -65,7 +65,6 @@ class FleetRow:
     """What became of one cluster.
 
     Attributes:
-        cluster: Its name.
         status: What became of it.
         cluster_id: The id that it gave itself; `None` after an error.
         read_at: When it or its snapshot was read; `None` after an error, and of an apply.
@@ -284,7 +283,6 @@ class Command:
     Attributes:
         read: Returns the row of a cluster and its digest.
         statuses: What can become of a cluster.
-        counts: What is counted.
     """
 
     read: Callable[[str, Any], FleetRow]

@@ -49,9 +49,7 @@ def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
 def describe_difference(change: EntityChange, live: Values) -> str:
     """Return the values in which an entity differs from what a plan wants of it, in words.
 
-    Args:
-        change: What the plan wants.
-        live: What the entity holds.
+    `live` is what the entity holds.
     """
     keys = dict.fromkeys([*live, *change.after])
     different = [key for key in keys if not same_value(live.get(key), change.after.get(key))]
@@ -62,21 +60,13 @@ def describe_difference(change: EntityChange, live: Values) -> str:
 
 
 def require_cluster(plan: Plan, cluster_id: str) -> None:
-    """Make sure that a plan is for this cluster.
-
-    Raises:
-        PlanClusterError: The cluster has another id than the plan.
-    """
+    """Raise `PlanClusterError` unless a plan is for this cluster."""
     if plan.header.cluster_id != cluster_id:
         raise PlanClusterError(expected=plan.header.cluster_id, found=cluster_id)
 
 
 def require_fresh(freshness: Freshness) -> None:
-    """Make sure that nobody changed what a plan is about.
-
-    Raises:
-        StaleEntitiesError: Somebody did.
-    """
+    """Raise `StaleEntitiesError` if somebody changed what a plan is about."""
     if freshness.stale:
         pairs = zip(freshness.stale, freshness.live, strict=True)
         raise StaleEntitiesError({change.entity: _moved(change, live) for change, live in pairs})

@@ -33,7 +33,6 @@ class AppendedSnapshot:
         cluster: What the cluster is called; `None` of a file that could not be read.
         file: The file it was read from; `None` for a running cluster.
         status: What became of it; `None` if it could not be read.
-        cluster_id: The id of the cluster.
         read_at: When the cluster was read.
         values: How many values it holds.
         error: Why it could not be read.
@@ -78,7 +77,6 @@ class Changer:
 
     Attributes:
         actor: The user of the CI system, or of the operating system.
-        plan_id: The plan.
         commit: The commit of the files, if it is known.
         at: When the apply was finished.
     """
@@ -95,10 +93,7 @@ class HistoryRow:
 
     Attributes:
         cluster: What the cluster is called.
-        cluster_id: Its id then.
-        entity: The entity.
         key: The quota key.
-        value: The value.
         valid_from: The first snapshot with it.
         valid_to: The first one without it; `None` if the last one has it.
         changed_by: Who set it.
@@ -155,7 +150,6 @@ class Coverage:
     """Which snapshots of a cluster a history compares.
 
     Attributes:
-        cluster: The cluster.
         first_at: The time of its first snapshot.
         before_at: That of the last one at or before the earlier moment; `None` if there is none.
         after_at: That of the last one at or before the later moment; `None` if there is none.

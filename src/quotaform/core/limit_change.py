@@ -184,13 +184,7 @@ class LimitChanges:
     """
 
     def __init__(self, principals: Iterable[Entity], actual: Quotas, changes: Iterable[EntityChange]) -> None:
-        """Index the quotas before and after.
-
-        Args:
-            principals: Concrete entities, in the order of the rows.
-            actual: All quotas of the cluster.
-            changes: The changes of the plan.
-        """
+        """Index the quotas before and after. `principals` are concrete entities, in the order of the rows."""
         changes = tuple(changes)
         self._principals = principals
         self._before = QuotaIndex(actual)

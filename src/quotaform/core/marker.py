@@ -21,7 +21,6 @@ class Marker:
 
     Attributes:
         kind: `plan`, `drift` and so on.
-        cluster: The name of the cluster.
         root: The quotas directory.
     """
 

@@ -56,8 +56,7 @@ def entity_origin(
 def key_origin(declared: float | None, row: Change) -> Origin:
     """Return what the change of one key is due to.
 
-    Args:
-        declared: What the base declares for the key; `None` is no value.
+    `declared` is what the base declares for the key; `None` is no value.
     """
     if same_value(declared, row.after):
         return Origin.DRIFT

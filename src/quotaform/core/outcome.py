@@ -17,7 +17,6 @@ class ClusterOutcome(Generic[T]):
     """What was made for one cluster, or why it could not be made.
 
     Attributes:
-        cluster: The name of the cluster.
         value: What was made; `None` after a failure.
         error: Why there is no value.
     """
@@ -27,11 +26,7 @@ class ClusterOutcome(Generic[T]):
     error: QuotaformError | None = None
 
     def require(self) -> T:
-        """Return the value.
-
-        Raises:
-            QuotaformError: There is none, for this reason.
-        """
+        """Return the value; raises its `QuotaformError` if there is none."""
         if self.error is not None:
             raise self.error
         if self.value is None:

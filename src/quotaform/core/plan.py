@@ -63,11 +63,8 @@ class PlanHeader:
 
     Attributes:
         cluster_name: As in quotaform.yaml, or the bootstrap servers.
-        cluster_id: The id that the cluster gave itself.
         created_at: When the cluster or its snapshot was read, ISO 8601 UTC.
         source: Where the files came from.
-        options: What was asked for.
-        snapshot: The snapshot that was read in the place of the cluster.
     """
 
     cluster_name: str

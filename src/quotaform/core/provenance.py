@@ -37,8 +37,6 @@ class Step:
         value: The value that it gives; `None` when it takes the key away.
         giver: The part.
         layer: The cluster whose layer it is; `None` for the common one.
-        profile: The profile, if that gives it.
-        location: Where it is written.
     """
 
     value: float | None
@@ -78,7 +76,6 @@ class Explanation:
 
     Attributes:
         cluster: The cluster's name; `None` without clusters.
-        entity: The entity.
         cause: What makes it what it is to be; `undeclared` when no file of this cluster mentions it.
         absent: Why it must not exist, in the words of the files; `None` when it must.
         location: The entry that has the last word.
@@ -101,7 +98,6 @@ class Explained:
 
     Attributes:
         directory: The quotas directory.
-        entity: The entity.
         clusters: One explanation per cluster whose files are valid.
         failed: The clusters whose files are invalid.
     """
@@ -126,7 +122,6 @@ def explain(
         layers: What each layer says about it, in the order in which they are merged.
         merged: What they say together.
         profiles: The profiles of quotaform.yaml.
-        today: The day (UTC) on which entries may have expired.
     """
     if merged is None:
         return Explanation(cluster=cluster, entity=entity, cause=Cause.UNDECLARED)

@@ -47,10 +47,7 @@ class PruneMode(StrEnum):
 class Pruned:
     """Why an entity is deleted that no file declares.
 
-    Attributes:
-        reason: Why.
-        owner: Whose it was.
-        is_new: Whether it would not be deleted with the mode and the scope of the base.
+    `is_new` says whether it would not be deleted with the mode and the scope of the base.
     """
 
     reason: str
@@ -88,11 +85,7 @@ def removable_entities(
 ) -> Iterator[Entity]:
     """Yield the live entities in scope that neither these files nor another repository declares, and can be removed.
 
-    Args:
-        desired: What the files say.
-        actual: Everything the cluster holds.
-        scope: The entities that the files manage.
-        claimed: What other repositories declare.
+    `claimed` is what other repositories declare.
     """
     for entity, values in actual.items():
         if entity not in desired and entity not in claimed and scope.contains(entity) and is_removable(entity, values):

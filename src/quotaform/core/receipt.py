@@ -78,7 +78,6 @@ class Receipt:
     """Who applied which plan when, and what became of it.
 
     Attributes:
-        plan: The plan that was applied.
         results: One per entity of the plan, in its order.
         applied_by: Who, as the operating system says.
         started_at: ISO 8601 UTC.
@@ -105,12 +104,7 @@ class Receipt:
     ) -> Receipt:
         """Return the receipt to write before the first change is sent, of which nobody knows yet how it ends.
 
-        Args:
-            plan: What is going to be applied.
-            applied: The entities that hold what the plan says already.
-            applied_by: As in the receipt.
-            at: The time, ISO 8601 UTC.
-            run: As in the receipt.
+        `applied` holds the entities that hold what the plan says already. `at` is the time, ISO 8601 UTC.
         """
         results = (
             EntityResult(each.entity, each.action, Result.ALREADY_APPLIED if each.entity in applied else Result.UNKNOWN)
@@ -183,7 +177,6 @@ class SavedResult:
     """What became of one entity, as a receipt holds it.
 
     Attributes:
-        entity: The entity.
         action: What the plan would do to it.
         result: What became of that.
         message: The broker's words, or why; empty if there are none.
@@ -204,7 +197,6 @@ class SavedReceipt:
     Attributes:
         plan_id: The id of the plan that was applied.
         cluster_name: What the plan called the cluster.
-        cluster_id: The id that the cluster gave itself.
         source: Where the files of the plan came from.
         options: What was asked for when the plan was made; `None` in receipts before version 1.2.
         allowances: The rules that were allowed for the plan.

@@ -78,13 +78,7 @@ class Revert:
 
 
 def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> Revert:
-    """Compare what an apply changed with what the cluster holds now.
-
-    Args:
-        receipt: What the apply did.
-        actual: Everything that the cluster holds.
-        selection: The part that was asked for.
-    """
+    """Compare what an apply changed with what the cluster holds now."""
     rows: list[Change] = []
     back: list[Entity] = []
     left: list[Entity] = []
@@ -123,11 +117,7 @@ def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> 
 
 
 def require_receipt_cluster(receipt: SavedReceipt, cluster_id: str) -> None:
-    """Make sure that a receipt is of this cluster.
-
-    Raises:
-        ReceiptClusterError: The cluster has another id than the receipt.
-    """
+    """Raise `ReceiptClusterError` unless a receipt is of this cluster."""
     if receipt.cluster_id != cluster_id:
         raise ReceiptClusterError(expected=receipt.cluster_id, found=cluster_id)
 
@@ -135,8 +125,7 @@ def require_receipt_cluster(receipt: SavedReceipt, cluster_id: str) -> None:
 def require_revertible(revert: Revert) -> None:
     """Make sure that everything can be put back.
 
-    Raises:
-        RevertError: Something has moved on, or was a value that cannot be written.
+    Raises `RevertError` if something has moved on, or was a value that cannot be written.
     """
     if revert.problems:
         raise RevertError(dict(_problems(revert)))

@@ -27,7 +27,6 @@ class Safeguards:
     Attributes:
         limits: The numbers and patterns that guards go by.
         prune: What happens to entities in scope that no file declares.
-        scope: The entities that the files manage.
         pinned_id: The id that the cluster must have.
         must_confirm: Whether the name of the cluster must be typed to apply by hand.
         policies: The paths and globs of the policies, as quotaform.yaml lists them.

@@ -13,9 +13,7 @@ from quotaform.model.quota_key import key_order
 def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: str) -> str:
     """Return an alteration as JSON.
 
-    Args:
-        cluster_name: What the cluster is called.
-        read_at: When the values were read, as ISO 8601 in UTC.
+    `cluster_name` is what the cluster is called. `read_at` is when the values were read, as ISO 8601 in UTC.
     """
     changed = [key for key in sorted(done.ops, key=key_order) if done.has_changed(key)]
     fields = {

@@ -60,8 +60,7 @@ def _dump_limit(limit: Effective) -> dict[str, Any]:
 def load_blast_radius(item: Mapping[str, Any]) -> BlastRadius:
     """Return a blast radius as `dump_blast_radius` had it.
 
-    Raises:
-        ShapeError: It holds something that this version does not write.
+    Raises `ShapeError` if it holds something that this version does not write.
     """
     with readable("blast_radius"):
         return BlastRadius(

@@ -35,11 +35,7 @@ class KindError(EnvelopeError):
 
 
 class VersionError(EnvelopeError):
-    """Its major version is not known.
-
-    Attributes:
-        version: What stands there; `None` if it is missing or not a string.
-    """
+    """Its major version is not known. `version` is what stands there; `None` if it is missing or not a string."""
 
     def __init__(self, version: str | None) -> None:
         super().__init__(version)
@@ -54,9 +50,7 @@ def envelope(kind: DocumentKind, fields: Mapping[str, Any]) -> dict[str, Any]:
 def require_kind(document: object, kind: DocumentKind) -> dict[str, Any]:
     """Return what was read if it is a document of a kind and a version whose meaning is known.
 
-    Raises:
-        KindError: It is of another kind.
-        VersionError: It is of an unknown major version.
+    Raises `KindError` if it is of another kind, and `VersionError` if it is of an unknown major version.
     """
     if not isinstance(document, dict) or document.get("kind") != kind.kind:
         raise KindError
@@ -136,8 +130,7 @@ def seal_start(content: bytes) -> int | None:
 def document_digest(document: Mapping[str, Any], lists: Collection[str]) -> str:
     """Return the digest that `sealed_lines` gives a document; white space in a file does not change it.
 
-    Raises:
-        RecursionError: It is nested too deeply.
+    Raises `RecursionError` if it is nested too deeply.
     """
     hashed = sha256()
     present = {name for name in lists if isinstance(document.get(name), list)}

@@ -138,11 +138,7 @@ def dump_approval(approval: Approval) -> dict[str, Any]:
 
 
 def load_approval(item: Mapping[str, Any]) -> Approval:
-    """Return an approval as `dump_approval` had it.
-
-    Raises:
-        ValueError: The address or the date is none.
-    """
+    """Return an approval as `dump_approval` had it. Raises `ValueError` if the address or the date is none."""
     return Approval(
         rule=item["rule"],
         entity=parse_address(item["address"]),

@@ -38,11 +38,7 @@ def mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class RepeatedNameError(Exception):
-    """A JSON object contains a field twice.
-
-    Attributes:
-        name: The field.
-    """
+    """A JSON object contains a field twice. `name` is the field."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -50,11 +46,7 @@ class RepeatedNameError(Exception):
 
 
 def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of its pairs.
-
-    Raises:
-        RepeatedNameError: A name comes twice.
-    """
+    """Return an object of its pairs. Raises `RepeatedNameError` if a name comes twice."""
     content = mark_repeated(pairs)
     if isinstance(content, RepeatedNames):
         raise RepeatedNameError(content.repeated[0])

@@ -30,11 +30,7 @@ class ItemLines:
         self._content, self._start, self._end, self._decode = content, start, end, decode
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the items.
-
-        Raises:
-            LayoutError: A line is not exactly one item.
-        """
+        """Yield the items. Raises `LayoutError` if a line is not exactly one item."""
         start = self._start
         while start < self._end:
             end = self._content.find(b"\n", start, self._end)
@@ -60,13 +56,8 @@ def read_lines(content: bytes, decode: Callable[[str], Any] = _whole) -> dict[st
     """Return a document; the value of a list with a line per item is an `ItemLines`.
 
     Whatever is returned is what `json.loads` returns: every line is checked to be a field or an item for itself, and
-    every field of the document comes once.
-
-    Args:
-        decode: Reads the JSON of a line.
-
-    Raises:
-        LayoutError: It has another layout, or is no JSON.
+    every field of the document comes once. `decode` reads the JSON of a line. Raises `LayoutError` if it has another
+    layout, or is no JSON.
     """
     document: dict[str, Any] = {}
     if not content.startswith(_START):

@@ -31,11 +31,7 @@ def dump_notify_state(states: Mapping[str, ClusterState]) -> str:
 
 
 def load_notify_state(text: str) -> dict[str, ClusterState]:
-    """Return what `dump_notify_state` wrote.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """Return what `dump_notify_state` wrote. Raises `ValueError` if it is something else."""
     try:
         document = require_kind(loads(text), NOTIFY_STATE)
         return {str(name): _load_state(item) for name, item in document["clusters"].items()}

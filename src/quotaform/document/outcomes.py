@@ -11,11 +11,7 @@ from quotaform.model.document_kind import OUTCOMES
 
 
 def outcome_lines(outcomes: Iterable[ClusterOutcome[Iterator[str]]]) -> Iterator[str]:
-    """Yield the document in pieces.
-
-    Args:
-        outcomes: The document of each cluster, as text in pieces.
-    """
+    """Yield the document in pieces. `outcomes` is the document of each cluster, as text in pieces."""
     yield f'{{\n  "format_version": {dumps(OUTCOMES.version)},\n  "kind": {dumps(OUTCOMES.kind)},\n  "outcomes": ['
     separator = "\n"
     for outcome in outcomes:

@@ -32,8 +32,7 @@ def dump_drift_options(options: PlanOptions) -> dict[str, Any]:
 def load_options(item: Mapping[str, Any]) -> PlanOptions:
     """Return the options of a plan as `dump_options` had them.
 
-    Raises:
-        ShapeError: There is no such way to prune, or it protects more than a quotaform.yaml can say.
+    Raises `ShapeError` if there is no such way to prune, or it protects more than a quotaform.yaml can say.
     """
     if problem := count_problem(item.get("protect", ())):
         raise ShapeError("options.protect", f"is too long: {problem}")

@@ -47,7 +47,6 @@ class SealedFormat:
     """A kind of documents that end with their digest, and what messages say about its files.
 
     Attributes:
-        kind: The kind.
         lists: The fields with a line per item.
         noun: What people call such a file.
         command: What writes one.
@@ -69,12 +68,7 @@ class SealedContent:
     """The content of a file whose last field is its digest."""
 
     def __init__(self, content: bytes, file: str, form: SealedFormat) -> None:
-        """Note what is read.
-
-        Args:
-            file: The name of the file, for messages.
-            form: What it has to be.
-        """
+        """Note what is read. `file` is the name of the file, for messages."""
         self._content, self._file, self._form = content, file, form
         self._strict: Mapping[str, Any] | None = None
         self._seal_start = seal_start(content)
@@ -136,9 +130,8 @@ class SealedContent:
     def strict_document(self) -> Mapping[str, Any]:
         """Return what was read once more, now looking for names that come twice if that was not done.
 
-        Raises:
-            RepeatedNameError: A name comes twice in one object; raised as late as its line is read.
-            ConstantError: A number is none of JSON, likewise.
+        Raises `RepeatedNameError` if a name comes twice in one object; raised as late as its line is read, and
+        `ConstantError` if a number is none of JSON, likewise.
         """
         return read_lines(self._content, _strictly) if self._strict is None else self._strict
 

@@ -40,11 +40,7 @@ class ShapeError(Exception):
 
 
 def require_shape(document: Mapping[str, Any], schema: str, lists: Collection[str]) -> None:
-    """Make sure that a document fits its schema; the items of its long lists are left to `shaped_items`.
-
-    Raises:
-        ShapeError: It does not.
-    """
+    """Raise `ShapeError` unless a document fits its schema; the items of its long lists are left to `shaped_items`."""
     are_lists: dict[str, list[Any]] = {name: [] for name in lists if isinstance(document.get(name), (list, ItemLines))}
     _require_valid({**document, **are_lists}, "", schema)
 
@@ -52,8 +48,7 @@ def require_shape(document: Mapping[str, Any], schema: str, lists: Collection[st
 def shaped_items(document: Mapping[str, Any], name: str, schema: str, definition: str) -> Iterator[Any]:
     """Yield the items of a long list, each after making sure that it fits its definition in the schema.
 
-    Raises:
-        ShapeError: One does not.
+    Raises `ShapeError` if one does not.
     """
     is_valid = gate(schema, definition).is_valid
     for index, item in enumerate(document.get(name, ())):
@@ -92,11 +87,7 @@ def loaded_items(
 def readable(path: str = "") -> Iterator[None]:
     """Make sure that something can be made of a document: a schema takes some texts for values that are none.
 
-    Args:
-        path: The field; empty for the whole document.
-
-    Raises:
-        ShapeError: It cannot.
+    `path` is the field; empty for the whole document. Raises `ShapeError` if it cannot.
     """
     try:
         yield

@@ -58,12 +58,8 @@ def _spell(content: object) -> str:
 def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:
     """Read a snapshot file.
 
-    Args:
-        path: The file.
-        within: The folder that it must lie in; `None` for one that the operator names.
-
-    Raises:
-        InvalidFilesError: It cannot be read or is no snapshot.
+    `within` is the folder that it must lie in; `None` for one that the operator names. Raises `InvalidFilesError` if it
+    cannot be read or is no snapshot.
     """
     try:
         return load_snapshot(read_text(path, SNAPSHOT_LIMIT, within=within), str(path))

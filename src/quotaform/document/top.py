@@ -15,9 +15,8 @@ from quotaform.model.moment import spell_moment
 def dump_top(top: Top, *, limit: int | None = None, shows_all: bool = False) -> str:
     """Return who is throttled as JSON.
 
-    Args:
-        limit: The most buckets that are listed.
-        shows_all: Whether buckets are listed that are neither throttled nor close to their limit.
+    `limit` is the most buckets that are listed. `shows_all` says whether buckets are listed that are neither throttled
+    nor close to their limit.
     """
     listed = [bucket for bucket in top.buckets if shows_all or bucket.state is not BucketState.BELOW]
     fields = {

@@ -74,8 +74,7 @@ def _dump_estimate(found: Estimate) -> dict[str, Any]:
 def load_cluster_backtest(item: Mapping[str, Any]) -> ClusterBacktest:
     """Return the backtest of a plan as `dump_cluster_backtest` had it.
 
-    Raises:
-        ShapeError: It holds something that this version does not write.
+    Raises `ShapeError` if it holds something that this version does not write.
     """
     with readable("backtest"):
         cluster = item["cluster"]

@@ -26,10 +26,7 @@ class Allowance:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read RULE or RULE=N.
-
-        Raises:
-            ValueError: It is neither.
+        """Read RULE or RULE=N; raises `ValueError` for anything else.
 
         >>> Allowance.parse("delete=12")
         Allowance(rule='delete', number=12)

@@ -160,7 +160,6 @@ class AlterRow:
 
     Attributes:
         entity: Whose quotas it is about.
-        outcome: The outcome.
         code: The broker's error code, 0 for none; `None` without a response.
         message: The broker's message, or the reason why there is none; empty on success.
     """

@@ -27,11 +27,7 @@ def require_type(value: object, kinds: type[Any] | tuple[type[Any], ...], argume
 
 
 def require_names(names: object, caller: str) -> None:
-    """Make sure that an argument is a mapping of entity types, which are strings, or `None` for none.
-
-    Raises:
-        TypeError: It is not.
-    """
+    """Raise `TypeError` unless an argument is a mapping of entity types, which are strings, or `None` for none."""
     if names is None:
         return
     require_type(names, Mapping, f"the argument of {caller}", "a mapping of entity type to name")

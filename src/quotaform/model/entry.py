@@ -54,7 +54,6 @@ class Provenance(NamedTuple):
     Attributes:
         location: The key in the file, or the `profile:` that gives it.
         layer: The cluster whose own file it is in; `None` for a common file.
-        profile: The profile that gives it, if it is one.
     """
 
     location: Location
@@ -73,7 +72,6 @@ class Entry(NamedTuple):
     dataclass, and locations are stored compactly. Pass fields by name.
 
     Attributes:
-        entity: The entity.
         values: Every quota key that the entity must have; empty when it must not exist.
         file: The file that the entry is in; `None` for an entry that is in no file.
         position: Where in the file it begins.

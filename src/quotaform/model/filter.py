@@ -143,8 +143,7 @@ class EntityFilter:
     ) -> EntityFilter:
         """Select entities that have at least these types: a name, `None` for the default, or `ANY`.
 
-        Raises:
-            TypeError: A name is something else, or a type is given twice.
+        Raises `TypeError` if a name is something else, or a type is given twice.
         """
         return cls(_components("EntityFilter.contains()", names, user, client_id, ip))
 

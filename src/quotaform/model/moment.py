@@ -34,13 +34,10 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 
 def read_moment(text: str) -> datetime:
-    """Read a moment as documents have it.
+    """Read a moment as documents have it. Raises `ValueError` if it is not ISO 8601.
 
     >>> read_moment("2026-11-20T09:12:44Z")
     datetime.datetime(2026, 11, 20, 9, 12, 44, tzinfo=datetime.timezone.utc)
-
-    Raises:
-        ValueError: It is not ISO 8601.
     """
     try:
         moment = datetime.fromisoformat(text)

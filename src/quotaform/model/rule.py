@@ -67,7 +67,6 @@ class FindingRule:
             value: The value that the key would have.
             number: Up to how much it must be allowed, for a rule that counts.
             override: What lifts this finding, in words, if that is not what the rule says.
-            location: The place in the files.
 
         >>> str(FindingRule("no-values", "An entry has no values.", "Write some.").finding("user=a has no values"))
         'error: user=a has no values [no-values]'

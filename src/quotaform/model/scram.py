@@ -84,7 +84,6 @@ class ScramUpsertion:
 
     Attributes:
         user: The name.
-        mechanism: For which mechanism.
         iterations: How many rounds of hashing made the salted password.
         salt: Random bytes.
         salted_password: What is as good as the password to an attacker; it stays out of `repr`.
@@ -114,7 +113,6 @@ class ScramRow:
 
     Attributes:
         alteration: What was asked.
-        outcome: The outcome.
         code: The broker's error code, 0 for none; `None` without a response.
         message: The broker's message, or the reason why there is none; empty on success.
     """
@@ -139,8 +137,7 @@ class ScramRow:
 class ScramResult(Result[ScramRow]):
     """The results of altering credentials.
 
-    Attributes:
-        interrupt: The Ctrl-C or SIGTERM that cut the work short, to be raised again once the rows were seen.
+    `interrupt` is the Ctrl-C or SIGTERM that cut the work short, to be raised again once the rows were seen.
     """
 
     interrupt: BaseException | None = field(default=None, compare=False)

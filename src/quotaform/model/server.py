@@ -85,13 +85,7 @@ class HiddenServer(Server):
     written: str
 
     def __new__(cls, host: str, port: int, written: str) -> Self:
-        """Return a server.
-
-        Args:
-            host: The host.
-            port: The port.
-            written: What is shown.
-        """
+        """Return a server. `written` is what is shown."""
         self = super().__new__(cls, host, port)
         self.written = written
         return self
@@ -117,16 +111,13 @@ def shown_host(shown: str) -> str:
 
 
 def parse_server(written: str) -> Server:
-    """Read one server.
+    """Read one server. Raises `ValueError` if it is not `host:port`.
 
     The host is a name, an IPv4 address, or an IPv6 address in brackets, with a zone if need be. A listener's name in
     front is what brokers show of their listeners (`PLAINTEXT://b1:9092`); Kafka's clients pass over it, too.
 
     >>> parse_server("PLAINTEXT://b1:9092"), str(parse_server("[fe80::1%eth0]:9092"))
     (Server(host='b1', port=9092), '[fe80::1%eth0]:9092')
-
-    Raises:
-        ValueError: It is not `host:port`.
     """
     match = _WRITTEN(written)
     port = int(match["port"]) if match else 0

@@ -13,7 +13,6 @@ class Snapshot:
 
     Attributes:
         cluster_name: What the cluster was called.
-        cluster_id: The id that the cluster gave itself.
         captured_at: When it was read, as ISO 8601 in UTC.
         quotas: What it held.
     """

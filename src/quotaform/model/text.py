@@ -110,11 +110,8 @@ def listed(words: Iterable[str], most: int = 10) -> str:
 def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact: bool = False) -> str | None:
     """Return the known word that is nearest to an unknown one, `None` when none is near, or two equally so.
 
-    Args:
-        word: The unknown word.
-        words: The known ones.
-        cutoff: How near it must be, from 0 to 1 (`difflib`).
-        is_exact: Whether upper and lower case, and `-` and `_`, are different.
+    `cutoff` is how near it must be, from 0 to 1 (`difflib`). `is_exact` says whether upper and lower case, and `-` and
+    `_`, are different.
 
     >>> nearest("Producer-Byte-Rat", ["producer_byte_rate"])
     'producer_byte_rate'

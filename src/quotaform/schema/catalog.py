@@ -64,8 +64,7 @@ def schema_names() -> tuple[str, ...]:
 def load_schema(name: str) -> dict[str, Any]:
     """Return a schema by its name in `schema_names()`; do not change it.
 
-    Raises:
-        KeyError: There is no such schema.
+    Raises `KeyError` if there is no such schema.
     """
     build = getattr(import_module(f"quotaform.schema.{_BUILDERS[name]}"), name.replace("-", "_"))
     schema, definitions = build()
@@ -79,8 +78,7 @@ def load_schema(name: str) -> dict[str, Any]:
 def schema_text(name: str) -> str:
     """Return a schema as files hold it, by its name in `schema_names()`.
 
-    Raises:
-        KeyError: There is no such schema.
+    Raises `KeyError` if there is no such schema.
     """
     return dumps(load_schema(name), indent=2) + "\n"
 

@@ -10,10 +10,8 @@ class Refusal(NamedTuple):
     """One keyword that a document does not satisfy.
 
     Attributes:
-        keyword: The keyword.
         details: What it asked for, as `jsonschema_rs.ValidationErrorKind.as_dict` names it.
         path: The place in the document.
-        value: The value there.
         schema_path: The keyword in the file of the policy.
         used_path: The way to it, through references.
     """

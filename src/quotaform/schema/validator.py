@@ -28,9 +28,8 @@ _PATTERN_BYTES: Final = 1 << 18
 def gate(name: str, definition: str | None = None) -> Gate:
     """Return the validator that only says whether a document is valid, or a part of one.
 
-    Args:
-        name: The name of the schema.
-        definition: One of its definitions, for an item of a long list that is never in memory whole.
+    `name` is the name of the schema. `definition` is one of its definitions, for an item of a long list that is never
+    in memory whole.
     """
     from jsonschema_rs import Draft7Validator as Gate
 
@@ -101,11 +100,8 @@ class PolicyGate:
 def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> PolicyGate:
     """Compile a schema that nobody vouches for: nothing is fetched, and patterns are matched in linear time.
 
-    Args:
-        is_old: Whether it is one of draft-07; else it is one of draft 2020-12.
-
-    Raises:
-        PolicySchemaError: It is no schema, or refers to something outside of itself.
+    `is_old` says whether it is one of draft-07; else it is one of draft 2020-12. Raises `PolicySchemaError` if it is no
+    schema, or refers to something outside of itself.
     """
     from jsonschema_rs import Draft7Validator, Draft202012Validator, RegexOptions, ValidationError
 

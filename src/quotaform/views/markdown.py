@@ -86,11 +86,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterable[str]:
-    """Yield the lines of a table.
-
-    Args:
-        rows: Cells, as `code_cell` and `words_cell` make them.
-    """
+    """Yield the lines of a table. `rows` are cells, as `code_cell` and `words_cell` make them."""
     titles = list(header)
     yield f"| {' | '.join(titles)} |\n"
     yield f"|{' --- |' * len(titles)}\n"

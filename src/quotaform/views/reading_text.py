@@ -21,9 +21,7 @@ def cluster_text(name: str, cluster_id: str, server: str | None, style: Style = 
 
     Args:
         name: What the files call the cluster.
-        cluster_id: The id that the cluster gave itself.
         server: The address, if one was given that stands for the cluster.
-        style: How it is painted.
     """
     shown = style.paint(spell_name(name) if server is None else inert(server), "bold")
     files = "" if server is None else f", files of {spell_name(name)}"
@@ -31,16 +29,12 @@ def cluster_text(name: str, cluster_id: str, server: str | None, style: Style = 
 
 
 def reading_text(read_at: str, snapshot: SnapshotFile | None) -> str:
-    """Return how old the values are.
+    """Return how old the values are. `read_at` is when the cluster or the snapshot was read.
 
     >>> reading_text("2026-11-21T19:36:59Z", None)
     'Live state read 2026-11-21T19:36:59Z'
     >>> reading_text("2026-11-21T19:36:59Z", SnapshotFile("snapshots/a.json", "2026-11-20T09:12:44Z"))
     'Snapshot snapshots/a.json, captured 2026-11-20T09:12:44Z'
-
-    Args:
-        read_at: When the cluster or the snapshot was read.
-        snapshot: The snapshot, if it was one.
     """
     if snapshot is None:
         return f"Live state read {inert(read_at)}"

@@ -103,9 +103,6 @@ def apply_plans(
             raises, nothing is sent to the cluster.
         report_late: Called with an error that came when everything was done, as one of closing the connection; the
             receipt is the outcome all the same.
-        clock: The time.
-        progress: Called with what is being done.
-        connect: Opens the gateway of a cluster.
         applier: Who applies them; by default the user who runs this process.
 
     Yields:
@@ -195,11 +192,7 @@ def apply_plan(
     the cluster is waited for.
 
     Args:
-        plan: What to apply.
-        gateway: To which cluster.
-        progress: Called with what is being done.
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
-        clock: The time.
         start: Called with the started receipt before the first change is sent, to save it; its error ends the apply.
         keep: Called with the receipt, to save it; no signal interrupts it.
         show: Called with it afterwards; a second signal interrupts it.
@@ -274,11 +267,7 @@ def check_plan(
 
 
 def require_applyable(plan: Plan) -> None:
-    """Make sure that nothing blocks a plan.
-
-    Raises:
-        PlanBlockedError: Something does.
-    """
+    """Raise `PlanBlockedError` if something blocks a plan."""
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
         raise PlanBlockedError(plan.header.cluster_name, blocking, approvable=rule.APPROVABLE)
@@ -287,8 +276,7 @@ def require_applyable(plan: Plan) -> None:
 def _require_valid_approvals(plan: Plan, today: date) -> None:
     """Make sure that the approvals which a plan depends on are valid today; a plan file may be old, or edited.
 
-    Raises:
-        PlanBlockedError: One has expired, or could not have been given.
+    Raises `PlanBlockedError` if one has expired, or could not have been given.
     """
     expired = [
         rule.EXPIRED_APPROVAL.finding(
@@ -325,9 +313,8 @@ def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Cloc
 def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progress: Progress) -> None:
     """Let the broker check every change and make none.
 
-    Raises:
-        RefusedError: It refuses some; the message has a line for each of them.
-        ClusterError: It gave no usable answer.
+    Raises `RefusedError` if it refuses some; the message has a line for each of them, and `ClusterError` if it gave no
+    usable answer.
     """
     result = gateway.alter([change.alteration() for change in changes], validate_only=True, progress=progress)
     refused = [row for row in result if row.outcome is Outcome.REFUSED]

@@ -21,12 +21,7 @@ class AuditFile:
     def __init__(self, path: Path | None, clock: Clock = SYSTEM_CLOCK) -> None:
         """Open the file, before anything else is done.
 
-        Args:
-            path: The file; `None` when nobody asked for one.
-            clock: The time.
-
-        Raises:
-            QuotaformError: It cannot be opened.
+        `path` is the file; `None` when nobody asked for one. Raises `QuotaformError` if it cannot be opened.
         """
         self._path = path
         self._clock = clock
@@ -54,8 +49,7 @@ class AuditFile:
     def start(self, plan: PlanDigest) -> None:
         """Note that a plan is going to be applied.
 
-        Raises:
-            QuotaformError: That cannot be written, so that nothing must be applied.
+        Raises `QuotaformError` if that cannot be written, so that nothing must be applied.
         """
         try:
             self._append([self.auditor.start(plan, timestamp(self._clock))])
@@ -65,9 +59,7 @@ class AuditFile:
     def finish(self, cluster: str, lines: Iterable[str]) -> QuotaformError | None:
         """Note what was done; return why that could not be written, since what is done stays done.
 
-        Args:
-            cluster: What the plan calls the cluster.
-            lines: What `Auditor.ended` made of the receipt.
+        `cluster` is what the plan calls the cluster. `lines` is what `Auditor.ended` made of the receipt.
         """
         return self._end(cluster, lines)
 

@@ -51,7 +51,6 @@ class LastReceipt:
 
     Attributes:
         path: Its file. It is that of a revert only if no other apply is known.
-        receipt: The receipt.
         declared: What the files declared at the last apply of a whole plan that was completed, and at any later one;
             `None` if receipts do not say, or too many of them would have to be read.
         commit: The commit of that last apply of a whole plan, if it is known.
@@ -85,14 +84,9 @@ def last_receipt(
 
     The folder belongs to a repository, so what it holds is read with suspicion: regular files within it, a bounded
     number of them, and each checked as `load_receipt` does. One that is committed was not written by an apply here but
-    by whoever may change the files, and one of the future by nobody; neither counts.
-
-    Args:
-        repository: Where the files are.
-        cluster_id: The id that the cluster gives itself.
-        clock: The time.
-        other_names: The names of other clusters in quotaform.yaml: if one of them is the same live cluster by mistake,
-            its receipts are about its own files.
+    by whoever may change the files, and one of the future by nobody; neither counts. `other_names` are the names of
+    other clusters in quotaform.yaml: if one of them is the same live cluster by mistake, its receipts are about its own
+    files.
     """
     skipped: list[QuotaformError] = []
     ignored: list[ReceiptFileError] = []
@@ -143,12 +137,7 @@ def last_receipt(
 def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tuple[Path, SavedReceipt] | None:
     """Return the newest started receipt of a cluster that no later apply has settled, unless an apply is running.
 
-    As in `last_receipt`, one that is committed to git does not count.
-
-    Args:
-        repository: Where the files are.
-        cluster: What messages call the cluster.
-        cluster_id: The id that the cluster gives itself.
+    As in `last_receipt`, one that is committed to git does not count. `cluster` is what messages call the cluster.
     """
     folder = repository.config_path.parent
     for path, receipt in _started(folder, cluster_id):

@@ -55,7 +55,6 @@ def cluster_lock(folder: Path, cluster: str, cluster_id: str, *, is_made: bool =
     Args:
         folder: The folder of quotaform.yaml.
         cluster: What messages call the cluster.
-        cluster_id: The id that the cluster gives itself.
         is_made: Whether a lock file is made where there is none; without one, no apply is running.
 
     Raises:

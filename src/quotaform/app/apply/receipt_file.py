@@ -20,7 +20,6 @@ def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt
     """Read a receipt.
 
     Args:
-        path: Where it is.
         within: The folder that it must not lead out of; `None` for one that the operator names.
 
     Raises:
@@ -35,7 +34,6 @@ def start_receipt(path: Path, receipt: Receipt) -> Path | None:
     """Write the started receipt of an apply, before the first change is sent.
 
     Args:
-        path: Where it is to be.
         receipt: The started receipt.
 
     Returns:

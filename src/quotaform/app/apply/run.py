@@ -66,15 +66,7 @@ class ApplyRun:
         clock: Clock,
         signals: HeldSignals,
     ) -> None:
-        """Prepare.
-
-        Args:
-            gateway: The cluster.
-            progress: Called with what is being done.
-            applied: The changes that the cluster holds already.
-            clock: The time.
-            signals: The signals, which are held.
-        """
+        """Prepare. `applied` holds the changes that the cluster holds already."""
         self._gateway = gateway
         self._clock = clock
         self._progress = progress

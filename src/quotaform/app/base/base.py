@@ -69,8 +69,7 @@ class BaseChoice:
 def require_ref(ref: str, option: str = "--base") -> str:
     """Return the name of a git revision, or the path of a receipt, as an option gives it.
 
-    Raises:
-        UsageError: It is neither: empty, with control characters, or like an option.
+    Raises `UsageError` if it is neither: empty, with control characters, or like an option.
     """
     if not ref.strip() or ref.startswith("-") or not ref.isprintable() or len(ref) > _LONGEST_REF:
         raise UsageError(
@@ -90,8 +89,7 @@ def read_chosen_base(
 ) -> ClusterBases:
     """Return what the base declares, as `read_base`; that a base of a CI system cannot be read is a finding.
 
-    Raises:
-        BaseError: The base that somebody named does not exist, or cannot be read.
+    Raises `BaseError` if the base that somebody named does not exist, or cannot be read.
     """
     try:
         return read_base(repository, config, choice, clusters, today, similar=similar)
@@ -115,17 +113,9 @@ def read_base(
     """Return what the base declares, by the name of each cluster.
 
     If the commit that is checked out does not contain the base, it is compared with the commit where both parted, as a
-    pull request is: what was merged into the base since then is not undone in the name of this change.
-
-    Args:
-        repository: Where the files are.
-        config: The content of quotaform.yaml.
-        clusters: The clusters that are meant.
-        today: The day (UTC) on which entries may have expired.
-        similar: The files of this moment: what is the same at both is read and parsed once.
-
-    Raises:
-        BaseError: The base does not exist, or cannot be read.
+    pull request is: what was merged into the base since then is not undone in the name of this change. `similar` holds
+    the files of this moment: what is the same at both is read and parsed once. Raises `BaseError` if the base does not
+    exist, or cannot be read.
     """
     names = [cluster.name for cluster in clusters]
     if is_receipt(choice.refs[0]):
@@ -171,8 +161,7 @@ def _receipt_base(
 ) -> ClusterBases:
     """Return what a receipt declares; values that it does not hold are those of its commit, if git knows that.
 
-    Raises:
-        BaseError: The receipt cannot be read.
+    Raises `BaseError` if the receipt cannot be read.
     """
     receipt = read_receipt_base(path)
     names = [cluster.name for cluster in clusters]
@@ -251,9 +240,7 @@ class ReceiptBases(ClusterBases):
 def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tuple[str, Commit]:
     """Return the first revision that exists, and its commit.
 
-    Raises:
-        BaseError: None does.
-        GitError: Git does not answer, or a limit is reached.
+    Raises `BaseError` if none does, and `GitError` if git does not answer, or a limit is reached.
     """
     for ref in refs:
         commit = _commit(objects, ref)

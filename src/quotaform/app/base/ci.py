@@ -35,8 +35,7 @@ _NO_COMMIT: Final = "0"
 def find_ci_base(environment: Mapping[str, str]) -> BaseChoice | None:
     """Return the base that the CI system names; `None` elsewhere, and in a run that has none.
 
-    Args:
-        environment: The variables of the environment.
+    `environment` holds the variables of the environment.
     """
     if environment.get("GITHUB_ACTIONS") == "true":
         return _github(environment)

@@ -14,11 +14,7 @@ class ClusterBases(Mapping[str, ClusterBase]):
     """What the base is for each cluster, by its name. Threads may share this; it can be pickled."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Start with nothing made.
-
-        Args:
-            names: The names of the clusters.
-        """
+        """Start with nothing made. `names` are the names of the clusters."""
         self._names = dict.fromkeys(names)
         self._made: dict[str, ClusterBase] = {}
         self._lock = Lock()
@@ -57,11 +53,7 @@ class SameBase(ClusterBases):
     """One base for all clusters."""
 
     def __init__(self, names: Sequence[str], base: ClusterBase) -> None:
-        """Note the base.
-
-        Args:
-            names: The names of the clusters.
-        """
+        """Note the base. `names` are the names of the clusters."""
         super().__init__(names)
         self._base = base
 

@@ -40,7 +40,6 @@ def declared_bases(
         repository: The repository at the base.
         config: The content of quotaform.yaml of this moment.
         names: The names of the clusters.
-        today: The day (UTC) on which entries may have expired.
         similar: The files of this moment: what is the same at both is parsed once.
         folder: The folder of quotaform.yaml at the base.
 

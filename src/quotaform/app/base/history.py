@@ -70,8 +70,7 @@ class History:
     def next(self, objects: GitObjects) -> Step | None:
         """Return the step to the next commit, `None` after the first commit of the repository.
 
-        Raises:
-            GitError: Git does not answer, a limit is reached, or the clone does not hold the commit.
+        Raises `GitError` if git does not answer, a limit is reached, or the clone does not hold the commit.
         """
         commit = self._next_commit(objects)
         if commit is None:

@@ -44,9 +44,8 @@ class ReceiptBase:
 def read_receipt_base(path: str) -> ReceiptBase:
     """Return what the receipt that somebody named as the base declares; it is of one cluster.
 
-    Raises:
-        BaseError: It cannot be read, is that of a revert or of an apply that did not finish, or does not say what the
-            files declared.
+    Raises `BaseError` if it cannot be read, is that of a revert or of an apply that did not finish, or does not say
+    what the files declared.
     """
     from quotaform.app.apply.last_receipt import STARTED
     from quotaform.app.apply.receipt_file import load_receipt_file
@@ -78,9 +77,7 @@ def read_receipt_base(path: str) -> ReceiptBase:
 def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
     """Return a receipt's base with the guards of its commit, and with the values that the receipt does not hold.
 
-    Args:
-        receipt: What the receipt declares.
-        at_commit: What the files of its commit declare.
+    `receipt` is what the receipt declares. `at_commit` is what the files of its commit declare.
     """
     base = replace(
         receipt.base,
@@ -101,11 +98,7 @@ def last_receipt_base(
 ) -> tuple[DeclaredBase | None, str, tuple[str, ...]]:
     """Return what the last receipt of a cluster declares, or why nothing is known, and what was passed over.
 
-    Args:
-        repository: Where the files are.
-        cluster_id: The id that the cluster gives itself.
-        clock: The time.
-        other_names: The names of other clusters, whose receipts are not of this one.
+    `other_names` are the names of other clusters, whose receipts are not of this one.
     """
     from quotaform.app.apply.last_receipt import last_receipt
 

@@ -40,7 +40,6 @@ class Removals:
             head: The commit that is checked out.
             tree: The quotas directory as it is now.
             profiles: The profiles of quotaform.yaml.
-            today: The day (UTC) on which entries may have expired.
             left: How long the repository may still be read.
         """
         self._top = top
@@ -62,9 +61,8 @@ class Removals:
     def find(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.
 
-        Args:
-            entities: Entities that the files do not declare now.
-            applied: The commit of the last apply, if it is known.
+        `entities` are entities that the files do not declare now. `applied` is the commit of the last apply, if it is
+        known.
         """
         search = EntitySearch(self._files, cluster, entities, self._today, applied)
         with self._lock:

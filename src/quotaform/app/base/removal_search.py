@@ -37,9 +37,7 @@ class EarlierFiles:
     def __init__(self, tree: Tree, profiles: Profiles) -> None:
         """Start with nothing read.
 
-        Args:
-            tree: The quotas directory as it is now.
-            profiles: The profiles of quotaform.yaml.
+        `tree` is the quotas directory as it is now. `profiles` are the profiles of quotaform.yaml.
         """
         self._tree = tree
         self._name = PurePosixPath(tree.name)
@@ -86,9 +84,7 @@ class EntitySearch:
 
         Args:
             files: What reads earlier files.
-            cluster: The name of the cluster.
             entities: The entities in question.
-            today: The day (UTC) on which entries may have expired.
             applied: The commit of the last apply, if it is known.
         """
         self._files = files
@@ -109,11 +105,7 @@ class EntitySearch:
         return not self._wanted
 
     def add(self, objects: GitObjects, step: Step) -> None:
-        """Search the files that a step replaced.
-
-        Raises:
-            GitError: Git does not answer, or a limit is reached.
-        """
+        """Search the files that a step replaced. Raises `GitError` if git does not answer, or a limit is reached."""
         from quotaform.desired.tree import layer_of
 
         # The steps go back in time: what the commit of the last apply or an earlier one removed was removed there.
@@ -135,8 +127,7 @@ class EntitySearch:
     def result(self, problem: str | None = None) -> RemovalSearch:
         """Return what was found; what was not searched counts only when an entity was not found.
 
-        Args:
-            problem: Why the search ended early, if it did.
+        `problem` is why the search ended early, if it did.
         """
         not_searched: list[NotSearched] = []
         if self._skipped and not self.is_done:

@@ -51,7 +51,6 @@ class CommentOutcome:
     """What became of a draft.
 
     Attributes:
-        draft: The draft.
         step: What was done for it; `None` after a failure.
         error: Why nothing could be done.
     """
@@ -98,10 +97,8 @@ def make_transport(
 ) -> Transport:
     """Return how requests are sent: again for at most a minute after a failure that may pass.
 
-    Args:
-        ca_file: The certificates that are trusted, in PEM; `None` for those of the system.
-        limits: How long a request may take.
-        clock: The time.
+    `ca_file` holds the certificates that are trusted, in PEM; `None` for those of the system. `limits` is how long a
+    request may take.
     """
     retry = Retry(sleep=clock.sleep, monotonic=clock.monotonic, now=clock.now, total=_PATIENCE)
     return Transport(retry=retry, limits=limits, ca_file=ca_file)
@@ -119,7 +116,6 @@ def post_comments(
 
     Args:
         comments: The comments of the pull request.
-        drafts: What is to be there.
         mode: When a comment is written.
         commit: The commit that the drafts are for, if it is known.
         is_dry_run: Whether nothing is written.

@@ -38,7 +38,6 @@ class PullRequest:
     """A pull request of GitHub, or a merge request of GitLab.
 
     Attributes:
-        platform: Which of them.
         api: The URL of the REST API.
         repository: `owner/name`, or the number or the path of a project of GitLab.
         number: The number; GitLab calls it iid.
@@ -66,9 +65,8 @@ class Given:
 def find_pull_request(given: Given, environ: Mapping[str, str]) -> PullRequest | None:
     """Return the pull request that is meant; `None` when the run of a CI system is for none, such as a push.
 
-    Raises:
-        UsageError: Command line and environment do not say where pull requests are.
-        QuotaformError: The event of GitHub cannot be read.
+    Raises `UsageError` if command line and environment do not say where pull requests are, and `QuotaformError` if the
+    event of GitHub cannot be read.
     """
     platform = given.platform or _detect(environ)
     asked = None if given.number is None else _number(given.number)
@@ -108,8 +106,7 @@ def find_pull_request(given: Given, environ: Mapping[str, str]) -> PullRequest |
 def find_token(platform: Platform, environ: Mapping[str, str]) -> Secret:
     """Return the token for a platform. Tokens come from the environment alone: other users can read command lines.
 
-    Raises:
-        QuotaformError: There is none.
+    Raises `QuotaformError` if there is none.
     """
     own = OwnSecret.GITHUB_TOKEN if platform is Platform.GITHUB else OwnSecret.GITLAB_TOKEN
     for name in (OwnSecret.COMMENT_TOKEN, own):

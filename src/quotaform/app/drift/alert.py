@@ -62,7 +62,6 @@ class DriftAlerts:
 
     Attributes:
         options: Who is notified, and how.
-        clock: The time.
         warn: Called with what went wrong; nothing of it changes the result of a run.
     """
 
@@ -87,12 +86,8 @@ class DriftAlerts:
     def notify(self, cluster: str, drift: Drift | None, error: str | None) -> bool:
         """Notify receivers of what is new about a cluster, and return whether everything that was due was delivered.
 
-        What was not delivered is tried again at the next run.
-
-        Args:
-            cluster: The name of the cluster.
-            drift: What was found and recorded before; `None` when it could not be compared.
-            error: Why it could not be.
+        What was not delivered is tried again at the next run. `drift` is what was found and recorded before; `None`
+        when it could not be compared. `error` is why it could not be.
         """
         _, state = self._update(cluster, lambda known: known)
         is_delivered = True

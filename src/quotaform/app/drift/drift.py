@@ -24,7 +24,6 @@ def check_drift(
 
     Args:
         request: What to compare; its base is the baseline.
-        progress: Called with what is being done.
 
     Yields:
         One outcome per cluster, in the order of the request. A cluster that could not be read is never in sync, nor is
@@ -43,13 +42,7 @@ def check_drift(
 
 
 def drift_of(request: PlanRequest, planned: ClusterOutcome[Plan], today: date) -> ClusterOutcome[Drift]:
-    """Return a plan read as drift.
-
-    Args:
-        request: What was asked for.
-        planned: The plan, made with the baseline as its base.
-        today: The day (UTC) on which ignores may have expired.
-    """
+    """Return a plan read as drift. `planned` is the plan, made with the baseline as its base."""
     if planned.error is None and request.base is not None and planned.require().base is None:
         findings = planned.require().findings
         reason = next((each.message for each in findings if each.rule == rule.BASE_INVALID.id), "it is invalid")

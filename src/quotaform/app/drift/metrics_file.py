@@ -38,11 +38,8 @@ class MetricStore:
     def add(self, runs: Iterable[RunFacts], *, only: Collection[str] | None = None) -> None:
         """Take up runs, and write the files of their clusters unless that is deferred.
 
-        Args:
-            only: All clusters that there are, if others are to be left out.
-
-        Raises:
-            QuotaformError: A file cannot be written.
+        `only` holds all clusters that there are, if others are to be left out. Raises `QuotaformError` if a file cannot
+        be written.
         """
         with self._lock:
             for run in runs:
@@ -55,13 +52,8 @@ class MetricStore:
         """Write the files of the clusters that runs were taken up of since the last time.
 
         What a file says of other clusters stays, and of a cluster that could not be compared, too. Other processes may
-        write the same file.
-
-        Args:
-            only: All clusters that there are, if others are to be left out.
-
-        Raises:
-            QuotaformError: A file cannot be written.
+        write the same file. `only` holds all clusters that there are, if others are to be left out. Raises
+        `QuotaformError` if a file cannot be written.
         """
         with self._lock:
             runs, self._unwritten = self._unwritten, []

@@ -27,7 +27,6 @@ class DriftReporter:
     Attributes:
         metrics: Where metrics go.
         alerts: Who is notified, and how.
-        clock: The time.
     """
 
     metrics: MetricStore

@@ -113,10 +113,8 @@ class Watch:
     """Compares clusters until it is interrupted.
 
     Attributes:
-        files: The files.
         reporter: Writes metrics and notifies.
         connect: Connects to a cluster.
-        clock: The time.
         interval: Seconds from one round to the next.
         jitter: A random number from 0 to 1.
         log: Called with what changes.

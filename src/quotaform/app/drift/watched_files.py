@@ -50,11 +50,7 @@ class WatchedState:
         return not any(isinstance(each, QuotaformError) for each in self.desired.values())
 
     def declared(self, cluster: str) -> Desired:
-        """Return what the files declare for a cluster.
-
-        Raises:
-            QuotaformError: They are invalid.
-        """
+        """Return what the files declare for a cluster. Raises `QuotaformError` if they are invalid."""
         found = self.desired[cluster]
         if isinstance(found, QuotaformError):
             # It is raised at each round, and a traceback only grows: it would hold on to the frames of all of them.
@@ -68,9 +64,7 @@ class WatchedFiles:
     def __init__(self, request: PlanRequest, choose: Callable[[Config], tuple[Cluster, ...]]) -> None:
         """Begin with what was read already.
 
-        Args:
-            request: What to compare at first.
-            choose: Returns the clusters that are meant, of a configuration.
+        `request` is what to compare at first. `choose` returns the clusters that are meant, of a configuration.
         """
         self._request = request
         self._choose = choose
@@ -82,11 +76,7 @@ class WatchedFiles:
     def load(self, today: date) -> WatchedState:
         """Return the files as they are.
 
-        Args:
-            today: The day (UTC) on which entries may have expired.
-
-        Raises:
-            QuotaformError: quotaform.yaml is invalid, or the baseline cannot be read.
+        Raises `QuotaformError` if quotaform.yaml is invalid, or the baseline cannot be read.
         """
         self._reload_config()
         repository = self._request.repository
@@ -103,8 +93,7 @@ class WatchedFiles:
     def _reload_config(self) -> None:
         """Read quotaform.yaml again if it has changed.
 
-        Raises:
-            QuotaformError: It is invalid, or does not name a cluster that was asked for.
+        Raises `QuotaformError` if it is invalid, or does not name a cluster that was asked for.
         """
         text = _config_text(self._request.repository)
         if text == self._config_text:

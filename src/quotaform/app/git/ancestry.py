@@ -24,9 +24,6 @@ def merge_base(objects: GitObjects, head: Commit, base: Commit) -> Commit | None
     Returns:
         The base itself if the head contains it; `None` if they have nothing in common, the clone lacks commits, or
         too many would have to be read.
-
-    Raises:
-        GitError: Git does not answer, or a limit is reached.
     """
     reader = _Reader(objects)
     of_head: dict[str, Commit] = {head.id: head}

@@ -10,11 +10,7 @@ from quotaform.app.git.process import GitError, TimeLeft
 
 
 def committed_names(folder: Path) -> frozenset[str]:
-    """Return the names that a folder has in the commit that is checked out; none outside of a git work tree.
-
-    Raises:
-        GitError: Git does not answer, or a limit is reached.
-    """
+    """Return the names that a folder has in the commit that is checked out; none outside of a git work tree."""
     top = find_work_tree(folder)
     if top is None:
         return frozenset()

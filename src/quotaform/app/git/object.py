@@ -54,8 +54,7 @@ class Commit:
 def parse_commit(commit_id: str, content: bytes) -> Commit:
     """Read the content of a commit: a header of `KEY VALUE` lines, an empty line, the message.
 
-    Raises:
-        DamagedObjectError: There is no tree, or an id is none.
+    Raises `DamagedObjectError` if there is no tree, or an id is none.
     """
     header = [line.partition(b" ") for line in content.partition(b"\n\n")[0].split(b"\n")]
     trees = [value for key, _, value in header if key == b"tree"]
@@ -68,8 +67,7 @@ def parse_commit(commit_id: str, content: bytes) -> Commit:
 def parse_tree(content: bytes, width: int) -> Mapping[str, TreeEntry]:
     """Read the content of a tree: `MODE NAME NUL ID` again and again, with ids of `width` bytes.
 
-    Raises:
-        DamagedObjectError: A mode is none, or the content ends early.
+    Raises `DamagedObjectError` if a mode is none, or the content ends early.
     """
     entries: dict[str, TreeEntry] = {}
     start = 0
@@ -86,8 +84,7 @@ def parse_tree(content: bytes, width: int) -> Mapping[str, TreeEntry]:
 def blob_id(content: bytes, like: str) -> str:
     """Return the id that git gives to the content of a file.
 
-    Args:
-        like: Another id of the same repository, which tells the kind of hash.
+    `like` is another id of the same repository, which tells the kind of hash.
     """
     digest = new_hash("sha1" if len(like) == 40 else "sha256", b"blob %d\0" % len(content), usedforsecurity=False)
     digest.update(content)

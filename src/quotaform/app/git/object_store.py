@@ -70,7 +70,7 @@ def open_objects(top: Path, left: TimeLeft) -> Iterator[GitObjects]:
 
 
 class GitObjects:
-    """The objects of a repository, by id."""
+    """The objects of a repository, by id; every method may raise `GitError`."""
 
     def __init__(self, process: GitProcess) -> None:
         self._process = process
@@ -87,11 +87,7 @@ class GitObjects:
         return self._process.error_message()
 
     def commit(self, name: str) -> Commit | None:
-        """Return a commit by its id or a revision that names it; `None` when there is none.
-
-        Raises:
-            GitError: Git does not answer, or a limit is reached.
-        """
+        """Return a commit by its id or a revision that names it; `None` when there is none."""
         found = self._content(name, "commit", _MAX_OBJECT_BYTES)
         try:
             return None if found is None else parse_commit(*found)
@@ -101,22 +97,13 @@ class GitObjects:
     def blob(self, blob_id: str, limit: int) -> bytes | None:
         """Return the content of a file; `None` when it is not there.
 
-        Args:
-            limit: How many bytes it may have.
-
-        Raises:
-            ObjectTooLargeError: It has more.
-            GitError: Git does not answer, or a limit is reached.
+        `limit` is how many bytes it may have. Raises `ObjectTooLargeError` if it has more.
         """
         found = self._content(blob_id, "blob", limit)
         return None if found is None else found[1]
 
     def tree(self, tree_id: str) -> Mapping[str, TreeEntry]:
-        """Return a folder by name.
-
-        Raises:
-            GitError: It is not there, git does not answer, or a limit is reached.
-        """
+        """Return a folder by name. Raises `GitError` if it is not there, git does not answer, or a limit is reached."""
         if tree_id not in self._trees:
             found = self._content(tree_id, "tree", _MAX_OBJECT_BYTES)
             if found is None:
@@ -139,9 +126,6 @@ class GitObjects:
             root: The id of the tree.
             path: Relative to it, with slashes; `""` is the tree itself.
             links: How many links may be followed.
-
-        Raises:
-            GitError: Git does not answer, or a limit is reached.
         """
         entry = TreeEntry(0o040000, root)
         walked = ""

@@ -49,8 +49,7 @@ _KEPT_VARIABLES: Final = ("GIT_CONFIG", "GIT_EXEC_PATH")
 class GitError(Exception):
     """Git cannot be asked, does not answer, or a limit of what is read is reached.
 
-    Attributes:
-        reason: Why, with what to do if that is known.
+    `reason` is why, with what to do if that is known.
     """
 
     def __init__(self, reason: str) -> None:
@@ -96,11 +95,7 @@ class Answer(NamedTuple):
 
 
 class GitProcess:
-    """Git, asked for objects.
-
-    Attributes:
-        bytes_read: The size of all objects that were read.
-    """
+    """Git, asked for objects. `bytes_read` is the size of all objects that were read."""
 
     def __init__(self, git: Path, top: Path, left: TimeLeft) -> None:
         """Start it.

@@ -36,6 +36,8 @@ class _Found(NamedTuple):
 class GitRevision:
     """The files of a repository at a commit. Links are followed within the commit, and not out of it.
 
+    Whatever reads may raise `GitError`.
+
     Attributes:
         objects: The objects of the repository.
         root: The id of the commit's tree.
@@ -51,12 +53,7 @@ class GitRevision:
     similar: Tree | None = None
 
     def read_config(self, path: Path) -> SourceFile | None:
-        """Read quotaform.yaml; `None` when there is none.
-
-        Raises:
-            FileReadError: It is there and cannot be read.
-            GitError: Git does not answer, or a limit is reached.
-        """
+        """Read quotaform.yaml; `None` when there is none. Raises `FileReadError` if it is there and cannot be read."""
         from quotaform.desired.tree import SourceFile, shown_path
 
         place = self._place(path)
@@ -73,11 +70,7 @@ class GitRevision:
             raise FileReadError(str(path), f"it is larger than {size_text(CONFIG_LIMIT)}") from None
 
     def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
-        """Read a quotas directory; what cannot be read is part of the answer.
-
-        Raises:
-            GitError: Git does not answer, or a limit is reached.
-        """
+        """Read a quotas directory; what cannot be read is part of the answer."""
         from quotaform.desired.tree import Root, Tree
 
         name = directory.as_posix()
@@ -130,9 +123,7 @@ class GitRevision:
     def content(self, path: str, entry: TreeEntry) -> bytes:
         """Return the content of a file of the quotas directory.
 
-        Raises:
-            ObjectTooLargeError: It has too many bytes.
-            GitError: Git does not answer, or a limit is reached.
+        Raises `ObjectTooLargeError` if it has too many bytes.
         """
         known = None if self.similar is None else self.similar.files.get(path)
         if known is not None and blob_id(known, entry.id) == entry.id:
@@ -140,12 +131,7 @@ class GitRevision:
         return self.blob(entry.id, QUOTAS_LIMIT)
 
     def blob(self, identity: str, limit: int) -> bytes:
-        """Return the content of a file by its id.
-
-        Raises:
-            ObjectTooLargeError: It has too many bytes.
-            GitError: Git does not answer, or a limit is reached.
-        """
+        """Return the content of a file by its id. Raises `ObjectTooLargeError` if it has too many bytes."""
         content = self.objects.blob(identity, limit)
         if content is None:
             raise GitError(self.objects.error_message() or "this clone does not hold all files of it; fetch them")
@@ -181,8 +167,7 @@ class GitFolder:
     def read(self, path: str) -> bytes:
         """Return the content of a file, which has `POLICY_LIMIT` bytes at most.
 
-        Raises:
-            FileReadError: It cannot be read.
+        Raises `FileReadError` if it cannot be read.
         """
         entry, problem = self.revision.find(self._join(path))
         if entry is None or not entry.is_file:

@@ -25,9 +25,7 @@ _CLUSTERS: Final = "[prod-eu]"
 def ci_files(system: str, cluster: str) -> Iterator[tuple[str, str]]:
     """Yield each file of a CI system: where it goes in a repository, and its content.
 
-    Args:
-        system: A key of `CI_FILES`.
-        cluster: The name of the only cluster, as YAML spells it.
+    `system` is a key of `CI_FILES`. `cluster` is the name of the only cluster, as YAML spells it.
     """
     from importlib.resources import files
 

@@ -52,14 +52,10 @@ def import_cluster(
 
     Args:
         repository: Where the files are to go; what is there already stays as it is.
-        config: The content of quotaform.yaml.
         cluster_name: Whose quotas they are.
-        gateway: The cluster.
         is_split: One file per group of names, else one file.
         is_own: Whether the files go to the folder of the cluster, else to the common ones; by default with several
             clusters.
-        progress: Called with what is being done.
-        clock: Says which entries have expired.
 
     Raises:
         InvalidFilesError: The files that are there are invalid.

@@ -41,7 +41,6 @@ class InitRequest:
         directory: Where it goes.
         servers: The bootstrap servers of its cluster, as the command line gives them.
         command_config: The client properties file, if there is one.
-        cluster: The name of the cluster.
         imports: Whether the live quotas are written.
         ci: The CI system to write files for: a key of `CI_FILES`.
     """
@@ -59,10 +58,6 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
 
     The quotas of a cluster go to its own folder, so that those of a further one do not clash with them. Without an
     import, a cluster that cannot be reached is no error: its id is not pinned then.
-
-    Args:
-        request: What it is to hold.
-        progress: Called with what is being done.
 
     Raises:
         UsageError: The name or a server cannot be one.
@@ -140,11 +135,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
 
 
 def require_nothing_there(directory: Path, ci: str) -> None:
-    """Make sure that no file of a new repository exists, nor a link in the place of a folder.
-
-    Raises:
-        ExistingFilesError: There is any.
-    """
+    """Raise `ExistingFilesError` if a file of a new repository exists, or a link in the place of a folder."""
     wanted = [CONFIG_NAME, *(f"schemas/{name}.schema.json" for name in _SCHEMAS), *CI_FILES[ci].values()]
     there = [directory / name for name in wanted if lexists(directory / name)]
     quotas = directory / QUOTAS_NAME
@@ -159,8 +150,7 @@ def require_nothing_there(directory: Path, ci: str) -> None:
 def require_cluster(request: InitRequest) -> Cluster:
     """Return the cluster, once quotaform.yaml is known to take its name and its servers.
 
-    Raises:
-        UsageError: It does not.
+    Raises `UsageError` if it does not.
     """
     try:
         servers = tuple(map(str, parse_servers(request.servers)))

@@ -50,13 +50,7 @@ def make_cluster_plan(
     """Make the plan of one cluster of the rows by which it differs, whichever engine found them.
 
     Args:
-        request: What to plan.
-        cluster: The cluster.
-        reading: What was read of it.
-        rows: What is to change.
-        desired: What the files declare for it.
         source: Where the files came from.
-        clock: The time.
         revert: What the rows put back, when they do not come from the files.
 
     Raises:
@@ -109,8 +103,7 @@ def make_cluster_plan(
 def _claimed(source: Source, cluster: Cluster, reading: Reading, desired: Desired) -> frozenset[Entity]:
     """Return what other quota repositories declare for a cluster, after making sure that these files do not.
 
-    Raises:
-        InvalidFilesError: They do.
+    Raises `InvalidFilesError` if they do.
     """
     claims = [claim for claim in source.claims if claim.is_of(cluster.name, reading.cluster_id)]
     if problems := check_claims([Claim(cluster.name, reading.cluster_id, desired)], claims):
@@ -119,11 +112,7 @@ def _claimed(source: Source, cluster: Cluster, reading: Reading, desired: Desire
 
 
 def _base_of(source: Source, cluster: Cluster, reading: Reading) -> ClusterBase:
-    """Return the base of a cluster.
-
-    Raises:
-        ReceiptClusterError: It is a receipt of another cluster.
-    """
+    """Return the base of a cluster. Raises `ReceiptClusterError` if it is a receipt of another cluster."""
     base = source.bases.get(cluster.name) or ClusterBase()
     if base.cluster_id not in (None, reading.cluster_id):
         raise ReceiptClusterError(base.cluster_id or "", reading.cluster_id)
@@ -183,11 +172,7 @@ def make_pruning(
 ) -> Pruning:
     """Return what to delete of the entities that no file declares.
 
-    Args:
-        reading: What was read of the cluster.
-        desired: What the files declare for it.
-        base: What they are compared with.
-        claimed: What other quota repositories declare for it.
+    `base` is what they are compared with. `claimed` is what other quota repositories declare for it.
     """
     mode = request.prune_mode
     if mode is PruneMode.REPORT:
@@ -217,8 +202,6 @@ def make_pruning(
 def _was_pruned(option: PruneMode | None, base: Safeguards | None, entity: Entity) -> bool:
     """Whether an undeclared entity would be deleted with the settings of the base; what is not known has not changed.
 
-    Args:
-        option: The mode of the command line, which is that of both.
-        base: The settings of the base.
+    `option` is the mode of the command line, which is that of both. `base` holds the settings of the base.
     """
     return base is None or ((option or base.prune) is PruneMode.SCOPE and base.scope.contains(entity))

@@ -53,10 +53,6 @@ def plan(
     Files that are invalid for a cluster are its outcome, whether or not it could be read. An interrupt (Ctrl-C) is
     raised again after the outcomes of all clusters that are finished were yielded.
 
-    Args:
-        progress: Called with what is being done.
-        connect: Opens the gateway of a cluster.
-
     Yields:
         One outcome per cluster, in the order of the request.
 
@@ -137,7 +133,6 @@ def plan_cluster(
     Args:
         desired: Returns what the files declare for it; called after the first read was asked for.
         source: Returns where the files came from; called like `desired`.
-        progress: Called with what is being done.
 
     Raises:
         ClusterError: The cluster could not be read.
@@ -185,8 +180,7 @@ def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: Load
 def with_claims(source: Source, request: PlanRequest, today: date) -> Source:
     """Return a source with what the other quota repositories declare that quotaform.yaml lists.
 
-    Raises:
-        InvalidFilesError: One of them is invalid.
+    Raises `InvalidFilesError` if one of them is invalid.
     """
     if not request.config.roots:
         return source

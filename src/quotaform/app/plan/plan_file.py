@@ -48,11 +48,7 @@ def load_plan_file(path: Path) -> Plan:
 
 
 def require_plan_id(plan_id: str, expected: str | None) -> None:
-    """Make sure that the id of a plan is that of the one which was approved elsewhere.
-
-    Raises:
-        PlanIdError: It has another id than the expected one.
-    """
+    """Raise `PlanIdError` unless the id of a plan is that of the one which was approved elsewhere."""
     if expected is not None and plan_id.removeprefix("sha256:") != expected.removeprefix("sha256:"):
         raise PlanIdError(expected=expected, found=plan_id)
 
@@ -63,9 +59,7 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
     A plan file holds what it was made with, and whoever writes one can compute its digests.
 
     Args:
-        plan: The plan.
         repository: Where the plan is applied.
-        clock: The time.
 
     Raises:
         PlanGuardsError: Its guards are looser, it depends on an approval that the repository does not hold, it changes
@@ -104,13 +98,8 @@ def _scope_problems(plan: Plan, config: Config) -> Iterator[str]:
 def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_CLOCK) -> None:
     """Make sure that a plan is not older than somebody allows.
 
-    Args:
-        plan: The plan.
-        longest: How old it may be; `None` for any age.
-        clock: The time.
-
-    Raises:
-        PlanAgeError: It is older, or was made more than five minutes in the future, so that its age is not known.
+    `longest` is how old it may be; `None` for any age. Raises `PlanAgeError` if it is older, or was made more than five
+    minutes in the future, so that its age is not known.
     """
     if longest is None:
         return

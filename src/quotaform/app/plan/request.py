@@ -27,10 +27,6 @@ class PlanRequest:
     """What to plan.
 
     Attributes:
-        repository: Where the files are.
-        config: The content of quotaform.yaml.
-        clusters: The clusters to plan for.
-        selection: The part of each that was asked for.
         policies: The policies that the plans are checked against.
         base: What to compare the files with, if anything.
         prune: What happens to entities that no file declares, if not what quotaform.yaml says.
@@ -76,9 +72,7 @@ class Reading:
     """What was read of a cluster.
 
     Attributes:
-        cluster_id: The id that the cluster gave itself.
         quotas: Everything that it holds.
-        snapshot: The snapshot that was read in its place.
         principals: Who connects to it, if the plan is to say whose limits change.
     """
 

@@ -82,8 +82,6 @@ def plan_revert(
 
     Args:
         request: What to plan: `revert` is the receipt, and the only cluster is that of the receipt.
-        progress: Called with what is being done.
-        connect: Opens the gateway of the cluster.
 
     Yields:
         The outcome of the cluster. Its error may be a `ReceiptClusterError` or a `RevertError`.

@@ -77,10 +77,7 @@ def plan_proposals(
     """Plan the clusters by files that follow proposals.
 
     Args:
-        repository: Where the files are.
-        config: The content of quotaform.yaml.
         clusters: The clusters, which are read now.
-        proposals: What is proposed for them.
         edited: The files that follow the proposals, written or not.
 
     Raises:

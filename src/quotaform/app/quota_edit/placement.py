@@ -58,18 +58,10 @@ class Placed:
 
 
 class ClusterEntries:
-    """The entries that count for a cluster, by layer.
-
-    Attributes:
-        desired: What they say together.
-    """
+    """The entries that count for a cluster, by layer. `desired` is what they say together."""
 
     def __init__(self, loaded: LoadedFiles, config: Config, cluster: str) -> None:
-        """Index the entries.
-
-        Raises:
-            InvalidFilesError: The files are invalid.
-        """
+        """Index the entries. Raises `InvalidFilesError` if the files are invalid."""
         self.desired: Desired = loaded.desired(cluster)
         self._cluster = cluster
         self._has_layer = cluster in config.clusters
@@ -86,8 +78,7 @@ class ClusterEntries:
     def refusal(self, proposal: Recommendation, proposals: Sequence[Recommendation]) -> str | None:
         """Return why a proposal cannot be followed while others of its entity can; `None` if it can be.
 
-        Args:
-            proposals: All of its entity.
+        `proposals` are all of its entity.
         """
         top = self._by_layer.get(self._cluster, {}).get(proposal.entity)
         gone = {each.key for each in proposals if each.action is Action.DELETE}
@@ -179,11 +170,7 @@ class ClusterEntries:
 
 
 def _require_applied(entry: Entry, proposals: Sequence[Recommendation]) -> None:
-    """Make sure that the files say what the cluster holds, which is what the proposals rest on.
-
-    Raises:
-        UneditableError: They do not.
-    """
+    """Raise `UneditableError` unless the files say what the cluster holds, which is what the proposals rest on."""
     if entry.absent is not None:
         raise UneditableError("the files say that it must not exist; apply them first")
     for each in proposals:

@@ -62,11 +62,8 @@ def edit_quotas(
     """Return the files of a repository as they follow proposals; nothing is written.
 
     Args:
-        repository: Where the files are.
-        config: The content of quotaform.yaml.
         proposals: What is proposed, of any clusters.
         live: The values on the clusters of the entities that proposals are about.
-        today: The day (UTC).
 
     Raises:
         InvalidFilesError: The files are invalid.
@@ -107,11 +104,7 @@ def _claimed(changed: Iterable[Changed], claims: Sequence[Claim], config: Config
 
 
 def write_quotas(edited: EditedFiles) -> QuotaEdit:
-    """Write all files, or none.
-
-    Raises:
-        QuotaformError: One cannot be written; the others are as they were.
-    """
+    """Write all files, or none. Raises `QuotaformError` if one cannot be written; the others are as they were."""
     written: list[tuple[Path, str]] = []
     try:
         for path, file in zip(edited.paths, edited.edit.files, strict=True):
@@ -210,9 +203,7 @@ class _Editor:
     def wrong(self, files: Mapping[str, tuple[FileEdit, str]], left: Collection[Changed]) -> set[Changed]:
         """Return the changes after which the files do not say what they should.
 
-        Args:
-            files: The files that change, by path, with their new content.
-            left: What they do not follow.
+        `files` are the files that change, by path, with their new content. `left` is what they do not follow.
         """
         after = {path: text.encode() for path, (_, text) in files.items()}
         layers = {layer_of(path) for path in after}

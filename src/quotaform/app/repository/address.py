@@ -31,10 +31,8 @@ def connection_of(
 
     A pull request may name any host in quotaform.yaml, which would get what the client properties hold. So none is
     accepted from there that the properties or `QUOTAFORM_ALLOWED_HOSTS` leave out; what the command line names is the
-    operator's own choice, and held to `QUOTAFORM_ALLOWED_HOSTS` where it is connected to.
-
-    Raises:
-        InvalidFilesError: Servers or client are invalid, or quotaform.yaml names a host that is not allowed.
+    operator's own choice, and held to `QUOTAFORM_ALLOWED_HOSTS` where it is connected to. Raises `InvalidFilesError` if
+    servers or client are invalid, or quotaform.yaml names a host that is not allowed.
     """
     servers, config = bootstrap_servers(cluster, environment), client_config(cluster, environment)
     if cluster.servers_location is None:
@@ -57,11 +55,7 @@ def connection_of(
 def require_allowed_metrics(
     metrics: ClusterMetrics, environment: Mapping[str, str] = environ, *, login: PrometheusLogin | None = None
 ) -> None:
-    """Make sure that the hosts of `metrics` in quotaform.yaml may be asked; with a login, that each is listed.
-
-    Raises:
-        InvalidFilesError: One may not.
-    """
+    """Raise `InvalidFilesError` unless the hosts of `metrics` may be asked; with a login, unless each is listed."""
     from quotaform.core.usage.record.source import SourceKind
     from quotaform.http.message import Url
 
@@ -87,8 +81,7 @@ def _refuse(problems: Iterable[str], location: Location | None) -> None:
 def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ) -> tuple[Server | str, ...]:
     """Return the bootstrap servers of a cluster: as they are written, or from variables, whose values are not shown.
 
-    Raises:
-        InvalidFilesError: A variable is not set, may not be read, or does not hold HOST:PORT.
+    Raises `InvalidFilesError` if a variable is not set, may not be read, or does not hold HOST:PORT.
     """
     servers: list[Server | str] = []
     for text in cluster.bootstrap_servers:

@@ -60,9 +60,8 @@ def open_pinned_gateway(cluster: Cluster) -> Gateway:
 def open_gateway(cluster: Cluster) -> Gateway:
     """Connect to a cluster, or open its snapshot.
 
-    Raises:
-        ClusterError: There is no usable connection.
-        InvalidFilesError: The snapshot or the client properties are invalid.
+    Raises `ClusterError` if there is no usable connection, and `InvalidFilesError` if the snapshot or the client
+    properties are invalid.
     """
     if cluster.snapshot is not None:
         from quotaform.cluster.snapshot import SnapshotGateway

@@ -40,9 +40,6 @@ def load_policies(repository: Repository, config: Config) -> LoadedPolicies:
     """Read the policies that a configuration names; never raises for what is in the files.
 
     They are those of the work tree, also when the quotas of another commit are read.
-
-    Args:
-        repository: Where quotaform.yaml is.
     """
     if not config.policies:
         return NO_POLICIES

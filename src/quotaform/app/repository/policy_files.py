@@ -37,17 +37,12 @@ class Folder(Protocol):
         """Whether a path leads to a folder."""
 
     def names(self, path: str) -> Iterator[str]:
-        """Yield the names in a folder; nothing if it is none.
-
-        Raises:
-            FileReadError: It cannot be listed.
-        """
+        """Yield the names in a folder; nothing if it is none. Raises `FileReadError` if it cannot be listed."""
 
     def read(self, path: str) -> bytes:
         """Return the content of a file, which has `POLICY_LIMIT` bytes at most.
 
-        Raises:
-            FileReadError: It cannot be read.
+        Raises `FileReadError` if it cannot be read.
         """
 
 
@@ -66,11 +61,7 @@ class DiskFolder:
         return is_folder(self.folder / path)
 
     def names(self, path: str) -> Iterator[str]:
-        """Yield the names in a folder; nothing if it is none.
-
-        Raises:
-            FileReadError: It cannot be listed.
-        """
+        """Yield the names in a folder; nothing if it is none. Raises `FileReadError` if it cannot be listed."""
         here = self.folder / path
         if not is_folder(here) or not is_within(here, self.folder):
             return
@@ -81,11 +72,7 @@ class DiskFolder:
             raise FileReadError(path, reason_of(error)) from None
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file.
-
-        Raises:
-            FileReadError: It cannot be read.
-        """
+        """Return the content of a file. Raises `FileReadError` if it cannot be read."""
         return read_bytes(self.folder / path, POLICY_LIMIT, within=self.folder)
 
 
@@ -137,8 +124,7 @@ def policy_digests(folder: Folder, paths: Sequence[ListedPath]) -> Mapping[str, 
 def _expand(folder: Folder, text: str) -> list[str]:
     """Return the files that a path or a glob stands for, sorted; hidden ones only by their name.
 
-    Raises:
-        _NoFilesError: There is none, or it leads out of the folder.
+    Raises `_NoFilesError` if there is none, or it leads out of the folder.
     """
     shown, normal = inert(text), os.path.normpath(text)
     if PurePosixPath(normal).is_absolute() or normal.split("/")[0] == os.pardir:
@@ -161,8 +147,7 @@ def _expand(folder: Folder, text: str) -> list[str]:
 def _matching(folder: Folder, parent: str, part: str) -> list[str]:
     """Return what a part of a glob matches in a folder.
 
-    Raises:
-        _NoFilesError: There is too much in it, or it cannot be listed.
+    Raises `_NoFilesError` if there is too much in it, or it cannot be listed.
     """
     prefix = f"{parent}/" if parent else ""
     if not is_glob(part):

@@ -75,9 +75,8 @@ class Repository:
     def at(cls, directory: Path | None, config_path: Path | None) -> Repository:
         """Find a repository from what the command line says.
 
-        Args:
-            directory: A quotas directory, or the folder that holds `quotas.d`; `quotas.d` here if left out.
-            config_path: quotaform.yaml; if left out the one beside the quotas directory, else the one here.
+        `directory` is a quotas directory, or the folder that holds `quotas.d`; `quotas.d` here if left out.
+        `config_path` is quotaform.yaml; if left out the one beside the quotas directory, else the one here.
         """
         quotas = Path(QUOTAS_NAME) if directory is None else directory
         if directory is not None and is_folder(directory / QUOTAS_NAME):
@@ -95,9 +94,8 @@ class Repository:
     def config(self) -> Config:
         """Read quotaform.yaml; an empty configuration when there is none and nobody named one.
 
-        Raises:
-            InvalidFilesError: It is invalid, or missing although somebody named it; all problems at once.
-            LayerDirectoryError: The quotas directory is the folder of one cluster.
+        Raises `InvalidFilesError` if it is invalid, or missing although somebody named it; all problems at once, and
+        `LayerDirectoryError` if the quotas directory is the folder of one cluster.
         """
         from quotaform.desired.config import Config
         from quotaform.desired.config_reader import read_config
@@ -126,8 +124,7 @@ class Repository:
     def require_prunable(self, config: Config, mode: PruneMode) -> None:
         """Make sure that undeclared entities can be pruned in a mode.
 
-        Raises:
-            InvalidFilesError: quotaform.yaml does not say what is in scope.
+        Raises `InvalidFilesError` if quotaform.yaml does not say what is in scope.
         """
         from quotaform.desired.config import prune_problem
         from quotaform.desired.tree import shown_path
@@ -140,11 +137,7 @@ class Repository:
     def approvals(self, today: date) -> tuple[Approval, ...]:
         """Read approvals.yaml, the file beside quotaform.yaml; nothing is approved when there is none.
 
-        Args:
-            today: The day (UTC) on which approvals may have expired.
-
-        Raises:
-            InvalidFilesError: It cannot be read or is invalid; all problems at once.
+        Raises `InvalidFilesError` if it cannot be read or is invalid; all problems at once.
         """
         from quotaform.desired.approval import read_approvals
         from quotaform.desired.cluster_choice import choose_clusters
@@ -174,8 +167,7 @@ class Repository:
     def _require_whole(self, config: Config) -> None:
         """Make sure that the directory is not the folder of one cluster.
 
-        Raises:
-            LayerDirectoryError: It is named after a cluster, in `quotas.d` or beside folders of other clusters.
+        Raises `LayerDirectoryError` if it is named after a cluster, in `quotas.d` or beside folders of other clusters.
         """
         path = Path(os.path.normpath(Path.cwd() / self.directory))
         if path.name not in config.clusters:
@@ -202,10 +194,8 @@ class Repository:
     def layout(self, config: Config, *, may_be_empty: bool = False) -> Layout:
         """Read the files of the quotas directory; what is wrong with them is found when they are checked.
 
-        Args:
-            config: The content of quotaform.yaml.
-            may_be_empty: Whether it is no problem that there is no file; the guard `empty` takes care of it then. It is
-                one where a directory above is the quota repository that is meant.
+        `may_be_empty` says whether it is no problem that there is no file; the guard `empty` takes care of it then. It
+        is one where a directory above is the quota repository that is meant.
         """
         from quotaform.desired.tree import Layout
 
@@ -219,8 +209,6 @@ class Repository:
         """Read the files of the quotas directory, to be asked what they say about each cluster.
 
         Args:
-            config: The content of quotaform.yaml.
-            today: The day (UTC) on which entries may have expired.
             may_be_empty: See `layout`.
         """
         from quotaform.desired.loader import load_files
@@ -269,7 +257,6 @@ class Repository:
         """Choose the clusters whose files are meant, offline: all of them unless some are named.
 
         Args:
-            config: The content of quotaform.yaml.
             patterns: Names of clusters, or globs over them.
 
         Returns:
@@ -287,8 +274,7 @@ class Repository:
     def _redirected(self, config: Config, target: Target) -> Cluster:
         """Return the one cluster that is meant, to be read where the target says.
 
-        Raises:
-            UsageError: A server is not HOST:PORT.
+        Raises `UsageError` if a server is not HOST:PORT.
         """
         from quotaform.desired.cluster_choice import choose_cluster
         from quotaform.desired.config import Cluster

@@ -37,17 +37,12 @@ class Revision(Protocol):
     """A state of the files of a repository."""
 
     def read_config(self, path: Path) -> SourceFile | None:
-        """Read quotaform.yaml; `None` when there is none.
-
-        Raises:
-            FileReadError: It is there and cannot be read.
-        """
+        """Read quotaform.yaml; `None` when there is none. Raises `FileReadError` if it is there and cannot be read."""
 
     def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
         """Read a quotas directory; what cannot be read is part of the answer.
 
-        Args:
-            files: What keeps the content of its files by their paths; in memory if left out.
+        `files` is what keeps the content of its files by their paths; in memory if left out.
         """
 
 
@@ -55,18 +50,13 @@ class Revision(Protocol):
 class WorkTree:
     """The files as they are on disk. Links are followed within the folder that a file is in, and not out of it.
 
-    Attributes:
-        named: What the operator named on the command line, which may be anywhere.
+    `named` is what the operator named on the command line, which may be anywhere.
     """
 
     named: frozenset[Path] = frozenset()
 
     def read_config(self, path: Path) -> SourceFile | None:
-        """Read quotaform.yaml; `None` when there is none.
-
-        Raises:
-            FileReadError: It is there and cannot be read.
-        """
+        """Read quotaform.yaml; `None` when there is none. Raises `FileReadError` if it is there and cannot be read."""
         from quotaform.desired.tree import SourceFile, shown_path
 
         within = None if path in self.named else path.parent
@@ -104,10 +94,8 @@ def find_above(path: Path) -> tuple[str, str | None]:
 def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
     """Read the files of a quotas directory as they are on disk, and of the folders in it.
 
-    Never raises for what is there: what cannot be read is part of the answer.
-
-    Args:
-        files: What keeps the content of its files by their paths; in memory if left out.
+    Never raises for what is there: what cannot be read is part of the answer. `files` is what keeps the content of its
+    files by their paths; in memory if left out.
     """
     from quotaform.desired.tree import Root, Tree
 

@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 def read_claims(repository: Repository, config: Config, today: date) -> tuple[Claim, ...]:
     """Return what the other repositories declare for their clusters.
 
-    Args:
-        repository: Where quotaform.yaml is.
-        today: The day (UTC) on which entries may have expired.
-
-    Raises:
-        InvalidFilesError: One of them is not there, or has invalid files; all problems at once.
+    Raises `InvalidFilesError` if one of them is not there, or has invalid files; all problems at once.
     """
     claims: list[Claim] = []
     problems: list[Finding] = []
@@ -73,8 +68,7 @@ def root_trees(repository: Repository, config: Config) -> tuple[Tree, ...]:
 def claims_of(config: Config, files: LoadedFiles) -> Iterator[Claim]:
     """Yield what the files of a repository declare for each of its clusters.
 
-    Raises:
-        InvalidFilesError: The files of a cluster are invalid.
+    Raises `InvalidFilesError` if the files of a cluster are invalid.
     """
     for cluster in config.clusters.values():
         yield Claim(cluster.name, cluster.cluster_id, files.desired(cluster.name))
@@ -83,8 +77,7 @@ def claims_of(config: Config, files: LoadedFiles) -> Iterator[Claim]:
 def _root(repository: Repository, path: ListedPath) -> Repository:
     """Return another repository.
 
-    Raises:
-        InvalidFilesError: It is not there, is this one, or is somewhere else than other repositories may be.
+    Raises `InvalidFilesError` if it is not there, is this one, or is somewhere else than other repositories may be.
     """
     folder = repository.config_path.parent
     place = folder / path.text

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 def safeguards_of(config: Config, cluster: Cluster | None, policy_digests: Mapping[str, str]) -> Safeguards:
     """Return what protects a cluster.
 
-    Args:
-        config: The content of quotaform.yaml.
-        cluster: The cluster; `None` is one that quotaform.yaml does not have.
-        policy_digests: The digests of the policy files, by path.
+    `cluster` is the cluster; `None` is one that quotaform.yaml does not have. `policy_digests` are the digests of the
+    policy files, by path.
     """
     return Safeguards(
         limits=config.guard_limits,

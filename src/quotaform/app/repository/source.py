@@ -50,9 +50,8 @@ class Source:
     def removed(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.
 
-        Args:
-            entities: Entities that the files do not declare now.
-            applied: The commit of the last apply, if it is known.
+        `entities` are entities that the files do not declare now. `applied` is the commit of the last apply, if it is
+        known.
         """
         if self.history is None or not entities:
             return RemovalSearch()
@@ -65,13 +64,7 @@ def read_source(repository: Repository, config: Config, tree: Tree, today: date)
     There is no commit outside of a git work tree. The files (also quotaform.yaml, approvals.yaml and the policies)
     differ from it when any that was read is not, byte for byte, what the commit holds, or is missing on either side;
     line ends may be CRLF for LF. No filter is run: a file that git keeps in another form than the work tree (LFS,
-    git-crypt) counts as different.
-
-    Args:
-        repository: Where the files are.
-        config: The content of quotaform.yaml.
-        tree: The quotas directory as it was read.
-        today: The day (UTC) on which entries may have expired.
+    git-crypt) counts as different. `tree` is the quotas directory as it was read.
     """
     from quotaform.app.base.removal import Removals
 

@@ -29,11 +29,7 @@ class TreeReading(ABC, Generic[E]):
     """Reads the files of a quotas directory and of the folders in it; what cannot be read is part of the answer."""
 
     def __init__(self, files: MutableMapping[str, bytes] | None = None) -> None:
-        """Start with nothing read.
-
-        Args:
-            files: What keeps the content of files; in memory if left out.
-        """
+        """Start with nothing read. `files` is what keeps the content of files; in memory if left out."""
         self._files = {} if files is None else files
         self._others: list[str] = []
         self._folders: list[str] = []
@@ -45,30 +41,20 @@ class TreeReading(ABC, Generic[E]):
     def entries(self, folder: str) -> Iterable[tuple[str, E]]:
         """Return what is in a folder, each with its name there, in any order.
 
-        Args:
-            folder: Its path relative to the quotas directory; empty for that itself.
-
-        Raises:
-            FileReadError: It cannot be listed.
+        `folder` is its path relative to the quotas directory; empty for that itself. Raises `FileReadError` if it
+        cannot be listed.
         """
 
     @abstractmethod
     def reader(self, path: str, entry: E) -> Callable[[], bytes] | None:
         """Return what reads the content of an entry; `None` for a folder.
 
-        Args:
-            path: Its path relative to the quotas directory.
-
-        Raises:
-            FileReadError: It leads nowhere, or out. What is returned raises it when the content cannot be read.
+        `path` is its path relative to the quotas directory. Raises `FileReadError` if it leads nowhere, or out. What is
+        returned raises it when the content cannot be read.
         """
 
     def read(self, name: str) -> Tree:
-        """Read it.
-
-        Args:
-            name: What messages call the quotas directory.
-        """
+        """Read it. `name` is what messages call the quotas directory."""
         from quotaform.desired.tree import Tree
 
         try:

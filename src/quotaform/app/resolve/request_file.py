@@ -87,20 +87,12 @@ class RequestFile:
 
     @classmethod
     def read(cls, path: Path) -> RequestFile:
-        """Read a file.
-
-        Raises:
-            InvalidFilesError: It cannot be read, or something is wrong in it.
-        """
+        """Read a file. Raises `InvalidFilesError` if it cannot be read, or something is wrong in it."""
         return cls(_read(lambda: read_bytes(path, REQUESTS_LIMIT), str(path)), str(path))
 
     @classmethod
     def read_stdin(cls) -> RequestFile:
-        """Read the standard input.
-
-        Raises:
-            InvalidFilesError: It cannot be read, or something is wrong in it.
-        """
+        """Read the standard input. Raises `InvalidFilesError` if it cannot be read, or something is wrong in it."""
         return cls(_read(lambda: read_stdin(REQUESTS_LIMIT), "stdin"), "stdin")
 
     def __iter__(self) -> Iterator[Entity]:

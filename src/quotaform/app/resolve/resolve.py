@@ -50,8 +50,7 @@ class ResolveRequest:
 class ResolveRun:
     """Resolves requests one by one, so that any number of them takes no memory.
 
-    Attributes:
-        header: What is resolved against what.
+    `header` is what is resolved against what.
     """
 
     def __init__(

@@ -15,9 +15,8 @@ _LIMIT: Final = MIB
 def load_usage_mapping(path: Path) -> TableMapping:
     """Return the mapping in a file.
 
-    Raises:
-        FileReadError: It cannot be read, or is too large.
-        InvalidFilesError: It is invalid; all problems at once.
+    Raises `FileReadError` if it cannot be read, or is too large, and `InvalidFilesError` if it is invalid; all problems
+    at once.
     """
     from quotaform.desired.tree import SourceFile, shown_path
     from quotaform.desired.usage_mapping import read_usage_mapping

@@ -30,7 +30,6 @@ class RecordRequest:
     """What is recorded.
 
     Attributes:
-        cluster: The name of the cluster.
         usage: The directory of the table, as it was given.
         readers: What reads each broker, by its name.
         interval: Seconds between two measurements of a broker.
@@ -54,10 +53,7 @@ def record(request: RecordRequest, clock: Clock = SYSTEM_CLOCK) -> Recording:
     """Record until the time is over, or a signal comes, after which what was recorded is written all the same.
 
     Rows that cannot be written are kept for the next file. A recording that cannot write more than `MOST_ROWS` ends,
-    and what became of it says so.
-
-    Raises:
-        NothingReadError: No source could be read at the beginning.
+    and what became of it says so. Raises `NothingReadError` if no source could be read at the beginning.
     """
     return _Recorder(request, clock).run()
 

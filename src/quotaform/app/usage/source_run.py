@@ -39,7 +39,6 @@ class SourceRun:
         reader: Reads it.
         interval: The length of a slot in seconds.
         slots: How many there are; `None` for any number.
-        clock: The time.
         warn: Called with what somebody should know at once.
         rows: What was read and not taken yet.
         written: How many rows of it are in the table.
@@ -107,11 +106,7 @@ class SourceRun:
         self.written += rows
 
     def report(self, started: datetime) -> RecordedSource:
-        """Return what was recorded, after the run.
-
-        Args:
-            started: The time of the first slot.
-        """
+        """Return what was recorded, after the run. `started` is the time of the first slot."""
 
         def at(slot: int) -> datetime:
             return started + timedelta(seconds=slot * self.interval)

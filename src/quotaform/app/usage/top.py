@@ -59,9 +59,7 @@ class _Question(Generic[T]):
     def answer(self, seconds: float) -> T:
         """Return the answer, once.
 
-        Raises:
-            TimeoutError: There is none in time.
-            QuotaformError: It failed.
+        Raises `TimeoutError` if there is none in time, and `QuotaformError` if it failed.
         """
         assert self._asked is not None  # noqa: S101 (it was asked)
         wait([self._asked], max(0.0, seconds))
@@ -76,10 +74,8 @@ class TopReader:
     """Reads who is throttled on a cluster, again and again.
 
     Attributes:
-        cluster: The name of the cluster.
         readers: What reads its measurements, by what messages call it.
         read_quotas: Reads all its quotas.
-        clock: The time.
         patience: How many seconds answers are waited for.
         quota_patience: How many seconds the quotas are waited for; `patience` if there are fewer.
     """

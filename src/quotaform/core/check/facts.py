@@ -41,7 +41,6 @@ class NotSearched:
     """Earlier files that were not searched.
 
     Attributes:
-        reason: Why.
         commit: The commit of the file, or the oldest one whose files were searched; `None` when there is none.
         file: The file, as messages name it; `None` for all files before the commit.
         count: How many files.

@@ -46,11 +46,7 @@ class Violation(NamedTuple):
 
 
 class SlowPolicyError(Exception):
-    """A policy takes too long; no result of it counts.
-
-    Attributes:
-        seconds: How long it was given.
-    """
+    """A policy takes too long; no result of it counts. `seconds` is how long it was given."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -67,8 +63,7 @@ class Policy(Protocol):
     def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
         """Return the violations in the document of an entry, usually none, and none if it doesn't apply to the entity.
 
-        Raises:
-            SlowPolicyError: All entries together take too long.
+        Raises `SlowPolicyError` if all entries together take too long.
         """
 
 
@@ -119,13 +114,8 @@ def check_policies(
 ) -> list[Finding]:
     """Return what policies refuse of what the files declare: the first of it, and that there is more.
 
-    All entries are checked that declare values, whether or not they change anything: the files must be right.
-
-    Args:
-        desired: What the files say.
-        policies: The policies.
-        cluster: The cluster that the files are read for.
-        selection: The part that was asked for.
+    All entries are checked that declare values, whether or not they change anything: the files must be right. `cluster`
+    is the cluster that the files are read for.
     """
     policies = list(policies)
     if not policies:

@@ -44,8 +44,7 @@ _SHOWN: Final = 5
 class ResolutionChecks:
     """Checks requests as they are resolved: one finding per rule and subject, however many the requests are.
 
-    Args:
-        index: The quotas that are resolved.
+    `index` holds the quotas that are resolved.
     """
 
     def __init__(self, index: QuotaIndex) -> None:
@@ -155,9 +154,8 @@ def check_shapes(quotas: Quotas) -> list[Finding]:
 def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
     """Report which brokers use a custom quota callback, and for which that is not known.
 
-    Args:
-        values: Node id to the value of `client.quota.callback.class`.
-        errors: Node id to the reason why that could not be read.
+    `values` map node id to the value of `client.quota.callback.class`. `errors` map node id to the reason why that
+    could not be read.
     """
     findings = []
     brokers: dict[str, list[str]] = defaultdict(list)

@@ -57,14 +57,11 @@ class Drift:
     """All that differs, by address.
 
     Attributes:
-        cluster_name: As in the plan.
-        cluster_id: As in the plan.
         read_at: When the cluster or its snapshot was read, ISO 8601 UTC.
         entities: What differs.
         in_sync: How many declared entities match the cluster.
         findings: Warnings and notes about the live cluster.
         options: What was asked for when the plan was made that it was read from.
-        snapshot: The snapshot that was read in the place of the cluster.
         baseline: What was last agreed; `None` when the cluster was compared with the files.
         pending: What an apply would change and is no drift; empty without a baseline.
         ignored: What differs and does not count, because of `drift_ignore`.
@@ -159,12 +156,8 @@ def make_drift(
 ) -> Drift:
     """Read a plan as drift: what it would change, and what is in scope and not declared.
 
-    What nobody can declare, exclude or remove is a finding and no drift, which would never end.
-
-    Args:
-        plan: The plan; its base is the baseline, and without one the cluster is compared with the files.
-        ignores: What does not count.
-        today: The day (UTC) on which ignores may have expired.
+    What nobody can declare, exclude or remove is a finding and no drift, which would never end. `plan` is the plan; its
+    base is the baseline, and without one the cluster is compared with the files. `ignores` is what does not count.
     """
     wrong_cluster = tuple(finding for finding in plan.findings if finding.rule == rule.CLUSTER_ID.id)
     if wrong_cluster:

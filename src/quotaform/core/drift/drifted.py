@@ -46,7 +46,6 @@ class DriftedEntity:
     """One entity that differs.
 
     Attributes:
-        entity: Which one.
         drift_class: In what way.
         changes: The keys that differ, as the changes that would make the cluster as the files say.
         baseline: What the baseline declares for it, empty when it must not exist; `None` when it does not declare it or
@@ -54,7 +53,6 @@ class DriftedEntity:
         is_declared: Whether an entry of the files is about it.
         absent: Why the files say that it must not exist: `state: absent` or `expired DATE`; `None` if they do not.
         owner: Whose entry it is.
-        location: Where the entry is.
     """
 
     entity: Entity
@@ -80,12 +78,10 @@ class PendingChange:
     """One entity that is as the baseline says, while the files say something else: an apply is due.
 
     Attributes:
-        entity: Which one.
         action: What an apply would do to it.
         changes: The keys that differ from the files.
         is_declared: Whether an entry of the files is about it.
         owner: Whose entry it is.
-        location: Where the entry is.
     """
 
     entity: Entity

@@ -30,7 +30,6 @@ class DriftIgnore:
         keys: The quota keys whose drift is ignored; empty for all of them.
         reason: Why, in the words of the file.
         expires: The day (UTC) from which on it ignores nothing.
-        location: Where it is.
     """
 
     match: Pattern
@@ -49,20 +48,14 @@ class DriftIgnore:
 
 
 def active_ignores(ignores: Iterable[DriftIgnore], today: date) -> tuple[DriftIgnore, ...]:
-    """Return the ignores that have not expired.
-
-    Args:
-        today: The day (UTC).
-    """
+    """Return the ignores that have not expired."""
     return tuple(each for each in ignores if today < each.expires)
 
 
 def check_ignores(ignores: Iterable[DriftIgnore], used: Collection[int], today: date) -> Iterator[Finding]:
     """Yield what to know about ignores: expired, about to expire, or without use.
 
-    Args:
-        used: The ids (`id`) of those that ignored something.
-        today: The day (UTC).
+    `used` holds the ids (`id`) of those that ignored something.
     """
     for each in ignores:
         reason = quote(each.reason)

@@ -17,10 +17,7 @@ from quotaform.errors import QuotaformError
 class StateUnusable:
     """The file of the notify state cannot be used, so that notifications begin anew.
 
-    Attributes:
-        path: The file.
-        reason: Why.
-        is_read: Whether it could be read, and holds something else.
+    `is_read` says whether it could be read, and holds something else.
     """
 
     path: str
@@ -30,12 +27,7 @@ class StateUnusable:
 
 @dataclass(frozen=True, slots=True)
 class StateNotWritten:
-    """The file of the notify state cannot be written, so that notifications may be repeated.
-
-    Attributes:
-        path: The file.
-        reason: Why.
-    """
+    """The file of the notify state cannot be written, so that notifications may be repeated."""
 
     path: str
     reason: str
@@ -45,9 +37,7 @@ class StateNotWritten:
 class StateOfOtherCluster:
     """The notify state of a cluster is about another cluster, so that its notifications begin anew.
 
-    Attributes:
-        cluster: The name of the cluster.
-        cluster_id: The id of the other one.
+    `cluster_id` is the id of the other one.
     """
 
     cluster: str
@@ -56,12 +46,7 @@ class StateOfOtherCluster:
 
 @dataclass(frozen=True, slots=True)
 class NotificationFailed:
-    """A receiver could not be notified about a cluster; the next run tries again.
-
-    Attributes:
-        cluster: The name of the cluster.
-        error: Why.
-    """
+    """A receiver could not be notified about a cluster; the next run tries again."""
 
     cluster: str
     error: QuotaformError
@@ -71,8 +56,7 @@ class NotificationFailed:
 class ReceiverRecovered:
     """A receiver that could not be notified was notified again.
 
-    Attributes:
-        origin: Its scheme, host and port: the path may be a secret.
+    `origin` is its scheme, host and port: the path may be a secret.
     """
 
     origin: str
@@ -82,10 +66,7 @@ class ReceiverRecovered:
 class MetricsUnusable:
     """A file of metrics cannot be used, so that earlier metrics in it are lost.
 
-    Attributes:
-        path: The file.
-        reason: Why.
-        is_read: Whether it could be read, and holds something else.
+    `is_read` says whether it could be read, and holds something else.
     """
 
     path: str
@@ -95,11 +76,7 @@ class MetricsUnusable:
 
 @dataclass(frozen=True, slots=True)
 class FileNotLocked:
-    """Another process holds the lock of a file for too long, so that the file is written without it.
-
-    Attributes:
-        path: The file.
-    """
+    """Another process holds the lock of a file for too long, so that the file is written without it."""
 
     path: str
 
@@ -116,23 +93,14 @@ class FilesRecovered:
 
 @dataclass(frozen=True, slots=True)
 class FilesUnusable:
-    """The files cannot be used for any cluster.
-
-    Attributes:
-        error: Why.
-    """
+    """The files cannot be used for any cluster."""
 
     error: QuotaformError
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCompared:
-    """A cluster was compared, and what was found differs from before.
-
-    Attributes:
-        cluster: The name of the cluster.
-        drift: What was found.
-    """
+    """A cluster was compared, and what was found differs from before."""
 
     cluster: str
     drift: Drift
@@ -142,9 +110,7 @@ class ClusterCompared:
 class CheckFailed:
     """A cluster could not be compared, for another reason than before, if it could not be then.
 
-    Attributes:
-        cluster: The name of the cluster.
-        reason: Why: an error, or the message of a finding.
+    `reason` is why: an error, or the message of a finding.
     """
 
     cluster: str
@@ -153,11 +119,7 @@ class CheckFailed:
 
 @dataclass(frozen=True, slots=True)
 class MetricsNotWritten:
-    """The files of metrics cannot be written.
-
-    Attributes:
-        error: Why.
-    """
+    """The files of metrics cannot be written."""
 
     error: QuotaformError
 

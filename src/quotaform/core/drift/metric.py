@@ -17,7 +17,6 @@ class Metric:
     """One metric, a gauge.
 
     Attributes:
-        name: Its name.
         help: What it says, in one sentence.
         labels: Its labels beside `cluster`.
         is_of_run: Whether it says something about the last run, and not about the cluster when it was last read.
@@ -81,7 +80,6 @@ class RunFacts:
     """One run of a command on one cluster.
 
     Attributes:
-        cluster: The name of the cluster.
         command: The name of the command.
         version: The version of quotaform.
         finished_at: When it ended, in seconds since 1970.
@@ -104,10 +102,8 @@ class RunFacts:
 def merge_run(before: Samples, run: RunFacts) -> dict[Sample, float]:
     """Return the samples after a run: those of its cluster are replaced, the others stay.
 
-    What was known of a cluster stays when it could not be compared; only what is about the run changes.
-
-    Args:
-        before: The samples so far, of any clusters.
+    What was known of a cluster stays when it could not be compared; only what is about the run changes. `before` is the
+    samples so far, of any clusters.
     """
     name, command = run.cluster, run.command
     replaced = {row.name for row in METRICS.values() if run.drift is not None and not row.is_of_run}

@@ -46,8 +46,7 @@ class Notified:
     def after(self, drift: Drift | None) -> Notified:
         """Return what the receiver was last notified of once a notification about a run is delivered.
 
-        Args:
-            drift: What was found; `None` when the check failed.
+        `drift` is what was found; `None` when the check failed.
         """
         return replace(self, is_failure=True) if drift is None else Notified(fingerprint_of(drift))
 
@@ -83,7 +82,6 @@ class Notification:
 
     Attributes:
         event: What it is about.
-        cluster: The name of the cluster.
         drift: What was found; `None` when the check failed.
         error: Why the check failed.
         first_seen: Since when there has been drift, ISO 8601 UTC.

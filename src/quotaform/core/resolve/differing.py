@@ -83,9 +83,8 @@ class _Names:
     def _stronger_than(self, winner: Level | None, empty: tuple[str, ...]) -> _Tables:
         """Return the entries that name this type alone and win over a level, of those that a request can meet.
 
-        Args:
-            winner: The level; `None` for one weaker than all.
-            empty: The types for which the request has an empty name, which some levels do not match.
+        `winner` is the level; `None` for one weaker than all. `empty` holds the types for which the request has an
+        empty name, which some levels do not match.
         """
         stronger = [level for level in self._levels if winner is None or level.number < winner.number]
         return tuple(

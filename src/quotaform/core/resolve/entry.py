@@ -76,8 +76,6 @@ class QuotaEntry:
     """The quotas of one entity on their level of precedence.
 
     Attributes:
-        level: The level.
-        entity: The entity.
         values: Its quotas.
         is_shared: Whether requests of several names in the first column meet it.
         alone: What a request has that meets no other entry with these keys; `None` until `resolve_alone` was called.

@@ -51,8 +51,6 @@ class _Table(NamedTuple):
     """The entries of one level by what they name.
 
     Attributes:
-        level: The level.
-        precedence: That of which it is one.
         is_shared: Whether requests with another name in the first column meet the same entries.
         pick: Takes what entries name from a request.
         entries: A name, a tuple of names, or `()` for a level that names nothing, to the entry.

@@ -76,11 +76,9 @@ class ResolveHeader:
 
     Attributes:
         cluster_name: What messages call the cluster.
-        cluster_id: The id that the cluster gave itself.
         read_at: When it or its snapshot was read, as ISO 8601 in UTC.
         plan_id: The plan that is taken as applied, if there is one.
         detail: How much is shown.
-        snapshot: The snapshot that was read in the place of the cluster.
     """
 
     cluster_name: str
@@ -104,7 +102,6 @@ def make_resolution(
 
     Args:
         entity: Who makes the request.
-        actual: All quotas as they are.
         planned: The same with a plan applied; `None` without a plan.
         detail: How much is wanted.
 

@@ -30,7 +30,6 @@ class BucketBacktest:
     """What would have happened to one bucket on one broker.
 
     Attributes:
-        cluster: The cluster.
         broker: The broker; `None` if the limit holds for all of them together.
         key: The quota key.
         bucket: The address of the bucket.
@@ -109,8 +108,6 @@ class ClusterBacktest:
 
     Attributes:
         usage: The usage table, as it was given.
-        cluster: The cluster.
-        plan_id: The plan.
         first: The time of the first sample; `None` if nothing was recorded.
         last: That of the last one.
         series: How many series were recorded.
@@ -141,7 +138,6 @@ class Backtest:
 
     Attributes:
         usage: The usage table, as it was given.
-        clusters: What each plan would have throttled.
         unknown: Clusters of which something is recorded and that were not tested; at most 100.
     """
 

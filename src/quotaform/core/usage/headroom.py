@@ -46,7 +46,6 @@ class BucketUse:
         key: The quota key.
         bucket: The address of those who share the limit.
         entity: The address of the entity whose value the limit is; `None` if nothing limits them.
-        limit: The limit.
         status: How the bucket stands to it.
         samples: How many times were recorded.
         first: The first of them.
@@ -94,10 +93,8 @@ class UnusedQuota:
     """A value that limited nothing that was recorded.
 
     Attributes:
-        cluster: The cluster.
         entity: The address of the entity.
         key: The quota key.
-        value: The value.
         recorded_s: For how many seconds, at least, the key was recorded on the cluster.
         first: When that recording begins.
         last: When it ends.

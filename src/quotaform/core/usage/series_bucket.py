@@ -85,8 +85,7 @@ class SeriesBucket(NamedTuple):
 class SeriesBuckets:
     """Finds the buckets of series under the quotas of one cluster.
 
-    Args:
-        before: The quotas while the usage was recorded, if other ones: brokers measured by their buckets.
+    `before` holds the quotas while the usage was recorded, if other ones: brokers measured by their buckets.
     """
 
     def __init__(self, quotas: Quotas, before: Quotas | None = None) -> None:

@@ -47,11 +47,7 @@ class StreamCounts:
         )
 
     def require_sum(self) -> None:
-        """Make sure that no sample is lost in silence.
-
-        Raises:
-            RuntimeError: One is: a mistake of quotaform.
-        """
+        """Raise `RuntimeError` if a sample is lost in silence: a mistake of quotaform."""
         dropped = sum(self.dropped.values())
         if self.samples != self.written + dropped + self.quarantined:
             raise RuntimeError(
@@ -65,7 +61,6 @@ class Streamed:
     """What a run of a stream has done.
 
     Attributes:
-        topic: The topic.
         usage: The table, as it was given.
         quarantine: Where the records are that could not be read, or were late.
         counts: The sums of all batches.

@@ -101,7 +101,6 @@ class Top:
     """Who is throttled on a cluster.
 
     Attributes:
-        cluster: The name of the cluster.
         at: When it was measured.
         buckets: All buckets that were measured: the throttled ones first, those close to their limit, then the others.
         unread: What could not be read.
@@ -130,7 +129,6 @@ def make_top(
     """Return who is throttled.
 
     Args:
-        cluster: The name of the cluster.
         at: When it was measured.
         rows: What was measured; of several rows of a bucket, or of a client that measured itself, the last one counts.
         quotas: All quotas of the cluster; `None` if they are not known.

@@ -40,10 +40,7 @@ def render_drift_markdown(
 ) -> str:
     """Return drift as Markdown that no name in it can break out of.
 
-    Args:
-        limit: How many bytes the document may have; what has no room is counted.
-        run_url: Where the run of the CI system is that found it.
-        place: Returns the path of a file in its repository.
+    `limit` is how many bytes the document may have; what has no room is counted.
     """
     by_class = [each for drift_class in DriftClass for each in drift.entities if each.drift_class is drift_class]
     pending = [(each.entity, each.action.value, each.owner, each.changes) for each in drift.pending]

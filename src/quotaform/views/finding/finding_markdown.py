@@ -31,10 +31,8 @@ _ALL: Final = 1 << 40
 def block_lines(blocking: Sequence[Finding], most: int = _ALL, heading: str | None = None) -> Iterator[str]:
     """Yield a caution with what blocks: of each rule the first lines, and how many more there are.
 
-    Args:
-        blocking: What blocks.
-        most: How many lines of a rule are shown; with 0 the caution fits however many there are.
-        heading: Its first line; that of a plan without one.
+    `most` is how many lines of a rule are shown; with 0 the caution fits however many there are. `heading` is its first
+    line; that of a plan without one.
     """
     if not blocking:
         return

@@ -31,8 +31,6 @@ def render_findings(
     Entities that are no longer declared have a heading of their own, see `render_removed`.
 
     Args:
-        findings: What was found.
-        style: Whether to colour.
         heading: What stands above what blocks.
         most: How many lines of a rule that blocks are shown.
         most_others: How many of another rule.

@@ -55,12 +55,8 @@ def render_validation_sarif(
 def fingerprints(findings: Iterable[Finding], place: Place, cluster: str = "") -> list[str]:
     """Return a digest for each finding: of its rule, what it is about and its file, but not of its line.
 
-    Findings that are equal in all of this are numbered, in their order.
-
-    Args:
-        findings: The findings.
-        place: Returns the path of a file in its repository.
-        cluster: The cluster that they are about, where reports of several clusters are merged.
+    Findings that are equal in all of this are numbered, in their order. `cluster` is the cluster that they are about,
+    where reports of several clusters are merged.
     """
     seen: Counter[tuple[str, ...]] = Counter()
     made = []

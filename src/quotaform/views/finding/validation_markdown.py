@@ -33,9 +33,7 @@ def render_validation_markdown(
     Args:
         validation: What came of checking the files.
         limit: How many bytes the document may have; only the first problems are shown when all have no room.
-        run_url: Where the run of the CI system is.
         shows_warnings: Whether warnings and notes are shown.
-        place: Returns the path of a file in its repository.
     """
     shown = [
         each for each in first_of_each_rule(validation.problems) if shows_warnings or each.severity is Severity.ERROR

@@ -25,9 +25,7 @@ _LONGEST_ERROR: Final = 500
 def render_fleet_report_markdown(report: FleetReport, *, limit: int = COMMENT_BYTES, run_url: str | None = None) -> str:
     """Return a report as Markdown that no name in it can break out of.
 
-    Args:
-        limit: How many bytes the document may have; what has no room is counted.
-        run_url: Where the run of the CI system is.
+    `limit` is how many bytes the document may have; what has no room is counted.
     """
     rows = report.by_gravity()
     head, foot = Part([form(_head, report)]), Part([form(_foot, run_url)])

@@ -45,8 +45,7 @@ def source_text(radius: RadiusCounts) -> str:
 def affected_text(radius: RadiusCounts, source: str) -> str:
     """Return how many principals get another limit, in a sentence.
 
-    Args:
-        source: Where the list of principals comes from, as it is to be shown.
+    `source` is where the list of principals comes from, as it is to be shown.
     """
     principals = f"{counted(radius.principals, 'principal')} ({source})"
     if not radius.affected:

@@ -15,7 +15,6 @@ class Row(NamedTuple):
     """One quota key that changes.
 
     Attributes:
-        change: The change of its entity.
         row: The key, with its value before and after.
         effect: What it does to the effective limit.
         origin: What it is due to.

@@ -62,8 +62,7 @@ def three_values_text(change: EntityChange, row: Change) -> str:
 def drift_text(number: int) -> str:
     """Return the sentence about the entities that an apply changes though nothing in the change of the files asks it.
 
-    Args:
-        number: How many entities have an origin of `DRIFTED`.
+    `number` is how many entities have an origin of `DRIFTED`.
     """
     them = "it" if number == 1 else "them"
     return (

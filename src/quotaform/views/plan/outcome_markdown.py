@@ -24,13 +24,7 @@ def render_failure_markdown(
     run_url: str | None = None,
     place: Place = unchanged_place,
 ) -> str:
-    """Return why there is no result for a cluster.
-
-    Args:
-        subject: What could not be made.
-        run_url: Where the run of the CI system is.
-        place: Returns the path of a file in its repository.
-    """
+    """Return why there is no result for a cluster. `subject` is what could not be made."""
     text = error.text_of(cluster)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     run = link("run", run_url)

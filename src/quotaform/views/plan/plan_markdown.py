@@ -46,13 +46,8 @@ def render_plan_markdown(
 
     When it is too large, parts are shortened or left out in this order: the full plan, the tables of drift, creates and
     updates (equal changes together), notes, the largest changes of principals, the buckets of the backtest, the tables
-    again (counted); at last the deletions and what blocks are grouped. What is left out is said at the end.
-
-    Args:
-        plan: The plan.
-        limit: How many bytes the document may have.
-        run_url: Where the run of the CI system is that made the plan.
-        place: Returns the path of a file in its repository.
+    again (counted); at last the deletions and what blocks are grouped. What is left out is said at the end. `limit` is
+    how many bytes the document may have.
     """
     changes = parts_of(plan.changes)
     blocking = [finding for finding in plan.findings if finding.blocking]
@@ -105,7 +100,6 @@ def comment_marker(kind: str, cluster: str, root: str, place: Place, changes: in
 
     Args:
         kind: What the comment shows.
-        cluster: The name of the cluster.
         root: The quotas directory.
         place: Returns its path in its repository, of which several jobs may plan a directory with the same name.
         changes: How many entities there are to review; `None` where there is something else to read.

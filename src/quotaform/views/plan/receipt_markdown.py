@@ -28,10 +28,7 @@ def render_receipt_markdown(
 ) -> str:
     """Return what an apply did as Markdown that no name in it can break out of.
 
-    Args:
-        limit: How many bytes the document may have; what has no room is grouped or counted.
-        run_url: Where the run of the CI system is that applied it.
-        place: Returns the path of a file in its repository.
+    `limit` is how many bytes the document may have; what has no room is grouped or counted.
     """
     rows = _rows(parts_of(receipt.plan.changes))
     failed = Part([form(_failed, receipt, 50), form(_failed, receipt, 5)])

@@ -16,8 +16,7 @@ from quotaform.views.style import PLAIN, Style
 def render_altered(done: Altered, style: Style = PLAIN, *, heading: str | None = None) -> str:
     """Return the entity as it is now, or would be, with what each changed key was before.
 
-    Args:
-        heading: The name of the cluster, for a line above; without one there is none.
+    `heading` is the name of the cluster, for a line above; without one there is none.
     """
     head = f"{cluster_line(heading, style)}\n\n" if heading else ""
     return head + "".join(f"{line}\n" for line in _lines(done, style))

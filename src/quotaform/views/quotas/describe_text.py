@@ -27,7 +27,6 @@ def render_quotas_text(
     Args:
         is_filtered: Whether there may be more than these.
         heading: The name of the cluster, for a line above; without one there is none.
-        read_at: When it was read.
         snapshot: The snapshot that was read in its place.
     """
     head = f"{cluster_line(heading, style)}   {reading_text(read_at, snapshot)}\n\n" if heading else ""

@@ -46,9 +46,7 @@ def _by_time(row: BucketBacktest) -> tuple[float, float, float]:
 def backtest_chart(found: Backtest, replays: Mapping[Bucket, tuple[ReplaySlot, ...]], step_s: float) -> Chart:
     """Return a chart of the time throttled of all buckets that are listed, and of some over time.
 
-    Args:
-        replays: What would have happened to `drawn_buckets`.
-        step_s: How long a slot of these is.
+    `replays` is what would have happened to `drawn_buckets`. `step_s` is how long a slot of these is.
     """
     parts: list[Part] = []
     if rows := sorted((row for each in found.clusters for row in (*each.rows, *each.others)), key=_by_time):

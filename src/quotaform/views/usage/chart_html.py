@@ -45,11 +45,7 @@ _SIZE: Final = regex(
 
 
 def render_chart_html(chart: Chart, pictures: Sequence[str]) -> str:
-    """Return the page.
-
-    Args:
-        pictures: A document in SVG of each part.
-    """
+    """Return the page. `pictures` is a document in SVG of each part."""
     return "".join(_page(chart, pictures))
 
 

@@ -25,9 +25,7 @@ def history_chart(
 ) -> Chart:
     """Return a chart with a part for each entity and key.
 
-    Args:
-        found: What entities had and when.
-        usage: The table of what they used, if one was given.
+    `found` is what entities had and when. `usage` is the table of what they used, if one was given.
     """
     curves = curves or {}
     drawn = set(drawn_limits(found))

@@ -36,8 +36,6 @@ def render_top(
     """Return who is throttled as text.
 
     Args:
-        top: What was read.
-        style: Colours.
         width: The columns of the terminal; longer lines are cut.
         height: Its lines; what does not fit is left out, and counted.
         limit: The most buckets that are shown.

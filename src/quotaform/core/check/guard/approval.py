@@ -53,10 +53,8 @@ def lift(
     An allowance of `delete` for all deletions of the plan also lifts what follows from them (`follows_deletion`).
 
     Args:
-        findings: The findings of a plan.
         allowances: What the operator allows.
         approvals: What the repository approves.
-        today: The day (UTC) on which approvals may have expired.
         deleted: The addresses of the entities that the plan deletes, for which approvals must be meant.
         earlier: What the base approves; `None` when there is no base, or nobody knows.
     """
@@ -132,10 +130,7 @@ def is_of_cluster(approval: Approval, cluster: str) -> bool:
 def is_about(approval: Approval, finding: Finding, *, is_deleted: bool) -> bool:
     """Whether an approval is for the rule and the entity of a finding; it may have expired, and be for other values.
 
-    Args:
-        approval: The approval.
-        finding: The finding.
-        is_deleted: Whether the plan deletes the entity of the finding.
+    `is_deleted` says whether the plan deletes the entity of the finding.
     """
     is_of_rule = approval.rule == finding.rule and (approval.action == DELETE) == is_deleted
     return is_of_rule and _matches(approval.entity, finding.address)

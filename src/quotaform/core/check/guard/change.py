@@ -50,9 +50,7 @@ _ROUNDING = 1e-12
 def check_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block what a plan changes too much, as far as that follows from the plan itself.
 
-    Args:
-        plan: The plan.
-        limits: The numbers and the protected entities.
+    `limits` are the numbers and the protected entities.
     """
     yield from _check_counts(plan, limits)
     yield from _check_new_values(plan, limits)

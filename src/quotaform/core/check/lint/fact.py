@@ -26,7 +26,6 @@ class LintFacts:
         settings: What quotaform.yaml says about lints.
         capacity: What a broker of the cluster can do, as far as that is declared.
         today: The day (UTC).
-        selection: The part that was asked for.
         concerned: The entities about which findings are wanted, and those that they come from; of other findings only
             the number is. `None` is all.
         entries: The entries that declare values.

@@ -27,7 +27,6 @@ class LintIgnore:
         address: The entity, if it is about one.
         match: The entities, if it is about those that match; with neither it is about all.
         expires: The day (UTC) from which on it ignores nothing.
-        location: Where it is.
     """
 
     rule: str
@@ -53,7 +52,6 @@ class LintSettings:
     """The settings of lints.
 
     Attributes:
-        ignores: What is ignored.
         expires_within_days: How many days before an entry expires that is announced.
         broker_principals: The users that the brokers are to each other; `None` when nobody says.
         profile_findings: What lints find in the profiles.

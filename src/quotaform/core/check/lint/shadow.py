@@ -24,10 +24,7 @@ _NOT_SHADOWED: Final[Mapping[str, Entity]] = {}
 def shadowed_keys(facts: LintFacts, entity: Entity, keys: Iterable[str]) -> Mapping[str, Entity]:
     """Return the keys that no request has from an entity, each with the entity that every request has it from.
 
-    Args:
-        facts: What the cluster holds.
-        entity: The entity.
-        keys: Quota keys of it.
+    `facts` is what the cluster holds. `keys` are quota keys of it.
     """
     level = level_of(entity)
     if level is None or level.source not in _shadowed_sources():

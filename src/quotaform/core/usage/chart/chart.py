@@ -45,7 +45,6 @@ class Curve:
     """Values over time, in order; those between two times are not known.
 
     Attributes:
-        times: The times.
         values: The highest value of the step that begins at each time.
         step_s: How long a step is, in seconds.
     """
@@ -78,10 +77,8 @@ CurveKey: TypeAlias = tuple[str, Entity, str]
 def curve_of(points: Sequence[tuple[datetime, float]], step_s: float) -> Curve:
     """Return a curve through points.
 
-    Args:
-        points: Times and values, in order.
-        step_s: The step in which they were looked for; that of the recording may be longer, and is the one they have
-            most often.
+    `points` are times and values, in order. `step_s` is the step in which they were looked for; that of the recording
+    may be longer, and is the one they have most often.
     """
     steps = sorted((later - sooner).total_seconds() for (sooner, _), (later, _) in pairwise(points))
     usual = steps[len(steps) // 2] if steps else step_s
@@ -147,7 +144,6 @@ class ThrottledTime:
     """How long a bucket would have been throttled under a plan.
 
     Attributes:
-        bucket: The bucket.
         before_limit: Its limit without the plan; `None` if it has none.
         limit: Its limit under the plan; `None` if it has none.
         throttled_s: The estimate in seconds, `None` if there is none; `low_s` and `high_s` bound it.
@@ -193,9 +189,7 @@ class ReplaySlot:
 def replay_part(row: ThrottledTime, slots: Sequence[ReplaySlot], step_s: float) -> ReplayPart:
     """Return the rate of a bucket over time.
 
-    Args:
-        slots: What would have happened, in order.
-        step_s: How long a slot is.
+    `slots` is what would have happened, in order. `step_s` is how long a slot is.
     """
     rate = curve_of([(slot.at, slot.rate) for slot in slots], step_s)
     recorded = curve_of([(slot.at, slot.throttle_ms) for slot in slots if slot.throttle_ms is not None], step_s)
@@ -267,7 +261,6 @@ class LimitPart:
     """The limit of one entity over time.
 
     Attributes:
-        cluster: The name of the cluster.
         address: The entity.
         key: The quota key.
         limits: The values, by time; nothing in between is no value of its own.
@@ -331,9 +324,7 @@ def _by_use(row: UsedLimit) -> tuple[float, float, str, str, str, str]:
 def headroom_parts(rows: Sequence[UsedLimit], most: int) -> tuple[HeadroomPart, ...]:
     """Return the buckets that are closest to their limits, a part per key; the key with the closest one first.
 
-    Args:
-        rows: A row per bucket and broker.
-        most: How many buckets are shown, of all keys together.
+    `rows` is a row per bucket and broker. `most` is how many buckets are shown, of all keys together.
     """
     worst = worst_brokers(rows)
     shown = worst[:most]

@@ -28,7 +28,6 @@ class Table:
     Attributes:
         caption: What it is about.
         columns: The names of the columns; those that begin with `#` are of numbers, with `@` of times.
-        rows: The rows.
         more: What is not in it, in a sentence.
     """
 

@@ -74,10 +74,8 @@ def parse_jmxtool(data: bytes | str, origin: Origin, ts: float | None = None) ->
 def parse_jmxtool_lines(lines: Iterable[str], origin: Origin) -> Iterator[Item]:
     """Yield what is in the lines of a table, which need not fit into memory.
 
-    Args:
-        lines: The lines with their ends. The last one may have none: unless it is the only row, its last cell may be
-            a part of a number then, and is rejected.
-        origin: What counts, as MBeans do not say where they are from.
+    `lines` are the lines with their ends. The last one may have none: unless it is the only row, its last cell may be a
+    part of a number then, and is rejected. `origin` is what counts, as MBeans do not say where they are from.
     """
     header, columns, rows = "", None, 0
     ts: float | str | None = None
@@ -111,9 +109,8 @@ def parse_jmxtool_lines(lines: Iterable[str], origin: Origin) -> Iterator[Item]:
 def read_columns(header: str, origin: Origin) -> Columns:
     """Return what the columns after the time are.
 
-    Args:
-        header: The line with the names of the attributes.
-        origin: What counts, as MBeans do not say where they are from.
+    `header` is the line with the names of the attributes. `origin` is what counts, as MBeans do not say where they are
+    from.
     """
     return [read_known_object_name(name, attribute, origin) for name, attribute in _names(header)]
 

@@ -125,8 +125,7 @@ def _time(raw: object, ts: float | None) -> float | str:
 def _points(document: dict[str, Any]) -> Iterator[Point | DropReason]:
     """Yield the data points of a document, as a reason those that are of no rate.
 
-    Raises:
-        _FormError: A part of it has another form.
+    Raises `_FormError` if a part of it has another form.
     """
     for resource_metrics in _dicts(document.get("resourceMetrics")):
         resource = _attributes(_dict(resource_metrics.get("resource")).get("attributes"))

@@ -39,10 +39,7 @@ milliseconds passed it in 1973."""
 def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> Iterator[Item]:
     """Yield what is in rows; a position is the number of a row, from 1.
 
-    Args:
-        rows: The rows.
-        mapping: What their columns are.
-        origin: What counts for rows that do not say where they are from.
+    `mapping` is what their columns are. `origin` is what counts for rows that do not say where they are from.
     """
     read = _of_metric if mapping.is_of_metrics else _of_bucket
     for number, cells in enumerate(rows, start=1):

@@ -128,9 +128,7 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
 def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
     """Return what `read_metric` returns, faster for a metric that was there before: the same ones come with every poll.
 
-    Args:
-        name: The name of the metric.
-        origin: What counts for a metric that has no such label.
+    `name` is the name of the metric. `origin` is what counts for a metric that has no such label.
     """
     if len(name) + sum(map(len, labels)) + sum(map(len, labels.values())) > LONGEST_KNOWN:
         return read_metric(name, labels, origin)

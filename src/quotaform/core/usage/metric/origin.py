@@ -118,9 +118,7 @@ class Origin:
 def first_label(labels: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     """Return the value of the first of some labels that is there and not empty: to Prometheus an empty one is absent.
 
-    Args:
-        labels: Values by folded name.
-        names: Names of labels, as people write them.
+    `labels` are values by folded name. `names` are names of labels, as people write them.
     """
     for name in names:
         if value := labels.get(fold(name)):

@@ -51,7 +51,6 @@ class RecordedSource:
     """What was recorded of one broker.
 
     Attributes:
-        broker: Its name.
         source: Where it was read, as messages show it.
         asked: How often it was asked.
         read: How often it answered.
@@ -86,12 +85,9 @@ class Recording:
     """What became of a recording.
 
     Attributes:
-        cluster: The name of the cluster.
         usage: The directory of the table, as it was given.
         started: When it began.
-        ended: When it ended.
         interval: Seconds between two measurements of a broker.
-        sources: What was recorded of each broker.
         files: How many files were written.
         unwritten: How many rows were measured and could not be written.
         failure: Why; `None` if all are in the table.

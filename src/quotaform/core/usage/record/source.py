@@ -71,13 +71,10 @@ NO_METRICS: Final = ClusterMetrics()
 
 
 def parse_source(written: str) -> MetricsSource:
-    """Read a source.
+    """Read a source. Raises `ValueError` if it is none; the message says what to write and does not show it.
 
     >>> parse_source("1=http://b1:7071/metrics").broker, parse_source("jmx:b1:9999").broker
     ('1', 'b1:9999')
-
-    Raises:
-        ValueError: It is none; the message says what to write and does not show it.
     """
     match = _WRITTEN(written)
     if match is None:
@@ -101,8 +98,7 @@ def parse_source(written: str) -> MetricsSource:
 def require_distinct(sources: Iterable[MetricsSource]) -> None:
     """Make sure that each broker has one source.
 
-    Raises:
-        ValueError: Two are of one broker, which would count twice.
+    Raises `ValueError` if two are of one broker, which would count twice.
     """
     seen: set[str] = set()
     for source in sources:

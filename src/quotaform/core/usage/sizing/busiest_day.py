@@ -33,7 +33,6 @@ class BusiestDay:
         weekday_days: How many days are recorded of its weekday.
         next_basis: The highest percentile of the other days that count; `None` without one.
         outlier: The highest percentile that was left out and is above the basis; `None` without one.
-        outlier_day: The day of the outlier.
     """
 
     basis: float

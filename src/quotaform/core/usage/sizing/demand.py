@@ -135,11 +135,8 @@ class Demand:
 def make_demand(buckets: Iterable[BucketDemand], *, is_per_broker: bool) -> Demand:
     """Return the demand of buckets that one value limits.
 
-    Where both brokers and clients measured a bucket, what clients say of all brokers together is left out.
-
-    Args:
-        buckets: The buckets, at least one.
-        is_per_broker: Whether the limit is one of each broker.
+    Where both brokers and clients measured a bucket, what clients say of all brokers together is left out. `buckets`
+    are the buckets, at least one. `is_per_broker` says whether the limit is one of each broker.
     """
     listed = sorted(buckets, key=lambda each: each.bucket)
     counts: dict[str | None, int] = {}

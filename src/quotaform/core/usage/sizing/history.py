@@ -25,7 +25,6 @@ class History:
     """What is recorded of a quota key.
 
     Attributes:
-        key: The quota key.
         recorded: When it was recorded on the cluster.
         settings: How much is needed.
         brokers: The brokers on which any key was recorded whose limit is one of each broker.

@@ -34,13 +34,10 @@ _PERCENTILE: Final = regex(r"p(100|[0-9]{1,2}(?:\.[0-9]{1,3})?)").fullmatch
 
 
 def parse_percentile(text: str) -> float:
-    """Read a percentile, in percent.
+    """Read a percentile, in percent. Raises `ValueError` if it is none; the message says what to write.
 
     >>> parse_percentile("p99.9")
     99.9
-
-    Raises:
-        ValueError: It is none; the message says what to write.
     """
     found = _PERCENTILE(text)
     if found is None or not float(found[1]):
@@ -127,10 +124,7 @@ class Recommendation:
     """What is proposed for a quota key of an entity.
 
     Attributes:
-        cluster: The name of the cluster.
-        entity: The entity.
         key: The quota key.
-        action: What is proposed.
         before: The value now; `None` if there is none.
         after: The proposed value; `None` if there is to be none. For `keep` and `none` it is the value now.
         reason: Why, in a few words; that of a proposal goes into the file.
@@ -166,7 +160,6 @@ class ClusterRecording:
     """What a usage table has of a cluster.
 
     Attributes:
-        cluster: The name of the cluster.
         first: The first sample; `None` if there is none.
         last: The last sample.
     """

@@ -59,7 +59,6 @@ def size_reason(
     Args:
         busiest: The day on which it rests.
         seconds: How much is recorded.
-        settings: How it was sized.
         factor: The headroom that it was given.
         decimal: Whether rates are given in powers of 1000, as the value is; see `quotaform.model.units.is_decimal`.
     """
@@ -86,11 +85,7 @@ def size_notes(key: QuotaKey, demand: Demand, settings: SizingSettings, *, decim
 
 
 def with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator[Recommendation]:
-    """Yield what is proposed for a cluster, where a removal says what applies instead.
-
-    Args:
-        quotas: What the cluster holds.
-    """
+    """Yield what is proposed for a cluster, where a removal says what applies instead."""
     planned = {each.entity: dict(quotas.get(each.entity, {})) for each in found if each.before != each.after}
     for each in found:
         if each.before == each.after:
@@ -118,7 +113,6 @@ class ValueSizer:
     """Sizes values of one quota key.
 
     Attributes:
-        key: The quota key.
         floor: No value is below it.
         cap: No value is above it.
     """
@@ -140,8 +134,7 @@ class ValueSizer:
     def value(self, case: SizingCase, headroom: float) -> float:
         """Return the value of a case at some headroom; it never decreases with more headroom.
 
-        Raises:
-            ValueError: The case has no basis.
+        Raises `ValueError` if the case has no basis.
         """
         demand = case.demand
         if demand is None or not demand.basis:
@@ -215,7 +208,6 @@ def recommend(
     """Return what is proposed for each value of a cluster, and for buckets without one, sorted by entity and key.
 
     Args:
-        cluster: The name of the cluster.
         buckets: What was recorded of its buckets under these values.
         recorded: When each quota key was recorded.
         settings: How quotas are sized.

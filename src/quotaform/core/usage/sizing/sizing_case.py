@@ -18,8 +18,6 @@ class SizingCase:
     """A value to be sized, or one that may be created.
 
     Attributes:
-        entity: The entity.
-        key: The quota key.
         before: Its value; `None` if it has none.
         limit: The value that limits its buckets now; `None` without one.
         demand: What its buckets used; `None` if nothing was recorded of them.

@@ -135,7 +135,7 @@ $(FULL): $(INPUTS) | $(BIN)/python
 	$(INSTALL) -e '.[sandbox,spark,plot,aws,oauth,stores,dev]' -c constraints.txt
 	@touch $(LEAN) $@
 
-# Built from source, so not everybody can install it: the tests of Kerberos fail without it, and nothing else does.
+# Built from source, so not everybody can install it: the tests on the broker with all mechanisms fail without it.
 $(KERBEROS): $(FULL)
 	@if $(INSTALL) -e '.[kerberos]' -c constraints.txt >$(VENV)/kerberos.log 2>&1; then touch $@; else \
 		echo "The extra kerberos could not be installed ($(VENV)/kerberos.log): apt-get install" \

@@ -17,7 +17,7 @@ from quotaform.errors import ClusterError, InvalidRequestError, PartialError, Us
 from quotaform.model.alteration import Ops
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Values
-from quotaform.views.quotas.alter_text import render_altered
+from quotaform.views.quotas.describe_text import render_altered
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.scripted_gateway import ANSWER_LOST, NEVER_SHOWN, NO_CONNECTION, REQUEST_LOST, Answer, Clock, ScriptedGateway
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.git import ancestry
-from quotaform.app.git.ancestry import merge_base
-from quotaform.app.git.object_store import open_objects
+from quotaform.app.git import object_store
+from quotaform.app.git.object_store import merge_base, open_objects
 from quotaform.app.git.process import TimeLeft
 from tests.git_repository import GitRepository
 
@@ -68,5 +67,5 @@ def test_unrelated_histories_and_too_long_ones_have_nothing_in_common(
     head = base = root
     for _ in range(6):
         head, base = commit(git, head), commit(git, base, root)
-    monkeypatch.setattr(ancestry, "MAX_COMMITS", 4)
+    monkeypatch.setattr(object_store, "MAX_COMMITS", 4)
     assert common(git, head, base) is None

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.app.apply.audit_file import AuditFile
-from quotaform.append_file import AppendedFile
+from quotaform.app.apply.audit_file import AppendedFile, AuditFile
 from quotaform.core.digest import digest_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run
 from quotaform.document.audit import Auditor

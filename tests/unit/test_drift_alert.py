@@ -18,7 +18,7 @@ from quotaform.app.drift.alert import AlertOptions, DriftAlerts
 from quotaform.core.drift.drift import Drift
 from quotaform.core.drift.log_event import AlertWarning
 from quotaform.core.drift.notification import ClusterState, Notification, NotificationEvent, Notified, choose_event
-from quotaform.document.notification import dump_notification
+from quotaform.document.drift import dump_notification
 from quotaform.document.notify_state import dump_notify_state, load_notify_state
 from quotaform.errors import HttpError
 from quotaform.model.entity import Entity

@@ -11,8 +11,7 @@ import pytest
 from quotaform.app.quota_edit import placement
 from quotaform.app.quota_edit.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.app.repository.repository import Repository
-from quotaform.core.usage.sizing.entry_reason import entry_reason
-from quotaform.core.usage.sizing.recommendation import Action, Recommendation
+from quotaform.core.usage.sizing.recommendation import Action, Recommendation, entry_reason
 from quotaform.errors import QuotaformError
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Values

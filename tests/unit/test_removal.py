@@ -16,7 +16,7 @@ from types import ModuleType
 
 import pytest
 
-from quotaform.app.base import history, removal_search
+from quotaform.app.base import history, removal
 from quotaform.app.git import object_store as git
 from quotaform.app.git import process as git_process
 from quotaform.app.repository.repository import Repository
@@ -140,7 +140,7 @@ def test_a_name_that_never_was_in_the_files_costs_no_parsing(
     ("module", "name", "value", "reason"),
     [
         (history, "MAX_COMMITS", 1, "at most 1 commits are searched"),
-        (removal_search, "MAX_PARSED_BYTES", 0, "at most 0 MiB of earlier files are parsed"),
+        (removal, "MAX_PARSED_BYTES", 0, "at most 0 MiB of earlier files are parsed"),
         (git_process, "_MAX_BYTES_READ", 450, "at most 0 MiB of the repository are read"),
     ],
 )
@@ -170,7 +170,7 @@ def test_the_time_is_limited_for_all_clusters_together(files: GitRepository, mon
 
 def test_a_file_that_was_large_once_hides_nothing(files: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a large file had been committed and made small again nothing was found any more, without a word."""
-    monkeypatch.setattr(removal_search, "MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(removal, "MAX_FILE_BYTES", 1000)
     files.declare("all.yaml", "alice")
     commit = files.commit()
     files.declare("large.yaml", *(f"user-{number}" for number in range(100)))

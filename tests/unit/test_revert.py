@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.revert import check_revert
+from quotaform.core.check.plan import check_revert
 from quotaform.core.difference import make_plan
 from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions

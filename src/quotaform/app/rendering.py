@@ -57,7 +57,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "markdown": "views.fleet.report_markdown:render_fleet_report_markdown",
     },
     "explain": {"text": "views.quotas.explain_text:render_explained", "json": "document.explain:dump_explained"},
-    "alter": {"text": "views.quotas.alter_text:render_altered", "json": "document.alter:dump_altered"},
+    "alter": {"text": "views.quotas.describe_text:render_altered", "json": "document.describe:dump_altered"},
     "describe": {
         "text": "views.quotas.describe_text:render_quotas_text",
         "json": "document.describe:dump_described",
@@ -93,7 +93,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "usage-stream": {
         "text": "views.usage.stream_text:render_streamed",
-        "json": "document.usage_stream:dump_streamed",
+        "json": "document.usage_ingest:dump_streamed",
     },
     "usage-backtest": {
         "text": "views.usage.backtest_text:render_backtest",
@@ -108,7 +108,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "top": {"text": "views.usage.top_text:render_top", "json": "document.top:dump_top"},
     "usage-record": {
         "text": "views.usage.record_text:render_recording",
-        "json": "document.usage_record:dump_recording",
+        "json": "document.usage_ingest:dump_recording",
     },
     "scram": {"text": "views.quotas.scram_text:render_scram", "json": "document.scram:dump_scram"},
     "scram-result": {"text": "views.quotas.scram_text:render_scram_result", "json": "document.scram:dump_scram_result"},

@@ -77,7 +77,7 @@ def write_table(
     with _session(console, engine, principals) as (spark, progress):
         from quotaform.spark.resolve.run import TableRequest, write_resolved
         from quotaform.spark.resolve.target import Target
-        from quotaform.views.quotas.resolve_table_text import render_resolve_table
+        from quotaform.views.quotas.resolve_text import render_resolve_table
 
         report = write_resolved(
             spark,

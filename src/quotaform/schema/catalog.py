@@ -40,7 +40,7 @@ _BUILDERS: Final = {
     "usage-mapping": "usage_mapping",
     "usage-recommend": "usage_recommend",
     "usage-record": "usage_live",
-    "usage-stream": "usage_stream",
+    "usage-stream": "usage_ingest",
     "validation": "result",
 }
 """The module of this package that builds a schema, in a function of the schema's name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.usage.record.schedule import next_slot
+from quotaform.app.usage.source_run import next_slot
 from quotaform.core.usage.record.source import SourceKind, parse_source, require_distinct
 
 

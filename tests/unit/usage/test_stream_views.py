@@ -10,7 +10,7 @@ from jsonschema import Draft7Validator
 
 from quotaform.core.usage.sample.sample import DropReason
 from quotaform.core.usage.stream import StreamCounts, Streamed
-from quotaform.document.usage_stream import dump_streamed
+from quotaform.document.usage_ingest import dump_streamed
 from quotaform.schema.catalog import load_schema
 from quotaform.views.usage.stream_text import render_streamed
 

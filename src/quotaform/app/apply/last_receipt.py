@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from quotaform.app.apply.lock import HeldLock, cluster_lock, listed_receipts
 from quotaform.app.apply.receipt_file import load_receipt_file
 from quotaform.app.apply.receipt_name import receipt_folder, receipts_by_name, time_in_name
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
-from quotaform.app.git.committed import committed_names
-from quotaform.app.git.process import GitError
+from quotaform.app.git.object_store import find_work_tree, open_objects
+from quotaform.app.git.process import GitError, TimeLeft
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import Result, SavedReceipt
 from quotaform.core.scope import Selection
@@ -199,3 +200,22 @@ def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:
             found.append((finished[1] if finished else time_in_name(path), path))
     found.sort(key=itemgetter(0), reverse=True)
     return [path for _, path in found]
+
+
+def committed_names(folder: Path) -> frozenset[str]:
+    """Return the names that a folder has in the commit that is checked out; none outside of a git work tree."""
+    top = find_work_tree(folder)
+    if top is None:
+        return frozenset()
+    with open_objects(top, TimeLeft()) as objects:
+        commit = objects.commit("HEAD^{commit}")
+        if commit is None:
+            problem = objects.error_message()
+            if problem is not None and not problem.startswith(
+                "git failed: "
+            ):  # It says in its own words that HEAD is none.
+                raise GitError(problem)
+            return frozenset()
+        place = Path(os.path.realpath(folder)).relative_to(os.path.realpath(top)).as_posix()
+        entry = objects.entry(commit.tree, place)
+        return frozenset(objects.tree(entry.id)) if entry is not None and entry.is_folder else frozenset()

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 from quotaform.app.base.cluster_bases import ClusterBases, SameBase
 from quotaform.app.base.declared import declared_bases
 from quotaform.app.base.receipt import ReceiptBase, is_receipt, read_receipt_base, with_commit
-from quotaform.app.git.ancestry import merge_base
 from quotaform.app.git.object import Commit
-from quotaform.app.git.object_store import GitObjects, find_work_tree, open_objects
+from quotaform.app.git.object_store import GitObjects, find_work_tree, merge_base, open_objects
 from quotaform.app.git.process import GitError, TimeLeft
 from quotaform.app.git.revision import GitRevision
 from quotaform.app.repository.policy_files import DiskFolder

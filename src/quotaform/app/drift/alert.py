@@ -24,7 +24,7 @@ from quotaform.core.drift.log_event import (
     Warn,
 )
 from quotaform.core.drift.notification import ClusterState, Notification, Notified, choose_event
-from quotaform.document.notification import dump_notification
+from quotaform.document.drift import dump_notification
 from quotaform.document.notify_state import dump_notify_state, load_notify_state
 from quotaform.errors import FileReadError, HttpError, QuotaformError
 from quotaform.files import MIB, read_text

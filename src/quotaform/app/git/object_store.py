@@ -8,14 +8,15 @@ run. So
 * one process is started, and only in a way that reads objects, see `quotaform.app.git.process`.
 
 What is read is limited, whoever reads it: the size of an object, the bytes of one reading, and the time of all readings
-for a plan. Which objects are asked for, and what they mean, is decided in the modules that use this one.
+for a plan. Which objects are asked for, and what they mean, is decided in the modules that use this one; here is only
+which commit two histories have in common.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -153,3 +154,67 @@ class GitObjects:
         """Return the id and the content of an object; `None` when it is missing or of another kind."""
         answer = self._process.ask(name, limit)
         return (answer.id, answer.content) if answer is not None and answer.kind == kind else None
+
+
+MAX_COMMITS: Final = 4000
+"""How many commits are read to find out."""
+
+
+def merge_base(objects: GitObjects, head: Commit, base: Commit) -> Commit | None:
+    """Return the newest commit that two histories have in common, as far as that is known.
+
+    Both histories are searched together, one generation after the other. With several common commits of one generation
+    it is one of them.
+
+    Args:
+        head: The commit whose history is asked about.
+
+    Returns:
+        The base itself if the head contains it; `None` if they have nothing in common, the clone lacks commits, or
+        too many would have to be read.
+    """
+    reader = _Reader(objects)
+    of_head: dict[str, Commit] = {head.id: head}
+    of_base: dict[str, Commit] = {base.id: base}
+    heads, bases = [head], [base]
+    while heads or bases:
+        if base.id in of_head:
+            return base
+        if reader.count > MAX_COMMITS:
+            return None
+        if not heads and of_head.keys() & of_base.keys():
+            break
+        # An ancestor of the base has no way to the base.
+        heads = list(reader.parents((commit for commit in heads if commit.id not in of_base), of_head))
+        bases = list(reader.parents(bases, of_base))
+    if base.id in of_head:
+        return base
+    return None if reader.is_incomplete else next((each for each in of_head.values() if each.id in of_base), None)
+
+
+class _Reader:
+    """Reads commits.
+
+    Attributes:
+        count: How many were read.
+        is_incomplete: Whether the clone lacked any.
+    """
+
+    def __init__(self, objects: GitObjects) -> None:
+        self._objects = objects
+        self.count = 0
+        self.is_incomplete = False
+
+    def parents(self, commits: Iterable[Commit], seen: dict[str, Commit]) -> Iterator[Commit]:
+        """Yield the parents of commits that were not seen before, and add them to those that were."""
+        for commit in commits:
+            for parent in commit.parents:
+                if parent in seen or self.count > MAX_COMMITS:
+                    continue
+                self.count += 1
+                found = self._objects.commit(parent)
+                if found is None:
+                    self.is_incomplete = True
+                else:
+                    seen[parent] = found
+                    yield found

@@ -21,8 +21,7 @@ from datetime import date
 from typing import Final
 
 from quotaform.core.check.writable import writable_values
-from quotaform.core.usage.sizing.entry_reason import entry_reason
-from quotaform.core.usage.sizing.recommendation import Action, Recommendation
+from quotaform.core.usage.sizing.recommendation import Action, Recommendation, entry_reason
 from quotaform.core.usage.sizing.rounding import spell_rounded
 from quotaform.desired.config import Config
 from quotaform.desired.edit.entry_edit import EntryEdit

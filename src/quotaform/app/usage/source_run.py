@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import ceil
 from threading import Event, Lock
 from typing import Final
 
@@ -19,7 +20,6 @@ from quotaform.core.usage.record.recording import (
     first_problem,
     read_rows,
 )
-from quotaform.core.usage.record.schedule import next_slot
 from quotaform.core.usage.sample.sample import Dropped, DropReason
 from quotaform.metrics.reading import Reader, problem_of
 
@@ -181,3 +181,30 @@ class SourceRun:
             if self._gaps and self._gaps[-1][1:] == (first - 1, reason):
                 first = self._gaps.pop()[0]
             self._gaps.append((first, last, reason))
+
+
+LONGEST_PAUSE_S: Final = 60.0
+"""After at most how many seconds, or one slot, a source that fails is asked again."""
+
+
+def next_slot(slot: int, interval: float, ended: float, took: float, failures: int) -> int:
+    """Return the slot in which a source is asked next; slot `n` begins `n * interval` seconds after the start.
+
+    | it answered | it is asked again |
+    | --- | --- |
+    | fast | in the next slot |
+    | after `took` seconds | not before as long again has passed: it works for us half of the time at most |
+    | not, several times in a row | after 1, 2, 4, ... slots, up to a minute |
+
+    >>> [next_slot(5, 10.0, 50.1, 0.1, 0), next_slot(5, 10.0, 58.0, 8.0, 0), next_slot(5, 10.0, 51.0, 1.0, 3)]
+    [6, 7, 9]
+
+    Args:
+        slot: The last one in which it was asked.
+        interval: The length of a slot in seconds.
+        ended: When that was over, in seconds after the start.
+        took: How long it took.
+        failures: How many times in a row it failed.
+    """
+    pause = min(1 << min(max(failures - 1, 0), 30), max(1, int(LONGEST_PAUSE_S / interval)))
+    return max(slot + pause, ceil((ended + took) / interval))

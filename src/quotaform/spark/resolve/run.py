@@ -17,8 +17,7 @@ from quotaform.app.resolve.resolve import require_key
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.freshness import require_cluster
 from quotaform.core.plan import Plan
-from quotaform.core.resolve.resolution import Detail, ResolveHeader
-from quotaform.core.resolve.table_report import KeyCount, TableReport
+from quotaform.core.resolve.resolution import Detail, KeyCount, ResolveHeader, TableReport
 from quotaform.files import REQUESTS_LIMIT
 from quotaform.model.entity import KNOWN_TYPES, Entity, spell_name
 from quotaform.model.precedence import LEVELS, Level

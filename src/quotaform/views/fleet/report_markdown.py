@@ -7,12 +7,11 @@ from typing import Final
 
 from quotaform.core.fleet_report import COMMANDS, FleetReport, FleetRow, error_head
 from quotaform.model.entity import spell_name
-from quotaform.views.fleet.radius_text import MOST_RADII, radius_cells, radius_header, radius_words
 from quotaform.views.fleet.report_text import MOST_GROUPS, STATUS_WORDS, count_words, run_problems, status_words
 from quotaform.views.markdown import code, code_cell, link, table, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
 from quotaform.views.plan.blast_radius_markdown import shown_source
-from quotaform.views.plan.blast_radius_text import TITLE
+from quotaform.views.plan.blast_radius_text import MOST_RADII, TITLE, radius_cells, radius_header, radius_words
 from quotaform.views.style import counted
 
 _MOST_NAMES: Final = 20

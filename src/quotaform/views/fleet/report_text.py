@@ -8,8 +8,7 @@ from typing import Final
 from quotaform.core.fleet_report import COMMANDS, FleetReport, FleetRow, FleetStatus, error_head
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
-from quotaform.views.fleet.radius_text import MOST_RADII, radius_cells, radius_header, radius_words
-from quotaform.views.plan.blast_radius_text import source_text
+from quotaform.views.plan.blast_radius_text import MOST_RADII, radius_cells, radius_header, radius_words, source_text
 from quotaform.views.style import PLAIN, Style, counted
 
 MOST_NAMES: Final = 10

@@ -1,9 +1,10 @@
-"""Quotas as a person reads them: entities by address, values in units."""
+"""Quotas as a person reads them, and altered ones: entities by address, values in units."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from quotaform.core.result import Altered
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
@@ -64,3 +65,35 @@ def value_lines(values: Mapping[str, float], notes: Mapping[str, str] | None = N
 
 
 _WIDTH = max(map(len, QUOTA_KEYS))
+
+
+def render_altered(done: Altered, style: Style = PLAIN, *, heading: str | None = None) -> str:
+    """Return the entity as it is now, or would be, with what each changed key was before.
+
+    `heading` is the name of the cluster, for a line above; without one there is none.
+    """
+    head = f"{cluster_line(heading, style)}\n\n" if heading else ""
+    return head + "".join(f"{line}\n" for line in _altered_lines(done, style))
+
+
+def _altered_lines(done: Altered, style: Style) -> Iterator[str]:
+    would = done.is_validation
+    changed = {key: _note(key, done.before.get(key)) for key in done.ops if done.has_changed(key)}
+    if done.after:
+        yield style.paint(done.entity.address, "bold")
+        yield from value_lines(done.after, changed)
+    else:
+        yield f"{style.paint(done.entity.address, 'bold')} {'would have' if would else 'has'} no quotas."
+    for key in sorted(changed.keys() - done.after.keys(), key=key_order):
+        yield f"  {spell_name(key)} {'would be' if would else 'is'} removed   ({changed[key]})"
+    yield ""
+    if would:
+        yield "The broker would accept this. Nothing was changed."
+    elif changed:
+        yield style.paint(f"Altered {done.entity.address}.", "green")
+    else:
+        yield f"No changes: {done.entity.address} already has these values."
+
+
+def _note(key: str, value: float | None) -> str:
+    return "was not set" if value is None else f"was {render_value(QUOTA_KEYS.get(key), value)}"

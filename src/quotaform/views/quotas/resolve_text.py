@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from quotaform.core.resolve.bucket import shared_by
 from quotaform.core.resolve.entry import Effective, Resolved
-from quotaform.core.resolve.resolution import Detail, KeyResolution, Resolution, ResolveHeader
+from quotaform.core.resolve.resolution import Detail, KeyResolution, Resolution, ResolveHeader, TableReport
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
+from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited
 from quotaform.views.finding.finding_text import render_findings
 from quotaform.views.plan.effect_text import differs_text, size_and_direction, value_text
@@ -118,3 +119,32 @@ def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:
         else:
             number, name = before.level.number, before.level.source
             yield f"before: {limit_text(row.key, before)} from {before.source.address} (level {number}, {name})"
+
+
+def render_resolve_table(report: TableReport, style: Style = PLAIN) -> str:
+    """Return the text: what was resolved, where the rows are, and how many of them limit anything."""
+    return "".join(f"{line}\n" for line in _lines(report, style))
+
+
+def _lines(report: TableReport, style: Style) -> Iterator[str]:
+    yield header_text(report.header, style)
+    people = [f"{report.clients:,} client{'' if report.clients == 1 else 's'}"] if report.clients else []
+    people += [f"{report.ips:,} address{'' if report.ips == 1 else 'es'}"] if report.ips else []
+    rows = f"{report.rows:,} row{'' if report.rows == 1 else 's'}"
+    yield f"Resolved {' and '.join(people)}: {rows} in {inert(report.target)}"
+    if not report.keys:
+        return
+    yield ""
+    has_changes = any(each.changed is not None for each in report.keys)
+    headings = ["key", "limited", "unlimited", *(["changed"] if has_changes else [])]
+    cells = [
+        [
+            spell_name(each.key),
+            *(f"{number:,}" for number in (each.limited, each.unlimited, each.changed) if number is not None),
+        ]
+        for each in report.keys
+    ]
+    widths = [max(len(line[column]) for line in (headings, *cells)) for column in range(len(headings))]
+    for line in (headings, *cells):
+        first, *others = zip(line, widths, strict=True)
+        yield f"  {first[0]:<{first[1]}}" + "".join(f"  {text:>{width}}" for text, width in others)

@@ -136,7 +136,7 @@ def test_who_may_not_describe_and_who_may_not_alter_is_told(patient: Repository,
         alter = ["apply", "--auto-approve", "--bootstrap-server", servers, "--command-config", "client.properties"]
         checked = patient("doctor", *alter[2:])
         assert (checked.code, checked.last) == (1, "1 step failed, 0 not reached.")
-        assert "failed       alter quotas       user=quotaform-doctor: The principal is not authorised" in checked.out
+        assert "failed       alter quotas      user=quotaform-doctor: The principal is not authorised" in checked.out
         refused = patient(*alter)
         assert refused.code == 1, refused
         assert "ALTER_CONFIGS" in refused.err

@@ -193,7 +193,6 @@ def render_failed(subject: str, format_name: str, outcome: ClusterOutcome[Any], 
     Args:
         subject: What could not be made: a row of `FORMATS`.
         format_name: One of the subject's formats.
-        outcome: What became of the cluster.
         options: As for `render`.
     """
     if outcome.error is None or format_name not in FAILURES:

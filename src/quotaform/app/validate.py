@@ -33,7 +33,6 @@ class ValidatedFiles:
     """Files that were checked.
 
     Attributes:
-        report: What came of it.
         config: The content of quotaform.yaml; empty when it is invalid.
         files: What the files of the quotas directory say; `None` when quotaform.yaml is invalid.
     """

@@ -71,7 +71,7 @@ def _meant_option(option: str, context: Any) -> str:
     meant = nearest(typed, known, cutoff=_NEAR) or (longer[0] if len(longer) == 1 else _ELSEWHERE.get(typed))
     if meant in known:
         return f"; did you mean {known[meant]}?"
-    entity_type = meant_type(typed, is_related=True)
+    entity_type = meant_type(typed)
     if entity_type is not None or typed.startswith(("entity", "name", "default", "target")):
         address = f"{entity_type or USER}=NAME"
         if any("ENTITY" in (each.metavar or "") for each in parameters):

@@ -16,7 +16,6 @@ class Base:
     Attributes:
         ref: A git revision as it was given, or the path of a receipt.
         commit: The commit of the revision; of a receipt, that of the files that were applied, if it says so.
-        is_receipt: Whether it is a receipt.
         is_history: Whether it is what a cluster held at a moment, by a history.
     """
 

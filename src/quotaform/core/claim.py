@@ -23,9 +23,7 @@ _MOST_CONFLICTS: Final = 1000
 class Claim:
     """What one repository declares for one cluster; a tombstone and an expired entry claim an entity, too.
 
-    Attributes:
-        cluster: The name of the cluster in its quotaform.yaml; `None` without clusters.
-        desired: What the files declare.
+    `cluster` is the name of the cluster in its quotaform.yaml; `None` without clusters.
     """
 
     cluster: str | None

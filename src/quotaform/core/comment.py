@@ -52,8 +52,6 @@ class Posted:
 
     Attributes:
         id: Its number on the platform.
-        body: Its text.
-        author: Who wrote it.
         is_own: Whether that is who the token belongs to.
         url: Where it can be read; `None` where the platform does not say.
     """
@@ -70,7 +68,6 @@ class CommentStep:
     """What is to be done for a draft.
 
     Attributes:
-        action: What is done.
         target: The comment that is updated or kept.
         duplicates: Further own comments that show the same; they are left as they are.
         others: Who else wrote a comment with the same marker; such comments are never touched.
@@ -84,17 +81,13 @@ class CommentStep:
 
 
 def plan_comment(draft: Draft, posted: Iterable[Posted], mode: CommentMode) -> CommentStep:
-    """Decide what is done for a draft.
+    """Decide what is done for a draft. `posted` holds all comments, the oldest first.
 
     | own comments with its marker | `update` | `changes-only` | `new` |
     | --- | --- | --- | --- |
     | none | create | create, unless there are no changes | create |
     | some; the oldest has the same text | keep | keep | create |
     | some; the oldest has another text | update the oldest | update the oldest | create |
-
-    Args:
-        posted: All comments, the oldest first.
-        mode: When a comment is written.
     """
     same = [each for each in posted if read_marker(each.body) == draft.marker]
     own = [each for each in same if each.is_own]

@@ -70,7 +70,6 @@ def make_plan(
 
     Args:
         rows: As `diff` yields them, from whichever engine, in any order; an entity that no file declares is pruned.
-        header: What the plan is made of.
         allowances: The rules that are allowed for this plan.
         base: What the files are compared with, to tell what a change is due to.
         pruned: Why entities are deleted that no file declares.

@@ -20,7 +20,6 @@ class EntityChange:
     """The changes of one entity, which the broker makes all or not at all.
 
     Attributes:
-        entity: Whose quotas change.
         before: All values that the cluster holds, empty when the entity is not there.
         after: All values that it will hold, empty when the entity will be gone.
         changes: One row per key that changes, in the order of the keys.

@@ -65,7 +65,6 @@ class FleetRow:
     """What became of one cluster.
 
     Attributes:
-        status: What became of it.
         cluster_id: The id that it gave itself; `None` after an error.
         read_at: When it or its snapshot was read; `None` after an error, and of an apply.
         is_snapshot: Whether a snapshot was read in its place.
@@ -74,7 +73,6 @@ class FleetRow:
         rules: The rules that block it.
         is_interrupted: Whether an interrupt cut it short or left it out.
         blast_radius: How many limits of those who really connect change; `None` if nobody asked, and after an error.
-        error: Why there is no result.
     """
 
     cluster: str
@@ -278,12 +276,7 @@ def _applied(cluster: str, receipt: ReceiptDigest) -> FleetRow:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command whose runs are reported.
-
-    Attributes:
-        read: Returns the row of a cluster and its digest.
-        statuses: What can become of a cluster.
-    """
+    """A command whose runs are reported. `read` returns the row of a cluster and its digest."""
 
     read: Callable[[str, Any], FleetRow]
     statuses: frozenset[FleetStatus]

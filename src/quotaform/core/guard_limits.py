@@ -47,7 +47,6 @@ class GuardLimits:
         delete: How many entities a plan may delete.
         update: How many it may update.
         change_factor: By what factor a value may not change.
-        protect: The entities that are protected.
     """
 
     delete: CountLimit = CountLimit(5, 20)

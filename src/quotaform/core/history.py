@@ -93,7 +93,6 @@ class HistoryRow:
 
     Attributes:
         cluster: What the cluster is called.
-        key: The quota key.
         valid_from: The first snapshot with it.
         valid_to: The first one without it; `None` if the last one has it.
         changed_by: Who set it.

@@ -90,7 +90,6 @@ class LimitChange(NamedTuple):
 
     Attributes:
         principal: Who connects: a concrete entity.
-        key: The quota key.
         before: What limits it now.
         after: What will.
     """

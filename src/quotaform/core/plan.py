@@ -64,7 +64,6 @@ class PlanHeader:
     Attributes:
         cluster_name: As in quotaform.yaml, or the bootstrap servers.
         created_at: When the cluster or its snapshot was read, ISO 8601 UTC.
-        source: Where the files came from.
     """
 
     cluster_name: str
@@ -80,7 +79,6 @@ class Plan:
     """The whole difference between files and cluster.
 
     Attributes:
-        header: What it was made of.
         changes: One per entity that differs: deletes, updates, creates, each by address.
         unchanged: How many declared entities match the cluster.
         in_scope: How many of the cluster's entities are in scope.

@@ -97,7 +97,6 @@ class Explained:
     """What the files of a directory declare for an entity, cluster by cluster.
 
     Attributes:
-        directory: The quotas directory.
         clusters: One explanation per cluster whose files are valid.
         failed: The clusters whose files are invalid.
     """
@@ -118,10 +117,8 @@ def explain(
 ) -> Explanation:
     """Explain what is declared for an entity.
 
-    Args:
-        layers: What each layer says about it, in the order in which they are merged.
-        merged: What they say together.
-        profiles: The profiles of quotaform.yaml.
+    `layers` is what each layer says about it, in the order in which they are merged. `merged` is what they say
+    together.
     """
     if merged is None:
         return Explanation(cluster=cluster, entity=entity, cause=Cause.UNDECLARED)

@@ -63,7 +63,6 @@ class Pruning:
     """What is deleted of a cluster although no file declares it, and what could not be decided.
 
     Attributes:
-        mode: What is asked for.
         pruned: The entities that are deleted, with the reason.
         candidates: How many entities could be deleted, by the mode and what was known before.
         problem: Why it is not known which of them were declared before; `None` when it is.

@@ -64,7 +64,6 @@ class Run:
 
     Attributes:
         system: `github` or `gitlab`.
-        url: Where its log is.
         actor: The user of that system who started it.
     """
 

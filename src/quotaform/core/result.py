@@ -70,7 +70,6 @@ class Validation:
     """What came of checking the files.
 
     Attributes:
-        directory: The quotas directory.
         files: How many files were read.
         entities: How many entities they declare, per cluster; the key is `None` without clusters.
         problems: All problems and warnings of all files, by place.
@@ -122,7 +121,6 @@ class Initialization:
         environment: The environment variables that quotaform.yaml refers to, or would with `unread_properties`, and
             what they stand for here.
         cluster: The name of a further cluster, to which `added` belongs.
-        directory: Where it goes.
         unread_properties: The line of the cluster in quotaform.yaml that would read the client properties which the
             workflows write; `None` when it is there, or there are no workflows.
         added: The lines of a further cluster in quotaform.yaml, which is there already and not written.

@@ -52,7 +52,6 @@ class Revert:
         rows: The keys to put back, each with its live value and the one from before.
         back: The entities of which nothing is to be put back.
         left: The entities that held the planned values before the apply, which did not change them.
-        moved: The keys that have moved on.
         unwritable: The keys to put back to a value that no file can declare, as NaN.
         files_problem: Why it is not known what the files declare, if it is not.
         claimed: What other quota repositories declare for the cluster.

@@ -67,7 +67,7 @@ def _check_types(match: dict[str, Any], part: Part) -> None:
         return
     for entity_type in match:
         if entity_type not in _KNOWN:
-            other = meant_type(entity_type, is_related=True)
+            other = meant_type(entity_type)
             guess = f"; did you mean {other}?" if other else did_you_mean(entity_type, ENTITY_TYPES)
             if glued := glued_key(entity_type, ENTITY_TYPES):
                 guess = f"; write a space after the colon of {glued}."

@@ -121,7 +121,6 @@ def load_plan(text: str | bytes, file: str) -> Plan:
     """Read a plan file and make sure that it is a plan, and the one that was written.
 
     Args:
-        text: The content of the file.
         file: Its name, for messages.
 
     Raises:

@@ -112,7 +112,6 @@ def load_receipt(text: str | bytes, file: str) -> SavedReceipt:
     """Read a receipt and make sure that it is one, and the one that was written.
 
     Args:
-        text: The content of the file.
         file: Its name, for messages.
 
     Raises:

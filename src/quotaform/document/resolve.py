@@ -23,10 +23,7 @@ def dump_resolved(
 ) -> Iterator[str]:
     """Yield the document in pieces, one per request.
 
-    Args:
-        resolutions: What limits each request.
-        header: What is resolved against what.
-        findings: Returns the findings, once all requests are resolved.
+    `findings` returns the findings, once all requests are resolved.
     """
 
     def fields() -> Iterator[tuple[str, Any]]:

@@ -68,7 +68,6 @@ def loaded_items(
 
     Args:
         load: Returns what an item stands for.
-        schema: The schema of the document.
         definition: The definition of an item in it.
 
     Raises:

@@ -75,12 +75,8 @@ def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:
 def load_snapshot(text: str, file: str) -> Snapshot:
     """Read a snapshot.
 
-    Args:
-        text: What the file holds.
-        file: Its name for messages.
-
-    Raises:
-        InvalidFilesError: It is no snapshot that this version reads; with all its problems, each with its line.
+    `file` is its name for messages. Raises `InvalidFilesError` if it is no snapshot that this version reads; with all
+    its problems, each with its line.
     """
     reader = _Reader(text, file)
     snapshot = reader.read()

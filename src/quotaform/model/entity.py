@@ -222,18 +222,15 @@ def can_combine(types: Collection[str]) -> bool:
     )
 
 
-def meant_type(word: str, *, is_related: bool = False) -> str | None:
-    """Return the known entity type that another spelling stands for; `None` if it is none.
+def meant_type(word: str) -> str | None:
+    """Return the known entity type that another spelling, or a related word, stands for; `None` if it is none.
 
-    >>> meant_type("Client_ID"), meant_type("users"), meant_type("group"), meant_type("host", is_related=True)
+    >>> meant_type("Client_ID"), meant_type("users"), meant_type("group"), meant_type("host")
     ('client-id', 'user', None, 'ip')
-
-    Args:
-        is_related: Whether words with a related meaning count.
     """
     folded = word.lower().replace("_", "-")
     for row in KNOWN_TYPES.values():
-        if folded == row.name or folded in row.spellings or (is_related and folded in row.related):
+        if folded == row.name or folded in row.spellings or folded in row.related:
             return row.name
     return None
 

@@ -78,9 +78,7 @@ class Entry(NamedTuple):
         places: Where each of the values comes from, in their order; empty when that is not known.
         owner: Free text shown in plans.
         reason: Free text shown in plans.
-        cause: Why it must exist or not.
         expires: The date (UTC) from which it is treated as absent.
-        profile: The profile that it names.
         unset: The keys of the common entry that it removes, with their positions.
         bare: The keys of values that are small byte rates without a unit.
     """

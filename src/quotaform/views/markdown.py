@@ -35,7 +35,7 @@ def code(text: str, longest: int = LONGEST_NAME) -> str:
     if "`" not in shown:
         pad = " " if not shown or shown[0] == " " == shown[-1] else ""
         return f"`{pad}{shown}{pad}`"
-    fence = "`" * (_longest_run(shown, "`") + 1)
+    fence = "`" * (_longest_run(shown) + 1)
     pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
 
@@ -81,7 +81,7 @@ def _word(word: str, span: object) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """Return a block of code with a fence that no line of it can end."""
-    fence = "`" * max(3, _longest_run(text, "`") + 1)
+    fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
@@ -108,7 +108,6 @@ def link(text: str, url: str | None) -> str | None:
     return f"[{text}]({url})" if url is not None and _URL(url) else None
 
 
-def _longest_run(text: str, character: str) -> int:
-    if character not in text:
-        return 0
-    return max(len(list(run)) for found, run in groupby(text) if found == character)
+def _longest_run(text: str) -> int:
+    """Return how many backticks follow one another at most."""
+    return max((len(list(run)) for found, run in groupby(text) if found == "`"), default=0)

@@ -105,11 +105,7 @@ class AppendedFile:
     """A file that lines are appended to; it is never shortened, and what it holds is never written again."""
 
     def __init__(self, path: Path) -> None:
-        """Open it, or create it.
-
-        Raises:
-            OSError: It cannot be opened for writing.
-        """
+        """Open it, or create it. Raises `OSError` if it cannot be opened for writing."""
         require_no_way_out(path)
         self._descriptor = os.open(path, _FLAGS, 0o666)
         os.set_blocking(self._descriptor, True)
@@ -118,11 +114,8 @@ class AppendedFile:
     def append(self, lines: Iterable[str]) -> None:
         """Append lines, each by a write of its own, and make them last through a power cut.
 
-        Args:
-            lines: Each ends with a line break.
-
-        Raises:
-            OSError: They could not be written; some of them may have been.
+        `lines` each end with a line break. Raises `OSError` if they could not be written; some of them may have
+        been.
         """
         for line in lines:
             # The last line of a process that was killed may have no end.

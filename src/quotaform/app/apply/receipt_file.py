@@ -33,9 +33,6 @@ def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt
 def start_receipt(path: Path, receipt: Receipt) -> Path | None:
     """Write the started receipt of an apply, before the first change is sent.
 
-    Args:
-        receipt: The started receipt.
-
     Returns:
         Where it is; `None` if the path is no regular file (a pipe), which takes only the receipt of what was done.
 

@@ -43,7 +43,6 @@ class Removals:
             folder: The quotas directory, relative to it.
             head: The commit that is checked out.
             tree: The quotas directory as it is now.
-            profiles: The profiles of quotaform.yaml.
             left: How long the repository may still be read.
         """
         self._top = top
@@ -146,13 +145,7 @@ class EntitySearch:
         today: date,
         applied: str | None = None,
     ) -> None:
-        """Start with nothing found.
-
-        Args:
-            files: What reads earlier files.
-            entities: The entities in question.
-            applied: The commit of the last apply, if it is known.
-        """
+        """Start with nothing found. `applied` is the commit of the last apply, if it is known."""
         self._files = files
         self._cluster = cluster
         self._applied = applied

@@ -115,10 +115,7 @@ def post_comments(
     """Write or update a comment for each draft; one that fails keeps none of the others from being written.
 
     Args:
-        comments: The comments of the pull request.
-        mode: When a comment is written.
         commit: The commit that the drafts are for, if it is known.
-        is_dry_run: Whether nothing is written.
 
     Raises:
         QuotaformError: The comments cannot be read.

@@ -42,7 +42,6 @@ class AlertOptions:
     """Who is notified of drift, and how.
 
     Attributes:
-        receivers: Who is notified.
         state_path: The file that keeps what they were notified of; `None` to keep it while this process runs.
         notifies_failures: Whether they are notified of a check that failed.
         key: What notifications are signed with, if anything.
@@ -60,9 +59,7 @@ class AlertOptions:
 class DriftAlerts:
     """Notifies receivers of what is new about clusters; threads may share it, and processes its state file.
 
-    Attributes:
-        options: Who is notified, and how.
-        warn: Called with what went wrong; nothing of it changes the result of a run.
+    `warn` is called with what went wrong; nothing of it changes the result of a run.
     """
 
     options: AlertOptions

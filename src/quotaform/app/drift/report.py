@@ -22,12 +22,7 @@ COMMAND: Final = "drift"
 
 @dataclass(frozen=True, slots=True)
 class DriftReporter:
-    """Writes metrics and notifies receivers.
-
-    Attributes:
-        metrics: Where metrics go.
-        alerts: Who is notified, and how.
-    """
+    """Writes metrics and notifies receivers."""
 
     metrics: MetricStore
     alerts: DriftAlerts

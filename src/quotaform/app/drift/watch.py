@@ -113,8 +113,6 @@ class Watch:
     """Compares clusters until it is interrupted.
 
     Attributes:
-        reporter: Writes metrics and notifies.
-        connect: Connects to a cluster.
         interval: Seconds from one round to the next.
         jitter: A random number from 0 to 1.
         log: Called with what changes.

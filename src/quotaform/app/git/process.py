@@ -101,7 +101,6 @@ class GitProcess:
         """Start it.
 
         Args:
-            git: The path of the command.
             top: The top of the work tree.
             left: How long may be read from now on, and how much.
 

@@ -39,7 +39,6 @@ class GitRevision:
     Whatever reads may raise `GitError`.
 
     Attributes:
-        objects: The objects of the repository.
         root: The id of the commit's tree.
         top: The top of the work tree.
         elsewhere: Reads a quotaform.yaml outside of the work tree, which is in no commit.
@@ -142,9 +141,7 @@ class GitRevision:
 class GitFolder:
     """A folder at a commit, see `quotaform.app.repository.policy_files`; every method may raise `GitError`.
 
-    Attributes:
-        revision: The commit.
-        place: The path of the folder, relative to the top of the work tree.
+    `place` is the path of the folder, relative to the top of the work tree.
     """
 
     revision: GitRevision

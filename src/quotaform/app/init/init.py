@@ -38,7 +38,6 @@ class InitRequest:
     """What a new repository is to hold.
 
     Attributes:
-        directory: Where it goes.
         servers: The bootstrap servers of its cluster, as the command line gives them.
         command_config: The client properties file, if there is one.
         imports: Whether the live quotas are written.

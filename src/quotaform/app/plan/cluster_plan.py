@@ -50,7 +50,6 @@ def make_cluster_plan(
     """Make the plan of one cluster of the rows by which it differs, whichever engine found them.
 
     Args:
-        source: Where the files came from.
         revert: What the rows put back, when they do not come from the files.
 
     Raises:

@@ -31,9 +31,6 @@ class PlanRequest:
         base: What to compare the files with, if anything.
         prune: What happens to entities that no file declares, if not what quotaform.yaml says.
         revert: What is to be put back, for `quotaform.app.plan.revert`.
-        has_lints: Whether lints are made.
-        allowances: The rules that the operator allows.
-        approvals: What the repository approves.
         is_guarded: Whether guards are checked: a plan that only drift is read from is not going to be applied.
         principals: Whose effective limits are compared before and after, if anybody's.
         keeps_actual: Whether the plans keep everything that the clusters hold, for a backtest.
@@ -69,12 +66,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of a cluster.
-
-    Attributes:
-        quotas: Everything that it holds.
-        principals: Who connects to it, if the plan is to say whose limits change.
-    """
+    """What was read of a cluster. `principals` is who connects to it, if the plan is to say whose limits change."""
 
     cluster_id: str
     quotas: Quotas

@@ -29,7 +29,6 @@ class EditedRevision:
 
     Attributes:
         below: The files without them.
-        directory: The quotas directory.
         files: The changed files, by their paths in it.
     """
 

@@ -44,7 +44,6 @@ class Placed:
     """A change of an entry, or a new one.
 
     Attributes:
-        edit: The change.
         file: The file in messages of the entry; `None` for a new entry.
         position: Where the entry begins.
         layer: Of a new entry, the cluster whose own it is; `None` for a common one.

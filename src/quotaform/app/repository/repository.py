@@ -58,8 +58,6 @@ class Repository:
     """Where the files are.
 
     Attributes:
-        directory: The quotas directory.
-        config_path: quotaform.yaml.
         needs_config: Whether it must exist, because somebody named it.
         revision: Reads the files; `replace(repository, revision=...)` is the same repository at another state.
         keep: Makes what keeps the content of the files of a quotas directory by their paths.

@@ -55,12 +55,8 @@ class RequestFile:
     def __init__(self, content: bytes, name: str) -> None:
         """Check a file.
 
-        Args:
-            content: What it holds.
-            name: What messages call it.
-
-        Raises:
-            InvalidFilesError: Something is wrong in it; with the first hundred problems.
+        `name` is what messages call it. Raises `InvalidFilesError` if something is wrong in it; with the first hundred
+        problems.
         """
         self.name: Final = name
         self._content = content

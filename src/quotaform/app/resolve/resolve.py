@@ -37,7 +37,6 @@ class ResolveRequest:
         has_clients: Whether some of them are users or client-ids.
         has_ips: Whether some of them are addresses.
         plan: A plan to assume as applied.
-        detail: How much is wanted.
     """
 
     entities: Iterable[Entity]

@@ -35,8 +35,6 @@ class SourceRun:
     """Reads one source until it is told to stop.
 
     Attributes:
-        broker: The name of the broker.
-        reader: Reads it.
         interval: The length of a slot in seconds.
         slots: How many there are; `None` for any number.
         warn: Called with what somebody should know at once.

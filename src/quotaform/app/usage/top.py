@@ -75,7 +75,6 @@ class TopReader:
 
     Attributes:
         readers: What reads its measurements, by what messages call it.
-        read_quotas: Reads all its quotas.
         patience: How many seconds answers are waited for.
         quota_patience: How many seconds the quotas are waited for; `patience` if there are fewer.
     """

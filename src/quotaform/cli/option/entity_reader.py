@@ -53,7 +53,7 @@ def _require_known(option: str, entity_type: str) -> None:
     """Refuse what is not an entity type of Kafka: a broker refuses it too, in words that name no option."""
     if entity_type in ENTITY_TYPES:
         return
-    meant = meant_type(entity_type, is_related=True)
+    meant = meant_type(entity_type)
     guess = f"; did you mean {meant}?" if meant is not None else did_you_mean(entity_type, ENTITY_TYPES)
     raise UsageError(
         f"{option}: {quote(entity_type)} is not an entity type{guess or '.'} "

@@ -26,7 +26,6 @@ class Removal:
     Attributes:
         file: The file that declared it, as messages name it.
         commit: The commit that removed it; `None` when that is not committed.
-        file_exists: Whether the file still exists.
         is_applied: Whether the files of the last apply did not declare it any more.
     """
 
@@ -85,14 +84,11 @@ class Facts:
     """The facts around a plan.
 
     Attributes:
-        desired: What the files declare.
-        actual: Everything that the cluster holds.
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
         other_pin: The name of another live cluster that quotaform.yaml pins to the id of this one.
         selection: The part of the plan that was asked for.
         removed: What earlier files declared that the files do not declare any more.
         safeguards: What in the repository protects the cluster.
-        approvals: What the repository approves.
         today: The day (UTC) on which approvals may have expired.
         missing: Why there are no files, if there are none.
         source_problem: Why the commit of the files is not known, although there is one.

@@ -301,11 +301,6 @@ def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) ->
     A finding of a blocking rule blocks unless an approval or one of the plan's allowances lifts it, see
     `quotaform.core.check.guard.approval`. What there is to know about allowances and approvals, such as that one lifts
     nothing, is a finding, too.
-
-    Args:
-        plan: The plan, its allowances included.
-        facts: What else the checks may need.
-        checks: The checks to make.
     """
     found = (finding for check in checks for finding in check(plan, facts))
     lifted = lift(found, plan.allowances, facts.approvals, facts.today, plan.deleted, facts.base.approvals)

@@ -58,7 +58,6 @@ class Drift:
 
     Attributes:
         read_at: When the cluster or its snapshot was read, ISO 8601 UTC.
-        entities: What differs.
         in_sync: How many declared entities match the cluster.
         findings: Warnings and notes about the live cluster.
         options: What was asked for when the plan was made that it was read from.
@@ -67,7 +66,6 @@ class Drift:
         ignored: What differs and does not count, because of `drift_ignore`.
         managed: How many entities the files declare values for.
         unmanaged_in_scope: How many live entities in scope no file declares.
-        unmanaged_out_of_scope: How many are out of scope.
     """
 
     cluster_name: str

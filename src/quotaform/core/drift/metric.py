@@ -80,8 +80,6 @@ class RunFacts:
     """One run of a command on one cluster.
 
     Attributes:
-        command: The name of the command.
-        version: The version of quotaform.
         finished_at: When it ended, in seconds since 1970.
         duration: How many seconds it took.
         drift: What was found; `None` when the cluster could not be compared.

@@ -81,7 +81,6 @@ class Notification:
     """One notification, whoever receives it.
 
     Attributes:
-        event: What it is about.
         drift: What was found; `None` when the check failed.
         error: Why the check failed.
         first_seen: Since when there has been drift, ISO 8601 UTC.
@@ -101,10 +100,7 @@ def choose_event(
 ) -> NotificationEvent | None:
     """Return what a receiver is to be notified of; `None` for nothing.
 
-    Args:
-        notified: What it was last notified of.
-        drift: What was found; `None` when the check failed.
-        notifies_failures: Whether failures are wanted.
+    `notified` is what it was last notified of. `drift` is what was found; `None` when the check failed.
     """
     if drift is None:
         return NotificationEvent.CHECK_FAILED if notifies_failures and not notified.is_failure else None

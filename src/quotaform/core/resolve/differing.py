@@ -120,7 +120,6 @@ class DifferingNames:
 
         Args:
             request: One with a name that no quota mentions, or several.
-            limit: What limits the request.
         """
         counts = [
             (names.entity_type, count)

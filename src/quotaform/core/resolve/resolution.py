@@ -38,7 +38,6 @@ class KeyResolution(NamedTuple):
     """What limits a request for one quota key.
 
     Attributes:
-        key: The quota key.
         resolved: What limits it, with the plan applied if there is one.
         before: What limits it as long as the plan is not applied; `None` without a plan.
     """
@@ -78,7 +77,6 @@ class ResolveHeader:
         cluster_name: What messages call the cluster.
         read_at: When it or its snapshot was read, as ISO 8601 in UTC.
         plan_id: The plan that is taken as applied, if there is one.
-        detail: How much is shown.
     """
 
     cluster_name: str
@@ -103,7 +101,6 @@ def make_resolution(
     Args:
         entity: Who makes the request.
         planned: The same with a plan applied; `None` without a plan.
-        detail: How much is wanted.
 
     Raises:
         ValueError: It is not concrete.
@@ -141,7 +138,6 @@ class KeyCount:
     """How many rows of a table are about one quota key.
 
     Attributes:
-        key: The quota key.
         limited: With a value that limits.
         unlimited: Without a value, or with one that an entry sets to no limit.
         changed: With another value than before the plan; `None` without a plan.
@@ -158,7 +154,6 @@ class TableReport:
     """What was written.
 
     Attributes:
-        header: What was resolved against what.
         target: Where the table is.
         clients: How many users, client-ids and pairs of them were resolved.
         ips: How many addresses.

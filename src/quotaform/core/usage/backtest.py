@@ -31,7 +31,6 @@ class BucketBacktest:
 
     Attributes:
         broker: The broker; `None` if the limit holds for all of them together.
-        key: The quota key.
         bucket: The address of the bucket.
         limit: The limit under the plan; `None` for no limit.
         entity: The address of the entity whose value it is.

@@ -43,7 +43,6 @@ class BucketUse:
     Attributes:
         cluster: The cluster; `None` if the recording does not say.
         broker: The broker; `None` if the limit is one of the cluster, or if the recording does not say.
-        key: The quota key.
         bucket: The address of those who share the limit.
         entity: The address of the entity whose value the limit is; `None` if nothing limits them.
         status: How the bucket stands to it.
@@ -94,7 +93,6 @@ class UnusedQuota:
 
     Attributes:
         entity: The address of the entity.
-        key: The quota key.
         recorded_s: For how many seconds, at least, the key was recorded on the cluster.
         first: When that recording begins.
         last: When it ends.

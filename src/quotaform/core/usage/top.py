@@ -45,7 +45,6 @@ class TopBucket:
     Attributes:
         broker: The broker; `None` if the source does not say.
         entity: Whom the bucket is for, as the broker measures it.
-        key: The quota key.
         rate: In the unit of the key; `None` if it is not measured.
         throttle_ms: The average delay of the throttled requests of the last 30 to 60 s; `None` if there were none.
         resolved: What limits it; nothing if no quota does, or the quotas are not known.
@@ -101,9 +100,7 @@ class Top:
     """Who is throttled on a cluster.
 
     Attributes:
-        at: When it was measured.
         buckets: All buckets that were measured: the throttled ones first, those close to their limit, then the others.
-        unread: What could not be read.
         has_limits: Whether the quotas are known.
     """
 
@@ -128,11 +125,8 @@ def make_top(
 ) -> Top:
     """Return who is throttled.
 
-    Args:
-        at: When it was measured.
-        rows: What was measured; of several rows of a bucket, or of a client that measured itself, the last one counts.
-        quotas: All quotas of the cluster; `None` if they are not known.
-        unread: What could not be read.
+    `rows` is what was measured; of several rows of a bucket, or of a client that measured itself, the last one counts.
+    `quotas` are all quotas of the cluster; `None` if they are not known.
     """
     resolver = Resolver(QuotaIndex(quotas or {}))
     latest: dict[tuple[object, ...], dict[str | None, UsageRow]] = {}

@@ -30,10 +30,8 @@ def render_validation_markdown(
 ) -> str:
     """Return all problems as Markdown that no name in them can break out of.
 
-    Args:
-        validation: What came of checking the files.
-        limit: How many bytes the document may have; only the first problems are shown when all have no room.
-        shows_warnings: Whether warnings and notes are shown.
+    `limit` is how many bytes the document may have; only the first problems are shown when all have no room.
+    `shows_warnings` says whether warnings and notes are shown.
     """
     shown = [
         each for each in first_of_each_rule(validation.problems) if shows_warnings or each.severity is Severity.ERROR

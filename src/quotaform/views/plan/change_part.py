@@ -17,7 +17,6 @@ class Row(NamedTuple):
     Attributes:
         row: The key, with its value before and after.
         effect: What it does to the effective limit.
-        origin: What it is due to.
     """
 
     change: EntityChange

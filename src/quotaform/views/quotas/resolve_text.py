@@ -26,10 +26,7 @@ def render_resolve(
 ) -> Iterator[str]:
     """Yield the text in pieces of whole lines, one per request.
 
-    Args:
-        header: What is resolved against what.
-        resolutions: What limits each request.
-        findings: Returns the findings, once all requests are resolved.
+    `findings` returns the findings, once all requests are resolved.
     """
     yield (
         f"{header_text(header, style)}\nPer quota key, the first matching entry in order of precedence applies (*).\n"

@@ -142,7 +142,6 @@ def rate_text(key: str, rate: float, limit: float | None = None) -> str:
     ('0.012%', '2.5')
 
     Args:
-        key: The quota key.
         rate: In the unit of the key.
         limit: What it is compared with: powers of ten, if that is written with them.
     """

@@ -51,12 +51,8 @@ def lift(
     """Lift the blocks that an approval or an allowance is for; an approval comes first.
 
     An allowance of `delete` for all deletions of the plan also lifts what follows from them (`follows_deletion`).
-
-    Args:
-        allowances: What the operator allows.
-        approvals: What the repository approves.
-        deleted: The addresses of the entities that the plan deletes, for which approvals must be meant.
-        earlier: What the base approves; `None` when there is no base, or nobody knows.
+    `deleted` holds the addresses of the entities that the plan deletes, for which approvals must be meant. `earlier` is
+    what the base approves; `None` when there is no base, or nobody knows.
     """
     valid: dict[tuple[str, str | None], list[Approval]] = defaultdict(list)
     # What is for a value comes before what is for any, and one entity before a pattern.

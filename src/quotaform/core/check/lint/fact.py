@@ -21,7 +21,6 @@ class LintFacts:
     """What lints look at.
 
     Attributes:
-        desired: What the files declare.
         quotas: Everything that the cluster holds once that is applied; offline, what the files declare.
         settings: What quotaform.yaml says about lints.
         capacity: What a broker of the cluster can do, as far as that is declared.

@@ -30,7 +30,6 @@ class Bucket:
     Attributes:
         cluster: The name of the cluster; `None` if it is not known.
         broker: The broker; `None` for a key whose limit holds for the whole cluster.
-        key: The quota key.
         address: The address of the bucket, such as `user=alice,client-id=app`.
     """
 
@@ -128,10 +127,7 @@ class UsedLimit:
 class HeadroomPart:
     """How much of their limits the buckets of one key used, the closest to the limit first.
 
-    Attributes:
-        key: The quota key.
-        rows: The buckets.
-        left_out: How many more there are.
+    `left_out` is how many more there are.
     """
 
     key: str
@@ -216,12 +212,7 @@ def _joined(spans: Sequence[Span], gap: timedelta) -> tuple[Span, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BacktestPart:
-    """How long buckets would have been throttled, the longest first.
-
-    Attributes:
-        rows: The buckets.
-        left_out: How many more there are.
-    """
+    """How long buckets would have been throttled, the longest first. `left_out` is how many more there are."""
 
     rows: tuple[ThrottledTime, ...]
     left_out: int = 0
@@ -262,7 +253,6 @@ class LimitPart:
 
     Attributes:
         address: The entity.
-        key: The quota key.
         limits: The values, by time; nothing in between is no value of its own.
         until: The last snapshot.
         usage: What the entity used, the highest of all brokers; without times if it is not known.

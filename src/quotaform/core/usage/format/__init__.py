@@ -19,10 +19,8 @@ class Parser(Protocol):
     def __call__(self, data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
         """Yield what is in a document.
 
-        Args:
-            data: The document.
-            origin: What counts for metrics that do not say where they are from.
-            ts: When it was read, in seconds since the epoch, for formats without times.
+        `origin` is what counts for metrics that do not say where they are from. `ts` is when it was read, in seconds
+        since the epoch, for formats without times.
         """
 
 

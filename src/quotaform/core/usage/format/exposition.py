@@ -38,10 +38,8 @@ _UNTIMED: Final = "the page has no times; say when it was read"
 def parse_exposition(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
     """Yield what is on a page of metrics; a position is the number of a line, from 1.
 
-    Args:
-        data: The page.
-        origin: What counts for metrics that do not say where they are from.
-        ts: When it was read, in seconds since the epoch, for the lines without a time.
+    `origin` is what counts for metrics that do not say where they are from. `ts` is when it was read, in seconds since
+    the epoch, for the lines without a time.
     """
     text = read_text(data)
     if isinstance(text, Rejected):

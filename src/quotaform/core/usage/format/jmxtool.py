@@ -60,7 +60,6 @@ def parse_jmxtool(data: bytes | str, origin: Origin, ts: float | None = None) ->
     """Yield what is in a table; a position is the number of a line, from 1.
 
     Args:
-        data: The table.
         origin: What counts, as MBeans do not say where they are from.
         ts: Not used: each line has its time.
     """

@@ -69,7 +69,6 @@ class Measure(NamedTuple):
     """What the values of a metric are.
 
     Attributes:
-        series: Which series they belong to.
         factor: By what a value is multiplied to be in the unit of the series.
         window_s: How many seconds up to its time a value covers; 0 for a total.
     """
@@ -151,7 +150,6 @@ def read_object_name(
     'consumer_byte_rate'
 
     Args:
-        object_name: The name of the MBean.
         origin: What counts for an MBean without such labels.
         labels: Labels beside the name, which may say where it is from.
     """

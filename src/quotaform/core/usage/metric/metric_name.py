@@ -183,7 +183,6 @@ class MetricName(NamedTuple):
         keys: The quota keys that it can be of.
         attribute: What is measured; `None` for other things that quota managers measure.
         factor: By what a value is multiplied to be in the unit of the attribute; `None` if its unit is another one.
-        is_of_client: Whether clients measure it.
     """
 
     key: str | None

@@ -36,7 +36,6 @@ class Gap:
     Attributes:
         first: The first time at which there should be one.
         last: The last such time.
-        missed: How many are missing.
         reason: Why, as the rest of a sentence about the source.
     """
 
@@ -86,7 +85,6 @@ class Recording:
 
     Attributes:
         usage: The directory of the table, as it was given.
-        started: When it began.
         interval: Seconds between two measurements of a broker.
         files: How many files were written.
         unwritten: How many rows were measured and could not be written.

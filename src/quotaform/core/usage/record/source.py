@@ -55,10 +55,8 @@ class ClusterMetrics:
     """Where the measurements of a cluster are read.
 
     Attributes:
-        sources: The sources of its brokers.
         prometheus: The URL of a Prometheus that has them; `None` for none. It is never shown as a whole.
         labels: What labels of Prometheus must be, to choose the series of the cluster.
-        location: Where quotaform.yaml says it.
     """
 
     sources: tuple[MetricsSource, ...] = ()

@@ -60,11 +60,9 @@ class Series(NamedTuple):
     Attributes:
         cluster: The name of the cluster; `None` if the source does not say.
         broker: The broker, as the source names it; `None` if it does not say, or a client measured.
-        key: The quota key.
         user: The user of the bucket, decoded; `None` if the bucket has no user.
         client_id: The client-id of the bucket; `None` if the bucket has none.
         ip: The address of the bucket; `None` if the bucket has none.
-        attribute: What is measured.
         instance: Which of several clients with these names measured itself; `None` if a broker measured.
     """
 

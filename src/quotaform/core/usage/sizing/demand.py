@@ -69,7 +69,6 @@ class BucketDemand:
 
     Attributes:
         bucket: Its address.
-        key: The quota key.
         entity_key: The address of the entity whose value limits it; `None` without a limit.
         limit: That value.
         brokers: What it used of each broker.

@@ -126,7 +126,6 @@ class Recommendation:
     """What is proposed for a quota key of an entity.
 
     Attributes:
-        key: The quota key.
         before: The value now; `None` if there is none.
         after: The proposed value; `None` if there is to be none. For `keep` and `none` it is the value now.
         reason: Why, in a few words; that of a proposal goes into the file.

@@ -165,7 +165,6 @@ def fitting_headroom(
     """Return the largest headroom at which the limits of all buckets fit the capacity of each broker.
 
     Args:
-        cases: The values that are sized.
         size_of: Returns their values; they never decrease with more headroom.
         wanted: The headroom that is not exceeded.
         capacity: What the limits may sum up to, per broker; `None` for anything.
@@ -210,7 +209,6 @@ def recommend(
     Args:
         buckets: What was recorded of its buckets under these values.
         recorded: When each quota key was recorded.
-        settings: How quotas are sized.
         broker_count: How many brokers the cluster has; `None` if it is not known.
     """
     found: list[Recommendation] = []

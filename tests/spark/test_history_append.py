@@ -132,7 +132,7 @@ def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through the append of the command, with parts that are made one at once: each cluster is a case of its own."""
-    from quotaform.spark.history import in_order, parquet_table
+    from quotaform.spark.history import parquet_table
     from quotaform.spark.history.append import append
     from quotaform.spark.history.parquet_table import ParquetHistory
 
@@ -143,7 +143,7 @@ def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
     late = []
     for number, taken in enumerate(rounds):
         # In one of the rounds in order more values change than executors are told of.
-        monkeypatch.setattr(in_order, "_MOST_CHANGES", 0 if number == 1 else 1_000_000)
+        monkeypatch.setattr("quotaform.spark.history.append._MOST_CHANGES", 0 if number == 1 else 1_000_000)
         late.append(append(lambda: ParquetHistory(spark, path), quotas_of(spark, taken)).count(Append.LATE))
     assert late[:ORDERED] == [0] * ORDERED
     assert min(late[ORDERED:]) > 50
@@ -154,8 +154,7 @@ def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
 
 
 def test_of_snapshots_in_order_only_what_changes_is_merged(spark: SparkSession) -> None:
-    from quotaform.spark.history.append import merged_in_any_order
-    from quotaform.spark.history.in_order import merged_in_order
+    from quotaform.spark.history.append import merged_in_any_order, merged_in_order
     from quotaform.spark.history.new_snapshot import new_snapshots
     from quotaform.spark.schemas import HISTORY
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from quotaform.desired.declaration import TRACKED, EntryReader
-from quotaform.desired.plain_item import PlainItemReader
+from quotaform.desired.declaration import TRACKED, EntryReader, PlainItemReader
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import has_shape
 from quotaform.desired.yaml.reader import read_document

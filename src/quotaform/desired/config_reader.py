@@ -81,7 +81,7 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
 
 
 def _read_root(report: FileReport, directory: Path) -> Config:
-    root = _root(report.document.root)
+    root = report.document.root if isinstance(report.document.root, dict) else {}
     profiles = set(map(id, _mapping(root, "profiles").values()))
     profiles |= set(map(id, value_mappings(root)))
     profiles |= {id(node["capacity"]) for node in _mapping(root, "clusters").values() if _has_capacity(node)}
@@ -173,10 +173,6 @@ def _check_texts(report: FileReport, profiles: Collection[int]) -> None:
         if container not in profiles and key != "expires":
             text = f"this must be text, but {taken_for(place.text or '', oddity)}"
             report.at("", container, key).add_at(rule.WRONG_TYPE, text, place.value)
-
-
-def _root(node: Any) -> dict[str, Any]:
-    return node if isinstance(node, dict) else {}
 
 
 def _check_cluster_name(clusters: dict[str, Any], name: str, report: FileReport) -> None:

@@ -130,7 +130,7 @@ class Layout:
                 self._meant.setdefault(layer_of(path), []).append(path)
             elif _is_disabled(path):
                 self._disabled.setdefault(layer_of(path), []).append(path)
-        for path in sorted(tree.files, key=_parts):
+        for path in sorted(tree.files, key=lambda path: path.split("/")):
             if path.count("/") <= 1:
                 self._paths.setdefault(layer_of(path), []).append(path)
         # What is the same for every cluster is found once: there may be very many clusters, each with a folder.
@@ -276,10 +276,6 @@ def _is_disabled(path: str) -> bool:
     name = path.rpartition("/")[2].lower()
     is_text = name.partition(".")[0] in _TEXTS
     return not is_text and (name.endswith(_DISABLED) or ".yaml." in name or ".yml." in name)
-
-
-def _parts(path: str) -> list[str]:
-    return path.split("/")
 
 
 def _suffix(path: str) -> str:

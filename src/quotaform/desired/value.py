@@ -88,7 +88,7 @@ def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, part: Pa
         values[key] = parse_value(quota_key, _value_text(raw, written, part.document.odd.get((id(node), key))))
     except ValueError as error:
         # The text of the error would show what a variable holds.
-        what = _variable_text(written) if written and PREFIX in written else str(error)
+        what = f"{quote(written)} is not a value; {PLACES}" if written and PREFIX in written else str(error)
         part.add(rule.BAD_VALUE, f"{of_entity(entity)}{key}: {what}", node, key, address=address, quota_key=key)
 
 
@@ -133,10 +133,6 @@ def misfit_text(key: str, entity: Entity) -> str:
     """Say that an entity cannot have a key, and which it can have."""
     kinds = " and ".join(entity.types)
     return f"{key} is not valid for {entity.address}; {kinds} entities can have {', '.join(keys_for(entity))}"
-
-
-def _variable_text(written: str) -> str:
-    return f"{quote(written)} is not a value; {PLACES}"
 
 
 def of_entity(entity: Entity | None, gap: str = " ") -> str:

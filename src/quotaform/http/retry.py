@@ -65,7 +65,11 @@ def send_again(request: Request, send: Callable[[Request], Response], retry: Ret
     deadline = retry.monotonic() + retry.total
     attempt = 0
     while True:
-        outcome = _attempt(request, send)
+        outcome: Response | HttpError
+        try:
+            outcome = send(request)
+        except HttpError as error:
+            outcome = error
         attempt += 1
         wait = _wait(request, outcome, attempt, retry)
         if wait is None or attempt >= retry.attempts or retry.monotonic() + wait >= deadline:
@@ -74,13 +78,6 @@ def send_again(request: Request, send: Callable[[Request], Response], retry: Ret
     if isinstance(outcome, HttpError):
         raise outcome
     return outcome
-
-
-def _attempt(request: Request, send: Callable[[Request], Response]) -> Response | HttpError:
-    try:
-        return send(request)
-    except HttpError as error:
-        return error
 
 
 def _wait(request: Request, outcome: Response | HttpError, attempt: int, retry: Retry) -> float | None:

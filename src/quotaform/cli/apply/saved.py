@@ -32,7 +32,9 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
         NotApprovedError: A person did not approve a plan.
     """
     repository = target.repository()
-    with apply_engine(settings, len(files), lambda: sum(map(_size, files))) as engine:
+    with apply_engine(
+        settings, len(files), lambda: sum(file.stat().st_size for file in files if file.is_file())
+    ) as engine:
         plans, problems = _read_plans(settings, files, target, repository, engine.keep)
         with (
             settings.reports.covering([each.cluster.name for each in plans]),
@@ -48,10 +50,6 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
                     show_plan(settings, each.plan)
                     ask(settings, each.cluster)
         return apply_and_report(settings, engine, plans, (), repository)
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.is_file() else 0
 
 
 def _read_plans(

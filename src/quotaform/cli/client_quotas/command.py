@@ -182,12 +182,9 @@ def _run(options: Namespace) -> None:
         except ClusterError as error:
             unknown = [entity_type for entity_type in parts if entity_type not in ENTITY_TYPES]
             if unknown:
-                raise error.with_more(f" ({_is_no_type(unknown[0])})") from error
+                types = f"Kafka's entity types are {', '.join(ENTITY_TYPES)}"
+                raise error.with_more(f" ({types}; is {quote(unknown[0])} part of a name? {COMMA})") from error
             raise
-
-
-def _is_no_type(entity_type: str) -> str:
-    return f"Kafka's entity types are {', '.join(ENTITY_TYPES)}; is {quote(entity_type)} part of a name? {COMMA}"
 
 
 def _describe(admin: QuotaAdmin, parts: Mapping[str, str | None]) -> str:

@@ -115,7 +115,7 @@ def apply(
             "--dry-run checks in this process, prints text and writes no file; leave out --format, --report, "
             "--receipt, --audit and --engine"
         )
-    expected_id, longest = read_plan_id(expect_plan_id), _read_duration("--max-age", max_age)
+    expected_id, longest = read_plan_id(expect_plan_id), _read_max_age(max_age)
     reports = FleetReports(console, "apply", report or ())
     has_written = Event()
     with (
@@ -150,14 +150,13 @@ def apply(
         return apply_directory(settings, request, takes_all=target.all_clusters)
 
 
-def _read_duration(option: str, text: str | None) -> timedelta | None:
-    """Return the value of an option that is a duration."""
+def _read_max_age(text: str | None) -> timedelta | None:
     from quotaform.model.duration import parse_duration
 
     try:
         return None if text is None else parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
+        raise UsageError(f"--max-age: {error}") from None
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from re import compile as regex
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
@@ -18,7 +20,6 @@ from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, Select
 from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
-from quotaform.cli.option.watching import Watching
 from quotaform.cli.outcomes import (
     OutputFiles,
     digests,
@@ -29,16 +30,64 @@ from quotaform.cli.outcomes import (
 from quotaform.cli.plan_engine import plan_engine
 from quotaform.cli.plan_request import make_request
 from quotaform.cli.selection import require_selected
+from quotaform.cli.usage import cut_lines, shorten
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import QuotaformError, UsageError
+from quotaform.model.server import Server, parse_server
 
 if TYPE_CHECKING:
     from quotaform.app.drift.report import DriftReporter
     from quotaform.app.plan.request import PlanRequest
-    from quotaform.cli.option.alerting import Alerting
-    from quotaform.cli.option.cluster import ManyClusters
     from quotaform.core.drift.drift import Drift
     from quotaform.spark.history.against import Past
+
+
+DEFAULT_LISTEN: Final = "127.0.0.1:9464"
+_INTERVAL: Final = regex(r"([0-9]{1,6})(s|m|h)").fullmatch
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
+_LONGEST: Final = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """Comparing again and again."""
+
+    watch: Annotated[
+        str | None,
+        typer.Option(
+            "--watch",
+            metavar="INTERVAL",
+            help="Go on and compare every INTERVAL (30s, 5m, 1h); log changes to stderr, and serve /metrics and "
+            "/healthz. Changed files are read again.",
+        ),
+    ] = None
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help=f"Where --watch serves /metrics and /healthz. [default: {DEFAULT_LISTEN}]",
+        ),
+    ] = None
+
+    def interval(self) -> float:
+        """Return the interval in seconds."""
+        match = _INTERVAL(self.watch or "")
+        seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
+        if not 1 <= seconds <= _LONGEST:
+            raise UsageError(
+                f"--watch {shorten(self.watch or '')}: write an interval from 1s to 24h, as in 30s, 5m or 1h"
+            )
+        return float(seconds)
+
+    def address(self) -> Server:
+        """Return where to listen."""
+        try:
+            return parse_server(DEFAULT_LISTEN if self.listen is None else self.listen)
+        except ValueError:
+            raise UsageError(
+                f"--listen: {shorten(self.listen or '')} is not host:port; write for example {DEFAULT_LISTEN}"
+            ) from None
 
 
 @with_option_groups
@@ -98,7 +147,6 @@ def drift(
     """
     from quotaform.app.base.base import BaseChoice, require_ref
     from quotaform.app.clock import SYSTEM_CLOCK
-    from quotaform.cli.watching import watch_drift
     from quotaform.core.prune import PruneMode
     from quotaform.views.plan.outcome_text import render_drift_total
 
@@ -213,6 +261,51 @@ def _reporter(
     from quotaform.views.drift.log_text import warning_text
 
     return alerting.reporter(clusters, lambda warning: console.report_failure(f"Warning: {warning_text(warning)}"))
+
+
+def watch_drift(
+    request: PlanRequest, target: ManyClusters, alerting: Alerting, watching: Watching, console: Console
+) -> NoReturn:
+    """Compare clusters until a signal comes.
+
+    Raises:
+        QuotaformError: Nothing can listen where it should.
+        KeyboardInterrupt: A signal came.
+    """
+    from random import SystemRandom
+
+    from quotaform.app.clock import SYSTEM_CLOCK, timestamp
+    from quotaform.app.drift.watch import Watch
+    from quotaform.app.drift.watched_files import WatchedFiles
+    from quotaform.app.repository.gateway import open_gateway
+    from quotaform.notify.metrics_server import MetricsServer
+    from quotaform.views.drift.log_text import event_text, warning_text
+
+    def log(line: str) -> None:
+        console.write_stderr(f"{timestamp(SYSTEM_CLOCK)} {cut_lines(line)}\n")
+
+    interval, address = watching.interval(), watching.address()
+    names = [cluster.name for cluster in request.clusters]
+    watch = Watch(
+        files=WatchedFiles(request, lambda config: target.choose(request.repository, config)),
+        reporter=alerting.reporter(names, lambda warning: log(f"Warning: {warning_text(warning)}"), is_watch=True),
+        connect=open_gateway,
+        clock=SYSTEM_CLOCK,
+        interval=interval,
+        jitter=SystemRandom().random,
+        log=lambda event: log(event_text(event)),
+        is_alone=target.all_clusters,
+    )
+    try:
+        server = MetricsServer(address.host, address.port, lambda: watch.reporter.metrics.samples, watch.health)
+    except OSError as error:
+        raise QuotaformError(
+            f"nothing can listen at {address}: {error.strerror or error}; give another address with --listen"
+        ) from error
+    server.start()
+    if not console.is_quiet:
+        log(f"Watching {len(names)} cluster{'s' * (len(names) != 1)}; metrics at http://{address}/metrics")
+    watch.run()
 
 
 def report_failed_drift(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
+from select import select
 from shutil import get_terminal_size
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import typer
 
@@ -35,6 +38,13 @@ _LONGEST: Final = 3600.0
 _LONGEST_DESCRIBE_S: Final = 60.0
 """For how many seconds one reading waits for the quotas: as long as a client tries to read them, by default."""
 _TICK: Final = 0.1
+
+_ENTER: Final = "\x1b[?1049h\x1b[?25l"
+"""The other screen of the terminal, whose content goes when it is left; and no cursor."""
+_LEAVE: Final = "\x1b[?25h\x1b[?1049l"
+_HOME: Final = "\x1b[H"
+_END_LINE: Final = "\x1b[K\n"
+_CLEAR_REST: Final = "\x1b[J"
 
 
 @with_option_groups
@@ -122,7 +132,6 @@ def top(
 def _show(reader: TopReader, seconds: float, console: Console, options: Mapping[str, Any]) -> None:
     """Draw what is read on a terminal until somebody ends it."""
     from quotaform.app.usage.top import in_thread
-    from quotaform.cli.screen import Screen
     from quotaform.model.text import inert
 
     style = console.style()
@@ -151,6 +160,63 @@ def _show(reader: TopReader, seconds: float, console: Console, options: Mapping[
                 if get_terminal_size() != size:
                     size = get_terminal_size()
                     draw(reading.result())
+
+
+class Screen:
+    """Takes the terminal over until it is left, however that happens; it is drawn again and again."""
+
+    def __enter__(self) -> Self:
+        """Take the terminal over: keys are read as they are pressed, and not shown."""
+        self._before: Any = None
+        # Windows has no termios: then only Ctrl-C ends what runs.
+        with suppress(ImportError, OSError):
+            import termios
+            import tty
+
+            if sys.stdin.isatty():
+                self._before = termios.tcgetattr(sys.stdin.fileno())
+                tty.setcbreak(sys.stdin.fileno())
+        _write_control(_ENTER)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the terminal back as it was."""
+        _write_control(_LEAVE)
+        if self._before is not None:
+            import termios
+
+            with suppress(OSError, termios.error):
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._before)
+
+    def draw(self, text: str) -> None:
+        """Show a text in the place of what is shown; it fits the terminal."""
+        _write_control(_HOME)
+        lines = text.rstrip("\n").split("\n")
+        for number, line in enumerate(lines, start=1):
+            sys.stdout.write(line)
+            # A line end in the last line of the terminal would move everything up.
+            _write_control(_END_LINE if number < len(lines) else "\x1b[K")
+        _write_control(_CLEAR_REST)
+
+    def key(self, seconds: float) -> str | None:
+        """Return the next key that is pressed, or `None` if there is none in time."""
+        if self._before is None:
+            sleep(max(0.0, seconds))
+            return None
+        if not select([sys.stdin], [], [], max(0.0, seconds))[0]:
+            return None
+        # Not by the buffer of stdin: what that takes ahead is never ready again.
+        typed = os.read(sys.stdin.fileno(), 1)
+        if not typed:  # The terminal is gone.
+            sleep(max(0.0, seconds))
+        return typed.decode(errors="replace") or None
+
+
+def _write_control(text: str) -> None:
+    write = sys.stdout.write_raw if isinstance(sys.stdout, GuardedStream) else sys.stdout.write
+    write(text)
 
 
 def _ends(key: str | None) -> bool:

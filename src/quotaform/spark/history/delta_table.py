@@ -97,7 +97,7 @@ class DeltaHistory:
                 return False
             raise
         # A transaction whose number another one had is left out without an error.
-        return self._is_written(token)
+        return not self._log().where(f.col("userMetadata") == token).isEmpty()
 
     def _part(self, condition: Column) -> DataFrame:
         return self._read().where(condition).select(*HISTORY.names)
@@ -137,9 +137,6 @@ class DeltaHistory:
             return self._spark.sql(f"DESCRIBE HISTORY {self._identifier}")
         except ParseException:
             raise self._no_delta() from None
-
-    def _is_written(self, token: str) -> bool:
-        return not self._log().where(f.col("userMetadata") == token).isEmpty()
 
     def _no_delta(self) -> HistoryError:
         return HistoryError(

@@ -66,7 +66,7 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
     Raises:
         InvalidFilesError: It cannot be read, or does not have the columns.
     """
-    kind = _format_of(name)
+    kind = _TEXTS.get(Path(name).suffix.lower()) or format_of(name)
     try:
         table = _opened(spark, kind, name)
         fields = table.schema.fields
@@ -115,11 +115,6 @@ def unreadable(name: str, reason: str) -> InvalidFilesError:
 def unusable(name: str, problem: str) -> InvalidFilesError:
     """Return the error of principals that cannot be used."""
     return InvalidFilesError([rule.REQUESTS.finding(problem, location=Location(name))])
-
-
-def _format_of(name: str) -> str | None:
-    """Return the format of files; `None` for a table of the catalog."""
-    return _TEXTS.get(Path(name).suffix.lower()) or format_of(name)
 
 
 def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:

@@ -133,12 +133,9 @@ def _saved(path: Path, target: ManyClusters, snapshot: Path | None) -> ClusterOu
     saved = load_plan_file(path)
     name = saved.header.cluster_name
     if snapshot is not None:
-        chosen = replace(target, cluster=target.cluster or [name]) if _knows(target, name) else target
+        is_known = name in target.repository().config().clusters
+        chosen = replace(target, cluster=target.cluster or [name]) if is_known else target
         [cluster] = chosen.choose(snapshot=snapshot)
     else:
         cluster = target.choose_for_plan(target.repository(), path, name)
     return ClusterOutcome(cluster.name, value=with_actual(saved, cluster))
-
-
-def _knows(target: ManyClusters, name: str) -> bool:
-    return name in target.repository().config().clusters

@@ -160,7 +160,9 @@ def _cut(items: Iterable[Item], data: bytes) -> list[Item]:
     """Return what a line says that may be cut."""
     found = list(items)
     if any(isinstance(item, Sample) for item in found):
-        return [reject(1, "line 1: the file ends here, the value or the time may be cut", _text(data))]
+        return [
+            reject(1, "line 1: the file ends here, the value or the time may be cut", data.decode("utf-8", "replace"))
+        ]
     return found
 
 
@@ -190,10 +192,6 @@ def _placed_line(positions: Sequence[int], number: int | None, item: Rejected) -
     rest = item.reason.removeprefix(f"line {item.position}")
     place = positions[item.position - 1] if number is None else number + item.position - 1
     return item._replace(position=place, reason=f"line {'at byte ' if number is None else ''}{place}{rest}")
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
 
 
 def _add_line(part: Part, source: Range, name: str, origin: Origin, rows: ParsedRows) -> None:

@@ -16,7 +16,7 @@ from quotaform.spark.usage.schemas import SERIES, USAGE
 if TYPE_CHECKING:
     import numpy
     import pyarrow
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _BUCKET: Final = [name for name in SERIES_COLUMNS if name != "attribute"]
 """The columns whose rows are brought together."""
@@ -60,11 +60,9 @@ def merged(parsed: DataFrame, tasks: int) -> DataFrame:
 def usage_rows(found: DataFrame) -> DataFrame:
     """Return `schemas.USAGE` of `MERGED`."""
     points = found.where(f.col("points").isNotNull()).select(*SERIES, f.inline("points"))
-    return points.select(*(_usage_column(name) for name in USAGE.names))
-
-
-def _usage_column(name: str) -> Column:
-    return f.timestamp_micros(name).alias(name) if name == "ts" else f.col(name)
+    return points.select(
+        *(f.timestamp_micros(name).alias(name) if name == "ts" else f.col(name) for name in USAGE.names)
+    )
 
 
 def _merged(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:

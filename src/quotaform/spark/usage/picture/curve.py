@@ -72,7 +72,7 @@ def entity_curves(usage: DataFrame, wanted: Sequence[CurveKey]) -> dict[CurveKey
     found: dict[int, dict[bool, list[tuple[datetime, float]]]] = {}
     for point in points:
         found.setdefault(point["number"], {}).setdefault(point["is_exact"], []).append(
-            (_utc(point["at"]), point["rate"])
+            (point["at"].astimezone(UTC), point["rate"])
         )
     return {named[number]: curve_of(each.get(True) or each[False], step_s) for number, each in found.items()}
 
@@ -131,7 +131,3 @@ def slots(rates: DataFrame, step_s: float) -> DataFrame:
     slot = f.floor(f.unix_seconds("ts") / step_s).alias("slot")
     found = rates.groupBy("number", "is_exact", slot).agg(f.max("ts").alias("at"), f.max("rate").alias("rate"))
     return found.select("number", "is_exact", "at", "rate")
-
-
-def _utc(at: datetime) -> datetime:
-    return at.astimezone(UTC)

@@ -91,7 +91,9 @@ def bucket_demands(days: DataFrame, outlier_days: int = 0) -> DataFrame:
     )
     first_day = f.floor(f.unix_seconds("first") / DAY_S)
     joined = demands.withColumn("day", first_day).join(_hours_from(key_days(days)), ["cluster", "key", "day"], "left")
-    of_first_day = f.bit_count(f.expr(f"shiftright(day_hours, {_hour_of('unix_micros(first)')})"))
+    # The hour in UTC, whatever the time zone of the session is.
+    hour = f"CAST(pmod(unix_micros(first), {DAY_S}000000) DIV 3600000000 AS INT)"
+    of_first_day = f.bit_count(f.expr(f"shiftright(day_hours, {hour})"))
     hours = (f.coalesce(of_first_day, f.lit(0)) + f.coalesce("later_hours", f.lit(0))).cast("long")
     return joined.withColumn("hours", hours).select(*BUCKET_DEMANDS.names)
 
@@ -146,8 +148,3 @@ def _hours_from(key_days: DataFrame) -> DataFrame:
         f.col("hours").alias("day_hours"),
         f.sum(f.bit_count("hours")).over(later).alias("later_hours"),
     )
-
-
-def _hour_of(column: str) -> str:
-    """Return the hour of the day (UTC) of a number of microseconds as SQL, whatever the time zone of the session is."""
-    return f"CAST(pmod({column}, {DAY_S}000000) DIV 3600000000 AS INT)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import environ
 from re import DOTALL
@@ -150,10 +150,4 @@ def _tls_options(tls: Tls) -> dict[str, str]:
 
 def _pem(text: str, *, of_key: bool) -> str:
     """Return the sections of a PEM text that are keys, or those that are certificates."""
-    return "\n".join(_sections(text, of_key=of_key))
-
-
-def _sections(text: str, *, of_key: bool) -> Iterator[str]:
-    for section in _PEM.finditer(text):
-        if section[1].endswith("PRIVATE KEY") is of_key:
-            yield section[0]
+    return "\n".join(each[0] for each in _PEM.finditer(text) if each[1].endswith("PRIVATE KEY") is of_key)

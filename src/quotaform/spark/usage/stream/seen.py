@@ -91,7 +91,7 @@ def judged(messages: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
         f.size("rejected").alias("rejected"),
     )
     known = seen.select("id", f.lit(True).alias("is_known"))
-    watermark = seen.select(_watermark(wait_s).alias("watermark"))
+    watermark = seen.select((f.max("advance") - _seconds(wait_s)).alias("watermark"))
     copy = f.row_number().over(Window.partitionBy("id").orderBy("partition", "offset"))
     rows = rows.withColumn("copy", copy).join(known, "id", "left").crossJoin(f.broadcast(watermark))
     is_copy = f.col("is_known").isNotNull() | (f.col("copy") > 1)
@@ -119,7 +119,9 @@ def still_seen(judged: DataFrame, seen: DataFrame, wait_s: int, ends: Mapping[in
         .crossJoin(accepted.agg(f.max("advance").alias("accepted")))
         .crossJoin(_behind(judged, ends).agg(f.min("advance").alias("slowest")))
         # It never goes back: an id that was forgotten could come again.
-        .select(f.greatest("before", _or_null("accepted", f.least("accepted", "slowest"))).alias("newest"))
+        .select(
+            f.greatest("before", f.when(f.col("accepted").isNotNull(), f.least("accepted", "slowest"))).alias("newest")
+        )
     )
     kept = both.crossJoin(f.broadcast(newest)).where(f.col("ts") >= f.col("newest") - _seconds(wait_s))
     return kept.withColumn("advance", f.least("advance", "newest")).select(*SEEN.names)
@@ -137,14 +139,6 @@ def _behind(judged: DataFrame, ends: Mapping[int, int] | None) -> DataFrame:
     if known is None:
         return parts.where(f.lit(False))
     return parts.where(f.try_element_at(known, f.col("partition")) > f.col("last") + 1)
-
-
-def _or_null(name: str, column: Column) -> Column:
-    return f.when(f.col(name).isNotNull(), column)
-
-
-def _watermark(wait_s: int) -> Column:
-    return f.max("advance") - _seconds(wait_s)
 
 
 def _seconds(count: int) -> Column:

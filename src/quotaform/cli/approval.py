@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) -> None:
     """Make sure of a change to a cluster with `confirm: name`, whose name has to be typed.
 
-    Raises:
-        NotApprovedError: Another name was typed, or there is no terminal to ask on.
+    Raises `NotApprovedError` if another name was typed, or there is no terminal to ask on.
     """
     if chosen.confirm != "name" or auto_approve:
         return

@@ -49,8 +49,7 @@ class LimitChangeFiles:
     def __init__(self, console: Console, text: str | None, clusters: Sequence[str]) -> None:
         """Read the value of `--principals-out`.
 
-        Raises:
-            UsageError: It cannot be read, or several clusters would share one file.
+        Raises `UsageError` if it cannot be read, or several clusters would share one file.
         """
         self._console = console
         self._format, self._paths = "", dict[str, Path]()

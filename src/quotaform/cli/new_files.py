@@ -12,8 +12,7 @@ from quotaform.errors import QuotaformError
 def write_new_files(files: Mapping[str, str]) -> None:
     """Write files, and make the folders that they are in; what was written goes again when one cannot be.
 
-    Raises:
-        QuotaformError: One cannot be written, or there is one of this name.
+    Raises `QuotaformError` if one cannot be written, or there is one of this name.
     """
     from quotaform.atomic_file import write_new_text
 

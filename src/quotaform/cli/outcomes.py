@@ -72,9 +72,8 @@ class OutputFiles:
     def __init__(self, console: Console, subject: str, written: Iterable[str], clusters: Sequence[str]) -> None:
         """Read the values of `--out`.
 
-        Raises:
-            UsageError: A value cannot be read, or several clusters would share one file.
-            QuotaformError: A folder that is named after the clusters cannot be written to.
+        Raises `UsageError` if a value cannot be read, or several clusters would share one file, and `QuotaformError` if
+        a folder that is named after the clusters cannot be written to.
         """
         self._console = console
         self._subject = subject

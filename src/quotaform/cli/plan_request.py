@@ -88,8 +88,7 @@ def make_request(
 def read_selection(select: Sequence[str] | None, exclude: Sequence[str] | None) -> Selection:
     """Return the entities that `--select` and `--exclude` leave.
 
-    Raises:
-        UsageError: There are too many patterns, or one is too long.
+    Raises `UsageError` if there are too many patterns, or one is too long.
     """
     from quotaform.core.scope import Selection, count_problem, pattern_problem
 

@@ -68,8 +68,7 @@ def write_table(
 ) -> None:
     """Resolve principals on Spark into a table, and print what it amounts to.
 
-    Raises:
-        UsageError: The value of `--out` is wrong, or there is something at that place.
+    Raises `UsageError` if the value of `--out` is wrong, or there is something at that place.
     """
     target_kind, target = read_out(out)
     if not detail.overridden:

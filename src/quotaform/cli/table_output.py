@@ -29,8 +29,7 @@ class TableOutput:
     def __init__(self, subject: str, written: Iterable[str]) -> None:
         """Read the values of `--out`.
 
-        Raises:
-            QuotaformError: A file cannot be written, a directory exists already, or pictures cannot be drawn.
+        Raises `QuotaformError` if a file cannot be written, a directory exists already, or pictures cannot be drawn.
         """
         self._subject = subject
         self._files: list[tuple[str, Path]] = []

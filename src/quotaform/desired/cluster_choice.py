@@ -13,9 +13,8 @@ from quotaform.model.text import did_you_mean, listed, quote
 def choose_cluster(config: Config, name: str | None) -> Cluster:
     """Return the cluster of a name; with one cluster the name may be left out.
 
-    Raises:
-        UsageError: There is no such cluster, or no name and no cluster.
-        ClusterChoiceError: There is no name and there are several clusters.
+    Raises `UsageError` if there is no such cluster, or no name and no cluster, and `ClusterChoiceError` if there is no
+    name and there are several clusters.
     """
     if name is not None:
         return _named(config, name)

@@ -53,9 +53,8 @@ class FileReport:
     def add(self, path: NodePath, finding: Finding) -> None:
         """Add a finding about the part at a path.
 
-        Raises:
-            UnclearError: The document was read without details.
-            StopReadingError: There are more problems than are shown.
+        Raises `UnclearError` if the document was read without details, and `StopReadingError` if there are more
+        problems than are shown.
         """
         if not self.document.is_detailed:
             raise UnclearError
@@ -67,8 +66,7 @@ class FileReport:
     def add_shape(self, finding: Finding) -> None:
         """Add a finding of the schema, which covers nothing.
 
-        Raises:
-            StopReadingError: There are more problems than are shown.
+        Raises `StopReadingError` if there are more problems than are shown.
         """
         if self.document.is_cut and finding.rule in _ABSENCES:
             return
@@ -117,17 +115,12 @@ class Part:
     ) -> None:
         """Report something about the value (or the key) of a container.
 
-        Raises:
-            UnclearError: The document was read without details.
+        Raises `UnclearError` if the document was read without details.
         """
         place = self.document.place(container, key)
         location = place.key if at_key else place.value
         self.report.add(self.path, broken.finding(message, address=address, key=quota_key, location=location))
 
     def add_at(self, broken: FindingRule, message: str, location: Location) -> None:
-        """Report something about a place.
-
-        Raises:
-            UnclearError: The document was read without details.
-        """
+        """Report something about a place. Raises `UnclearError` if the document was read without details."""
         self.report.add(self.path, broken.finding(message, location=location))

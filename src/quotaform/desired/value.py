@@ -47,9 +47,8 @@ def read_values(node: dict[str, Any], entity: Entity | None, part: Part) -> dict
 def parse_fitting(key: str, raw: str | int | Decimal, types: tuple[str, ...]) -> float:
     """Read a value that is good.
 
-    Raises:
-        KeyError: There is no such key, or an entity of these types has none.
-        ValueError: It is no value of the key.
+    Raises `KeyError` if there is no such key, or an entity of these types has none, and `ValueError` if it is no value
+    of the key.
     """
     if not QUOTA_KEYS[key].entity_types.issuperset(types):
         raise KeyError(key)
@@ -93,11 +92,7 @@ def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, part: Pa
 
 
 def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
-    """Return a value as it was written.
-
-    Raises:
-        ValueError: It is nothing that is written as one text.
-    """
+    """Return a value as it was written. Raises `ValueError` if it is nothing that is written as one text."""
     if raw is None:
         raise ValueError(f"there is no value; omit the key to inherit one, or write {UNLIMITED}")
     if isinstance(raw, bool):

@@ -34,8 +34,7 @@ class Referring:
     def expand(self, environment: Mapping[str, str]) -> str:
         """Return the text with its variables replaced, which is a secret.
 
-        Raises:
-            InvalidFilesError: A variable is not set or may not be read.
+        Raises `InvalidFilesError` if a variable is not set or may not be read.
         """
         expansion = expand(self.text, environment)
         if expansion.problems:

@@ -78,8 +78,7 @@ class Api:
     def pages(self, path: str) -> Iterator[Any]:
         """Yield the items of a list, page by page, as the `Link` header leads (RFC 8288).
 
-        Raises:
-            HttpError: A page cannot be had, is no list, or the next one is on another server.
+        Raises `HttpError` if a page cannot be had, is no list, or the next one is on another server.
         """
         url: Url | None = self.base.under(path)
         for _ in range(_MOST_PAGES):

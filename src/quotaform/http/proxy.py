@@ -27,10 +27,8 @@ class Proxy:
     def of(cls, url: Url) -> Proxy | None:
         """Return the proxy that the environment names for a URL; `None` when there is none, and for this machine.
 
-        Another machine's proxy would read what is sent, and would ask its own `localhost`.
-
-        Raises:
-            HttpError: It cannot be used.
+        Another machine's proxy would read what is sent, and would ask its own `localhost`. Raises `HttpError` if it
+        cannot be used.
         """
         if url.is_loopback:
             return None

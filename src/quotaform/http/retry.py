@@ -59,8 +59,7 @@ class Retry:
 def send_again(request: Request, send: Callable[[Request], Response], retry: Retry) -> Response:
     """Send a request until there is an answer that would stay the same, and return the last answer.
 
-    Raises:
-        HttpError: There is no answer.
+    Raises `HttpError` if there is no answer.
     """
     deadline = retry.monotonic() + retry.total
     attempt = 0

@@ -41,11 +41,7 @@ class PrometheusLogin:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Return what the variables say.
-
-        Raises:
-            UsageError: They contradict each other, or one is missing.
-        """
+        """Return what the variables say. Raises `UsageError` if they contradict each other, or one is missing."""
         token, user, password, tenant = map(environment.get, (_TOKEN, _USER, _PASSWORD, _TENANT))
         if token and user:
             raise UsageError(f"{_TOKEN} and {_USER} are both set; unset one of them")

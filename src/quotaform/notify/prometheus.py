@@ -55,8 +55,7 @@ def metrics_app(read: Callable[[], Samples]) -> Callable[..., Any]:
 def parse_metrics(text: str) -> dict[Sample, float]:
     """Return the samples of a file that `render_metrics` wrote; what is none of our metrics is left out.
 
-    Raises:
-        ValueError: It is not in the text format, or has too many samples.
+    Raises `ValueError` if it is not in the text format, or has too many samples.
     """
     found: dict[Sample, float] = {}
     count = 0

@@ -44,8 +44,7 @@ class Receiver:
     def parse(cls, text: str) -> Self:
         """Read URL, generic=URL or slack=URL.
 
-        Raises:
-            ValueError: It is none of these; the message does not show it.
+        Raises `ValueError` if it is none of these; the message does not show it.
         """
         for each in MessageFormat:
             prefix = f"{each.value}="

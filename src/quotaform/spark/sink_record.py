@@ -77,8 +77,7 @@ class Record:
     def require_folders(self) -> None:
         """Make sure that an executor sees the folders of the driver, before anything is written to a cluster.
 
-        Raises:
-            QuotaformError: It has files of its own, where nobody would look for results.
+        Raises `QuotaformError` if it has files of its own, where nobody would look for results.
         """
         wanted = {
             "results": None if self.results is None or is_url(self.results) else self.results,

@@ -64,8 +64,7 @@ def take_snapshots(
 ) -> Iterator[ClusterOutcome[StoredResult[SnapshotDigest]]]:
     """Read everything that clusters hold on Spark; see `quotaform.app.snapshot.take_snapshots`.
 
-    Raises:
-        EngineError: Spark is missing, does not start or failed.
+    Raises `EngineError` if Spark is missing, does not start or failed.
     """
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
         job = ship_job(spark, new_bundle(folder), SnapshotJob(tuple(clusters), clock))

@@ -68,11 +68,7 @@ class KafkaQuotas(DataSource):
         return QUOTAS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader.
-
-        Raises:
-            ValueError: The options do not name clusters.
-        """
+        """Return the reader. Raises `ValueError` if the options do not name clusters."""
         clusters = load_clusters(self.options.get("clusters", ""))
         is_pinned = self.options.get("pinned") == "true"
         return QuotaSourceReader(clusters, self.options.get("directory"), is_pinned=is_pinned)
@@ -80,8 +76,8 @@ class KafkaQuotas(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer; see `quotaform.spark.sink`.
 
-        Raises:
-            ValueError: The options do not name clusters, the columns are others, or more than appending is asked for.
+        Raises `ValueError` if the options do not name clusters, the columns are others, or more than appending is asked
+        for.
         """
         from quotaform.spark.sink import QuotaSinkWriter
 

@@ -25,9 +25,7 @@ def read_plan_id(text: str | None) -> str | None:
 def require_expected(plans: Sequence[ClusterPlan[Any]], expected_id: str | None) -> None:
     """Make sure that a plan is the one that was approved elsewhere.
 
-    Raises:
-        UsageError: There are several plans, or none.
-        PlanIdError: It is another one.
+    Raises `UsageError` if there are several plans, or none, and `PlanIdError` if it is another one.
     """
     from quotaform.app.plan.plan_file import require_plan_id
 

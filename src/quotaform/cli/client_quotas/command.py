@@ -241,8 +241,7 @@ def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str |
     >>> read_parts(["user=CN%3Da%20b"], ["client-id"])
     {'user': 'CN=a b', 'client-id': None}
 
-    Raises:
-        UsageError: A piece is no pair, or a type comes twice.
+    Raises `UsageError` if a piece is no pair, or a type comes twice.
     """
     parts: dict[str, str | None] = {}
 
@@ -276,8 +275,7 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
     >>> read_ops(["consumer_byte_rate=2000000"], ["producer_byte_rate"])
     {'consumer_byte_rate': 2000000.0, 'producer_byte_rate': None}
 
-    Raises:
-        UsageError: A piece is no pair, a value no finite number, or a key comes twice.
+    Raises `UsageError` if a piece is no pair, a value no finite number, or a key comes twice.
     """
     ops: dict[str, float | None] = {}
 
@@ -307,8 +305,7 @@ def read_properties(lists: Iterable[str]) -> dict[str, str]:
     >>> read_properties(["security.protocol=SSL,ssl.cipher.suites=A,B"])
     {'security.protocol': 'SSL', 'ssl.cipher.suites': 'A,B'}
 
-    Raises:
-        UsageError: It begins with a piece without `=`, or a key comes twice.
+    Raises `UsageError` if it begins with a piece without `=`, or a key comes twice.
     """
     properties: dict[str, str] = {}
     for text in lists:

@@ -268,9 +268,7 @@ def watch_drift(
 ) -> NoReturn:
     """Compare clusters until a signal comes.
 
-    Raises:
-        QuotaformError: Nothing can listen where it should.
-        KeyboardInterrupt: A signal came.
+    Raises `QuotaformError` if nothing can listen where it should, and `KeyboardInterrupt` when a signal comes.
     """
     from random import SystemRandom
 

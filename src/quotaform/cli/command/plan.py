@@ -306,9 +306,7 @@ class PlanBacktest:
     def beside(self, gathered: Gathered[Any], console: Console) -> Gathered[Any]:
         """Return plans with their backtests; those of clusters that failed stay as they are.
 
-        Raises:
-            InvalidFilesError: The usage cannot be read.
-            EngineError: Spark does not start, or failed.
+        Raises `InvalidFilesError` if the usage cannot be read, and `EngineError` if Spark does not start, or failed.
         """
         plans = [outcome.value for outcome in gathered.outcomes if outcome.value is not None]
         if self.usage is None or not plans or gathered.interrupt is not None:

@@ -107,8 +107,7 @@ class Alerting:
     def _require_metric_paths(self, clusters: Sequence[str]) -> None:
         """Make sure that the metrics of each cluster have a place.
 
-        Raises:
-            UsageError: The collector would not read the file, or clusters would overwrite each other's.
+        Raises `UsageError` if the collector would not read the file, or clusters would overwrite each other's.
         """
         if self.metrics is None:
             return

@@ -20,9 +20,8 @@ def read_allowances(texts: Iterable[str]) -> tuple[Allowance, ...]:
     >>> read_allowances(["delete=8", "to-unlimited"])
     (Allowance(rule='delete', number=8), Allowance(rule='to-unlimited', number=None))
 
-    Raises:
-        UsageError: One is not RULE or RULE=N, its rule is unknown or cannot be allowed, a number is missing or one
-            too many, or a rule has two numbers.
+    Raises `UsageError` if one is not RULE or RULE=N, its rule is unknown or cannot be allowed, a number is missing or
+    one too many, or a rule has two numbers.
     """
     found: dict[str, Allowance] = {}
     for text in texts:

@@ -102,11 +102,7 @@ class ManyClusters:
         return tuple(name for name in self.cluster or () if not _GLOB_SIGNS & set(name))
 
     def patterns(self) -> tuple[str, ...]:
-        """Return the names and globs of `--cluster`.
-
-        Raises:
-            UsageError: There is `--all` as well.
-        """
+        """Return the names and globs of `--cluster`. Raises `UsageError` if there is `--all` as well."""
         if self.cluster and self.all_clusters:
             raise UsageError("--all chooses every cluster; leave --cluster out")
         return tuple(self.cluster or ())

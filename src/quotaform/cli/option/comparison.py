@@ -60,8 +60,7 @@ class Comparison:
     def choose_base(self, console: Console) -> BaseChoice | None:
         """Return the base that is meant; that of the CI system is reported.
 
-        Raises:
-            UsageError: It cannot be the name of a git revision, or options exclude each other.
+        Raises `UsageError` if it cannot be the name of a git revision, or options exclude each other.
         """
         if self.base is not None:
             from quotaform.app.base.base import BaseChoice, require_ref

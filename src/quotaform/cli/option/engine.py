@@ -59,8 +59,7 @@ class SparkPlace:
     def session(self) -> SessionOptions:
         """Return where Spark runs; other modules of `quotaform.spark` can be imported then.
 
-        Raises:
-            EngineError: Spark is not installed.
+        Raises `EngineError` if Spark is not installed.
         """
         from quotaform.spark.session.session import require_installed
 

@@ -23,8 +23,7 @@ def read_pair(option: str, text: str) -> Pair:
     >>> read_pair("--name", "user=CN=a,O=b"), read_pair("--name", 'user="a\\tb"')
     (('user', 'CN=a,O=b'), ('user', 'a\tb'))
 
-    Raises:
-        UsageError: It is no pair, or it says `<default>`, which may mean two things.
+    Raises `UsageError` if it is no pair, or it says `<default>`, which may mean two things.
     """
     entity_type, separator, name = text.partition("=")
     if not separator or not entity_type:
@@ -66,8 +65,7 @@ def read_entity(
 ) -> Entity:
     """Return the entity that the argument is, or that `--name` and `--default` say; without parts if none is given.
 
-    Raises:
-        UsageError: A type comes twice or does not exist, an option cannot be read, or there are both ways.
+    Raises `UsageError` if a type comes twice or does not exist, an option cannot be read, or there are both ways.
     """
     if entity is not None:
         if names or defaults:
@@ -107,8 +105,7 @@ def read_filter(
 ) -> EntityFilter:
     """Read a filter: what all options ask for together, or one entity alone.
 
-    Raises:
-        UsageError: An option cannot be read, or a type has two names, which no entity has.
+    Raises `UsageError` if an option cannot be read, or a type has two names, which no entity has.
     """
     components: list[FilterComponent] = []
     if entity is not None and (any_names or prefixes or others):

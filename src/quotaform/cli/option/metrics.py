@@ -29,11 +29,7 @@ SourceOption: TypeAlias = Annotated[
 
 
 def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:
-    """Read the values of `--source`.
-
-    Raises:
-        UsageError: One is none, or two are of one broker.
-    """
+    """Read the values of `--source`. Raises `UsageError` if one is none, or two are of one broker."""
     from quotaform.core.usage.record.source import parse_source, require_distinct
 
     try:
@@ -47,9 +43,8 @@ def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:
 def open_readers(sources: Sequence[MetricsSource], cluster: str, console: Console) -> Mapping[str, Reader]:
     """Return what reads the sources, by broker.
 
-    Raises:
-        UsageError: One has no URL that can be used.
-        SandboxError: One needs Kafka's reader of JMX, which cannot be had.
+    Raises `UsageError` if one has no URL that can be used, and `SandboxError` if one needs Kafka's reader of JMX, which
+    cannot be had.
     """
     from quotaform.core.usage.record.source import SourceKind
     from quotaform.metrics.open import open_reader

@@ -21,8 +21,7 @@ def read_moment_option(option: str, text: str) -> datetime:
 def read_period(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
     """Read the values of `--since` and `--until`; `None` is no bound.
 
-    Raises:
-        UsageError: One is not a time, or the first is not before the second.
+    Raises `UsageError` if one is not a time, or the first is not before the second.
     """
     first = None if since is None else read_moment_option("--since", since)
     last = None if until is None else read_moment_option("--until", until)

@@ -21,11 +21,8 @@ def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> di
     """Read what is to be set (`key=value`, in units) and removed (`key`), each list separated by commas.
 
     A key that this version does not know, and that is no misspelt known one, takes a plain number, and the broker
-    decides on it.
-
-    Raises:
-        UsageError: A piece cannot be read, a key comes twice, a value is not one of its key, or the entity cannot
-            carry what is set.
+    decides on it. Raises `UsageError` if a piece cannot be read, a key comes twice, a value is not one of its key, or
+    the entity cannot carry what is set.
     """
     ops: dict[str, float | None] = {}
     for option, lists in (("--add", added), ("--delete", deleted)):

@@ -94,8 +94,7 @@ def read_password_file(path: Path, where: str = "the password file") -> Secret:
 def read_password_variable(name: str) -> Secret:
     """Read a password from an environment variable.
 
-    Raises:
-        UsageError: It is not set, or holds no password; the message shows nothing of it.
+    Raises `UsageError` if it is not set, or holds no password; the message shows nothing of it.
     """
     if not _VARIABLE(name):
         # Somebody may have given the password itself, which is not repeated.

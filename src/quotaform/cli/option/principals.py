@@ -47,8 +47,7 @@ class PrincipalOptions:
     def require_files(self, engine: Engine) -> None:
         """Make sure that files of principals are there, before Spark is started to read them.
 
-        Raises:
-            EngineError: Spark is not installed.
+        Raises `EngineError` if Spark is not installed.
         """
         from quotaform.app.plan.principals import is_table
 

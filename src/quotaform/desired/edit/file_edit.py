@@ -35,8 +35,7 @@ class FileEdit:
     def change(self, position: Position, edit: EntryEdit) -> None:
         """Change the entry at a position.
 
-        Raises:
-            UneditableError: It is not written so that it could be changed alone; nothing is changed then.
+        Raises `UneditableError` if it is not written so that it could be changed alone; nothing is changed then.
         """
         place = Location.at(self.name, position)
         node = self._items.by_place.get((place.line, place.column))
@@ -47,11 +46,7 @@ class FileEdit:
         self._splices += splices
 
     def add(self, edit: EntryEdit) -> None:
-        """Add an entry at the end.
-
-        Raises:
-            UneditableError: The entries of the file are in brackets.
-        """
+        """Add an entry at the end. Raises `UneditableError` if the entries of the file are in brackets."""
         sequence = self._items.sequence
         if self.before and (sequence is None or sequence.flow_style or not sequence.value):
             raise UneditableError(f"{self.name} has its entries in brackets, or none; write them as a list")

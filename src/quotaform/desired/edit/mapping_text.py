@@ -96,11 +96,7 @@ class MappingText:
         return MappingText(self.text, pair.node, within=(pair.start, pair.end + 1))
 
     def replaced(self, key: str, spelled: str) -> Splice:
-        """Return the change of a scalar.
-
-        Raises:
-            UneditableError: It is not written here.
-        """
+        """Return the change of a scalar. Raises `UneditableError` if it is not written here."""
         pair = self.pair(key)
         if pair is None:
             raise UneditableError(f"it has no {key} of its own")
@@ -125,9 +121,8 @@ class MappingText:
     def removed(self, keys: Iterable[str]) -> Iterator[Splice]:
         """Yield what takes keys away; at least one other stays.
 
-        Raises:
-            UneditableError: One of them is not here, has an anchor, or is in what is merged, too; or it begins the line
-                of something else.
+        Raises `UneditableError` if one of them is not here, has an anchor, or is in what is merged, too; or it begins
+        the line of something else.
         """
         gone = set(keys)
         if not gone <= {pair.key for pair in self.pairs}:
@@ -244,8 +239,7 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
     >>> spliced("abc", [Splice(1, 2, "-"), Splice(3, 3, "d"), Splice(3, 3, "e")])
     'a-cde'
 
-    Raises:
-        UneditableError: Parts overlap.
+    Raises `UneditableError` if parts overlap.
     """
     parts: list[str] = []
     at = 0

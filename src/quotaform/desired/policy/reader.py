@@ -52,8 +52,7 @@ class SchemaPolicy:
     def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
         """Return the violations in the document of an entry, usually none, and none if it doesn't apply to the entity.
 
-        Raises:
-            SlowPolicyError: All entries together take too long, messages included.
+        Raises `SlowPolicyError` if all entries together take too long, messages included.
         """
         begin = thread_time()
         found: Sequence[Violation] = ()

@@ -36,8 +36,7 @@ class DeltaHistory:
     def __init__(self, spark: SparkSession, location: str) -> None:
         """Open a history; it need not exist.
 
-        Raises:
-            HistoryError: The session has no Delta Lake, or the table is no history.
+        Raises `HistoryError` if the session has no Delta Lake, or the table is no history.
         """
         self.name = location
         self._spark = spark

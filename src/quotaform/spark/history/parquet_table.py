@@ -34,8 +34,7 @@ class ParquetHistory:
     def __init__(self, spark: SparkSession, path: str, clock: Clock = SYSTEM_CLOCK) -> None:
         """Open a history; it need not exist.
 
-        Raises:
-            HistoryError: The folder is no history, or one that this version of quotaform does not know.
+        Raises `HistoryError` if the folder is no history, or one that this version of quotaform does not know.
         """
         self.name = path
         self._spark = spark

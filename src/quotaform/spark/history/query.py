@@ -89,8 +89,7 @@ def difference(
 ) -> tuple[HistoryDifference, DataFrame]:
     """Return what differs between two moments, and all of it as `schemas.HISTORY_CHANGES`.
 
-    Raises:
-        HistoryError: It has no snapshot at or before the later moment, of any of the clusters.
+    Raises `HistoryError` if it has no snapshot at or before the later moment, of any of the clusters.
     """
     coverage = tuple(_coverage(rows, since, until))
     if all(each.after_at is None for each in coverage):
@@ -118,8 +117,7 @@ def difference(
 def require_known(table: HistoryTable, rows: DataFrame, at: datetime) -> None:
     """Make sure that a history has a snapshot at or before a moment.
 
-    Raises:
-        HistoryError: It has none; with the time of its first one.
+    Raises `HistoryError`, with the time of its first one, if it has none.
     """
     (first,) = known_snapshots(rows).agg(f.min("read_at").alias("first")).toArrow().column("first").to_pylist()
     if first is None:

@@ -49,9 +49,8 @@ def open_history(spark: SparkSession, location: str) -> HistoryTable:
     | delta:PATH | Delta Lake, wherever Spark can write |
     | table:NAME | Delta Lake, in the catalog of the session |
 
-    Raises:
-        HistoryError: It is no history, or one that this version of quotaform does not know.
-        UsageError: It is another kind of location.
+    Raises `HistoryError` if it is no history, or one that this version of quotaform does not know, and `UsageError` if
+    it is another kind of location.
     """
     if location.startswith((DELTA, TABLE)):
         from quotaform.spark.history.delta_table import DeltaHistory

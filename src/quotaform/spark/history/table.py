@@ -40,11 +40,7 @@ class HistoryTable(Protocol):
     """What messages call it: as it was given."""
 
     def rows(self) -> DataFrame:
-        """Return `schemas.HISTORY`, whole.
-
-        Raises:
-            HistoryError: It is no history, or cannot be read.
-        """
+        """Return `schemas.HISTORY`, whole. Raises `HistoryError` if it is no history, or cannot be read."""
 
     def snapshots(self) -> DataFrame:
         """Return the rows without an entity: the snapshots that are known."""

@@ -81,8 +81,7 @@ class VersionStore:
     def current(self) -> Version:
         """Return the version that is the table.
 
-        Raises:
-            HistoryError: The folder is no history, or one that cannot be read.
+        Raises `HistoryError` if the folder is no history, or one that cannot be read.
         """
         try:
             if not self.path.exists():
@@ -209,8 +208,7 @@ class VersionStore:
     def _clean(self, current: Version) -> None:
         """Remove versions that were replaced more than a day ago, and folders that no version names any more.
 
-        Raises:
-            OSError: Something cannot be removed, or another process has just done it.
+        Raises `OSError` if something cannot be removed, or another process has just done it.
         """
         oldest = current.written_at - _KEPT
         kept = [current]
@@ -274,11 +272,7 @@ def _number(folder: str) -> int:
 
 
 def _parts(parts: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the folders of each part.
-
-    Raises:
-        ValueError: A name is not that of a folder of a table.
-    """
+    """Yield the folders of each part. Raises `ValueError` if a name is not that of a folder of a table."""
     for part in PARTS:
         names = parts[part]
         if not isinstance(names, list) or not all(isinstance(name, str) and _FOLDER(name) for name in names):

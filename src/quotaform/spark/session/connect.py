@@ -36,8 +36,7 @@ def is_connect(session: SparkSession) -> bool:
 def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """Yield a session of a Spark Connect server, which is released at the end; the server goes on.
 
-    Raises:
-        EngineError: The server does not answer, is of another version, or refuses a setting.
+    Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
     """
     with environment({_MODE: "1"}), catch_warnings():
         # Said beside the error of the request that was repeated.
@@ -114,11 +113,7 @@ def is_compatible(client: str, server: str) -> bool:
 
 
 def _apply(conf: Mapping[str, str], session: SparkSession) -> None:
-    """Change settings of the session.
-
-    Raises:
-        EngineError: One of them is a setting of the server.
-    """
+    """Change settings of the session. Raises `EngineError` if one of them is a setting of the server."""
     from pyspark.errors import PySparkException
 
     for name, value in conf.items():

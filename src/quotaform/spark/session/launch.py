@@ -187,8 +187,7 @@ def _not_started(master: Master, output: IO[str], text: str, signal: str | None 
 def _require_executor(master: Master, session: SparkSession, output: IO[str]) -> None:
     """Wait until an executor has started; without one, Spark waits for ever and says so in its log only.
 
-    Raises:
-        EngineError: No executor started in time, or the application was stopped.
+    Raises `EngineError` if no executor started in time, or the application was stopped.
     """
     settings, context = session.conf, session.sparkContext._jsc.sc()
     if settings.get("spark.dynamicAllocation.enabled", "false") == "true":

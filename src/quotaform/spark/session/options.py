@@ -48,8 +48,7 @@ class SessionOptions:
     def require_valid(self) -> None:
         """Make sure that Spark can be asked for this, before any work is done.
 
-        Raises:
-            UsageError: A URL is none, the two exclude each other, or a setting cannot be given this way.
+        Raises `UsageError` if a URL is none, the two exclude each other, or a setting cannot be given this way.
         """
         if self.master is not None and self.remote is not None:
             raise UsageError("--master and --remote cannot be combined; give one of them")
@@ -86,8 +85,7 @@ def is_secret(name: str) -> bool:
 def _require_usable(name: str) -> None:
     """Make sure that a setting can be given on the command line.
 
-    Raises:
-        UsageError: Spark does not know settings of such a name, it has an option of its own, or it is a secret.
+    Raises `UsageError` if Spark does not know settings of such a name, it has an option of its own, or it is a secret.
     """
     if not name.startswith("spark.") or not name.isprintable() or any(sign.isspace() for sign in name):
         raise UsageError(f"--spark-conf {quote(name)}: the name of a Spark setting begins with spark.")

@@ -43,9 +43,7 @@ _CONNECT_MODULES: Final = ("grpc", "grpc_status", "google.rpc")
 def require_installed(options: SessionOptions = LOCAL_SESSION) -> None:
     """Make sure that the packages are there that Spark needs; other modules of `quotaform.spark` import them.
 
-    Raises:
-        EngineError: The extra is missing.
-        UsageError: Options exclude each other, or cannot be used.
+    Raises `EngineError` if the extra is missing, and `UsageError` if options exclude each other, or cannot be used.
     """
     options.require_valid()
     _require_modules(_MODULES)
@@ -74,9 +72,8 @@ def starts_java(options: SessionOptions = LOCAL_SESSION) -> bool:
 def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = no_progress) -> Iterator[SparkSession]:
     """Yield a session, see the table above.
 
-    Raises:
-        EngineError: Spark is missing or does not start, or it failed while it was used.
-        UsageError: Options exclude each other, cannot be used, or cannot be applied to the session that exists.
+    Raises `EngineError` if Spark is missing or does not start, or it failed while it was used, and `UsageError` if
+    options exclude each other, cannot be used, or cannot be applied to the session that exists.
     """
     require_spark(options)
     from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
@@ -102,8 +99,7 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
 def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
     """Return where the session will be that `spark_session` starts, `None` if there is one.
 
-    Raises:
-        UsageError: A variable holds no URL.
+    Raises `UsageError` if a variable holds no URL.
     """
     if _active_session() is not None:
         return None
@@ -196,8 +192,7 @@ _HOME_REMEDY: Final = f"set JAVA_HOME to a JDK {MINIMUM} or newer, or unset it t
 def require_java() -> None:
     """Make sure that the Java that Spark will start can run it: that of JAVA_HOME, else the one on the PATH.
 
-    Raises:
-        EngineError: There is none, it does not run, it is too old, or it is not a whole JDK.
+    Raises `EngineError` if there is none, it does not run, it is too old, or it is not a whole JDK.
     """
     # Spark's own start script takes the first of these, too, and does not try another one.
     java = next(find_java_commands(), None)

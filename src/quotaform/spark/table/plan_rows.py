@@ -45,8 +45,7 @@ def grouped(rows: DataFrame, clusters: Sequence[str]) -> DataFrame:
 def require_writable_rows(rows: DataFrame, clusters: Sequence[str]) -> None:
     """Make sure of all that can be told of rows before a task has them: see `cluster_changes` for the rest.
 
-    Raises:
-        QuotaformError: A row has a null or an unknown cluster, or two are about the same value.
+    Raises `QuotaformError` if a row has a null or an unknown cluster, or two are about the same value.
     """
     from pyspark.sql.functions import col, concat_ws, count, lit, when
 
@@ -64,9 +63,8 @@ def require_writable_rows(rows: DataFrame, clusters: Sequence[str]) -> None:
 def cluster_changes(cluster: str, rows: Sequence[Row]) -> tuple[str, dict[Entity, list[Change]]]:
     """Return the id of a cluster and its changes, after making sure that its rows are such as a plan has.
 
-    Raises:
-        QuotaformError: Something is null, contradicts something else, is there twice or is missing, or files could not
-            declare it.
+    Raises `QuotaformError` if something is null, contradicts something else, is there twice or is missing, or files
+    could not declare it.
     """
     changes: dict[Entity, list[Change]] = {}
     ids = {row["cluster_id"] for row in rows}

@@ -80,8 +80,7 @@ _NO_CLUSTER: Final = (
 def internal_error(error: Exception, position: int = 0, place: str = "") -> Rejected:
     """Return the record in which a parser failed by a bug, which ends nothing else, as in a stream.
 
-    Raises:
-        Exception: It is no bug of a parser: there is no memory, or the file cannot be read.
+    Raises the exception itself if it is no bug of a parser: there is no memory, or the file cannot be read.
     """
     if isinstance(error, (MemoryError, OSError, QuotaformError)):
         raise error

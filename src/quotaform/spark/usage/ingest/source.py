@@ -162,8 +162,7 @@ def require_sources(names: Sequence[str], tables: Sequence[SourceTable], session
 def find_files(spark: SparkSession, names: Sequence[str]) -> list[SourceFile]:
     """Return the files that sources name, each once.
 
-    Raises:
-        FileReadError: A URL cannot be listed, or a file on it is too large to be held in memory.
+    Raises `FileReadError` if a URL cannot be listed, or a file on it is too large to be held in memory.
     """
     found: dict[str, SourceFile] = {}
     for name in names:

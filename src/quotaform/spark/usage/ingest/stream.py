@@ -61,11 +61,7 @@ class Stream:
     """
 
     def __init__(self, source: Range) -> None:
-        """Open it.
-
-        Raises:
-            FileReadError: There is no such file, or it may not be read.
-        """
+        """Open it. Raises `FileReadError` if there is no such file, or it may not be read."""
         self.problem: str | None = None
         self._raw = self._opened(source)
         magic = self._raw.read(_LONGEST_MAGIC)

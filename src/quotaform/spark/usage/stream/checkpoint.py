@@ -155,9 +155,8 @@ class Checkpoint:
 def open_checkpoint(path: str, identity: StreamIdentity) -> Iterator[Checkpoint]:
     """Yield a checkpoint that no other process uses; it is made if it does not exist.
 
-    Raises:
-        StreamError: It is in use, for another stream, of another version, or no checkpoint.
-        OSError: It cannot be read or made.
+    Raises `StreamError` if it is in use, for another stream, of another version, or no checkpoint, and `OSError` if it
+    cannot be read or made.
     """
     folder = Path(path).absolute()
     folder.mkdir(parents=True, exist_ok=True)

@@ -63,8 +63,7 @@ def require_no_server(session: SessionOptions, environ: Mapping[str, str]) -> No
 def require_connector(spark: SparkSession) -> None:
     """Make sure that a session can read topics.
 
-    Raises:
-        EngineError: It has no connector, or it is one of Spark Connect.
+    Raises `EngineError` if it has no connector, or it is one of Spark Connect.
     """
     from pyspark.errors import PySparkException
 
@@ -104,8 +103,7 @@ def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dic
     >>> client_options(["b1:9092"], ClientConfig())["kafka.bootstrap.servers"]
     'b1:9092'
 
-    Raises:
-        ConnectError: A server is not in `QUOTAFORM_ALLOWED_HOSTS`; Spark would send it the login.
+    Raises `ConnectError` if a server is not in `QUOTAFORM_ALLOWED_HOSTS`; Spark would send it the login.
     """
     given = parse_servers(servers)
     for server in given:

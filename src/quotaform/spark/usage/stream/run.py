@@ -171,8 +171,7 @@ def run_stream(
 def described(topics: TopicGateway, name: str) -> Topic | None:
     """Return what the cluster says of a topic, `None` if there is none; brokers may be away for a minute.
 
-    Raises:
-        ClusterError: They do not answer, or do not let this client ask.
+    Raises `ClusterError` if they do not answer, or do not let this client ask.
     """
     deadline = monotonic() + _LONGEST_AWAY_S
     while True:

@@ -46,8 +46,7 @@ class UsageDirectory:
     def write(self, rows: Sequence[UsageRow]) -> Path:
         """Write rows to a new file, and return its path.
 
-        Raises:
-            QuotaformError: It cannot be written; then nothing of it is there.
+        Raises `QuotaformError` if it cannot be written; then nothing of it is there.
         """
         from pyarrow import BufferOutputStream, parquet
 

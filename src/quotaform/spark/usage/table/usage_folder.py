@@ -155,9 +155,8 @@ def complete(folder: Path) -> None:
 def require_writable(spark: SparkSession, name: str, schema: StructType) -> None:
     """Make sure that rows can be added, before any work is done.
 
-    Raises:
-        InvalidFilesError: There is a table of other rows, or files that are no table.
-        UsageError: There is a file.
+    Raises `InvalidFilesError` if there is a table of other rows, or files that are no table, and `UsageError` if there
+    is a file.
     """
     path = Path(name)
     is_local = not (is_catalog_table(spark, name) or is_url(name))

@@ -39,8 +39,7 @@ class QuotaSource:
     def require_valid(self, session: SessionOptions) -> None:
         """Make sure that the table can be one of quotas, as far as is known before Spark is started.
 
-        Raises:
-            InvalidFilesError: It cannot be read, or lacks a column.
+        Raises `InvalidFilesError` if it cannot be read, or lacks a column.
         """
         if self.table is not None:
             require_table(self.table, _REQUIRED, session)
@@ -48,8 +47,7 @@ class QuotaSource:
     def read(self, spark: SparkSession) -> DataFrame:
         """Return `quotaform.spark.schemas.QUOTAS`, not read yet; persist them, since they are read several times.
 
-        Raises:
-            InvalidFilesError: The table cannot be read, lacks a column, or has one of another type.
+        Raises `InvalidFilesError` if the table cannot be read, lacks a column, or has one of another type.
         """
         if self.table is None:
             return read_clusters(spark, self.clusters, is_pinned=True)

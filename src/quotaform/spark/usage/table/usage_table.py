@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def require_usage(name: str, session: SessionOptions) -> None:
     """Make sure that a table can be one of usage, as far as is known before Spark is started.
 
-    Raises:
-        InvalidFilesError: It cannot be read, or lacks a column.
+    Raises `InvalidFilesError` if it cannot be read, or lacks a column.
     """
     require_table(name, first_columns(USAGE), session)
 

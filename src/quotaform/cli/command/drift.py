@@ -317,7 +317,6 @@ def report_failed_drift(
     Args:
         seconds: How long the run took.
     """
-    from quotaform.core.outcome import ClusterOutcome
     from quotaform.views.drift.log_text import warning_text
 
     try:

@@ -42,10 +42,8 @@ from quotaform.model.text import inert
 
 if TYPE_CHECKING:
     from quotaform.app.plan.request import PlanRequest
-    from quotaform.cli.console import Console
     from quotaform.cli.outcomes import Gathered
     from quotaform.core.digest import PlanDigest
-    from quotaform.core.plan import Plan
     from quotaform.core.usage.backtest import ClusterBacktest
     from quotaform.desired.config import Cluster
     from quotaform.spark.usage.replay.backtest_run import BacktestRequest
@@ -208,7 +206,6 @@ _MOST_FILES: Final = 10
 
 if TYPE_CHECKING:
     from quotaform.app.plan.request import PlanRequest
-    from quotaform.cli.console import Console
     from quotaform.core.digest import PlanDigest
     from quotaform.desired.config import Cluster
 

@@ -119,12 +119,12 @@ def test_a_source_that_fails_for_a_while_is_one_gap_and_others_go_on() -> None:
         return failing(number) if number == 1 else PAGE
 
     kept, good, bad = Kept(), FakeReader(lambda _: PAGE), FakeReader(reply)
-    result = recorded(kept, {"1": good, "2": bad})
+    result = recorded(kept, {"1": good, "2": bad}, seconds=1.25, interval=0.25)
     first, second = result.sources
     assert (first.read, first.gaps) == (5, ())
     [gap] = second.gaps
     assert (second.read, gap.missed, gap.reason) == (4, 1, "cannot be reached")
-    assert (gap.first - result.started).total_seconds() == pytest.approx(0.05)
+    assert (gap.first - result.started).total_seconds() == pytest.approx(0.25)
     assert kept.warnings == [
         "broker 2: http://b1 cannot be reached; it is asked again",
         "broker 2: http://b1 answers again",
@@ -172,7 +172,7 @@ def test_a_mistake_of_our_own_is_a_gap_and_a_warning() -> None:
         return PAGE
 
     kept, good, bad = Kept(), FakeReader(lambda _: PAGE), FakeReader(reply)
-    result = recorded(kept, {"1": good, "2": bad})
+    result = recorded(kept, {"1": good, "2": bad}, seconds=1.25, interval=0.25)
     problem = "cannot be used because of an internal error: ValueError; please report it"
     first, second = result.sources
     assert (first.read, first.gaps, second.read) == (5, (), 4)

@@ -6,7 +6,7 @@ may be:
 | named by | argument | links | also read |
 | --- | --- | --- | --- |
 | the operator, on the command line | `within=None` | lead anywhere | open descriptors: `/dev/stdin`, `<(command)` |
-| a repository | `within=folder` | lead to somewhere in the folder | nothing |
+| a repository | `within=folder` | lead to somewhere in the folder, not in its `.git` | nothing |
 
 A named pipe, a socket and a device are refused and never waited for.
 """
@@ -47,6 +47,9 @@ PEM_LIMIT: Final = 16 * MIB
 LEADS_OUT: Final = "a link leads out of the directory that was given; links are followed only within it"
 """Why what a repository names is not read although it exists."""
 
+OF_GIT: Final = "it is part of .git, which may contain a token"
+"""Why it is not read either, such as the configuration of a clone."""
+
 WRITES_OUT: Final = "a link leads out of the current directory; give the path that it leads to"
 """Why nothing is written where the operator seems to have said."""
 
@@ -70,8 +73,8 @@ def read_bytes(path: str | Path, limit: int, *, within: Path | None = None, is_s
 
     Args:
         limit: The most bytes that it may have.
-        within: The folder that the file lies in, wherever links lead to, because a repository names it; `None` for a
-            file that the operator names.
+        within: The folder that the file lies in, outside of `.git` and wherever links lead to, because a repository
+            names it; `None` for a file that the operator names.
         is_start: Whether only the start of a larger regular file is wanted.
 
     Raises:
@@ -188,20 +191,29 @@ def _open(path: str | Path, within: Path | None) -> int:
     if within is None:
         match = _DESCRIPTOR(os.fspath(path))
         return os.open(path, _FLAGS) if match is None else os.dup(int(match[1] or 0))
-    if str(Path(path).parent) == str(within):
+    if str(Path(path).parent) == str(within) and Path(path).name.lower() != ".git":
         try:
             return os.open(path, _FLAGS | _NO_LINK)
         except OSError as error:
             if error.errno not in _IS_LINK:
                 raise
     folder, real = os.path.realpath(within), os.path.realpath(path)
+    _require_within(folder, real)
+    descriptor = os.open(real, _FLAGS | _NO_LINK)
+    try:
+        _require_within(folder, _opened_path(descriptor) or real)
+    except PermissionError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_within(folder: str, real: str) -> None:
     if not _holds(folder, real):
         raise PermissionError(errno.EPERM, LEADS_OUT)
-    descriptor = os.open(real, _FLAGS | _NO_LINK)
-    if not _holds(folder, _opened_path(descriptor) or real):
-        os.close(descriptor)
-        raise PermissionError(errno.EPERM, LEADS_OUT)
-    return descriptor
+    # Some file systems know no case.
+    if ".git" in Path(real[len(folder) :].lower()).parts:
+        raise PermissionError(errno.EPERM, OF_GIT)
 
 
 def _opened_path(descriptor: int) -> str | None:

@@ -19,6 +19,7 @@ from quotaform.errors import FileReadError, NotTextError, UsageError
 from quotaform.files import (
     LEADS_OUT,
     MIB,
+    OF_GIT,
     is_folder,
     read_bytes,
     read_text,
@@ -256,6 +257,22 @@ def test_a_link_of_a_repository_is_followed_only_within_it(tmp_path: Path) -> No
     for bad in ("outside", "up/secret", "../secret"):
         assert reason(repository / bad, within=repository) == LEADS_OUT
     assert read_bytes(repository / "outside", MIB) == b"secret"
+
+
+def test_what_a_repository_names_is_not_in_its_git_folder(tmp_path: Path) -> None:
+    """A pull request could have `.git/config`, with the token of a CI job, sent to a server of its author."""
+    for folder in (".git", "sub/.git", ".GIT", "x.git"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "config").write_bytes(b"x")
+    (tmp_path / "link").symlink_to(".git/config")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / ".git").write_bytes(b"gitdir: x")
+    for bad in (".git/config", "sub/.git/config", ".GIT/config", "link", "x.git/../.git/config", ".git/none"):
+        assert reason(tmp_path / bad, within=tmp_path) == OF_GIT
+        assert reason(tmp_path / bad, within=Path("/")) == OF_GIT
+    assert reason(tmp_path / "tree" / ".git", within=tmp_path / "tree") == OF_GIT
+    assert read_bytes(tmp_path / "x.git" / "config", MIB, within=tmp_path) == b"x"
+    assert read_bytes(tmp_path / ".git" / "config", MIB) == b"x"
 
 
 def test_a_folder_that_is_replaced_by_a_link_meanwhile_does_not_lead_out(

@@ -324,6 +324,33 @@ class TestFile:
             [problem] = caught.value.problems
             assert problem.message.startswith(f"the file of {URL} is outside of the repository of these properties")
 
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            (f"{ASSERTION}file", ".git/config"),
+            (f"{ASSERTION}private.key.file", "link"),
+            (URL, "file:.git/config"),
+            ("ssl.truststore.location", ".git/config"),
+        ],
+    )
+    def test_properties_in_a_repository_name_nothing_of_git(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: str
+    ) -> None:
+        """The configuration of a clone, with the token of a CI job, went to the token endpoint as an assertion."""
+        (tmp_path / ".git").mkdir()
+        (tmp_path / ".git" / "config").write_text("extraheader = hunter2")
+        (tmp_path / "link").symlink_to(".git/config")
+        monkeypatch.chdir(tmp_path)
+        given = {URL: "https://idp.example/", f"{ASSERTION}claim.iss": "a", "ssl.truststore.type": "PEM", key: value}
+        path = tmp_path / "client.properties"
+        path.write_text(
+            f"security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n{JAAS}={FILE[JAAS]}\n"
+            + "".join(f"{name}={each}\n" for name, each in given.items())
+        )
+        with pytest.raises(InvalidFilesError, match=r"it is part of \.git, which may contain a token") as caught:
+            load_client_config(path, repository=tmp_path)
+        assert "hunter2" not in str(caught.value)
+
 
 class TestCommand:
     def test_its_output_is_the_token(self, tmp_path: Path) -> None:

@@ -74,6 +74,10 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_client_properties_attack.py::test_the_operators_properties_may_name_any_file_and_those_of_a_repository_its_own",
         "unit/test_client_properties_attack.py::test_what_was_expanded_is_on_no_screen",
     ),
+    "none of `.git`": (
+        "unit/test_files.py::test_what_a_repository_names_is_not_in_its_git_folder",
+        "unit/test_oauth.py::test_properties_in_a_repository_name_nothing_of_git",
+    ),
     "Variables with quotaform's own secrets are never expanded, even if they are listed": (
         "unit/test_variable.py::test_a_secret_that_is_no_part_of_a_connection_is_never_expanded",
         "unit/test_variable.py::test_each_secret_of_our_own_is_named_in_the_table_alone",

@@ -14,7 +14,7 @@ from typing import Final
 
 from quotaform.cluster.client.java_properties import parse_properties
 from quotaform.errors import FileReadError
-from quotaform.files import LEADS_OUT, PROPERTIES_LIMIT, is_within, read_text
+from quotaform.files import LEADS_OUT, OF_GIT, PROPERTIES_LIMIT, is_within, read_text
 from quotaform.model.variable import REFERENCE, expand, problem_text
 
 _MOST_REFERENCES: Final = 20  # of a value; each may read a file
@@ -119,11 +119,9 @@ class ConfigProviders:
                 why = "allowed.paths of its provider leaves out; correct one of them"
                 continue
             try:
-                text = read_text(place, PROPERTIES_LIMIT, within=self.within)
-                if self.within is None or ".git" not in Path(os.path.realpath(place)).parts:
-                    return text
-                why = _OUTSIDE  # The configuration of a clone has tokens.
+                return read_text(place, PROPERTIES_LIMIT, within=self.within)
             except FileReadError as error:
                 if not error.is_missing:
-                    why = _OUTSIDE if error.reason == LEADS_OUT else f"cannot be read: {error.reason}; correct it"
+                    is_outside = error.reason in (LEADS_OUT, OF_GIT)
+                    why = _OUTSIDE if is_outside else f"cannot be read: {error.reason}; correct it"
         raise ValueError(f"a ${{...}} names a file that {why}")

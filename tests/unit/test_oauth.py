@@ -408,9 +408,34 @@ def test_a_relative_command_or_one_in_the_repository_is_not_run(
     path = tmp_path / "client.properties"
     path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n{JAAS}={FILE[JAAS]}\n")
     with pytest.raises(InvalidFilesError) as caught:
-        load_client_config(path, repository=tmp_path, environ={"QUOTAFORM_TOKEN_COMMAND": command})
+        load_client_config(
+            path,
+            repository=tmp_path,
+            environ={"QUOTAFORM_TOKEN_COMMAND": command, "QUOTAFORM_ALLOWED_HOSTS": "b1"},
+        )
     [problem] = caught.value.problems
     assert "QUOTAFORM_TOKEN_COMMAND names no command" in problem.message
+
+
+def test_the_token_of_a_command_goes_to_no_server_that_only_a_repository_names(tmp_path: Path) -> None:
+    """A pull request that changed `bootstrap.servers` got the operator's token, which others can use."""
+    path, repository = tmp_path / "repository" / "client.properties", tmp_path / "repository"
+    repository.mkdir()
+    path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n{JAAS}={FILE[JAAS]}\n")
+    environ = {"QUOTAFORM_TOKEN_COMMAND": f"'{sys.executable}'"}
+    with pytest.raises(InvalidFilesError) as caught:
+        load_client_config(path, repository=repository, environ=environ)
+    [problem] = caught.value.problems
+    assert problem.message == (
+        "the token of QUOTAFORM_TOKEN_COMMAND would be sent to the servers that this repository names; list their hosts"
+        " in QUOTAFORM_ALLOWED_HOSTS, or keep these properties outside of it"
+    )
+    assert str(problem.location) == f"{path}:3"
+    listed = environ | {"QUOTAFORM_ALLOWED_HOSTS": "b1"}
+    assert load_client_config(path, repository=repository, environ=listed).credentials
+    assert load_client_config(path, environ=environ).credentials
+    outside = path.rename(tmp_path / "client.properties")
+    assert load_client_config(outside, repository=repository, environ=environ).credentials
 
 
 class TestUnsecured:

@@ -87,6 +87,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_allowed_hosts.py::test_credentials_of_the_operator_go_to_their_own_servers",
         "unit/test_allowed_hosts.py::test_a_host_that_is_not_listed_is_not_asked",
         "unit/test_allowed_hosts.py::test_a_login_goes_to_no_prometheus_that_only_quotaform_yaml_names",
+        "unit/test_oauth.py::test_the_token_of_a_command_goes_to_no_server_that_only_a_repository_names",
     ),
     "A server given on the command line is the operator's choice": (
         "unit/test_allowed_hosts.py::test_a_server_of_the_command_line_is_the_operators_choice",

@@ -34,7 +34,7 @@ from quotaform.executable import find_executable
 from quotaform.http.client import DEFAULT_LIMITS, Limits
 from quotaform.http.message import Url, file_of, form_value
 from quotaform.model.secret import Secret
-from quotaform.model.server import Server
+from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.text import quote
 from quotaform.model.variable import OwnSecret
 
@@ -170,6 +170,12 @@ def _read_command(reader: ClientProperties, command: str) -> Command | None:
     except ValueError:
         reader.report(_JAAS, f"{OwnSecret.TOKEN_COMMAND} names no command; give its absolute path, or one on the PATH")
         return None
+    if reader.within is not None and ALLOWED_HOSTS not in reader.environ:
+        reader.report(
+            _JAAS,
+            f"the token of {OwnSecret.TOKEN_COMMAND} would be sent to the servers that this repository names; list"
+            f" their hosts in {ALLOWED_HOSTS}, or keep these properties outside of it",
+        )
     return Command(tuple(map(Secret, [str(program), *arguments])))
 
 

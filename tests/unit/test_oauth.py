@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 from base64 import b64decode
@@ -674,6 +675,27 @@ class TestExchange:
         with pytest.raises(RefusedError) as caught:
             exchange.send(b"")
         assert caught.value.said == '"no ***"'
+
+    @pytest.mark.parametrize(
+        ("said", "shown"),
+        [
+            ("{token}", "***"),
+            ("bad {start}... and {middle}!", "bad ***... and ***!"),
+            ("{payload}", "***"),
+            ("lkc-hunter2 of hunter2!", "*** of hunter2!"),
+            ("x{end}", "x***"),
+            ("no lkc", "no lkc"),
+        ],
+    )
+    def test_neither_a_piece_of_a_token_nor_an_extension_is_shown(
+        self, provider: IdentityProvider, said: str, shown: str
+    ) -> None:
+        """The half of a token that a broker repeated, or an extension, was printed, by doctor as well."""
+        exchange = read(provider.client_properties(options='extension_id="lkc-hunter2"')).exchange("b1")
+        token = next(exchange).decode().split("\1")[1].removeprefix("auth=Bearer ")
+        parts = {"start": token[:50], "middle": token[70:78], "payload": token.split(".")[1], "end": token[-9:]}
+        exchange.send(json.dumps({"status": said.format(token=token, **parts)}).encode())
+        assert self.refused(exchange) == f'"{shown}"'
 
     def test_an_empty_answer_is_consent(self, provider: IdentityProvider) -> None:
         credentials = read(provider.client_properties())

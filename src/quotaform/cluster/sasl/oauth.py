@@ -26,6 +26,7 @@ from quotaform.cluster.sasl.token_source import (
     Unsecured,
     forget_token,
     get_token,
+    mask,
 )
 from quotaform.cluster.wire.connect_error import SASL_FAILED
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
@@ -85,7 +86,9 @@ class Bearer:
         try:
             challenge = yield "\1".join(["n,,", f"auth=Bearer {token.reveal()}", *extensions, "", ""]).encode()
             if challenge:
-                said = quote(_status(challenge).replace(token.reveal(), "***"))
+                said = quote(
+                    mask(_status(challenge), [token.reveal(), *(value.reveal() for _, value in self.extensions)])
+                )
                 yield b"\1"
                 raise CodeError(SASL_FAILED)
         except CodeError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,8 @@ from quotaform.model.text import inert
 from quotaform.model.variable import OwnSecret
 
 _LONGEST_MESSAGE: Final = 200
+_PIECE: Final = 8
+"""Characters of a secret that are too many to be shown."""
 _COMMAND_SECONDS: Final = 30.0
 _TOKEN: Final = regex(r"[\w-]+\.[\w-]+\.[\w-]*", ASCII).fullmatch
 _JWT: Final = regex(r"\bey[\w-]{8,}[\w.-]*")
@@ -338,7 +341,20 @@ def _base64(content: bytes) -> str:
 
 
 def _inert(text: str, secrets: list[str]) -> str:
-    """Return what others say as a part of a line, without secrets and what looks like a token."""
+    return inert(mask(text, secrets)[:_LONGEST_MESSAGE].strip())
+
+
+def mask(text: str, secrets: Iterable[str]) -> str:
+    """Return what others say without secrets, longer pieces of them, and what looks like a token."""
+    pieces = set[str]()
     for secret in filter(None, secrets):
         text = text.replace(secret, "***")
-    return inert(_JWT.sub("***", text)[:_LONGEST_MESSAGE].strip())
+        pieces.update(secret[at : at + _PIECE] for at in range(len(secret) - _PIECE + 1))
+    shown, end = list[str](), 0
+    for at, char in enumerate(text):
+        is_piece = text[at : at + _PIECE] in pieces
+        if at >= end:
+            shown.append("***" if is_piece else char)
+        if is_piece:
+            end = at + _PIECE
+    return _JWT.sub("***", "".join(shown))

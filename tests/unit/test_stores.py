@@ -168,20 +168,38 @@ class TestOtherFiles:
         told = problem(truststore_location=STORES / name, truststore_type="PEM", truststore_password=None)
         assert told == f"ssl.truststore.location cannot be used: it is a {kind} store; set ssl.truststore.type={kind}"
 
-    @pytest.mark.parametrize("password", [None, PASSWORD])
-    @pytest.mark.parametrize("name", ["trust.jks", "trust-open.p12", "keys.jks", "key.p12"])
-    def test_a_store_that_was_cut_or_changed_anywhere_is_told(
-        self, tmp_path: Path, name: str, password: str | None
-    ) -> None:
+    @pytest.mark.parametrize("name", ["trust.jks", "trust.p12", "keys.jks", "key.p12"])
+    def test_a_store_that_was_cut_or_changed_anywhere_is_refused(self, tmp_path: Path, name: str) -> None:
         whole = (STORES / name).read_bytes()
+        for at in range(1, len(whole), 23):
+            for spoiled in (whole[:at], whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]):
+                (tmp_path / "store").write_bytes(spoiled)
+                told = problem(truststore_location=tmp_path / "store")
+                assert told.startswith("ssl.truststore.location cannot be used: ")
+
+    @pytest.mark.parametrize("name", ["trust.jks", "trust-open.p12", "keys.jks"])
+    def test_without_a_password_a_damaged_store_is_one_sentence_if_that_shows(self, tmp_path: Path, name: str) -> None:
+        whole, refused = (STORES / name).read_bytes(), 0
         for at in range(1, len(whole), 23):
             for spoiled in (whole[:at], whole[:at] + b"\xff" + whole[at + 1 :]):
                 (tmp_path / "store").write_bytes(spoiled)
                 try:
-                    load(truststore_location=tmp_path / "store", truststore_password=password)
+                    load(truststore_location=tmp_path / "store", truststore_password=None)
                 except InvalidFilesError as error:
+                    refused += 1
                     [found] = error.problems
                     assert found.message.startswith("ssl.truststore.location cannot be used: ")
+        assert refused >= len(range(1, len(whole), 23)), "each that was cut, at least"
+
+    def test_a_store_that_would_keep_the_processor_busy_is_refused(self, tmp_path: Path) -> None:
+        whole = (STORES / "trust.p12").read_bytes()
+        assert whole.endswith(b"\x02\x02\x27\x10"), "10,000 iterations"
+        inside = whole.replace(b"\x02\x02\x27\x10\x02\x01\x20", b"\x02\x05\x7f\xff\xff\xff\xff")
+        assert inside != whole
+        for busy in (whole[:-4] + b"\x02\x04\x7f\xff\xff\xff", inside):
+            (tmp_path / "store").write_bytes(busy)
+            told = problem(truststore_location=tmp_path / "store")
+            assert told.endswith("it asks for more than 5,000,000 iterations of its password")
 
     def test_the_missing_extra_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)

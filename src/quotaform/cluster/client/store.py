@@ -12,7 +12,7 @@ JKS is small and has not changed since JDK 1.2 (`sun.security.provider.JavaKeySt
 from __future__ import annotations
 
 from base64 import encodebytes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha1
 from io import BytesIO
 from re import DOTALL
@@ -25,6 +25,9 @@ from quotaform.errors import missing_extra
 
 CONVERT: Final = "keytool -importkeystore -srckeystore STORE -srcstoretype TYPE -destkeystore NEW -deststoretype PKCS12"
 _IS_PKCS12: Final = regex(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", DOTALL).match
+_SALTS: Final = regex(rb"\x30([\x00-\x7f])\x04([\x00-\x7f])").finditer
+_MOST_ITERATIONS: Final = 5_000_000
+"""Java's limit for one key (`sun.security.pkcs12.PKCS12KeyStore`), here for a whole store: two seconds."""
 _SHA1: Final = 20
 _MASKED_KEY: Final = regex(
     rb"\x06\x0a\x2b\x06\x01\x04\x01\x2a\x02\x11\x01\x01(?:\x05\x00)?\x04(?:[\x00-\x7f]|\x81.|\x82..|\x83...)", DOTALL
@@ -140,6 +143,8 @@ def _read_pkcs12(content: bytes, password: str | None) -> _Store | None:
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     except ImportError:
         raise StoreError(f"PKCS12 stores are read by cryptography: {missing_extra('stores')}") from None
+    if sum(_iterations(content)) > _MOST_ITERATIONS:
+        raise StoreError(f"it asks for more than {_MOST_ITERATIONS:,} iterations of its password")
     try:
         with catch_warnings():
             simplefilter("ignore")  # about what older Javas wrote into certificates
@@ -161,3 +166,18 @@ def _read_pkcs12(content: bytes, password: str | None) -> _Store | None:
             return None
         # What a key, a certificate or the encryption is, may be unknown to the library.
         raise StoreError("it is damaged, or of a kind that is not supported; give it as PEM") from None
+
+
+def _iterations(content: bytes) -> Iterator[int]:
+    """Yield how often the password is hashed for each part of a store, and for the digest at its end (RFC 7292)."""
+    for salt in _SALTS(content):
+        at, size = salt.end() + salt[2][0], 0
+        if content[at : at + 1] == b"\x02":
+            size = int.from_bytes(content[at + 1 : at + 2])
+        # The parameters are a SEQUENCE of salt and iterations, and of little else.
+        if 0 < size < 10 and salt[2][0] + size + 4 <= salt[1][0]:
+            yield int.from_bytes(content[at + 2 : at + 2 + size])
+    for size in range(1, 10):
+        if content[-2 - size : -size] == bytes((2, size)):
+            yield int.from_bytes(content[-size:])
+            return

@@ -47,7 +47,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed(answer: bytes)
         exchange.send(answer)
 
 
-@pytest.mark.parametrize("iterations", ["0", "-1", "1000001", "9" * 5000, "4096x", "٤٠٩٦"])
+@pytest.mark.parametrize("iterations", ["0", "-1", "4095", "1000001", "9" * 5000, "4096x", "٤٠٩٦"])
 def test_a_server_cannot_ask_for_any_number_of_iterations(iterations: str) -> None:
     exchange = scram("SCRAM-SHA-256", "user", PENCIL, nonce=NONCE)
     next(exchange)

@@ -26,8 +26,8 @@ FORM: Final = (
     ' password="PASSWORD"; (for PLAIN: security.plain.PlainLoginModule; every backslash in it is doubled)'
 )
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_MOST_ITERATIONS: Final = 1_000_000
-"""More would take minutes; brokers accept 16,384 at most."""
+_ITERATIONS: Final = range(4096, 1_000_001)
+"""Java's client refuses fewer (`ScramMechanism.minIterations`); more take minutes; brokers accept 16,384 at most."""
 _DIGITS: Final = regex(r"[0-9]{1,12}").fullmatch
 
 
@@ -128,7 +128,7 @@ def scram(mechanism: str, username: str, password: Secret, *, nonce: str, extens
     attributes = _attributes(first)
     if not attributes["r"].startswith(nonce):
         raise UnprovenError
-    if not _DIGITS(attributes["i"]) or not 0 < int(attributes["i"]) <= _MOST_ITERATIONS:
+    if not _DIGITS(attributes["i"]) or int(attributes["i"]) not in _ITERATIONS:
         raise MalformedError(f"it asks for {attributes['i'][:12]} SCRAM iterations")
     salted = hashlib.pbkdf2_hmac(name, password.reveal().encode(), b64decode(attributes["s"]), int(attributes["i"]))
     final = f"c=biws,r={attributes['r']}"

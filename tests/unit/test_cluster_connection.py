@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 
+from quotaform.admin import QuotaAdmin
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.sasl.credentials import Exchange
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
@@ -212,6 +214,18 @@ class TestConnecting:
         broker.spoil = lambda asked, frame: [step for byte in frame for step in (bytes([byte]), 0.05)]
         with promptly(), pytest.raises(ConnectError, match=r"did not answer within 0\.3 s"):
             connect(broker, timeout=0.3)
+
+    @pytest.mark.parametrize("open_one", [KafkaGateway.connect, QuotaAdmin.connect])
+    def test_without_a_timeout_a_broker_that_never_answers_is_given_up_after_ten_seconds(
+        self, broker: FakeBroker, clock: PatientClock, open_one: Callable[[str], object]
+    ) -> None:
+        def spoil(asked: Asked, frame: bytes) -> list[Step]:
+            clock.advance(10)
+            return [HANG]
+
+        broker.spoil = spoil
+        with promptly(), pytest.raises(ConnectError, match=r"did not answer within 10 s"):
+            open_one(broker.address)
 
     @pytest.mark.parametrize(
         "garbage",
@@ -608,6 +622,20 @@ class TestAuthentication:
         connection.send(DESCRIBE_ALL, timeout=60)
         assert broker.asked_keys() == [*first, DESCRIBE, HANDSHAKE, AUTHENTICATE, DESCRIBE]
         assert broker.connections == 1
+
+    def test_the_time_that_it_takes_to_get_a_token_is_not_the_brokers(
+        self, broker: FakeBroker, clock: PatientClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The broker was said not to have answered, since the token command had used up the time to connect."""
+        exchange = Password.exchange
+
+        def slowly(self: Password, host: str) -> Exchange:
+            clock.advance(100)
+            yield from exchange(self, host)
+
+        monkeypatch.setattr(Password, "exchange", slowly)
+        connect(broker, SASL, timeout=60)
+        assert broker.asked_keys() == [API_VERSIONS, HANDSHAKE, AUTHENTICATE, METADATA]
 
     def test_a_session_without_end_is_not_renewed(self, broker: FakeBroker) -> None:
         connection = connect(broker, SASL)

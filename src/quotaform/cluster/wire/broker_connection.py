@@ -102,7 +102,7 @@ class BrokerConnection:
         self.versions = dict(self._ask_versions(deadline).versions)
         if self._config.credentials is not None:
             self.stage = Stage.SASL
-            self.authenticate(deadline)
+            deadline = self.authenticate(deadline)
         self.stage = Stage.METADATA
         return self.exchange(Metadata(), deadline)
 
@@ -127,8 +127,10 @@ class BrokerConnection:
             raise CodeError(answer.error_code)
         return answer
 
-    def authenticate(self, deadline: float) -> None:
+    def authenticate(self, deadline: float) -> float:
         """Authenticate with SASL; repeated on the same connection before a session expires (KIP-368).
+
+        Getting a token or ticket, in which the broker has no part, moves the deadline; it is returned.
 
         Raises:
             LoginError: There is nothing to authenticate with; nothing of it was sent.
@@ -139,9 +141,11 @@ class BrokerConnection:
         """
         credentials = self._config.credentials
         if credentials is None:
-            return
+            return deadline
+        begun_at = monotonic()
         steps = credentials.exchange(self.server.host)
         token = next(steps)
+        deadline += monotonic() - begun_at
         handshake = self.exchange(SaslHandshake(credentials.mechanism), deadline)
         if handshake.error_code:
             raise CodeError(handshake.error_code)
@@ -163,6 +167,7 @@ class BrokerConnection:
                 # A mechanism reads what a server says before that has proved anything.
                 raise UnprovenError from None
         self._authenticate_at = begun_at + _SESSION_SHARE * lifetime if lifetime > 0 else None
+        return deadline
 
     @property
     def must_authenticate(self) -> bool:

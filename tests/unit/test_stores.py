@@ -111,6 +111,17 @@ class TestKeystores:
         assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 (our own)
         assert "PRIVATE" not in repr(config)
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="memfd_create is of Linux")
+    @pytest.mark.parametrize(("platform", "directory"), [("linux", "absent"), ("darwin", ".")])
+    def test_no_decrypted_key_stays_in_a_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, directory: str
+    ) -> None:
+        """On Linux there is never one, so that a process that is killed leaves none."""
+        monkeypatch.setattr("quotaform.cluster.client.tls.platform", platform)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / directory))
+        assert load(keystore_location=STORES / "key.p12").ssl_context() is not None
+        assert not list(tmp_path.iterdir())
+
     @pytest.mark.parametrize("name", ["key.p12", "keys.jks"])
     def test_spark_gets_it_as_pem_and_without_a_password(self, name: str) -> None:
         config = load(

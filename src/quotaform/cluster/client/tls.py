@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from os import fdopen
 from pathlib import Path
 from re import compile as regex
 from ssl import PROTOCOL_TLS_CLIENT, VERIFY_X509_PARTIAL_CHAIN, SSLContext, SSLError, TLSVersion
+from sys import platform
 from tempfile import mkstemp
 from typing import Final
 
@@ -85,11 +88,6 @@ class Tls:
         return context
 
     def _show(self, context: SSLContext, key_store: Secret) -> None:
-        # OpenSSL reads key and chain from files alone, so they are in one (mode 0600) for that moment.
-        try:
-            descriptor, name = mkstemp(suffix=".pem")
-        except OSError as error:
-            raise KeyStoreError(f"no temporary file can be made for it ({error.strerror})") from None
         is_asked = False
 
         def answer() -> str:
@@ -99,13 +97,12 @@ class Tls:
             return self.key_password.reveal() if self.key_password else ""
 
         try:
-            with fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(key_store.reveal())
-            context.load_cert_chain(name, password=answer)
+            with _in_a_file(key_store.reveal()) as name:
+                context.load_cert_chain(name, password=answer)
         except (SSLError, ValueError) as error:
             raise KeyStoreError(self._reason(error, is_asked=is_asked)) from None
-        finally:
-            Path(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise KeyStoreError(f"no temporary file can be made for it ({error.strerror})") from None
 
     def _reason(self, error: Exception, *, is_asked: bool) -> str:
         if "MISMATCH" in str(getattr(error, "reason", "")):
@@ -115,6 +112,28 @@ class Tls:
         if is_asked:
             return "the private key is encrypted; give its password with ssl.key.password"
         return "it does not contain a PEM private key (PKCS#8) and its certificate chain"
+
+
+@contextmanager
+def _in_a_file(text: str) -> Iterator[str]:
+    """Yield the name of a file (mode 0600) with a key and its chain, which OpenSSL reads from files alone.
+
+    On Linux it is in memory: what is killed leaves no key behind.
+    """
+    if platform == "linux":
+        descriptor = os.memfd_create("key")
+        name, kept = f"/proc/self/fd/{descriptor}", None
+    else:
+        descriptor, name = mkstemp(suffix=".pem")
+        kept = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            yield name
+    finally:
+        if kept is not None:
+            kept.unlink(missing_ok=True)
 
 
 class TrustError(ValueError):

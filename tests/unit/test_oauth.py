@@ -28,6 +28,7 @@ from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
 from quotaform.errors import ConnectError, InvalidFilesError, QuotaformError
 from quotaform.sandbox.certificate import Certificates
+from quotaform.spark.usage.stream.connector import client_options
 from tests.http_server import answer
 from tests.identity_provider import CLIENTS, HANDLER, MODULE, IdentityProvider, decode, make_key, sign
 
@@ -637,6 +638,25 @@ class TestProperties:
         assert java["sasl.login.callback.handler.class"] == HANDLER
         assert 'clientSecret="x-secret"' in java[JAAS]
         assert java.keys() == properties.keys() | {"sasl.mechanism"}
+
+    def test_the_keys_of_kafka_4_1_are_written_into_the_options_for_sparks_connector(self) -> None:
+        """Its client of Kafka 3.9 does not know them, and found no clientId."""
+        prefix = "sasl.oauthbearer.client.credentials.client."
+        newer = {f"{prefix}id": "new", f"{prefix}secret": 'a"b', "sasl.oauthbearer.scope": "s"}
+        login = f'{MODULE} required clientId="old" extension_a="1";'
+        given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", URL: "https://idp.example/"}
+        options = client_options(["b1:9092"], from_properties(given | newer | {JAAS: login}))
+        assert options[f"kafka.{JAAS}"] == (
+            rf'{MODULE} required clientId="new" extension_a="1" clientSecret="a\"b" scope="s";'
+        )
+
+    def test_assertions_are_refused_for_sparks_connector(self, tmp_path: Path) -> None:
+        path = tmp_path / "assertion"
+        path.write_text(sign({"sub": "a"}))
+        given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", URL: "https://idp.example/"}
+        config = from_properties(given | FILE | {f"{ASSERTION}file": str(path)})
+        with pytest.raises(QuotaformError, match=r"^Spark's connector has no sasl\.oauthbearer\.assertion\.\*; give"):
+            client_options(["b1:9092"], config)
 
 
 class TestExchange:

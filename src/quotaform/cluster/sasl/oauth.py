@@ -13,7 +13,7 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.cluster.client.client_properties import ClientProperties
-from quotaform.cluster.client.jaas import parse_jaas, read_jaas
+from quotaform.cluster.client.jaas import parse_jaas, read_jaas, render_jaas
 from quotaform.cluster.client.tls_properties import read_tls
 from quotaform.cluster.sasl.credentials import Exchange
 from quotaform.cluster.sasl.token_source import (
@@ -44,6 +44,8 @@ _JAAS, _HANDLER = "sasl.jaas.config", "sasl.login.callback.handler.class"
 _OAUTH: Final = "sasl.oauthbearer."
 _URL, _RETRIEVER = f"{_OAUTH}token.endpoint.url", f"{_OAUTH}jwt.retriever.class"
 _CLIENT, _ASSERTION = f"{_OAUTH}client.credentials.client.", f"{_OAUTH}assertion."
+_KEYS: Final = {"clientId": f"{_CLIENT}id", "clientSecret": f"{_CLIENT}secret", "scope": f"{_OAUTH}scope"}
+"""Options of the login module, and the keys of Kafka 4.1 that win over them."""
 _LOGIN, _UNSECURED = f"{_PACKAGE}OAuthBearerLoginCallbackHandler", ".OAuthBearerUnsecuredLoginCallbackHandler"
 _FORM: Final = (
     f'write: {_JAAS}={_PACKAGE}OAuthBearerLoginModule required clientId="ID" clientSecret="SECRET";'
@@ -100,6 +102,10 @@ class Bearer:
         if isinstance(self.source, Command):
             raise QuotaformError(f"A Java client has no {OwnSecret.TOKEN_COMMAND}; give it {_URL}.")
         if isinstance(self.source, Endpoint):
+            if self.source.assertion:
+                raise QuotaformError(
+                    f"Spark's connector has no {_ASSERTION}*; give it a client secret, or a file in {_URL}."
+                )
             url = self.source.url
             if problem := Server(url.host, url.port).problem(os.environ):
                 raise ConnectError(f"{self.source.what} {problem}")
@@ -127,6 +133,9 @@ def read(reader: ClientProperties, mechanism: str) -> Bearer | None:
     if source is None or len(reader.problems) > before:
         return None
     given = {key: reader.get(key) or "" for key in reader.keys if key.startswith("sasl.") and reader.has(key)}
+    # Spark's connector has a client of Kafka 3.9, which knows the options alone.
+    if newer := {name: value for name, key in _KEYS.items() if (value := given.get(key))}:
+        given[_JAAS] = render_jaas(f"{_PACKAGE}OAuthBearerLoginModule", options | newer)
     handler = {} if isinstance(source, Unsecured) else {_HANDLER: _LOGIN}
     return Bearer(
         source=source,
@@ -204,8 +213,7 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
         return None
     if url.scheme != "https" and not url.is_loopback:
         reader.report(_URL, f"{_URL} would receive the secret of the client unencrypted; use https")
-    keys = {"clientId": f"{_CLIENT}id", "clientSecret": f"{_CLIENT}secret", "scope": f"{_OAUTH}scope"}
-    client, secret, scope = (reader.get(key) or options.get(name, "").strip() for name, key in keys.items())
+    client, secret, scope = (reader.get(key) or options.get(name, "").strip() for name, key in _KEYS.items())
     form, login, assertion = {"grant_type": "client_credentials", "scope": scope}, None, None
     is_grant = (reader.get(_RETRIEVER) or "").endswith(".JwtBearerJwtRetriever")
     if is_grant or reader.has(f"{_ASSERTION}file") or reader.has(f"{_ASSERTION}claim.iss"):

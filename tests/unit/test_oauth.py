@@ -389,6 +389,14 @@ class TestCommand:
         credentials = read(FILE, QUOTAFORM_TOKEN_COMMAND="/bin/sleep 30")
         assert "did not end within 0.1 s" in failure(credentials)
 
+    def test_it_runs_no_module_of_the_current_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """`python3 -m idp_token` ran a module of that name in the checkout."""
+        (tmp_path / "idp_token.py").write_text(f"print({sign({'sub': 'a', 'exp': time() + 60})!r})")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+        command = f"'{sys.executable}' -m idp_token"
+        assert "No module named" in failure(read(FILE, QUOTAFORM_TOKEN_COMMAND=command))
+
     def test_an_endpoint_wins_over_it(self, provider: IdentityProvider) -> None:
         assert token_of(read(provider.client_properties(), QUOTAFORM_TOKEN_COMMAND="/bin/false"))
 

@@ -30,6 +30,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     ),
     "only the operator can name a [command that prints tokens]": (
         "unit/test_oauth.py::test_a_relative_command_or_one_in_the_repository_is_not_run",
+        "unit/test_oauth.py::test_it_runs_no_module_of_the_current_directory",
     ),
     "never from a directory of `PATH` inside it": (
         "unit/test_git.py::test_a_git_command_in_the_repository_is_not_run",

@@ -235,7 +235,12 @@ class Command:
         argv, remedy = [each.reveal() for each in self.argv], f"run it by hand, and correct {OwnSecret.TOKEN_COMMAND}"
         try:
             done = subprocess.run(  # noqa: S603 (the operator's own)
-                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_SECONDS, check=False
+                argv,
+                cwd="/",  # The current directory may be a checkout, whose modules python -m would run.
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_COMMAND_SECONDS,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise LoginError(f"{self.what} did not end within {_COMMAND_SECONDS:g} s", remedy) from None

@@ -34,7 +34,7 @@ def with_tables(page: str) -> str:
 
 
 def _facts() -> Iterator[str]:
-    titles = ["a broker of today", *map(str, AGES), "other brokers", "so"]
+    titles = ["a broker of today", *map(str, AGES), "other brokers", "what quotaform does"]
     yield f"| {' | '.join(titles)} |"
     yield f"|{' --- |' * len(titles)}"
     for fact in FACTS.values():

@@ -327,8 +327,9 @@ def test_a_quota_of_a_session_of_aws_stops_applying(entity: Entity, instead: str
     (message,) = found(lint({entity: {PRODUCER: MIB}}), "iam-session")
 
     assert message == (
-        f"{entity.address}: it applies to nobody once the session botocore-session-1774984046 of the AWS role ends, as "
-        f"with each deployment; declare {instead}, or set awsRoleSessionName in the client and ignore this finding"
+        f"{entity.address}: it stops applying when the session botocore-session-1774984046 of the AWS role ends, for "
+        f"example at the next deployment; declare {instead}, or set awsRoleSessionName in the client and ignore this "
+        "finding"
     )
 
 

@@ -254,7 +254,7 @@ def test_a_broker_that_refuses_is_one_sentence(
         connect(broker, certificates)
     assert str(caught.value).partition(": ")[2] == (
         f"{broker.address} did not accept the AWS credentials of this process (AWS_MSK_IAM); check that the policy"
-        " allows kafka-cluster:Connect, that the credentials have not expired, and the clock here."
+        " allows kafka-cluster:Connect, that the credentials have not expired, and the clock of this machine."
     )
 
 
@@ -362,7 +362,7 @@ def test_sts_is_asked_only_if_the_operator_lists_it(keys: pytest.MonkeyPatch, tm
         keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
         keys.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com")
         assert refused(source) == (
-            f"localhost:{sts.port}, which AWS credentials come from, is not listed in QUOTAFORM_ALLOWED_HOSTS, so"
+            f"localhost:{sts.port}, the source of AWS credentials, is not listed in QUOTAFORM_ALLOWED_HOSTS, so"
             " nothing is sent to it; correct it, or list it there"
         )
         assert sts.received == []
@@ -373,9 +373,7 @@ def test_sts_is_asked_only_if_the_operator_lists_it(keys: pytest.MonkeyPatch, tm
 def test_a_proxy_is_held_to_the_list_as_well(keys: pytest.MonkeyPatch) -> None:
     keys.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com")
     keys.setenv("https_proxy", "http://proxy.example:3128")
-    assert refused(credentials(f'awsRoleArn="{ROLE}"')).startswith(
-        "proxy.example:3128, which AWS credentials come from"
-    )
+    assert refused(credentials(f'awsRoleArn="{ROLE}"')).startswith("proxy.example:3128, the source of AWS credentials")
 
 
 def test_a_pod_proves_who_it_is_by_a_web_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

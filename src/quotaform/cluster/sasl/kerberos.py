@@ -70,7 +70,7 @@ class Kerberos:
 
     @property
     def who(self) -> str:
-        """What messages call the client; asks the ticket cache, which tells while it has not expired."""
+        """What messages call the client; asks the ticket cache, in which it is known until it expires."""
         if not self.is_shown:
             return "the principal of sasl.jaas.config"
         try:
@@ -202,7 +202,7 @@ def _name_of(host: str) -> str:
 
 
 def _service_name(service: str, host: str) -> Name:
-    """Return the broker's principal as Java makes it: a name that DNS has instead counts if it is a longer form."""
+    """Return the broker's principal as Java makes it: a canonical name from DNS counts if it extends the given one."""
     from gssapi import MechType, Name, NameType
 
     name = Name(f"{service}@{host}", NameType.hostbased_service).canonicalize(MechType.kerberos)

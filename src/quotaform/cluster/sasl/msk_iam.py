@@ -65,7 +65,8 @@ class MskIam:
     who: str = field(default="the AWS credentials of this process", compare=False)
     mechanism: str = MECHANISM
     check: str = (
-        "check that the policy allows kafka-cluster:Connect, that the credentials have not expired, and the clock here"
+        "check that the policy allows kafka-cluster:Connect, that the credentials have not expired, and the clock of"
+        " this machine"
     )
 
     def exchange(self, host: str) -> Exchange:
@@ -213,4 +214,4 @@ def _require_listed(request: Any, **_: object) -> None:
     proxy = Proxy.of(url)
     for server in (Server(url.host, url.port), *([Server(proxy.host, proxy.port)] if proxy else [])):
         if not server.is_listed(environ):
-            raise LoginError(f"{server}, which AWS credentials come from, {UNLISTED}", LIST_IT)
+            raise LoginError(f"{server}, the source of AWS credentials, {UNLISTED}", LIST_IT)

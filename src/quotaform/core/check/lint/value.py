@@ -81,8 +81,8 @@ def _iam_session(entry: Entry, session: str) -> Finding:
     client_id = entry.entity.names.get(CLIENT_ID)
     instead = Entity(user=None, client_id="NAME" if client_id is None else client_id)
     return rule.IAM_SESSION.finding(
-        f"it applies to nobody once the session {spell_name(session)} of the AWS role ends, as with each deployment; "
-        f"declare {instead}, or set awsRoleSessionName in the client and ignore this finding",
+        f"it stops applying when the session {spell_name(session)} of the AWS role ends, for example at the next "
+        f"deployment; declare {instead}, or set awsRoleSessionName in the client and ignore this finding",
         address=entry.entity.address,
         location=entry.location,
     )

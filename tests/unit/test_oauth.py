@@ -27,6 +27,8 @@ from quotaform.cluster.sasl.credentials import Exchange
 from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
 from quotaform.errors import ConnectError, InvalidFilesError, QuotaformError
+from quotaform.http.client import Limits, send
+from quotaform.http.message import Request, Response
 from quotaform.sandbox.certificate import Certificates
 from quotaform.spark.usage.stream.connector import client_options
 from tests.http_server import answer
@@ -122,7 +124,8 @@ class TestClientCredentials:
         properties = provider.client_properties(client="${env:QUOTAFORM_X}", secret="s")
         credentials = read(properties, QUOTAFORM_X="hunter2", QUOTAFORM_ENV="QUOTAFORM_X")
         assert credentials.who == "client ${env:QUOTAFORM_X}"
-        assert failure(credentials)
+        message = failure(credentials)
+        assert "refused to give a token (status 401, invalid_client: " in message
 
     def test_one_token_is_used_until_it_is_old(
         self, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
@@ -185,14 +188,43 @@ class TestAnswersOfTheEndpoint:
         assert claims_of(token_of(read(provider.client_properties() | quick)))["sub"] == "admin"
         assert len(provider.requests) == 3
 
-    def test_it_is_asked_for_a_limited_time(self, provider: IdentityProvider) -> None:
+    @pytest.mark.parametrize(("given", "seconds"), [(None, 10), ("2500", 2.5), ("2147483647", 60)])
+    def test_it_is_asked_for_a_limited_time(
+        self, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch, given: str | None, seconds: float
+    ) -> None:
+        """Properties of a repository could keep a job waiting for weeks."""
+        waits: list[float] = []
+        monkeypatch.setattr(token_source, "sleep", waits.append)
+        monkeypatch.setattr(token_source, "monotonic", lambda: sum(waits))
         provider.reply = lambda _: answer(500)
-        message = failure(read(provider.client_properties() | QUICK))
+        longest = {"sasl.login.retry.backoff.max.ms": given} if given else {}
+        message = failure(read(provider.client_properties() | longest))
         assert message.endswith("failed (status 500); try again later")
+        assert seconds / 4 < sum(waits) < seconds
+        assert len(provider.requests) == len(waits) + 1
 
-    def test_no_time_limit_is_that_of_every_request(self, provider: IdentityProvider) -> None:
-        limits = {"sasl.login.connect.timeout.ms": "0", "sasl.login.read.timeout.ms": "0"}
-        assert token_of(read(provider.client_properties() | limits))
+    @pytest.mark.parametrize(
+        ("limits", "connect", "total"),
+        [({}, 10, 30), ({"connect": "0", "read": "0"}, 10, 30), ({"connect": "2000", "read": "3000"}, 2, 5)],
+    )
+    def test_no_time_limit_is_that_of_every_request(
+        self,
+        provider: IdentityProvider,
+        monkeypatch: pytest.MonkeyPatch,
+        limits: dict[str, str],
+        connect: float,
+        total: float,
+    ) -> None:
+        used: list[Limits] = []
+
+        def watched(request: Request, limits: Limits, **more: Any) -> Response:
+            used.append(limits)
+            return send(request, limits, **more)
+
+        monkeypatch.setattr(token_source, "send", watched)
+        given = {f"sasl.login.{name}.timeout.ms": value for name, value in limits.items()}
+        assert token_of(read(provider.client_properties() | given))
+        assert [(each.connect, each.total) for each in used] == [(connect, total)]
 
     def test_an_answer_that_does_not_come_is_not_waited_for(self, provider: IdentityProvider) -> None:
         slow = {"sasl.login.connect.timeout.ms": "50", "sasl.login.read.timeout.ms": "50"}

@@ -53,6 +53,8 @@ _FORM: Final = (
 )
 _EXTENSIONS, _CLAIM = ("extension_", "unsecuredLoginExtension_"), "unsecuredLoginStringClaim_"
 _LIFETIME: Final = "unsecuredLoginLifetimeSeconds"
+_LONGEST_PATIENCE: Final = 60.0
+"""Seconds after which no request for a token is repeated: with weeks, a pull request would block a job of CI."""
 _NAME: Final = regex(r"(?!auth$)[A-Za-z]+").fullmatch
 _VALUE: Final = regex(r"[\x21-\x7e \t\r\n]+").fullmatch
 _NUMBER: Final = regex(r"[0-9]{1,10}(\.[0-9]{1,6})?").fullmatch
@@ -239,7 +241,7 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
         tls=read_tls(reader.inside(_JAAS, options)),
         limits=Limits(connect=connect, total=connect + wait if wait else DEFAULT_LIMITS.total),
         backoff=_number(reader, "sasl.login.retry.backoff.ms", 100) / 1000,
-        patience=_number(reader, "sasl.login.retry.backoff.max.ms", 10_000) / 1000,
+        patience=min(_number(reader, "sasl.login.retry.backoff.max.ms", 10_000) / 1000, _LONGEST_PATIENCE),
     )
 
 

@@ -271,6 +271,18 @@ class TestTls:
             assert "has a certificate that is not trusted" in message
             assert message.endswith("give the CA that issued it with ssl.truststore.location in sasl.jaas.config")
 
+    def test_an_option_is_expanded_once(self, tmp_path: Path, certificates: Certificates) -> None:
+        """What a variable held was expanded again, without the allowed.paths of the properties."""
+        store = tmp_path / "${dir:x:y}.pem"
+        store.write_bytes(certificates.authority.read_bytes())
+        trust = 'ssl.truststore.type="PEM" ssl.truststore.location="${env:QUOTAFORM_X}"'
+        login = f'{MODULE} required clientId="a" clientSecret="b" {trust};'
+        credentials = read(
+            {URL: "https://idp.example/", JAAS: login}, QUOTAFORM_X=str(store), QUOTAFORM_ENV="QUOTAFORM_X"
+        )
+        assert isinstance(credentials.source, token_source.Endpoint)
+        assert credentials.source.tls.ca is not None
+
     def test_a_store_that_is_not_there_is_a_problem_of_the_line(self, tmp_path: Path) -> None:
         path = tmp_path / "client.properties"
         path.write_text(

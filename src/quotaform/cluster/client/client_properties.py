@@ -99,13 +99,15 @@ class ClientProperties:
         return f"{key}={value}" if is_word(value) else f"the value of {key}"
 
     def inside(self, key: str, values: Mapping[str, str]) -> ClientProperties:
-        """Return properties that the value of a key consists of; their problems are those of the key."""
+        """Return properties that the expanded value of a key consists of; their problems are those of the key."""
         place = self._written[key].location
         properties = [Property(name, value, place) for name, value in values.items()]
         inner = ClientProperties(
             properties, {}, source=place, folder=self.folder, repository=self.repository, within=self.within
         )
         inner.problems = self.problems
+        # Kafka expands a value once; what a provider returned is no reference.
+        inner._values = {name: value.strip() for name, value in values.items()}
         return inner
 
     def read_file(self, key: str, value: str, limit: int, names: str) -> tuple[Path, bytes] | None:

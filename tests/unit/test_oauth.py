@@ -353,6 +353,32 @@ class TestFile:
         [problem] = problems(FILE | {URL: f"file://{tmp_path}/{name}"})
         assert problem.startswith(f"the file of {URL} cannot be read: ")
 
+    def test_a_file_of_the_repository_wins_over_one_of_the_current_directory_that_may_not_be_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A file of the same name in the current directory, outside of the repository, was refused instead."""
+        token = sign({"sub": "a", "exp": time() + 60})
+        (tmp_path / "token").write_text(sign({"sub": "b", "exp": time() + 60}))
+        repository = tmp_path / "repository"
+        repository.mkdir()
+        (repository / "token").write_text(token)
+        path = repository / "client.properties"
+        path.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n{JAAS}={FILE[JAAS]}\n{URL}=file:token\n"
+        )
+        monkeypatch.chdir(tmp_path)
+        credentials = load_client_config(
+            Path("repository/client.properties"), repository=Path("repository")
+        ).credentials
+        assert isinstance(credentials, Bearer)
+        assert token_of(credentials) == token
+        operators = load_client_config(path).credentials
+        assert isinstance(operators, Bearer)
+        monkeypatch.chdir("/")
+        assert token_of(credentials) == token
+        assert claims_of(token_of(operators))["sub"] == "b"
+        assert operators.java_properties()[URL] == (tmp_path / "token").as_uri()
+
     def test_properties_in_a_repository_name_no_file_outside_of_it(self, tmp_path: Path) -> None:
         token = sign({"sub": "a", "exp": time() + 60})
         (tmp_path / "token").write_text(token)

@@ -32,6 +32,7 @@ from quotaform.cluster.wire.connect_error import SASL_FAILED
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
 from quotaform.errors import ConnectError, QuotaformError
 from quotaform.executable import find_executable
+from quotaform.files import is_within
 from quotaform.http.client import DEFAULT_LIMITS, Limits
 from quotaform.http.message import Url, file_of, form_value
 from quotaform.model.secret import Secret
@@ -138,6 +139,8 @@ def read(reader: ClientProperties, mechanism: str) -> Bearer | None:
     # Spark's connector has a client of Kafka 3.9, which knows the options alone.
     if newer := {name: value for name, key in _KEYS.items() if (value := given.get(key))}:
         given[_JAAS] = render_jaas(f"{_PACKAGE}OAuthBearerLoginModule", options | newer)
+    if isinstance(source, SecretFile):
+        given[_URL] = source.path.as_uri()
     handler = {} if isinstance(source, Unsecured) else {_HANDLER: _LOGIN}
     return Bearer(
         source=source,
@@ -272,8 +275,12 @@ def _read_assertion(reader: ClientProperties) -> Assertion | SecretFile | None:
 
 
 def _file(reader: ClientProperties, key: str, written: str) -> SecretFile | None:
-    is_here = os.path.exists(written)  # noqa: PTH110 (a path that cannot be one is no error)
-    file = SecretFile(key, Path(written) if is_here else (reader.folder or Path()) / written, reader.within)
+    places = (Path(written), (reader.folder or Path()) / written)
+    found = [place for place in places if os.path.exists(place)]  # noqa: PTH110 (one that is no path is no error)
+    allowed = [place for place in found if reader.within is None or is_within(place, reader.within)]
+    # Absolute, as executors of Spark open it too.
+    path, within = [*allowed, *found, places[1]][0].absolute(), reader.within and reader.within.absolute()
+    file = SecretFile(key, path, within)
     try:
         file.fetch()
     except LoginError as error:

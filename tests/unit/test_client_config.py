@@ -225,7 +225,7 @@ class TestSasl:
         [
             ("", "sasl.jaas.config is missing"),
             (f'{SCRAM} required username="a" password="hunter2"', "does not end with a semicolon"),
-            (f'{SCRAM} required username="a" password="hunter2;', "cannot be read after"),
+            (f'{SCRAM} required username="a" password="hunter2;', "it cannot be read; put values in double quotes"),
             (f"{SCRAM} required username=a password=123hunter2;", "put values in double quotes"),
             (f'{SCRAM} username="a" password="hunter2";', "not followed by a control flag such as required"),
             (f'{SCRAM} required password="hunter2";', "it has no username"),

@@ -176,9 +176,15 @@ def test_a_host_that_is_not_listed_is_not_asked(doctor: Doctor) -> None:
 
 def test_files_that_are_invalid_and_wrong_usage_have_their_own_codes(doctor: Doctor) -> None:
     invalid = doctor.run(f"security.protocol=SASL_SSL\nsasl.mechanism={CANARY}\n", "127.0.0.1:1")
-    assert (invalid.code, invalid.out) == (3, "")
-    assert "client.properties:2" in invalid.err
-    assert CANARY not in invalid.err
+    assert (invalid.code, invalid.err) == (3, "")
+    assert "failed       properties        client.properties:2: error: " in invalid.out
+    assert CANARY not in invalid.out
+    [step, *rest] = json.loads(doctor.run("nope=1", "127.0.0.1:1", form="json").out)["steps"]
+    assert (step["step"], step["status"], [each["status"] for each in rest]) == (
+        "properties",
+        "failed",
+        3 * ["not-reached"],
+    )
     assert doctor.repository("doctor", "--cluster", "nowhere").code == 64
     assert doctor.repository("doctor", "--format", "yaml").code == 64
     doctor.repository.config("clusters: {lab: {snapshot: lab.json}}\n")

@@ -18,7 +18,7 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.cluster_connection import ClusterConnection, certificate_validity
 from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError
 from quotaform.core.check.resolution import CALLBACK
-from quotaform.errors import ClusterError, ClusterIdError, UsageError
+from quotaform.errors import ClusterError, ClusterIdError, InvalidFilesError, UsageError
 from quotaform.model.alteration import Alteration
 from quotaform.model.checkup import CheckedStep, Checkup, Step, StepStatus
 from quotaform.model.entity import Entity
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _STEPS: Final = (Step.CONNECT, Step.TLS, Step.API_VERSIONS, Step.AUTHENTICATE, Step.CLUSTER_ID, Step.CLUSTER_ID)
 """The step of each `Stage`."""
+_RIGHTS: Final = (Step.DESCRIBE_QUOTAS, Step.ALTER_QUOTAS, Step.DESCRIBE_CONFIGS)
 _PROBE: Final = Alteration(Entity(user="quotaform-doctor"), {"producer_byte_rate": None})
 """Removes what is not there. The right to alter is checked before anything else, and nothing would change even if a
 broker passed over validate-only; a request without alterations has no row that could tell of a refusal."""
@@ -40,12 +41,16 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
     """Connect to each bootstrap server of a cluster, and ask for rights; nothing is changed.
 
     After a server that refuses the credentials no other one is tried: repeating wrong credentials locks accounts.
-    Raises `UsageError` if it is a snapshot file, or has no bootstrap servers, and `InvalidFilesError` if the client
-    properties are invalid.
+    Raises `UsageError` if it is a snapshot file, or has no bootstrap servers.
     """
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {cluster.name} is a snapshot file; there is nothing to connect to")
-    given, config = connection_of(cluster)
+    try:
+        given, config = connection_of(cluster)
+    except InvalidFilesError as error:
+        failed = CheckedStep(Step.PROPERTIES, status=StepStatus.FAILED, problem="; ".join(map(str, error.problems)))
+        rights = (CheckedStep(step, status=StepStatus.NOT_REACHED) for step in _RIGHTS)
+        return Checkup(cluster.label, None, timestamp(clock), (failed, *rights))
     try:
         servers = parse_servers(given or config.bootstrap_servers)
     except ValueError as error:
@@ -68,7 +73,7 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
                 opened.enter_context(gateway)
                 used = used or gateway
         progress("Asking for rights", 0, 0)
-        for step in (Step.DESCRIBE_QUOTAS, Step.ALTER_QUOTAS, Step.DESCRIBE_CONFIGS):
+        for step in _RIGHTS:
             steps.append(_check_right(step, used))
         cluster_id = used.connection.cluster_id if used else None
     return Checkup(cluster.label, cluster_id, timestamp(clock), tuple(steps))

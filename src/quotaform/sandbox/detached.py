@@ -77,7 +77,7 @@ def start(
 
     Raises:
         SandboxError: It could not be started.
-        UsageError: The name is no file name, or the sandbox has no such release.
+        UsageError: The name is no file name, there is no such release, or a sandbox of that name runs another one.
     """
     path = _state_path(name)
     asked = Sandbox(brokers, secured=secured, exporter=exporter, jmx=jmx, kafka=kafka)
@@ -90,6 +90,10 @@ def start(
                 state.truncate(0)
                 return _start(state, name, asked, brokers, progress), True
         if found := find(name):
+            if kafka is not None and found.kafka != str(asked.release):
+                raise UsageError(
+                    f"The sandbox {name} runs Kafka {found.kafka}, not {kafka}; stop it, or choose another --name."
+                )
             return found, False
         # Somebody else is starting it at this moment.
         progress(f"Waiting for another process that starts the sandbox {name}", 0, 0)

@@ -10,6 +10,7 @@ from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.exit_code import ExitCode
+from quotaform.model.checkup import StepStatus
 
 
 @with_option_groups
@@ -19,7 +20,8 @@ def doctor(*, target: OneCluster, format_name: Annotated[str, format_option("doc
     Reads the client properties; for each bootstrap server resolves the name, connects, negotiates TLS, asks for the
     Kafka version, authenticates and reads the cluster id; then checks the rights to describe and alter quotas and to
     describe configs. Credentials that one server refused are not tried at another, as that can lock the account.
-    Nothing is changed, and the output contains no secrets. Exit 1 if a step failed.
+    Nothing is changed, and the output contains no secrets. Exit 1 if a step failed, 3 if
+    it was that of the client properties.
 
     \b
     Examples:
@@ -35,4 +37,6 @@ def doctor(*, target: OneCluster, format_name: Annotated[str, format_option("doc
     with repeated(console.progress, "Checking the cluster") as steps:
         checkup = check_cluster(cluster, progress=steps)
     console.echo(render("doctor", format_name, checkup, style=console.style()))
+    if checkup.steps[0].status is StepStatus.FAILED:
+        return ExitCode.INVALID
     return ExitCode.DONE if checkup.is_healthy else ExitCode.ERROR

@@ -68,8 +68,7 @@ def start(
         missing = [option for option, has in (("--metrics", sandbox.metrics), ("--jmx", sandbox.jmx)) if not has]
         asked = [option for option in missing if {"--metrics": metrics, "--jmx": jmx}[option]]
         without = f" without {' and '.join(asked)}; stop it to start it again" if asked else ""
-        other = f" with Kafka {sandbox.kafka}" if kafka and not f"{sandbox.kafka}.".startswith(f"{kafka}.") else ""
-        console.warn(f"The sandbox {name} was already running{other}{without}.")
+        console.warn(f"The sandbox {name} was already running{without}.")
 
 
 @app.command()

@@ -107,7 +107,9 @@ def _tokens(text: str) -> Iterator[_Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(f"it cannot be read after {position} characters; put values in double quotes")
+            raise ValueError(
+                "it cannot be read; put values in double quotes, and a backslash before a double quote in a value"
+            )
         position = match.end()
         if match["sign"]:
             yield _Token(match["sign"], True)

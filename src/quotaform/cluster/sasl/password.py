@@ -21,10 +21,6 @@ MODULES: Final = {
     "PlainLoginModule": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "ScramLoginModule": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-FORM: Final = (
-    'write: sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="NAME"'
-    ' password="PASSWORD"; (for PLAIN: security.plain.PlainLoginModule; every backslash in it is doubled)'
-)
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _ITERATIONS: Final = range(4096, 1_000_001)
 """Java's client refuses fewer (`ScramMechanism.minIterations`); more take minutes; brokers accept 16,384 at most."""
@@ -73,14 +69,14 @@ class Password:
         options = {"username": self.username, "password": self.password.reveal()}
         if self.is_token:
             options["tokenauth"] = "true"
-        module = MODULES["PlainLoginModule" if self.mechanism == "PLAIN" else "ScramLoginModule"]
-        return {"sasl.mechanism": self.mechanism, "sasl.jaas.config": render_jaas(module, options)}
+        return {"sasl.mechanism": self.mechanism, "sasl.jaas.config": render_jaas(_module(self.mechanism), options)}
 
 
 def read(reader: ClientProperties, mechanism: str) -> Password | None:
     """Return the user name and password of `sasl.jaas.config`; `None` after a problem was reported."""
     key = "sasl.jaas.config"
-    options = read_jaas(reader, MODULES, FORM)
+    form = _form(mechanism)
+    options = read_jaas(reader, MODULES, form)
     if options is None:
         return None
     is_token = options.get("tokenauth", "").lower() == "true"
@@ -89,7 +85,7 @@ def read(reader: ClientProperties, mechanism: str) -> Password | None:
         return None
     for name in ("username", "password"):
         if not options.get(name):
-            reader.report(key, f"{key} cannot be used: it has no {name}; {FORM}")
+            reader.report(key, f"{key} cannot be used: it has no {name}; {form}")
             return None
     return Password(
         mechanism=mechanism,
@@ -97,6 +93,17 @@ def read(reader: ClientProperties, mechanism: str) -> Password | None:
         password=Secret(options["password"]),
         is_token=is_token,
         shown=_shown(reader.written(key)) if reader.written(key) != reader.get(key) else None,
+    )
+
+
+def _module(mechanism: str) -> str:
+    return MODULES["PlainLoginModule" if mechanism == "PLAIN" else "ScramLoginModule"]
+
+
+def _form(mechanism: str) -> str:
+    return (
+        f'write: sasl.jaas.config={_module(mechanism)} required username="NAME" password="PASSWORD";'
+        " (every backslash in it is doubled)"
     )
 
 

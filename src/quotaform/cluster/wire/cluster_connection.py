@@ -107,6 +107,7 @@ class ClusterConnection:
             name=name,
             protocol=config.security_protocol,
             credentials=config.credentials,
+            has_truststore=config.tls is not None and config.tls.ca is not None,
             has_certificate=config.has_certificate,
             certificate_validity=certificate_validity(config),
         )

@@ -180,6 +180,7 @@ class Intent:
         name: What messages call the cluster.
         protocol: `security.protocol`.
         credentials: What it authenticates with, if the protocol has SASL.
+        has_truststore: Whether the client properties say which certificates are trusted.
         has_certificate: Whether a client certificate is shown.
         certificate_validity: When that certificate is valid, if it can be read.
     """
@@ -187,6 +188,7 @@ class Intent:
     name: str
     protocol: str
     credentials: Credentials | None = None
+    has_truststore: bool = False
     has_certificate: bool = False
     certificate_validity: Validity | None = None
 

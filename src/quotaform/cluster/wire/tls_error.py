@@ -26,7 +26,7 @@ def explain_tls(intent: Intent, failure: Failure, cause: BaseException) -> Sente
     """Explain why a TLS handshake failed."""
     server = failure.server
     if isinstance(cause, CertificateError):
-        return _explain_certificate(server, cause)
+        return _explain_certificate(intent, server, cause)
     if isinstance(cause, SSLError) and (alert := explain_alert(intent, server, cause)):
         return alert
     if isinstance(cause, TimeoutError):
@@ -54,7 +54,7 @@ def _is_end(cause: SSLError) -> bool:
     return isinstance(cause, (SSLEOFError, SSLZeroReturnError)) or "EOF" in (cause.reason or "")
 
 
-def _explain_certificate(server: str, error: CertificateError) -> Sentence:
+def _explain_certificate(intent: Intent, server: str, error: CertificateError) -> Sentence:
     if error.code in _HOST_MISMATCH:
         host = shown_host(server)
         return (
@@ -64,17 +64,14 @@ def _explain_certificate(server: str, error: CertificateError) -> Sentence:
         )
     if error.code in (EXPIRED, NOT_YET_VALID):
         return _explain_time(server, error)
+    give = "give {} with ssl.truststore.type=PEM and ssl.truststore.location"
+    if intent.has_truststore:
+        give = "add {} to the truststore of the client properties, which does not contain it"
     if error.code == _SELF_SIGNED:
-        return (
-            ConnectError,
-            f"the certificate of {server} is self-signed and not trusted",
-            "if it is the right one, give it with ssl.truststore.type=PEM and ssl.truststore.location",
-        )
-    return (
-        ConnectError,
-        f"the certificate of {server} is not trusted ({error.words})",
-        "give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location",
-    )
+        problem = f"the certificate of {server} is self-signed and not trusted"
+        return ConnectError, problem, f"if it is the right one, {give.format('it')}"
+    problem = f"the certificate of {server} is not trusted ({error.words})"
+    return ConnectError, problem, give.format("the CA that issued it")
 
 
 def _explain_time(server: str, error: CertificateError) -> Sentence:

@@ -418,6 +418,8 @@ class TestVariables:
                 "a ${...} has no path or no name; write ${env:NAME}, ${file:PATH:KEY} or ${dir:PATH:FILE}",
             ),
             ("${file:hunter2}", "a ${...} has no path or no name; write"),
+            # It was sent as the password.
+            ("${file:$/keys.properties:hunter2", "a ${... has no closing brace; add it"),
             ("${file:$/keys:}", "a ${...} has no path or no name; write"),
             ("${file:$/keys:hunter2}", "a ${file:PATH:KEY} names a key that is not in the file; correct it, or add"),
             ("${file:/dev/null:x}", "a ${...} names a file that cannot be read: it is a device, not a regular file;"),

@@ -166,7 +166,7 @@ class TestOtherFiles:
             (b"# CA\n-----BEGIN CERTIFICATE-----\n", "it is a PEM file; set ssl.truststore.type=PEM"),
             (b"\xce\xce\xce\xce\0\0\0\2", "it is no PEM, PKCS12 or JKS store; convert it: keytool -importkeystore "),
             (b"\x30\x03\x02\x01\x02", "it is no PEM, PKCS12 or JKS store"),
-            (b"", "it is no PEM, PKCS12 or JKS store"),
+            (b"", "it is empty"),
         ],
     )
     def test_what_is_no_store_is_told(self, tmp_path: Path, content: bytes, message: str) -> None:

@@ -58,7 +58,9 @@ class ConfigProviders:
         pieces, problems, end = list[str](), list[str](), 0
         for count, match in enumerate(REFERENCE.finditer(text)):
             alias, colon, rest = match[1].partition(":")
-            if colon and match[2]:
+            if colon and not match[2] and alias in _PROVIDERS:
+                problems.append("a ${... has no closing brace; add it")
+            elif colon and match[2]:
                 try:
                     if count >= _MOST_REFERENCES:
                         raise ValueError(f"a value has more than {_MOST_REFERENCES} references; write some as they are")

@@ -63,6 +63,8 @@ def read_store(content: bytes, store: str, password: str | None, key_password: s
         StoreError: It cannot be used.
     """
     kind = kind_of(content)
+    if not content:
+        raise StoreError("it is empty")
     if kind == "PEM":
         raise StoreError(f"it is a PEM file; set ssl.{store}.type=PEM")
     if kind is None:

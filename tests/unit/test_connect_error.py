@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from socket import SO_LINGER, SO_RCVBUF, SOL_SOCKET, create_server, getaddrinfo, socket
-from ssl import CERT_REQUIRED, PROTOCOL_TLS_SERVER, SSLContext, TLSVersion
+from ssl import CERT_REQUIRED, PROTOCOL_TLS_SERVER, SSLCertVerificationError, SSLContext, TLSVersion
 from struct import pack
 from subprocess import run
 from threading import Event, Thread
@@ -23,7 +23,7 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.certificate import read_pem_validity, read_validity
 from quotaform.cluster.wire.connect_error import connect_error
-from quotaform.cluster.wire.failure import Failure, Intent, Stage
+from quotaform.cluster.wire.failure import CertificateError, Failure, Intent, LoginError, Stage
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UsageError
 from quotaform.model.secret import Secret
 from quotaform.sandbox.certificate import Certificates
@@ -473,3 +473,26 @@ def test_others_in_the_process_still_get_kafka_pythons_log_records(caplog: pytes
     failure("127.0.0.1:1")
     logging.getLogger("kafka.net.connection").warning("from somebody else")
     assert [record.message for record in caplog.records] == ["from somebody else"]
+
+
+@pytest.mark.parametrize(("server", "shown"), [("10.0.0.1:9092", "b1.example"), ("${env:SERVERS}", "${env:SERVERS}")])
+def test_the_dns_name_of_a_server_that_a_variable_holds_is_not_shown(server: str, shown: str) -> None:
+    cause = LoginError("the service kafka/{name} is unknown", "check it", name="b1.example")
+    failure = Failure(server=server, stage=Stage.SASL, cause=cause, seconds=1)
+    error = connect_error(Intent(name="lab", protocol="SASL_PLAINTEXT", credentials=SASL.credentials), [failure])
+    assert str(error) == f"Cannot connect to lab: the service kafka/{shown} is unknown; check it."
+
+
+@pytest.mark.parametrize(
+    ("has_truststore", "remedy"),
+    [
+        (False, "give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location."),
+        (True, "add the CA that issued it to the truststore of the client properties, which does not contain it."),
+    ],
+)
+def test_a_truststore_that_lacks_the_issuer_is_to_be_completed(has_truststore: bool, remedy: str) -> None:
+    refused = SSLCertVerificationError("x")
+    refused.verify_code, refused.verify_message = 20, "unable to get local issuer certificate"
+    failure = Failure(server="b:1", stage=Stage.TLS, cause=CertificateError(refused, None), seconds=1)
+    error = connect_error(Intent(name="lab", protocol="SSL", has_truststore=has_truststore), [failure])
+    assert str(error).endswith(f"(unable to get local issuer certificate); {remedy}")

@@ -327,10 +327,16 @@ def test_a_quota_of_a_session_of_aws_stops_applying(entity: Entity, instead: str
     (message,) = found(lint({entity: {PRODUCER: MIB}}), "iam-session")
 
     assert message == (
-        f"{entity.address}: it stops applying when the session botocore-session-1774984046 of the AWS role ends, for "
-        f"example at the next deployment; declare {instead}, or set awsRoleSessionName in the client and ignore this "
-        "finding"
+        f'{entity.address}: it stops applying when the session "botocore-session-1774984046" of the AWS role ends, '
+        f"for example at the next deployment; declare {instead}, or set awsRoleSessionName in the client and ignore "
+        "this finding"
     )
+
+
+@pytest.mark.parametrize("name", ["sts::123456789012:assumed-role/orders", "iam::123456789012:role/teams/orders"])
+def test_no_client_is_a_role_of_aws(name: str) -> None:
+    (message,) = found(lint({Entity(user=f"arn:aws:{name}"): {PRODUCER: MIB}}), "iam-session")
+    assert "it applies to nobody: a client with this role is the user arn:aws:sts::ACCOUNT:assumed-role/" in message
 
 
 @pytest.mark.parametrize(
@@ -340,9 +346,7 @@ def test_a_quota_of_a_session_of_aws_stops_applying(entity: Entity, instead: str
         Entity(user=None, client_id="etl"),
         Entity(client_id=SESSION),
         Entity(user="arn:aws:sts::123456789012:assumed-role/orders/*"),
-        Entity(user="arn:aws:sts::123456789012:assumed-role/orders"),
         Entity(user="arn:aws:iam::123456789012:user/orders"),
-        Entity(user="arn:aws:iam::123456789012:role/orders"),
         Entity(user=f"User:{SESSION}"),
         Entity(ip="10.0.0.1"),
     ],

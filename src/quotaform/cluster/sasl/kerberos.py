@@ -99,7 +99,7 @@ class Kerberos:
             context = SecurityContext(name=name, creds=ticket, usage="initiate", mech=MechType.kerberos, flags=flags)
             token = context.step()
         except (GSSError, NotImplementedError) as error:
-            raise self._login_error(error, "{host}" if named == host else named, host) from None
+            raise self._login_error(error, named, host) from None
         while not context.complete:
             token = context.step((yield token or b""))
         if Flag.mutual_authentication not in context.actual_flags:
@@ -129,21 +129,23 @@ class Kerberos:
                 pass
         return acquire({"client_keytab": self.keytab, "ccache": f"MEMORY:{token_hex(8)}"})
 
-    def _login_error(self, error: GSSError | NotImplementedError, shown: str, host: str) -> LoginError:
+    def _login_error(self, error: GSSError | NotImplementedError, named: str, host: str) -> LoginError:
         if isinstance(error, NotImplementedError):
             return LoginError("the Kerberos library takes no keytab or ticketCache", "install that of MIT (libkrb5)")
         code = (error.min_code & 0xFFFFFFFF) - (1 << 32)
-        who, service = self.who, f"{self.service}/{shown}" if self.is_shown else f"of {_SERVICE}"
+        who, service = self.who, f"{self.service}/{{name}}" if self.is_shown else f"of {_SERVICE}"
         if known := _ERRORS.get(code):
-            return LoginError(known[0].format(who=who, service=service), known[1])
+            return LoginError(known[0].format(who=who, service=service), known[1], name=named)
         if code in _ABSENT:
             if self.keytab is not None:
                 return LoginError(f"the keytab has no key of {who}", "check keyTab and principal (klist -k FILE)")
             of = "" if self.principal is None else f" of {who}"
             return LoginError(f"the ticket cache has no ticket{of}", "run kinit, or use a keytab (useKeyTab=true)")
-        text = inert(" ".join(error.get_all_statuses(error.min_code, False)).replace(host, "{host}"))
+        text = inert(" ".join(error.get_all_statuses(error.min_code, False)))
+        text = text.replace(named, "{name}").replace(host, "{name}")
         why = f" ({text})" if self.is_shown else ""
-        return LoginError(f"Kerberos gave no ticket for the service {service}{why}", "check krb5.conf and principal")
+        problem = f"Kerberos gave no ticket for the service {service}{why}"
+        return LoginError(problem, "check krb5.conf and principal", name=named)
 
     def java_properties(self) -> dict[str, str]:
         """Return the properties of a Java client."""

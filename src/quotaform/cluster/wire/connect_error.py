@@ -132,9 +132,11 @@ def _explain_api_versions(intent: Intent, failure: Failure, cause: BaseException
 
 def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
     server, credentials = failure.server, intent.credentials
-    if isinstance(cause, LoginError) or credentials is None:
-        problem = str(cause).replace("{host}", shown_host(server))
-        return AuthenticationError, problem, cause.remedy if isinstance(cause, LoginError) else ""
+    if isinstance(cause, LoginError):
+        name = shown_host(server) if "${" in server else cause.name
+        return AuthenticationError, cause.problem.replace("{name}", name), cause.remedy
+    if credentials is None:
+        return AuthenticationError, str(cause), ""
     code = cause.code if isinstance(cause, CodeError) else None
     if code == MECHANISM_NOT_OFFERED:
         return (

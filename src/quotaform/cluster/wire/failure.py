@@ -99,13 +99,15 @@ class LoginError(Exception):
     """There is nothing to authenticate with, as no token or ticket could be had; nothing was sent to the broker.
 
     Attributes:
-        problem: What is wrong; goes on after "Cannot connect to NAME:", with `{host}` for the broker's host.
+        problem: What is wrong; goes on after "Cannot connect to NAME:", with `{name}` for `name`.
         remedy: What to do.
+        name: The name that DNS has for the broker's host; not shown for a server that a variable holds.
     """
 
-    def __init__(self, problem: str, remedy: str) -> None:
+    def __init__(self, problem: str, remedy: str, *, name: str = "") -> None:
         self.problem = problem
         self.remedy = remedy
+        self.name = name
         super().__init__(problem)
 
 

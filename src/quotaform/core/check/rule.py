@@ -328,8 +328,8 @@ EXPIRES_SOON: Final = FindingRule(
 IAM_SESSION: Final = FindingRule(
     "iam-session",
     "A user is a session of an AWS role (`arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION`), as Amazon MSK names clients"
-    " that authenticate with IAM. Unless the client sets the session name, it changes with each deployment, and the"
-    " quota then stops applying.",
+    " that authenticate with IAM, or the role itself, which no client is. Unless the client sets the session name, it"
+    " changes with each deployment, and the quota then stops applying.",
     "Declare `user=<default>,client-id=NAME`; or set `awsRoleSessionName` in the client and ignore the finding.",
     _WARNING,
     is_lint=True,

@@ -12,14 +12,15 @@ from typing import Final
 from quotaform.core.check import rule
 from quotaform.core.check.lint.fact import Found, LintFacts
 from quotaform.core.check.lint.shadow import shadowed_keys
-from quotaform.model.entity import CLIENT_ID, USER, Entity, spell_name
+from quotaform.model.entity import CLIENT_ID, USER, Entity
 from quotaform.model.entry import Entry
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
-from quotaform.model.text import listed
+from quotaform.model.text import listed, quote
 from quotaform.model.units import plain, render_value
 
+_ROLE: Final = regex(r"arn:aws[a-z-]*:(?:iam::[0-9]+:role/[^*]+|sts::[0-9]+:assumed-role/[^/*]+)").fullmatch
 _SESSION: Final = regex(r"arn:aws[a-z-]*:sts::[0-9]+:assumed-role/[^/*]+/([^/*]+)").fullmatch
 """The user that Amazon MSK makes of a role assumed through AWS STS."""
 
@@ -75,14 +76,25 @@ def check_sessions(facts: LintFacts) -> Iterator[Found]:
         entity_type, name = entity.parts[0]
         if entity_type == USER and name is not None and (session := _SESSION(name)):
             yield Found(entity, partial(_iam_session, entry, session[1]))
+        elif entity_type == USER and name is not None and _ROLE(name):
+            yield Found(entity, partial(_iam_role, entry))
 
 
 def _iam_session(entry: Entry, session: str) -> Finding:
     client_id = entry.entity.names.get(CLIENT_ID)
     instead = Entity(user=None, client_id="NAME" if client_id is None else client_id)
     return rule.IAM_SESSION.finding(
-        f"it stops applying when the session {spell_name(session)} of the AWS role ends, for example at the next "
+        f"it stops applying when the session {quote(session)} of the AWS role ends, for example at the next "
         f"deployment; declare {instead}, or set awsRoleSessionName in the client and ignore this finding",
+        address=entry.entity.address,
+        location=entry.location,
+    )
+
+
+def _iam_role(entry: Entry) -> Finding:
+    return rule.IAM_SESSION.finding(
+        "it applies to nobody: a client with this role is the user arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION; "
+        "declare user=<default>,client-id=NAME",
         address=entry.entity.address,
         location=entry.location,
     )

@@ -443,29 +443,37 @@ class TestCommand:
         ("program", "said"),
         [
             ("import sys; sys.exit(3)", "failed (exit code 3); run it by hand"),
-            ("import sys; print(1, 2); sys.exit('log in\\n::error::hunter2')", "failed (exit code 1, "),
-            ("pass", "gave a token that cannot be used"),
+            ("import sys; print(1, 2); sys.exit('log in\\n::error::hunter2')", "failed (exit code 1); run it by hand"),
+            ("pass", "gave a token that cannot be used: it is empty; check what issues it"),
             ("print('a' * 100000)", "gave a token that cannot be used"),
         ],
     )
-    def test_what_it_says_when_it_fails_is_one_line(self, program: str, said: str) -> None:
+    def test_what_it_says_when_it_fails_is_in_no_message(
+        self, program: str, said: str, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """Messages are pasted into tickets, and its standard error had a password in it."""
         command = f"'{sys.executable}' -c \"{program}\" hunter2"
         message = failure(read(FILE, QUOTAFORM_TOKEN_COMMAND=command))
         assert message.startswith("the command of QUOTAFORM_TOKEN_COMMAND")
         assert said in message
+        assert "hunter2" not in message
+        assert ("hunter2" in capfd.readouterr().err) == ("hunter2" in program)
 
     def test_it_has_a_limited_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(token_source, "_COMMAND_SECONDS", 0.1)
         credentials = read(FILE, QUOTAFORM_TOKEN_COMMAND="/bin/sleep 30")
         assert "did not end within 0.1 s" in failure(credentials)
 
-    def test_it_runs_no_module_of_the_current_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_runs_no_module_of_the_current_directory(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         """`python3 -m idp_token` ran a module of that name in the checkout."""
         (tmp_path / "idp_token.py").write_text(f"print({sign({'sub': 'a', 'exp': time() + 60})!r})")
         monkeypatch.chdir(tmp_path)
         monkeypatch.delenv("PYTHONPATH", raising=False)
         command = f"'{sys.executable}' -m idp_token"
-        assert "No module named" in failure(read(FILE, QUOTAFORM_TOKEN_COMMAND=command))
+        assert "failed (exit code 1)" in failure(read(FILE, QUOTAFORM_TOKEN_COMMAND=command))
+        assert "No module named" in capfd.readouterr().err
 
     def test_an_endpoint_wins_over_it(self, provider: IdentityProvider) -> None:
         assert token_of(read(provider.client_properties(), QUOTAFORM_TOKEN_COMMAND="/bin/false"))

@@ -214,7 +214,7 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
     try:
         url = Url.parse(reader.get(_URL) or "")
     except ValueError as error:
-        reader.report(_URL, f"{_URL} cannot be used: {error}")
+        reader.report(_URL, f"{_URL} cannot be used: {error} (or file:///PATH for a file with a token)")
         return None
     if url.scheme != "https" and not url.is_loopback:
         reader.report(_URL, f"{_URL} would receive the secret of the client unencrypted; use https")
@@ -233,7 +233,7 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
         reader.report(_JAAS, f"{_JAAS} has no clientId or no clientSecret; {_FORM}")
     connect = _number(reader, "sasl.login.connect.timeout.ms", 0) / 1000 or DEFAULT_LIMITS.connect
     wait = _number(reader, "sasl.login.read.timeout.ms", 0) / 1000
-    hidden = [secret, login.decode()] if login else []
+    hidden = [secret, form_value(secret), login.decode()] if login else []
     return Endpoint(
         url=url,
         what=f"the token endpoint {url.origin if reader.written(_URL) == reader.get(_URL) else f'of {_URL}'}",

@@ -32,6 +32,7 @@ from quotaform.model.variable import OwnSecret
 _LONGEST_MESSAGE: Final = 200
 _PIECE: Final = 8
 """Characters of a secret that are too many to be shown."""
+_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _COMMAND_SECONDS: Final = 30.0
 _TOKEN: Final = regex(r"[\w-]+\.[\w-]+\.[\w-]*", ASCII).fullmatch
 _JWT: Final = regex(r"\bey[\w-]{8,}[\w.-]*")
@@ -215,13 +216,18 @@ class Endpoint:
         why = f"status {response.status}{f', {said}' if said else ''}"
         if response.status == 429 or response.status >= 500:
             return LoginError(f"{self.what} failed ({why})", "try again later")
+        if response.status in (404, 405):
+            return LoginError(f"{self.what} refused to give a token ({why})", f"check the path of {_URL}")
         check = "the assertion and its key" if self.assertion else "client id and client secret"
         return LoginError(f"{self.what} refused to give a token ({why})", f"check {check}, and the scope")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the operator that prints a token, started without a shell."""
+    """A command of the operator that prints a token, started without a shell.
+
+    What it says on its standard error is for the operator's eyes, and in no message: it may hold a secret.
+    """
 
     argv: tuple[Secret, ...]
     what = f"the command of {OwnSecret.TOKEN_COMMAND}"
@@ -238,7 +244,7 @@ class Command:
                 argv,
                 cwd="/",  # The current directory may be a checkout, whose modules python -m would run.
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
                 timeout=_COMMAND_SECONDS,
                 check=False,
             )
@@ -246,12 +252,9 @@ class Command:
             raise LoginError(f"{self.what} did not end within {_COMMAND_SECONDS:g} s", remedy) from None
         except (OSError, ValueError):
             raise LoginError(f"{self.what} cannot be run", remedy) from None
-        output = done.stdout.decode(errors="replace").strip()
         if done.returncode:
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
-            said = _inert(lines[-1] if lines else "", [output, *argv[1:]])
-            raise LoginError(f"{self.what} failed (exit code {done.returncode}{f', {said}' if said else ''})", remedy)
-        return output
+            raise LoginError(f"{self.what} failed (exit code {done.returncode})", remedy)
+        return done.stdout.decode(errors="replace").strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +303,12 @@ def get_token(source: Source, *, subject: str, skew: float, window: float) -> Se
         raise
     except ValueError as error:
         problem = f"{source.what} gave a token that cannot be used: {error}"
-        raise LoginError(problem, "check what issues it, and the clock of this machine") from None
+        raise LoginError(
+            problem,
+            "check what issues it, and the clock of this machine"
+            if "expired" in str(error)
+            else "check what issues it",
+        ) from None
     token = Secret(text)
     if isinstance(source, (Endpoint, Command)):
         _kept[source] = _Kept(token, now + window * (expires - now), expires)
@@ -318,6 +326,8 @@ def _check(text: str, subject: str, now: float) -> float:
     Raises:
         ValueError: It cannot be used; the message holds nothing of it.
     """
+    if not text:
+        raise ValueError("it is empty")
     if not _TOKEN(text):
         raise ValueError("it is not a JWT, which has three parts")
     try:

@@ -164,6 +164,8 @@ class Running:
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=self._err,
+            # Whatever runs the tests may ignore the signal, as nohup does, and a process inherits that.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
 
     @property

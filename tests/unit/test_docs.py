@@ -115,6 +115,7 @@ def test_the_readme_has_every_command_and_nothing_else_in_its_table() -> None:
     assert len(cells) == len(set(cells)), "a row comes twice"
 
 
+@pytest.mark.exhaustive
 def test_nothing_says_to_install_a_name_from_an_index() -> None:
     """Pages and messages said `pip install "quotaform[spark]"`, a name that anybody may take in the index."""
     files = [*PAGES, ROOT / "action.yml", *ROOT.glob("examples/**/*"), *ROOT.glob("src/quotaform/template/**/*")]

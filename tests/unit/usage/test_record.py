@@ -105,6 +105,7 @@ def test_rates_and_throttle_times_of_a_bucket_are_one_row_and_nan_is_counted() -
     assert {reason.name: count for reason, count in read.dropped} == {"NAN": 1, "OTHER_ATTRIBUTE": 1, "OTHER_METRIC": 1}
 
 
+@pytest.mark.slow
 def test_a_recording_has_a_row_per_bucket_and_slot() -> None:
     kept, reader = Kept(), FakeReader(lambda _: PAGE)
     result = recorded(kept, {"1": reader}, seconds=1.25, interval=0.25)
@@ -114,6 +115,7 @@ def test_a_recording_has_a_row_per_bucket_and_slot() -> None:
     assert source.size == 5 * len(PAGE)
 
 
+@pytest.mark.slow
 def test_a_source_that_fails_for_a_while_is_one_gap_and_others_go_on() -> None:
     def reply(number: int) -> bytes:
         return failing(number) if number == 1 else PAGE
@@ -163,6 +165,7 @@ def test_each_part_of_a_gap_has_its_own_reason() -> None:
     assert source.read + sum(gap.missed for gap in source.gaps) == 12
 
 
+@pytest.mark.slow
 def test_a_mistake_of_our_own_is_a_gap_and_a_warning() -> None:
     """Any error but that of a source ended its thread: no gap, no warning, and no more rows of the broker."""
 
@@ -206,6 +209,7 @@ class FullDisk(Kept):
         Kept.write(self, rows)
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_written_are_kept_for_the_next_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first file that could not be written ended the recording, and its rows were lost."""
     monkeypatch.setattr("quotaform.app.usage.record.FLUSH_SECONDS", 0.4)

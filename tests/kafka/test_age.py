@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Event
 from time import monotonic
 from typing import Final
@@ -17,8 +16,6 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
-from quotaform.cluster.wire.codec import INT16, INT32, Reader, Writer
-from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
@@ -26,6 +23,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.server import parse_server, parse_servers
 from quotaform.sandbox import Sandbox
 from tests.age import age_of
+from tests.traffic import CreateTopic
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -34,59 +32,6 @@ PRODUCE, CONSUME, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request
 MUTATE, CONNECT = "controller_mutation_rate", "connection_creation_rate"
 USER: Final = Entity(user="measured")
 ADDRESS: Final = Entity(ip="10.0.0.1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatedTopics(BrokerResponse):
-    """The answer to a CreateTopics request for one topic."""
-
-    error_code: int
-
-
-@dataclass(frozen=True, slots=True)
-class CreateTopicDryRun(BrokerRequest[CreatedTopics]):
-    """Ask whether a topic could be created."""
-
-    API_KEY = 19
-    VERSIONS = range(6, 7)
-    FLEXIBLE_FROM = 5
-
-    def write(self, writer: Writer, version: int) -> None:
-        def topic(name: str) -> None:
-            writer.string(name)
-            writer.number(INT32, 50)
-            writer.number(INT16, 1)
-            writer.array([], writer.string)
-            writer.array([], writer.string)
-            writer.tags()
-
-        writer.array(["dry"], topic)
-        writer.number(INT32, 10_000)
-        writer.boolean(True)
-        writer.tags()
-
-    def read(self, reader: Reader, version: int) -> CreatedTopics:
-        def config() -> None:
-            reader.string()
-            reader.nullable_string()
-            for _ in ("read-only", "source", "sensitive"):
-                reader.int8()
-            reader.tags()
-
-        def topic() -> int:
-            reader.string()
-            code = reader.int16()
-            reader.nullable_string()
-            reader.int32()
-            reader.int16()
-            reader.array(config)
-            reader.tags()
-            return code
-
-        throttle = reader.int32()
-        [code] = reader.array(topic)
-        reader.tags()
-        return CreatedTopics(throttle_time_ms=throttle, error_code=code)
 
 
 class Broker:
@@ -124,7 +69,7 @@ def counts_dry_runs(broker: Broker) -> bool:
         connection.open(monotonic() + 60)
         # After the 89 the broker holds the connection back.
         for _ in range(5):
-            code = connection.exchange(CreateTopicDryRun(), monotonic() + 60).error_code
+            code = connection.exchange(CreateTopic("dry", 50), monotonic() + 60).error_code
             assert code in {0, 89}
             if code == 89:
                 return True

@@ -14,7 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
 SAMPLE := -m "not prove"
 FAST := $(PYTEST) --dist=worksteal --hypothesis-profile=quotaform-fast -o tmp_path_retention_policy=failed -m "not kafka and not spark and not workflow and not exhaustive and not slow and not prove" \
-	--ignore=tests/property --ignore=tests/fuzz --ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/spark
+	--ignore=tests/property --ignore=tests/fuzz --ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/fleet --ignore=src/quotaform/history --ignore=src/quotaform/usage --ignore=src/quotaform/report/plot \
+	--ignore-glob='src/quotaform/*/spark*.py'
 
 # What `make constraints` keeps from moving.
 HELD ?= pyspark==4.2.0
@@ -24,7 +25,7 @@ VERSIONS ?= 3.11 3.12 3.13
 
 # What `make test-brokers` runs, and on which releases of the sandbox.
 BROKERS ?= 2.8 3.3 3.9 4.0 4.3
-ON_BROKERS := tests/kafka/test_age.py tests/kafka/test_gateway.py tests/kafka/test_admin.py tests/kafka/test_filter.py \
+ON_BROKERS := tests/kafka/test_broker_facts.py tests/kafka/test_gateway.py tests/kafka/test_admin.py tests/kafka/test_filter.py \
 	tests/kafka/test_interop.py tests/kafka/test_enforcement.py tests/workflow/test_loop.py
 
 LEAN := $(VENV)/.quotaform-demo
@@ -110,7 +111,7 @@ docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the ta
 	$(BIN)/python -m tools.commands_page docs/commands.md
 	$(BIN)/python -m tools.rules_page docs/rules.md
 	$(BIN)/python -m tools.key_table docs/files.md
-	$(BIN)/python -m tools.age_table docs/brokers.md
+	$(BIN)/python -m tools.broker_facts docs/brokers.md
 	$(BIN)/python -m tools.pictures docs/images
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)

@@ -24,7 +24,7 @@ def resolve(path: Path, *, resolves: bool) -> str:
     """Resolve pairs of users and client-ids, four of five of which some quota names."""
     from quotaform import Entity, QuotaAdmin
     from quotaform.cluster.snapshot import SnapshotGateway
-    from quotaform.model.snapshot import Snapshot
+    from quotaform.model.quotas import Snapshot
 
     items: list[Any] = json.loads(path.read_bytes())
     quotas = {Entity(item["entity"]): item["values"] for item in items}

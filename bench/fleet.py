@@ -29,8 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the m
 from bench.measure import PYTHON, QUOTAFORM, tell
 
 _EMPTY = (
-    "from quotaform.spark.session.session import spark_session\n"
-    "from quotaform.spark.session.options import SessionOptions\n"
+    "from quotaform.fleet.session import spark_session\n"
+    "from quotaform.fleet.options import SessionOptions\n"
     "with spark_session(SessionOptions(master='local[2]')) as spark:\n"
     "    print(spark.range(1000).selectExpr('sum(id)').collect()[0][0])\n"
 )
@@ -147,9 +147,9 @@ def _write_quotas(path: Path, entries: list[_Entry]) -> None:
 
 
 def _write_snapshot(path: Path, name: str, entries: list[_Entry], random: Random) -> None:
-    from quotaform.document.snapshot import dump_snapshot
+    from quotaform.cluster.snapshot import dump_snapshot
     from quotaform.model.entity import Entity
-    from quotaform.model.snapshot import Snapshot
+    from quotaform.model.quotas import Snapshot
 
     quotas = {
         Entity.of(names.items()): {

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from quotaform.spark.history.append import append
-from quotaform.spark.history.parquet_table import ParquetHistory
-from quotaform.spark.schemas import QUOTAS
-from quotaform.spark.session.options import SessionOptions
-from quotaform.spark.session.session import spark_session
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.session import spark_session
+from quotaform.history.append import append
+from quotaform.history.table import ParquetHistory
+from quotaform.resolve.spark_quotas import QUOTAS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,9 +11,9 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from quotaform.app.drift.watch import Watch
-from quotaform.app.plan.plan import plan
 from quotaform.cli.main import run
+from quotaform.drift.watch import Watch
+from quotaform.plan.run import plan
 
 
 def without_checks(made: Any, *_: Any) -> Any:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
 
 from bench.measure import PYTHON, Bench, Row, tell
+from quotaform.fleet.options import SessionOptions
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.spark.session.options import SessionOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -127,7 +127,7 @@ def join(pairs: DataFrame, quotas: DataFrame) -> DataFrame:
 
 def measure(spark: SparkSession, directory: str, pairs: int, repetitions: int) -> dict[str, Any]:
     """Return the medians of both works for a number of pairs."""
-    from quotaform.spark.resolve.resolved import resolved
+    from quotaform.resolve.spark import resolved
 
     quotas = spark.read.parquet(f"{directory}/quotas")
     principals = spark.read.parquet(f"{directory}/pairs-{pairs}")
@@ -185,7 +185,7 @@ def _processor_seconds() -> float:
 
 def main() -> None:
     """Make the data, measure, and write the numbers."""
-    from quotaform.spark.session.session import spark_session
+    from quotaform.fleet.session import spark_session
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path, help="where the numbers are written as JSON")

@@ -25,17 +25,17 @@ from pyspark.sql import functions as f
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
 
 from bench.spark_work import measured, peak
-from quotaform.core.plan import Plan, PlanHeader, PlanSource
+from quotaform.fleet.data_source import quota_rows
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.session import spark_session
+from quotaform.fleet.table import make_table
 from quotaform.model.entity import Entity
-from quotaform.spark.schemas import QUOTAS, make_table
-from quotaform.spark.session.options import SessionOptions
-from quotaform.spark.session.session import spark_session
-from quotaform.spark.source import quota_rows
-from quotaform.spark.usage.headroom.headroom_run import HeadroomRequest, measured_headroom
-from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
-from quotaform.spark.usage.schemas import SERIES, USAGE
-from quotaform.spark.usage.table.usage_quotas import QuotaSource
-from quotaform.spark.usage.table.usage_table import read_usage
+from quotaform.plan.plan import Plan, PlanHeader, PlanSource
+from quotaform.resolve.spark_quotas import QUOTAS
+from quotaform.usage.headroom.run import HeadroomRequest, measured_headroom
+from quotaform.usage.replay.run import BacktestRequest, backtested
+from quotaform.usage.table.schema import SERIES, USAGE
+from quotaform.usage.table.table import QuotaSource, read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

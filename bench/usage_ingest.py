@@ -28,10 +28,10 @@ from pyspark.sql import functions as f
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
 
 from bench.history import jvm_peak, seconds
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.spark.session.options import SessionOptions
-from quotaform.spark.session.session import spark_session
-from quotaform.spark.usage.ingest.run import IngestRequest, ingest
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.session import spark_session
+from quotaform.usage.ingest.run import IngestRequest, ingest
+from quotaform.usage.metric_name import Origin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

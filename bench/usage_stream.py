@@ -27,15 +27,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.topic import TopicGateway
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.stream import StreamCounts
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.session import spark_session
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.jar import find_tool_jars
-from quotaform.spark.session.options import SessionOptions
-from quotaform.spark.session.session import spark_session
-from quotaform.spark.usage.stream.connector import with_connector
-from quotaform.spark.usage.stream.run import StreamRequest, StreamState, run_stream
+from quotaform.sandbox.release import find_tool_jars
+from quotaform.usage.ingest.ingest import StreamCounts
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.stream.run import StreamRequest, StreamState, run_stream, with_connector
+from quotaform.usage.stream.topic import TopicGateway
 
 TOPIC = "usage"
 PARTITIONS = 2

@@ -34,20 +34,14 @@ def load(path: Path) -> dict[str, Any]:
 class Runner:
     """A machine on which jobs run one after the other, with the artifacts of one run.
 
-    Attributes:
-        workspace: The checkout.
-        temp: For files of the runner.
-        environ: The variables that GitHub sets.
-        expressions: The values of expressions.
-        caches: What was kept, with its key, the oldest first.
-        artifacts: Where artifacts are kept, a folder for each.
+    `artifacts`: where artifacts are kept, a folder for each.
     """
 
-    workspace: Path
-    temp: Path
-    environ: dict[str, str]
-    expressions: dict[str, str]
-    caches: list[tuple[str, Path]] = field(default_factory=list)
+    workspace: Path  # the checkout
+    temp: Path  # for files of the runner
+    environ: dict[str, str]  # the variables that GitHub sets
+    expressions: dict[str, str]  # the values of expressions
+    caches: list[tuple[str, Path]] = field(default_factory=list)  # what was kept, with its key, the oldest first
 
     @property
     def artifacts(self) -> Path:
@@ -56,9 +50,7 @@ class Runner:
     def run(self, steps: list[dict[str, Any]], environ: Mapping[str, str] | None = None) -> JobResult:
         """Run the steps of a job; after a failure only those that ask for it.
 
-        Args:
-            steps: The steps.
-            environ: The `env` of the job.
+        `environ`: the `env` of the job.
         """
         for name in [name for name in self.expressions if name.startswith("steps.")]:
             del self.expressions[name]
@@ -142,21 +134,13 @@ class Runner:
 
 @dataclass
 class JobResult:
-    """What became of a job.
+    """What became of a job."""
 
-    Attributes:
-        env: The variables of its steps.
-        codes: The exit code of each step, by name.
-        outputs: What steps wrote to GITHUB_OUTPUT.
-        printed: What all steps printed.
-        summary: What the job summary shows.
-    """
-
-    env: dict[str, str]
-    codes: dict[str, int] = field(default_factory=dict)
-    outputs: dict[str, str] = field(default_factory=dict)
-    printed: str = ""
-    summary: str = ""
+    env: dict[str, str]  # the variables of its steps
+    codes: dict[str, int] = field(default_factory=dict)  # the exit code of each step, by name
+    outputs: dict[str, str] = field(default_factory=dict)  # what steps wrote to GITHUB_OUTPUT
+    printed: str = ""  # what all steps printed
+    summary: str = ""  # what the job summary shows
 
     @property
     def code(self) -> int:

@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
+from itertools import cycle
 from typing import Any
 
-from quotaform.core.check import rule
-from quotaform.core.check.facts import Facts
-from quotaform.core.check.guard.approval import lift
-from quotaform.core.check.guard.change import check_changes
-from quotaform.core.check.plan import CHECKS, Check, with_findings
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
-from quotaform.core.plan import Plan, PlanHeader, PlanSource
-from quotaform.core.resolve.entry import Resolved
-from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.request import request_of
-from quotaform.core.resolve.resolver import Resolver
+from quotaform.model import rule
 from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause, Desired, Entry, LayerFile
-from quotaform.model.finding import Finding, by_weight
-from quotaform.model.location import pack_position
+from quotaform.model.finding import Finding, by_severity, pack_position
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Quotas, Values
+from quotaform.model.quotas import Cause, Desired, Entry, LayerFile, Quotas, Values
+from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits
+from quotaform.plan.check.approval import lift
+from quotaform.plan.check.check import CHECKS, with_findings
+from quotaform.plan.check.facts import Facts
+from quotaform.plan.check.guard import Check, check_changes
+from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.plan import Plan, PlanHeader, PlanSource
+from quotaform.plan.receipt import EntityResult, Receipt, Result
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.request import Resolved, request_of
+from quotaform.resolve.resolve import Resolver
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUEST, MUTATION = "request_percentage", "controller_mutation_rate"
@@ -72,7 +71,7 @@ def plan_of(wanted: Mapping[Entity, Values] | Desired, actual: Quotas, **more: A
         files = {**files, **({entity: said} if isinstance(said, Entry) else declare({entity: said}))}
     findings = more.pop("findings", ())
     plan = make_plan(diff(files, actual), files, actual, header, **more)
-    return replace(plan, findings=tuple(by_weight(findings)))
+    return replace(plan, findings=tuple(by_severity(findings)))
 
 
 def guarded(plan: Plan, limits: GuardLimits = DEFAULT_GUARD_LIMITS) -> Plan:
@@ -81,7 +80,7 @@ def guarded(plan: Plan, limits: GuardLimits = DEFAULT_GUARD_LIMITS) -> Plan:
     allowances = {needed for finding in found if (needed := finding.allowance) is not None}
     allowed = replace(plan, allowances=tuple(sorted({*plan.allowances, *allowances})))
     lifted = lift(found, allowed.allowances, (), date.max).findings
-    return replace(allowed, findings=tuple(by_weight([*plan.findings, *lifted])))
+    return replace(allowed, findings=tuple(by_severity([*plan.findings, *lifted])))
 
 
 def findings_of(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
@@ -101,3 +100,21 @@ def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity,
     """Resolve many concrete entities against the same quotas."""
     resolve = Resolver(QuotaIndex(quotas)).resolve
     return {entity: resolve(request_of(entity)) for entity in entities}
+
+
+def receipt_of(plan: Plan, *results: Result, message: str = "", **more: Any) -> Receipt:
+    """The receipt of an apply with these results, again and again; of one without any, everything is applied."""
+    outcomes = cycle(results or (Result.APPLIED,))
+    return Receipt(
+        **{
+            "plan": plan,
+            "results": tuple(
+                EntityResult(each.entity, each.action, result, message)
+                for each, result in zip(plan.changes, outcomes, strict=False)
+            ),
+            "applied_by": "alice",
+            "started_at": "2026-11-20T09:13:00Z",
+            "finished_at": "2026-11-20T09:13:01Z",
+            **more,
+        }
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -22,14 +23,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from quotaform.cluster.client.config_reader import from_properties
+from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.codec import INT64, Reader, Writer
-from quotaform.cluster.wire.message import BrokerRequest
-from quotaform.errors import AuthenticationError
+from quotaform.cluster.wire.message import INT64, BrokerRequest, Reader, Writer
+from quotaform.model.errors import AuthenticationError
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.certificate import make_certificates
-from quotaform.sandbox.security import PROTOCOLS
+from quotaform.sandbox.security import PROTOCOLS, make_certificates
 from tests.identity_provider import CLIENTS, IdentityProvider
 from tests.kdc import MODULE as KERBEROS_MODULE
 from tests.kdc import REALM, Kdc, broker_properties
@@ -63,12 +62,9 @@ class Doors:
         return self.kafka.listeners[listener].replace("127.0.0.1", "localhost")
 
     def client(self, listener: str, way: str, condition: str = "right") -> dict[str, str]:
-        """Return client properties.
+        """Return the client properties of a way (a mechanism, `delegation token`, `mTLS` or `none`) to a listener.
 
-        Args:
-            listener: Where they lead.
-            way: What the client shows: a mechanism, `delegation token`, `mTLS` or `none`.
-            condition: `right`, `no rights`, `wrong`, `unknown` or `expired`.
+        The condition is `right`, `no rights`, `wrong`, `unknown` or `expired`.
         """
         properties = {"security.protocol": PROTOCOLS[listener]}
         if properties["security.protocol"].endswith("SSL"):
@@ -106,6 +102,19 @@ class Doors:
             return self.provider.client_properties() | file | {"sasl.oauthbearer.clock.skew.seconds": "3600"}
         client = "tenant" if condition == "no rights" else "admin"
         return self.provider.client_properties(client, WRONG if condition == "wrong" else None)
+
+    def open(self, properties: Mapping[str, str], address: str | None = None) -> KafkaGateway:
+        """Connect to SASL_PLAINTEXT with client properties, as the cluster `prod`."""
+        config = from_properties({"security.protocol": "SASL_PLAINTEXT", **properties}, environ={})
+        return KafkaGateway.connect(address or self.address("SASL_PLAINTEXT"), config, name="prod")
+
+    def refusal(self, properties: Mapping[str, str], address: str | None = None) -> str:
+        """Return why a login fails, which shows nothing secret."""
+        with pytest.raises(AuthenticationError) as caught:
+            self.open(properties, address)
+        message = str(caught.value)
+        assert not any(secret in message for secret in self.secrets)
+        return message.removeprefix("Cannot connect to prod: ")
 
     @property
     def secrets(self) -> set[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from quotaform.core.plan import Plan
-from quotaform.core.receipt import Receipt, SavedReceipt
-from quotaform.document.plan import plan_lines
-from quotaform.document.receipt import receipt_lines
+from quotaform.plan.plan import Plan
+from quotaform.plan.receipt import Receipt, SavedReceipt
+from quotaform.plan.receipt_records import receipt_lines
+from quotaform.plan.records import plan_lines
 
 
 def dumped_plan(plan: Plan) -> str:

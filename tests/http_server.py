@@ -36,19 +36,13 @@ def answer(status: int = 200, body: object = b"", /, **headers: str) -> bytes:
 
 @dataclass
 class HttpServer:
-    """A server that asks a function for each answer.
+    """A server that asks a function for each answer."""
 
-    Attributes:
-        reply: Returns the answer, whole or in pieces, which are sent as they come.
-        tls: A certificate and its key in one file, and the server speaks TLS.
-        received: All requests.
-        is_over: Set when the test ends, for replies that hang.
-    """
-
+    # Returns the answer, whole or in pieces, which are sent as they come
     reply: Callable[[Received], bytes | Iterable[bytes]]
-    tls: tuple[str, str] | None = None
-    received: list[Received] = field(default_factory=list)
-    is_over: Event = field(default_factory=Event)
+    tls: tuple[str, str] | None = None  # a certificate and its key in one file, and the server speaks TLS
+    received: list[Received] = field(default_factory=list)  # all requests
+    is_over: Event = field(default_factory=Event)  # set when the test ends, for replies that hang
 
     def __enter__(self) -> Self:
         server = self

@@ -52,21 +52,15 @@ def sign(claims: dict[str, Any], key: RSAPrivateKey | None = None) -> str:
 
 @dataclass
 class IdentityProvider:
-    """A token endpoint that knows `CLIENTS`, and the keys that a broker checks its tokens with.
+    """A token endpoint that knows `CLIENTS`, and the keys that a broker checks its tokens with."""
 
-    Attributes:
-        lifetime: Seconds that tokens are valid.
-        claims: Other claims, which win.
-        reply: Gives the answers of the token endpoint instead; `None` for one leaves it to the endpoint.
-        requests: The fields of all requests for tokens, and the header `authorization`.
-        tls: A certificate and its key in one file, for https.
-    """
-
-    lifetime: float = 3600
-    claims: dict[str, Any] = field(default_factory=dict)
+    lifetime: float = 3600  # seconds that tokens are valid
+    claims: dict[str, Any] = field(default_factory=dict)  # other claims, which win
+    # Gives the answers of the token endpoint instead; `None` for one leaves it to the endpoint
     reply: Callable[[Received], bytes | None] = lambda _: None
+    # The fields of all requests for tokens, and the header `authorization`
     requests: list[dict[str, str]] = field(default_factory=list)
-    tls: tuple[str, str] | None = None
+    tls: tuple[str, str] | None = None  # a certificate and its key in one file, for https
 
     def __enter__(self) -> Self:
         self._server = HttpServer(self._answer, tls=self.tls).__enter__()
@@ -95,9 +89,7 @@ class IdentityProvider:
     def broker_properties(self, listener: str, *others: str) -> dict[str, str]:
         """Return the properties of a broker that takes the tokens on a listener of a secured sandbox.
 
-        Args:
-            listener: Such as SASL_PLAINTEXT.
-            others: The other mechanisms of the listener, beside those of the sandbox.
+        `listener`: such as SASL_PLAINTEXT. `others`: the other mechanisms of the listener, beside those of the sandbox.
         """
         prefix = f"listener.name.{listener.lower()}"
         mechanisms = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", *others, "OAUTHBEARER")
@@ -114,10 +106,8 @@ class IdentityProvider:
     def client_properties(self, client: str = "admin", secret: str | None = None, options: str = "") -> dict[str, str]:
         """Return the `sasl.*` properties of a client.
 
-        Args:
-            client: Its id.
-            secret: Its secret, if not that of `CLIENTS`.
-            options: More options of the login module, such as `extension_name="value"`.
+        `client`: its id. `secret`: its secret, if not that of `CLIENTS`. `options`: more options of the login module,
+        such as `extension_name="value"`.
         """
         given = secret or CLIENTS[client]
         return {

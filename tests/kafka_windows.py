@@ -23,17 +23,11 @@ class Sample:
 
 @dataclass
 class WindowedRate:
-    """The rate over the samples whose last request is less than 11 seconds old, as of Kafka 3.8.
+    """The rate over the samples whose last request is less than 11 seconds old, as of Kafka 3.8."""
 
-    Attributes:
-        samples: What was recorded, the oldest first.
-        most: How many samples make a window.
-        sample_s: How long each is.
-    """
-
-    samples: list[Sample] = field(default_factory=list)
-    most: int = SAMPLES
-    sample_s: float = SAMPLE_S
+    samples: list[Sample] = field(default_factory=list)  # what was recorded, the oldest first
+    most: int = SAMPLES  # how many samples make a window
+    sample_s: float = SAMPLE_S  # how long each is
 
     def record(self, value: float, now: float) -> None:
         """Add a value to the current sample, or to a new one."""
@@ -57,11 +51,8 @@ def recorded_rates(
 ) -> dict[float, float]:
     """Return the rates that are read at each step while nothing is throttled.
 
-    Args:
-        due: The times and sizes of requests.
-        until: The time of the last reading.
-        step: The seconds between two.
-        rate: What is read, if not the rate of a quota.
+    `due`: the times and sizes of requests. `until`: the time of the last reading. `step`: the seconds between two.
+    `rate`: what is read, if not the rate of a quota.
     """
     rate = WindowedRate() if rate is None else rate
     rates: dict[float, float] = {}
@@ -83,10 +74,8 @@ def mutation_rate() -> WindowedRate:
 def throttled_seconds(due: Sequence[tuple[float, float]], limit: float, longest: float | None = None) -> float:
     """Return the sum of the delays of requests that a client sends when they are due, or as soon as it may.
 
-    Args:
-        due: The times and sizes of requests.
-        limit: The limit.
-        longest: The longest delay of a request, if there is a cap.
+    `due`: the times and sizes of requests. `limit`: the limit. `longest`: the longest delay of a request, if there is a
+    cap.
     """
     rate = WindowedRate()
     free, total = 0.0, 0.0

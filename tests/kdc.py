@@ -13,7 +13,7 @@ from textwrap import dedent
 from types import TracebackType
 from typing import Final, Self
 
-from quotaform.sandbox.port import HOST
+from quotaform.sandbox.node import HOST
 from tests.waiting import wait_until
 
 REALM: Final = "QUOTAFORM.TEST"
@@ -32,10 +32,8 @@ def _command(name: str) -> str:
 class Kdc:
     """A KDC of the realm QUOTAFORM.TEST, which `with` starts and stops.
 
-    Attributes:
-        folder: Everything of it, and the keytabs and ticket caches that are made.
-        krb5_conf: The configuration of its clients, in Java, too.
-        port: Where it listens on loopback, by UDP and TCP.
+    `folder`: everything of it, and the keytabs and ticket caches that are made. `krb5_conf`: the configuration of its
+    clients, in Java, too. `port`: where it listens on loopback, by UDP and TCP.
     """
 
     def __enter__(self) -> Self:
@@ -155,10 +153,8 @@ class Kdc:
 def broker_properties(keytab: Path, principal: str, *listeners: str) -> dict[str, str]:
     """Return what a broker needs to take tickets; `jvm_options` go with it, and `sasl.enabled.mechanisms` is its own.
 
-    Args:
-        keytab: Of the broker's principal.
-        principal: Such as `kafka/localhost`.
-        listeners: The names of listeners with SASL.
+    `keytab`: of the broker's principal. `principal`: such as `kafka/localhost`. `listeners`: the names of listeners
+    with SASL.
     """
     line = f'{MODULE} required useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}@{REALM}";'
     return {"sasl.kerberos.service.name": "kafka"} | {

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
-from quotaform.app.repository.repository import Repository
-from quotaform.core.scope import FULL_SCOPE, Scope
+from quotaform.cli.command.schema import schema_builder
 from quotaform.desired.config import Config
-from quotaform.desired.declaration import Profiles
-from quotaform.desired.loaded_file import load_file
 from quotaform.desired.loader import LoadedFiles
+from quotaform.desired.quotas_file import Profiles, load_file
 from quotaform.desired.tree import Layout, SourceFile, Tree
-from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding
+from quotaform.model.quotas import Desired
+from quotaform.model.records.schema import make_schema
+from quotaform.model.scope import FULL_SCOPE, Scope
+from quotaform.repository.repository import Repository
 
 
 class Texts(Layout):
@@ -54,3 +56,8 @@ def check(
     texts = list(sources)
     cluster = next((source.layer for source in texts if source.layer), None)
     return files_of(texts, profiles, today, scope).check(cluster)
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """Return a JSON Schema by its name, as `quotaform schema NAME` prints it."""
+    return make_schema(schema_builder(name))

@@ -15,21 +15,13 @@ _MENTION = re.compile(r"(^|\W)@[\w-]|(^|[\s(])#\d|\bGH-\d|https?://|www\.|!\d|&\
 
 @dataclass
 class Document:
-    """A document as it is read.
+    """A document as it is read."""
 
-    Attributes:
-        tables: The number of cells of each row of each table.
-        codes: The texts of all code spans and blocks.
-        links: The addresses of all links.
-        html: All HTML that is none of ours.
-        texts: All text outside of code.
-    """
-
-    tables: list[list[int]] = field(default_factory=list)
-    codes: list[str] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
-    html: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    tables: list[list[int]] = field(default_factory=list)  # the number of cells of each row of each table
+    codes: list[str] = field(default_factory=list)  # the texts of all code spans and blocks
+    links: list[str] = field(default_factory=list)  # the addresses of all links
+    html: list[str] = field(default_factory=list)  # all HTML that is none of ours
+    texts: list[str] = field(default_factory=list)  # all text outside of code
 
     @property
     def references(self) -> list[str]:

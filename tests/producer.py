@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Event
 from time import monotonic, time
 from typing import Final
@@ -16,12 +15,11 @@ from typing import Final
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.codec import INT16, INT32, Reader, Writer
-from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
-from quotaform.model.secret import Secret
 from quotaform.model.server import parse_server
+from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.security import USERS
+from tests.kafka_python_request import KafkaPythonRequest
 
 TIMEOUT: Final = 60.0
 """Seconds for connecting, and for each request with the time that the broker holds it back."""
@@ -42,9 +40,7 @@ def connected(sandbox: Sandbox, user: str, client_id: str) -> Iterator[BrokerCon
             mechanism=mechanism_of(sandbox, user), username=known.name, password=Secret(known.password)
         ),
     )
-    connection = BrokerConnection(
-        parse_server(sandbox.bootstrap_servers), config, ssl_context=None, software_version="0", closing=Event()
-    )
+    connection = BrokerConnection(parse_server(sandbox.bootstrap_servers), config, ssl_context=None, closing=Event())
     connection.client_id = client_id
     try:
         connection.open(monotonic() + TIMEOUT)
@@ -53,58 +49,13 @@ def connected(sandbox: Sandbox, user: str, client_id: str) -> Iterator[BrokerCon
         connection.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Produced(BrokerResponse):
-    """The answer to a Produce request."""
-
-    error_code: int
-
-
-@dataclass(frozen=True, slots=True)
-class Produce(BrokerRequest[Produced]):
+def produce_request(topic: str, batch: bytes) -> KafkaPythonRequest:
     """Append a batch of records to the first partition of a topic, and have the leader acknowledge it."""
+    from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-    API_KEY = 0
-    VERSIONS = range(8, 9)
-    FLEXIBLE_FROM = 9
-
-    topic: str
-    batch: bytes
-
-    def write(self, writer: Writer, version: int) -> None:
-        def partition(index: int) -> None:
-            writer.number(INT32, index)
-            writer.bytes(self.batch)
-
-        def topic(name: str) -> None:
-            writer.string(name)
-            writer.array([0], partition)
-
-        writer.nullable_string(None)  # the transactional id
-        writer.number(INT16, 1)  # acks
-        writer.number(INT32, 10_000)  # the timeout in milliseconds
-        writer.array([self.topic], topic)
-
-    def read(self, reader: Reader, version: int) -> Produced:
-        def record_error() -> None:
-            reader.int32()
-            reader.nullable_string()
-
-        def partition() -> int:
-            reader.int32()
-            code = reader.int16()
-            for _ in ("base offset", "time", "start of the log"):
-                reader.int64()
-            reader.array(record_error)
-            reader.nullable_string()
-            return code
-
-        def topic() -> list[int]:
-            reader.string()
-            return reader.array(partition)
-
-        [[code]] = reader.array(topic)
-        return Produced(error_code=code, throttle_time_ms=reader.int32())
+    data = [(topic, [(0, batch)])]
+    request = ProduceRequest(transactional_id=None, acks=1, timeout_ms=10_000, topic_data=data)
+    return KafkaPythonRequest(request, ProduceResponse, version=8)
 
 
 def make_batch(value: bytes) -> bytes:
@@ -140,6 +91,6 @@ def open_topic(sandbox: Sandbox, topic: str) -> None:
 
 def send(connection: BrokerConnection, topic: str, batch: bytes) -> int:
     """Produce a batch, and return for how many milliseconds the broker asks to wait."""
-    answer = connection.exchange(Produce(topic, batch), monotonic() + TIMEOUT)
-    assert answer.error_code == 0
-    return answer.throttle_time_ms
+    answer = connection.exchange(produce_request(topic, batch), monotonic() + TIMEOUT)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    return int(answer.throttle_time_ms)

@@ -18,22 +18,14 @@ NEWEST = "5" * 40
 
 @dataclass
 class FakeGitHub:
-    """A repository `acme/quotas` with pull request 7.
+    """A repository `acme/quotas` with pull request 7."""
 
-    Attributes:
-        comments: What was written, the oldest first.
-        login: Who the token belongs to.
-        token_kind: `personal`, `job` (no `/user`, GraphQL answers) or `bare` (neither answers).
-        trouble: Answers to give instead of the right one, the first to the first request and so on; `None` for the
-            right one.
-        root: The path of the API; GitHub Enterprise Server has `/api/v3`.
-    """
-
-    comments: list[dict[str, Any]] = field(default_factory=list)
-    login: str = "quota-bot"
-    token_kind: str = "personal"
+    comments: list[dict[str, Any]] = field(default_factory=list)  # what was written, the oldest first
+    login: str = "quota-bot"  # who the token belongs to
+    token_kind: str = "personal"  # `personal`, `job` (no `/user`, GraphQL answers) or `bare` (neither answers)
+    # Answers to give instead of the right one, the first to the first request and so on; `None` for the right one
     trouble: list[bytes | Iterable[bytes] | None] = field(default_factory=list)
-    root: str = ""
+    root: str = ""  # the path of the API; GitHub Enterprise Server has `/api/v3`
     writes: list[tuple[str, str]] = field(default_factory=list)
     after_write: Callable[[], bytes] | None = None
 
@@ -118,19 +110,13 @@ class FakeGitHub:
 
 @dataclass
 class FakeGitLab:
-    """Project 42 with merge request 7.
+    """Project 42 with merge request 7."""
 
-    Attributes:
-        notes: What was written, the oldest first.
-        user: The id of the user that the token belongs to.
-        writes: The method and the text of everything that was written.
-        snapshot: What the job quotas-snapshot of the main branch wrote.
-    """
-
-    notes: list[dict[str, Any]] = field(default_factory=list)
-    user: int = 5
+    notes: list[dict[str, Any]] = field(default_factory=list)  # what was written, the oldest first
+    user: int = 5  # the id of the user that the token belongs to
+    # The method and the text of everything that was written
     writes: list[tuple[str, str]] = field(default_factory=list)
-    snapshot: str | None = None
+    snapshot: str | None = None  # what the job quotas-snapshot of the main branch wrote
 
     def add(self, body: str, user: int | None = None, *, is_system: bool = False) -> None:
         """Write a note as somebody."""

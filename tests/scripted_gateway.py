@@ -18,32 +18,27 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from quotaform.cluster.gateway import BrokerConfig, Progress, Sending, no_progress, no_sending
-from quotaform.errors import ClusterError
+from quotaform.cluster.gateway import BeforeSend, BrokerConfig, do_nothing
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
-from quotaform.model.quotas import Quotas
-from quotaform.model.snapshot import SnapshotFile
+from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.quotas import Quotas, SnapshotFile
 from tests.builder import altered
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How one request goes.
+    """How one request goes."""
 
-    Attributes:
-        applies: Whether the cluster makes the changes.
-        outcome: What the answer says; UNKNOWN when there is none.
-        refused: Entities that the broker refuses, with its code and words.
-        unsure: Entities on which the answer says nothing certain, and whether their changes are made all the same.
-        raises: What the attempt to send ends with: an interrupt while the answer is awaited, or no connection.
-    """
-
-    applies: bool = True
-    outcome: Outcome = Outcome.OK
+    applies: bool = True  # whether the cluster makes the changes
+    outcome: Outcome = Outcome.OK  # what the answer says; UNKNOWN when there is none
+    # Entities that the broker refuses, with its code and words
     refused: Mapping[Entity, tuple[int, str]] = field(default_factory=dict)
+    # Entities on which the answer says nothing certain, and whether their changes are made all the same
     unsure: Mapping[Entity, bool] = field(default_factory=dict)
+    # What the attempt to send ends with: an interrupt while the answer is awaited, or no connection
     raises: BaseException | None = None
 
 
@@ -114,13 +109,13 @@ class ScriptedGateway:
         return AlterResult(tuple(rows))
 
     def alter_chunks(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False, sending: Sending = no_sending
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
     ) -> Iterator[tuple[AlterRow, ...]]:
         script = self._validates if validate_only else self._writes
         for start in range(0, len(alterations), self._chunk_size):
             chunk, rest = alterations[start : start + self._chunk_size], alterations[start + self._chunk_size :]
             answer = script.pop(0) if script else FINE
-            sending(chunk)
+            before_send(chunk)
             if isinstance(answer.raises, ClusterError):
                 if start == 0:
                     raise answer.raises

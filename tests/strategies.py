@@ -11,11 +11,11 @@ from math import inf, nan
 
 from hypothesis import strategies as st
 
-from quotaform.core.scope import ALL, FULL_SCOPE, Pattern, Scope, Selection
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause, Desired, Entry, LayerFile
-from quotaform.model.location import pack_position
+from quotaform.model.finding import pack_position
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
+from quotaform.model.quotas import Cause, Desired, Entry, LayerFile
+from quotaform.model.scope import ALL, FULL_SCOPE, Pattern, Scope, Selection
 
 NAMES = ("alice", "bob", "<default>", "CN=a b,O=x", "Å")
 IPS = ("10.0.0.1", "10.0.0.2", "::1")

@@ -8,16 +8,20 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from threading import Event
 from time import monotonic, sleep
 from typing import Final, NamedTuple
 
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.codec import INT8, INT16, INT32, INT64, Reader, Writer
-from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, BrokerResponse, ResponseT
+from quotaform.cluster.wire.message import (
+    ApiVersions,
+    BrokerRequest,
+    Reader,
+    ResponseT,
+)
 from quotaform.sandbox import Sandbox
-from tests.producer import TIMEOUT, Produce, connected
+from tests.kafka_python_request import KafkaPythonRequest
+from tests.producer import TIMEOUT, connected, produce_request
 
 OVERHEAD: Final = 100
 """Bytes of a request to produce besides its batch, about."""
@@ -68,90 +72,28 @@ def produce(
     spans: list[Span] = []
     with connected(sandbox, user, client_id) as connection:
         for _ in due(seconds, rate / (len(batch) + OVERHEAD)):
-            assert ask(connection, Produce(topic, batch), spans).error_code == 0
+            answer = ask(connection, produce_request(topic, batch), spans)
+            assert answer.responses[0].partition_responses[0].error_code == 0
     return covered(spans)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched(BrokerResponse):
-    """The answer to a Fetch request.
-
-    Attributes:
-        error_code: 0, or why nothing was read.
-        end: The offset after the last record that can be read; `None` if the broker reads nothing for the client now.
-        next_offset: The offset after the last record that was read.
-    """
-
-    error_code: int
-    end: int | None
-    next_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch(BrokerRequest[Fetched]):
+def fetch_request(topic: str, offset: int) -> KafkaPythonRequest:
     """Read from the first partition of a topic as much at once as consumers do by default."""
+    from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-    API_KEY = 1
-    VERSIONS = range(11, 12)
-    FLEXIBLE_FROM = 12
-    MAX_RESPONSE = 64 << 20
-
-    topic: str
-    offset: int
-
-    def write(self, writer: Writer, version: int) -> None:
-        def partition(index: int) -> None:
-            writer.number(INT32, index)
-            writer.number(INT32, -1)  # the epoch of the leader
-            writer.number(INT64, self.offset)
-            writer.number(INT64, -1)  # the start of a follower's log
-            writer.number(INT32, 1 << 20)
-
-        def topic(name: str) -> None:
-            writer.string(name)
-            writer.array([0], partition)
-
-        writer.number(INT32, -1)  # a consumer
-        writer.number(INT32, 500)  # the longest wait in milliseconds
-        writer.number(INT32, 1)  # the fewest bytes
-        writer.number(INT32, 50 << 20)  # the most bytes
-        writer.number(INT8, 0)  # the isolation level
-        writer.number(INT32, 0)  # the session: a whole one for each request
-        writer.number(INT32, -1)
-        writer.array([self.topic], topic)
-        writer.array([], topic)  # forgotten topics
-        writer.string("")  # the rack
-
-    def read(self, reader: Reader, version: int) -> Fetched:
-        def aborted() -> None:
-            reader.int64()
-            reader.int64()
-
-        def partition() -> tuple[int, int, bytes]:
-            reader.int32()
-            code, end = reader.int16(), reader.int64()
-            reader.int64()
-            reader.int64()
-            reader.array(aborted)
-            reader.int32()
-            return code, end, reader.nullable_bytes() or b""
-
-        def topic() -> list[tuple[int, int, bytes]]:
-            reader.string()
-            return reader.array(partition)
-
-        throttle, error_code = reader.int32(), reader.int16()
-        reader.int32()
-        topics = reader.array(topic)
-        if error_code or not topics:
-            return Fetched(throttle_time_ms=throttle, error_code=error_code, end=None, next_offset=self.offset)
-        [[(code, end, batches)]] = topics
-        return Fetched(
-            throttle_time_ms=throttle,
-            error_code=code,
-            end=end,
-            next_offset=_offset_after(batches, self.offset),
-        )
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=50 << 20,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[(topic, [(0, -1, offset, -1, 1 << 20)])],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    return KafkaPythonRequest(request, FetchResponse, version=11)
 
 
 def _offset_after(batches: bytes, offset: int) -> int:
@@ -168,85 +110,30 @@ def _offset_after(batches: bytes, offset: int) -> int:
 
 
 def consume(sandbox: Sandbox, user: str, client_id: str, topic: str, is_over: Event, offset: int) -> tuple[float, int]:
-    """Consume until it is over and all is read.
+    """Consume from an offset until nothing else comes and all is read.
 
-    Args:
-        sandbox: Where.
-        user: Who.
-        client_id: Which client.
-        topic: What.
-        is_over: Whether nothing else comes.
-        offset: Where to begin.
-
-    Returns:
-        For how many seconds the broker lets requests wait, and the offset after what was read.
+    Returns for how many seconds the broker lets requests wait, and the offset after what was read.
     """
     spans: list[Span] = []
     with connected(sandbox, user, client_id) as connection:
         while True:
             is_last = is_over.is_set()
-            answer = ask(connection, Fetch(topic, offset), spans)
+            answer = ask(connection, fetch_request(topic, offset), spans)
             assert answer.error_code == 0
-            offset = answer.next_offset
-            if is_last and offset == answer.end:
-                return covered(spans), offset
+            # A broker reads nothing for a client that is to wait.
+            for partition in (each for found in answer.responses for each in found.partitions):
+                assert partition.error_code == 0
+                offset = _offset_after(partition.records or b"", offset)
+                if is_last and offset == partition.high_watermark:
+                    return covered(spans), offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Created(BrokerResponse):
-    """The answer to a CreateTopics request."""
-
-    error_code: int
-
-
-@dataclass(frozen=True, slots=True)
-class CreateTopic(BrokerRequest[Created]):
+def create_topic(name: str, partitions: int) -> KafkaPythonRequest:
     """Ask whether a topic with some partitions could be created, which counts as if it was."""
+    from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 
-    API_KEY = 19
-    VERSIONS = range(6, 7)
-    FLEXIBLE_FROM = 5
-
-    name: str
-    partitions: int
-
-    def write(self, writer: Writer, version: int) -> None:
-        def topic(name: str) -> None:
-            writer.string(name)
-            writer.number(INT32, self.partitions)
-            writer.number(INT16, 1)  # replicas
-            writer.array([], writer.string)  # assignments
-            writer.array([], writer.string)  # settings
-            writer.tags()
-
-        writer.array([self.name], topic)
-        writer.number(INT32, 30_000)  # the timeout in milliseconds
-        writer.boolean(True)
-        writer.tags()
-
-    def read(self, reader: Reader, version: int) -> Created:
-        def setting() -> None:
-            reader.string()
-            reader.nullable_string()
-            reader.int8()
-            reader.int8()
-            reader.int8()
-            reader.tags()
-
-        def topic() -> int:
-            reader.string()
-            code = reader.int16()
-            reader.nullable_string()
-            reader.int32()
-            reader.int16()
-            reader.array(setting)
-            reader.tags()
-            return code
-
-        throttle = reader.int32()
-        [code] = reader.array(topic)
-        reader.tags()
-        return Created(throttle_time_ms=throttle, error_code=code)
+    request = CreateTopicsRequest(topics=[(name, partitions, 1, [], [])], timeout_ms=30_000, validate_only=True)
+    return KafkaPythonRequest(request, CreateTopicsResponse, version=6)
 
 
 def mutate(sandbox: Sandbox, user: str, client_id: str, seconds: float, rate: float) -> float:
@@ -254,7 +141,7 @@ def mutate(sandbox: Sandbox, user: str, client_id: str, seconds: float, rate: fl
     spans: list[Span] = []
     with connected(sandbox, user, client_id) as connection:
         for _ in due(seconds, rate):
-            while ask(connection, CreateTopic("mutated", 1), spans).error_code == QUOTA_EXCEEDED:
+            while ask(connection, create_topic("mutated", 1), spans).topics[0].error_code == QUOTA_EXCEEDED:
                 # A broker may refuse and ask for no wait at all.
                 sleep(max(0.01, spans[-1].end - monotonic()) if spans else 0.01)
     return covered(spans)

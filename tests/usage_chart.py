@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import lru_cache
 
-from quotaform.core.usage.chart.chart import (
+from quotaform.report.chart import (
     BacktestPart,
     Bucket,
     Chart,

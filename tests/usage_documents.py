@@ -7,8 +7,8 @@ from json import dumps
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
-from quotaform.core.usage.sample.series import Attribute, Series
-from quotaform.model.sanitizer import sanitize
+from quotaform.model.entity import sanitize
+from quotaform.usage.sample import Attribute, Series
 
 _PLAIN = regex(r"[A-Za-z0-9_\-%. \t]*").fullmatch
 _SPECIAL: Final = regex(r'["*?\\\n]')

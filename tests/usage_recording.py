@@ -16,11 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from quotaform.core.usage.chart.chart import Bucket, Curve, UsedLimit
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Quotas
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.quotas import Quotas, Snapshot
+from quotaform.report.chart import Bucket, Curve, UsedLimit
 
 MIB: Final = 2.0**20
 START: Final = datetime(2026, 11, 9, tzinfo=UTC)

@@ -15,12 +15,11 @@ from typing import Any, Final
 
 import typer
 
-from quotaform.app.picture import PICTURES
-from quotaform.app.rendering import FORMATS
 from quotaform.cli.client_quotas.command import build_parser
-from quotaform.cli.format import written_formats
+from quotaform.cli.option.output import written_formats
 from quotaform.cli.root import build_app
-from quotaform.exit_code import ExitCode
+from quotaform.model.errors import ExitCode
+from quotaform.report.format import FORMATS, PICTURES
 
 _INTRODUCTION: Final = """\
 # Commands

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from quotaform.core.usage.chart.chart import Chart
-from quotaform.plot.picture import chart_svg
+from quotaform.report.chart import Chart
+from quotaform.report.picture import chart_svg
 from tests.usage_chart import backtest_example, headroom_example, history_example
 
 PICTURES: Final[Mapping[str, Callable[[], Chart]]] = {

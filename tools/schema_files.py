@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from quotaform.schema.catalog import schema_names, schema_text
+from quotaform.cli.command.schema import schema_builder, schema_names
+from quotaform.model.records.schema import render_schema
 
 _SUFFIX = ".schema.json"
 
@@ -25,7 +26,7 @@ def main() -> None:
 
 def render_files() -> dict[str, str]:
     """Return the content of each file by its name."""
-    return {f"{name}{_SUFFIX}": schema_text(name) for name in schema_names()}
+    return {f"{name}{_SUFFIX}": render_schema(schema_builder(name)) for name in schema_names()}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Kafka client quotas as code: validate, plan, apply, and detect drift.
 
-The Python API is `QuotaAdmin` and the values that it takes and returns; errors are in `quotaform.errors`.
+The Python API is the use cases (`plan`, `apply`, `drift`, ...) of a `Repository`, `QuotaAdmin` for one cluster, and
+the values that they take and return; errors are in `quotaform.model.errors`.
 """
 
 import sys
+from types import ModuleType
 
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     # `python -m quotaform` looks for modules in the current folder first, which may hold a stranger's yaml.py.
@@ -11,14 +13,19 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
 
 TYPE_CHECKING = False  # without typing, whose import takes as long as the whole of `quotaform --version`
 if TYPE_CHECKING:
+    from inspect import Signature
     from typing import Any
 
-    from quotaform.admin import QuotaAdmin
-    from quotaform.core.resolve.entry import Effective, Resolved
-    from quotaform.errors import QuotaformError
+    from quotaform.api import Described, describe, drift, explain, plan, resolve, snapshot, validate
+    from quotaform.apply.run import apply
     from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
     from quotaform.model.entity import Entity
+    from quotaform.model.errors import QuotaformError
     from quotaform.model.filter import ANY, EntityFilter, FilterComponent, Rule
+    from quotaform.model.outcome import ClusterOutcome
+    from quotaform.repository.repository import Repository, Target
+    from quotaform.resolve.quota_admin import QuotaAdmin
+    from quotaform.resolve.request import Effective, Resolved
 
 __version__ = "0.1.0"
 
@@ -27,6 +34,8 @@ __all__ = [
     "AlterResult",
     "AlterRow",
     "Alteration",
+    "ClusterOutcome",
+    "Described",
     "Effective",
     "Entity",
     "EntityFilter",
@@ -34,25 +43,82 @@ __all__ = [
     "Outcome",
     "QuotaAdmin",
     "QuotaformError",
+    "Repository",
     "Resolved",
     "Rule",
+    "Target",
+    "apply",
+    "describe",
+    "drift",
+    "explain",
+    "plan",
+    "resolve",
+    "snapshot",
+    "validate",
 ]
 
 _HOMES = {
-    "quotaform.admin": ("QuotaAdmin",),
-    "quotaform.core.resolve.entry": ("Effective", "Resolved"),
-    "quotaform.errors": ("QuotaformError",),
+    "quotaform.api": ("Described", "describe", "explain", "snapshot", "validate"),
+    "quotaform.resolve.quota_admin": ("QuotaAdmin",),
+    "quotaform.resolve.request": ("Effective", "Resolved"),
+    "quotaform.repository.repository": ("Repository", "Target"),
+    "quotaform.model.errors": ("QuotaformError",),
     "quotaform.model.alteration": ("AlterResult", "AlterRow", "Alteration", "Outcome"),
     "quotaform.model.entity": ("Entity",),
     "quotaform.model.filter": ("ANY", "EntityFilter", "FilterComponent", "Rule"),
+    "quotaform.model.outcome": ("ClusterOutcome",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_CALLABLE_ROOMS = {
+    "apply": "quotaform.apply.run",
+    "drift": "quotaform.api",
+    "plan": "quotaform.api",
+    "resolve": "quotaform.api",
+}
+"""The rooms that have the name of a use case, and where that is."""
+
+
+class _Room(ModuleType):
+    """A package that has the name of a use case, and is that function when it is called.
+
+    `from quotaform import plan` finds the package `quotaform.plan` as soon as one of its modules was imported.
+    """
+
+    def __call__(self, *arguments: "Any", **options: "Any") -> "Any":
+        return self._use_case(*arguments, **options)
+
+    @property
+    def __signature__(self) -> "Signature":
+        from inspect import signature
+
+        return signature(self._use_case, eval_str=False)
+
+    @property
+    def _use_case(self) -> "Any":
+        from importlib import import_module
+
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(_CALLABLE_ROOMS[name]), name)
+
+
+class _Package(ModuleType):
+    """This package, which makes rooms callable when they are imported."""
+
+    def __setattr__(self, name: str, value: "Any") -> None:
+        if name in _CALLABLE_ROOMS and type(value) is ModuleType:
+            value.__class__ = _Room
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> "Any":
     """Import a public name when it is first used, so that `quotaform --version` imports none of them."""
     from importlib import import_module
 
+    if name in _CALLABLE_ROOMS:
+        return import_module(f"quotaform.{name}")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

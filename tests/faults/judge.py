@@ -38,10 +38,7 @@ class Apply:
 def judge(scenario: Scenario, done: Apply, live: State) -> Iterator[str]:
     """Yield what is wrong.
 
-    Args:
-        scenario: The round.
-        done: What the command says.
-        live: What the brokers hold afterwards.
+    `scenario`: the round. `done`: what the command says. `live`: what the brokers hold afterwards.
     """
     yield from _judge_output(scenario, done)
     yield from _judge_entities(scenario, live)

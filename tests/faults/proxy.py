@@ -53,38 +53,23 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A frame that passes.
+    """A frame that passes."""
 
-    Attributes:
-        side: The way that it goes.
-        api_key: The API key of the request; any if `None`.
-        skip: How many of those come before it.
-    """
-
-    side: Side
-    api_key: int | None
-    skip: int = 0
+    side: Side  # the way that it goes
+    api_key: int | None  # the API key of the request; any if `None`
+    skip: int = 0  # how many of those come before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameFault:
-    """What happens to a frame.
+    """What happens to a frame."""
 
-    Attributes:
-        moment: The first frame that it happens to.
-        action: What.
-        share: Which part of the frame passes before, from 0 to 1.
-        seconds: How long a pause takes, or all pieces.
-        times: How many frames like this it happens to.
-        seed: For what is chosen at random.
-    """
-
-    moment: Moment
-    action: Action = Action.PASS
-    share: float = 1.0
-    seconds: float = 0.0
-    times: int = 1
-    seed: int = 0
+    moment: Moment  # the first frame that it happens to
+    action: Action = Action.PASS  # what
+    share: float = 1.0  # which part of the frame passes before, from 0 to 1
+    seconds: float = 0.0  # how long a pause takes, or all pieces
+    times: int = 1  # how many frames like this it happens to
+    seed: int = 0  # for what is chosen at random
 
 
 @dataclass(slots=True)
@@ -112,26 +97,19 @@ class _Link:
 
 
 class Proxy:
-    """Proxies of all brokers, numbered from 1.
-
-    Attributes:
-        bootstrap_servers: Their addresses.
-        reached: Set when the moment of the fault has come.
-        released: Set when frames that are held may go on.
-        node: The broker through whose proxy that frame went.
-    """
+    """Proxies of all brokers, numbered from 1."""
 
     def __init__(self, brokers: Sequence[str]) -> None:
-        self.reached = Event()
-        self.released = Event()
-        self.node = 0
+        self.reached = Event()  # set when the moment of the fault has come
+        self.released = Event()  # set when frames that are held may go on
+        self.node = 0  # the broker through whose proxy that frame went
         self._lock = Lock()
         self._fault: FrameFault | None = None
         self._seen = 0
         self._links: list[_Link] = []
         self._listening = [create_server((_HOST, 0)) for _ in brokers]
         ports = [listening.getsockname()[1] for listening in self._listening]
-        self.bootstrap_servers = ",".join(f"{_HOST}:{port}" for port in ports)
+        self.bootstrap_servers = ",".join(f"{_HOST}:{port}" for port in ports)  # their addresses
         self._advertised: Mapping[bytes, bytes] = {
             _HOST.encode() + pack(">i", int(broker.rpartition(":")[2])): _HOST.encode() + pack(">i", port)
             for broker, port in zip(brokers, ports, strict=True)
@@ -201,8 +179,7 @@ class Proxy:
     def _pass(self, link: _Link, side: Side, frame: bytes, target: socket) -> None:
         """Pass a frame on, or let the fault happen to it.
 
-        Raises:
-            RawError: The connections are to end.
+        Raises `RawError`: the connections are to end.
         """
         if side is Side.REQUEST:
             api_key, _, correlation_id = unpack_from(">hhi", frame, 4)

@@ -31,8 +31,7 @@ class RawError(Exception):
 def read_state(server: str, timeout: float = 5.0) -> State:
     """Return what one broker says that the quotas of users are.
 
-    Raises:
-        RawError: It gives no answer.
+    Raises `RawError`: it gives no answer.
     """
     from kafka.protocol import admin
 
@@ -51,8 +50,7 @@ def read_state(server: str, timeout: float = 5.0) -> State:
 def read_settled(servers: Sequence[str], timeout: float = 60.0) -> State:
     """Return what all brokers of a cluster say, once they say the same twice in a row.
 
-    Raises:
-        RawError: They did not agree in time.
+    Raises `RawError`: they did not agree in time.
     """
     deadline = monotonic() + timeout
     before: State | None = None
@@ -73,8 +71,7 @@ def read_settled(servers: Sequence[str], timeout: float = 60.0) -> State:
 def write_state(servers: Sequence[str], state: State, timeout: float = 60.0) -> None:
     """Make a cluster hold these quotas of users and no other ones.
 
-    Raises:
-        RawError: It cannot be done.
+    Raises `RawError`: it cannot be done.
     """
     live = read_settled(servers, timeout)
     changes: dict[User, dict[str, float | None]] = {}
@@ -112,8 +109,7 @@ def _write(servers: Sequence[str], changes: Mapping[User, Mapping[str, float | N
 def find_controller(servers: Iterable[str]) -> int:
     """Return the node id of the active controller.
 
-    Raises:
-        RawError: No broker knows one.
+    Raises `RawError`: no broker knows one.
     """
     from kafka.protocol import admin
 
@@ -145,8 +141,7 @@ def _ask(server: str, api_key: int, version: int, request: Any, answer: Any, tim
 def read_exactly(connection: socket, size: int) -> bytes:
     """Return so many bytes.
 
-    Raises:
-        RawError: The connection ended before.
+    Raises `RawError`: the connection ended before.
     """
     data = bytearray()
     while len(data) < size:

@@ -39,29 +39,18 @@ class BrokerFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One round.
+    """One round."""
 
-    Attributes:
-        kind: Its kind, a name of `KINDS`.
-        seed: What it was made from.
-        before: What the cluster holds at first.
-        declared: What the files say: values, or `None` for a tombstone.
-        is_saved: Whether a saved plan is applied, and not the files.
-        frame_fault: What happens to a frame; its moment is that of everything else.
-        delay: Seconds from the moment to the signals and to what is done to a broker.
-        signals: What is sent to the command, with the seconds after the one before.
-        broker_fault: What is done to a broker.
-    """
-
-    kind: str
-    seed: int
-    before: State
-    declared: Mapping[User, Values | None]
-    is_saved: bool
-    frame_fault: FrameFault
-    delay: float = 0.0
+    kind: str  # its kind, a name of `KINDS`
+    seed: int  # what it was made from
+    before: State  # what the cluster holds at first
+    declared: Mapping[User, Values | None]  # what the files say: values, or `None` for a tombstone
+    is_saved: bool  # whether a saved plan is applied, and not the files
+    frame_fault: FrameFault  # what happens to a frame; its moment is that of everything else
+    delay: float = 0.0  # seconds from the moment to the signals and to what is done to a broker
+    # What is sent to the command, with the seconds after the one before
     signals: tuple[tuple[float, signal.Signals], ...] = ()
-    broker_fault: BrokerFault | None = None
+    broker_fault: BrokerFault | None = None  # what is done to a broker
     after: State = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,10 +89,8 @@ KINDS: Final = (
 def make_scenario(seed: int, kind: str | None = None, size: int | None = None) -> Scenario:
     """Return the round of a seed.
 
-    Args:
-        seed: Any whole number.
-        kind: One of `KINDS`, instead of the seed's own.
-        size: How many entities are declared, instead of the seed's own.
+    `seed`: any whole number. `kind`: one of `KINDS`, instead of the seed's own. `size`: how many entities are declared,
+    instead of the seed's own.
     """
     kind = kind or KINDS[seed % len(KINDS)]
     random = Random(f"{seed} {kind}")
@@ -147,10 +134,8 @@ def make_scenario(seed: int, kind: str | None = None, size: int | None = None) -
 def _moment(random: Random, requests: int, *, is_late: bool) -> Moment:
     """Return a moment of an apply: near the dry run, the writing and the reading back more often than not.
 
-    Args:
-        random: What chooses.
-        requests: Of how many requests the dry run is, and the writing.
-        is_late: Whether the dry run of many entities counts less.
+    `random`: what chooses. `requests`: of how many requests the dry run is, and the writing. `is_late`: whether the dry
+    run of many entities counts less.
     """
     side = random.choice(list(Side))
     if random.random() < (0.1 if is_late else 0.25):

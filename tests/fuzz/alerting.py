@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from quotaform.core.drift.metric import RunFacts, merge_run
-from quotaform.core.drift.notification import ClusterState, Notified
-from quotaform.document.notify_state import dump_notify_state, load_notify_state
-from quotaform.notify.prometheus import parse_metrics, render_metrics
-from quotaform.notify.webhook import Receiver
+from quotaform.drift.alert import Receiver
+from quotaform.drift.event import ClusterState, Notified
+from quotaform.drift.metric import RunFacts, merge_run
+from quotaform.drift.prometheus import parse_metrics, render_metrics
+from quotaform.drift.records import dump_notify_state, load_notify_state
 from tests.fuzz.target import Target
 from tests.golden.drift_example import example_drift
 

@@ -12,25 +12,30 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.sasl.password import Password, scram
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
-from quotaform.cluster.wire.codec import MalformedError
 from quotaform.cluster.wire.connect_error import connect_error
 from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
-    Intent,
     LostError,
     NotKafkaError,
     TooOldError,
     UnprovenError,
     unanswered,
 )
-from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, Metadata, SaslAuthenticate, SaslHandshake
-from quotaform.errors import ClusterError
+from quotaform.cluster.wire.message import (
+    ApiVersions,
+    BrokerRequest,
+    MalformedError,
+    Metadata,
+    SaslAuthenticate,
+    SaslHandshake,
+)
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterError
 from quotaform.model.filter import EVERYTHING
-from quotaform.model.secret import Secret
 from quotaform.model.server import Server
+from quotaform.model.text import Secret
 from tests.fake_broker import FakeBroker, decode
 from tests.fuzz.target import CANARY, Target
 
@@ -81,7 +86,7 @@ def _converse(document: bytes) -> None:
     has_login = bool(document) and document[0] % 2 == 1
     config = _LOGIN_CONFIG if has_login else ClientConfig()
     ours, theirs = socketpair()
-    connection = BrokerConnection(_SERVER, config, ssl_context=None, software_version="1", closing=Event())
+    connection = BrokerConnection(_SERVER, config, ssl_context=None, closing=Event())
     stream: Any = connection.stream
     stream._socket, stream.connect = ours, lambda server, deadline: None
     with ours, theirs:
@@ -92,7 +97,7 @@ def _converse(document: bytes) -> None:
             metadata = connection.open(deadline)
         except _CAUSES as error:
             failure = Failure(server=str(_SERVER), stage=connection.stage, cause=error, seconds=2.0)
-            raise connect_error(_INTENT, [failure]) from error
+            raise connect_error("lab", _LOGIN_CONFIG, [failure]) from error
         assert all(isinstance(server, Server) for server in metadata.brokers.values())
         try:
             described = connection.exchange(DescribeClientQuotas(EVERYTHING), deadline)
@@ -109,7 +114,6 @@ _LOGIN_CONFIG: Final = ClientConfig(
     security_protocol="SASL_PLAINTEXT",
     credentials=Password(mechanism="PLAIN", username="alice", password=Secret(CANARY)),
 )
-_INTENT: Final = Intent(name="lab", protocol="SASL_PLAINTEXT", credentials=_LOGIN_CONFIG.credentials)
 _CAUSES: Final = (
     MalformedError, NotKafkaError, LostError, CodeError, TooOldError, UnprovenError, OSError,
 )  # fmt: skip

@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Final
 
-from quotaform.cluster.client.config_reader import load_client_config
-from quotaform.cluster.client.jaas import parse_jaas, render_jaas
-from quotaform.errors import InvalidFilesError
+from quotaform.cluster.client.reader import load_client_config
+from quotaform.cluster.sasl.jaas import parse_jaas, render_jaas
+from quotaform.model.errors import InvalidFilesError
 from quotaform.model.server import parse_server, parse_servers
 from tests.fuzz.target import CANARY, Target
 

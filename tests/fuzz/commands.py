@@ -11,9 +11,9 @@ from typing import Final
 
 from quotaform.cli import main
 from quotaform.cli.client_quotas.command import run as client_quotas
-from quotaform.document.snapshot import dump_snapshot
-from quotaform.exit_code import ExitCode
-from quotaform.model.snapshot import Snapshot
+from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.model.errors import ExitCode
+from quotaform.model.quotas import Snapshot
 from tests.fuzz.target import CANARY, Target
 from tests.golden.example import ACTUAL
 from tests.workflow.command import call

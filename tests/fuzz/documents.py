@@ -6,16 +6,15 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from quotaform.core.canonical import digest
-from quotaform.core.receipt import EntityResult, Receipt, Result, Run
-from quotaform.document.envelope import sealed_lines
-from quotaform.document.plan import PLAN_LISTS, load_plan
-from quotaform.document.receipt import RECEIPT_LISTS, load_receipt
-from quotaform.document.snapshot import dump_snapshot, load_snapshot
-from quotaform.errors import PlanFileChangedError, QuotaformError
+from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot
-from quotaform.views.plan.plan_text import render_plan
+from quotaform.model.errors import PlanFileChangedError, QuotaformError
+from quotaform.model.quotas import Snapshot
+from quotaform.model.records.document import digest, sealed_lines
+from quotaform.plan.receipt import EntityResult, Receipt, Result, Run
+from quotaform.plan.receipt_records import RECEIPT_LISTS, load_receipt
+from quotaform.plan.records import PLAN_LISTS, load_plan
+from quotaform.plan.report import render_plan
 from tests.builder import guarded
 from tests.dumped import dumped_plan, dumped_receipt
 from tests.fuzz.target import Target

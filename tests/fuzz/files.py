@@ -9,22 +9,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from quotaform.app.resolve.request_file import RequestFile
-from quotaform.core.check.lint.fact import LintFacts
-from quotaform.core.check.lint.lint import check_lints, declared_quotas
-from quotaform.core.check.lint.setting import Capacity, LintSettings
-from quotaform.core.check.policy import check_policies
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.format.formatter import format_source
-from quotaform.desired.loaded_file import load_file
-from quotaform.desired.merge import conclude
+from quotaform.desired.loader import conclude
+from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
+from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas
-from quotaform.errors import InvalidFilesError
-from quotaform.model.entry import Desired
+from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Finding, Severity
+from quotaform.model.quotas import Desired
+from quotaform.model.settings import Capacity, LintSettings
+from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas
+from quotaform.resolve.request_file import RequestFile
 from tests.fuzz.target import Target, finding_problems
 
 _TODAY: Final = date(2026, 11, 20)

@@ -11,17 +11,16 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Final
 
-from quotaform.app.comment.pull_request import Given, PullRequest, find_pull_request
-from quotaform.core.comment import CommentMode, Draft, Posted, plan_comment
-from quotaform.core.marker import read_marker
-from quotaform.errors import HttpError, QuotaformError
 from quotaform.http.api import Transport
-from quotaform.http.client import Limits
+from quotaform.http.client import Limits, Retry
 from quotaform.http.message import Url
-from quotaform.http.retry import Retry
-from quotaform.model.secret import Secret
-from quotaform.notify.github import GitHub
-from quotaform.notify.gitlab import GitLab
+from quotaform.model.errors import HttpError, QuotaformError
+from quotaform.model.text import Secret
+from quotaform.report.comment import read_marker
+from quotaform.review.comment import CommentMode, Draft, Posted, plan_comment
+from quotaform.review.github import GitHub
+from quotaform.review.gitlab import GitLab
+from quotaform.review.run import Given, PullRequest, find_pull_request
 from tests.fuzz.target import CANARY, Target
 from tests.http_server import HttpServer, Received, answer
 from tests.pull_request_server import event

@@ -11,7 +11,7 @@ from time import monotonic
 from types import FrameType
 from typing import Final, NoReturn
 
-from quotaform.errors import InvalidFilesError
+from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Finding
 
 CANARY: Final = "canary-7dk2-password"
@@ -26,21 +26,14 @@ _LONGEST_MESSAGE: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A reader.
+    """A reader."""
 
-    Attributes:
-        name: For the command line and the folder of regressions.
-        corpus: Returns valid documents.
-        read: Reads a document; raises one of `errors` if it refuses it, and `AssertionError` if what it read is wrong.
-        errors: The documented errors.
-        refused: Documents to begin with that are invalid.
-    """
-
-    name: str
-    corpus: Callable[[], Sequence[bytes]]
+    name: str  # for the command line and the folder of regressions
+    corpus: Callable[[], Sequence[bytes]]  # returns valid documents
+    # Reads a document; raises one of `errors` if it refuses it, and `AssertionError` if what it read is wrong
     read: Callable[[bytes], None]
-    errors: tuple[type[Exception], ...]
-    refused: tuple[bytes, ...] = ()
+    errors: tuple[type[Exception], ...]  # the documented errors
+    refused: tuple[bytes, ...] = ()  # documents to begin with that are invalid
 
 
 class TooSlowError(BaseException):

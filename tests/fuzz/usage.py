@@ -8,20 +8,18 @@ from json import dumps, loads
 from math import isfinite
 from typing import Final
 
-from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.format.recording_format import HEAD_BYTES, PROMETHEUS, detect_format
-from quotaform.core.usage.format.table import parse_rows
-from quotaform.core.usage.format.table_mapping import TableMapping, TimeUnit
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.sample import LONGEST_RECORD, Dropped, Item, Rejected
-from quotaform.core.usage.sample.series import Attribute, Series
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.usage_mapping import read_usage_mapping
-from quotaform.errors import InvalidFilesError
-from quotaform.spark.usage.ingest.document import add_recording
-from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
-from quotaform.spark.usage.ingest.stream import Range
-from quotaform.spark.usage.stream.message import parse_message
+from quotaform.model.errors import InvalidFilesError
+from quotaform.usage.format import FORMATS
+from quotaform.usage.format.table import TableMapping, TimeUnit, parse_rows
+from quotaform.usage.format.text import HEAD_BYTES, PROMETHEUS, detect_format
+from quotaform.usage.ingest.document import add_recording
+from quotaform.usage.ingest.input import read_usage_mapping
+from quotaform.usage.ingest.rows import ParsedRows
+from quotaform.usage.ingest.source import Range
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.sample import LONGEST_RECORD, Attribute, Dropped, Item, Rejected, Series
+from quotaform.usage.stream.message import parse_message
 from tests.fuzz.target import Target, line_problems
 from tests.usage_documents import WRITERS, Recorded
 

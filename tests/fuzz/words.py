@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from quotaform.cli.client_quotas import command as lists
-from quotaform.cli.option.entity_reader import read_entity, read_filter
-from quotaform.cli.option.op_reader import read_ops
-from quotaform.core.scope import Selection
-from quotaform.errors import UsageError
-from quotaform.model.address import parse_address
-from quotaform.model.entity import Entity
+from quotaform.cli.command.alter import read_ops
+from quotaform.cli.option.entity import read_entity, read_filter
+from quotaform.model.entity import Entity, parse_address
+from quotaform.model.errors import UsageError
 from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.scope import Selection
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
 from tests.fuzz.target import CANARY, Target, line_problems
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.core.prune import PruneMode, prune, removable_entities
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause, Desired
+from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired
+from quotaform.model.settings import PruneMode
+from quotaform.plan.difference import diff, make_plan, prune, removable_entities
+from quotaform.plan.plan import Plan, PlanOptions
 from tests.builder import declare
 from tests.golden.example import MIB, example_plan
 

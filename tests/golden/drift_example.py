@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import date
 
-from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.drift.drift import Drift, make_drift
-from quotaform.core.drift.ignore import DriftIgnore
-from quotaform.core.scope import Pattern
+from quotaform.drift.drift import Drift, make_drift
 from quotaform.model.entity import Entity
-from quotaform.model.location import Location
+from quotaform.model.finding import Location
+from quotaform.model.quotas import Base, DeclaredBase
+from quotaform.model.scope import Pattern
+from quotaform.model.settings import DriftIgnore
+from quotaform.plan.difference import diff, make_plan
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare
 
 MIB = 1024.0**2

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.plan import Plan, PlanHeader, PlanSource
-from quotaform.core.scope import Pattern, Scope
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause, Entry, LayerFile
-from quotaform.model.finding import Finding, Severity, by_weight
-from quotaform.model.location import pack_position
+from quotaform.model.finding import Finding, Severity, by_severity, pack_position
+from quotaform.model.quotas import Cause, Entry, LayerFile
+from quotaform.model.scope import Pattern, Scope
+from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.plan import Plan, PlanHeader, PlanSource
 
 MIB = 1024.0**2
 
@@ -75,7 +74,7 @@ def example_plan(*, with_findings: bool = True) -> Plan:
         source=PlanSource(directory="quotas.d", commit="4f2c1d90aa", dirty=True),
     )
     plan = make_plan(diff(desired, ACTUAL), desired, ACTUAL, header, scope=SCOPE)
-    return replace(plan, findings=tuple(by_weight(FINDINGS)) if with_findings else ())
+    return replace(plan, findings=tuple(by_severity(FINDINGS)) if with_findings else ())
 
 
 def empty_plan() -> Plan:

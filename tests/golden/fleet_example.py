@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from quotaform.core.blast_radius import DirectionCount, RadiusCounts
-from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
-from quotaform.core.fleet_report import FleetReport, make_fleet_report
-from quotaform.core.limit_change import LimitDirection
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan_options import PlanOptions
-from quotaform.errors import ConnectError, InvalidFilesError, NotReadError, PlanBlockedError
+from quotaform.drift.drift import DriftDigest
+from quotaform.fleet.fleet_report import FleetReport, make_fleet_report
+from quotaform.model.errors import ConnectError, InvalidFilesError, NotReadError, PlanBlockedError
 from quotaform.model.finding import Finding
+from quotaform.model.outcome import ClusterOutcome
+from quotaform.plan.blast_radius import DirectionCount, LimitDirection, RadiusCounts
+from quotaform.plan.plan import PlanDigest, PlanOptions
+from quotaform.plan.receipt import ReceiptDigest
 
 _NONE = dict.fromkeys(
     ("create", "update", "delete", "no_op", "loosen", "tighten", "mixed", "to_unlimited", "blocked"), 0

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from quotaform.core.check.facts import Facts
-from quotaform.core.check.plan import GUARDS, with_findings
-from quotaform.core.guard_limits import CountLimit, GuardLimits
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.core.safeguards import Safeguards
-from quotaform.core.scope import Pattern
-from quotaform.model.allowance import Allowance
-from quotaform.model.approval import DELETE, Approval
 from quotaform.model.entity import Entity
+from quotaform.model.finding import DELETE, Allowance, Approval
+from quotaform.model.scope import Pattern
+from quotaform.model.settings import CountLimit, GuardLimits
+from quotaform.plan.check.check import with_findings
+from quotaform.plan.check.facts import Facts, Safeguards
+from quotaform.plan.check.guard import GUARDS
+from quotaform.plan.plan import Plan, PlanOptions
 from tests.golden.example import ACTUAL, ENTRIES, example_plan
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quotaform.core.blast_radius import Principals, make_blast_radius
-from quotaform.core.plan import Plan
 from quotaform.model.entity import Entity
+from quotaform.plan.blast_radius import Principals, make_blast_radius
+from quotaform.plan.plan import Plan
 from tests.builder import guarded
 from tests.golden.example import ACTUAL, example_plan
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 from json import dumps
 from typing import Any
 
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.drift.drift import make_drift
-from quotaform.document.drift import dump_drift
-from quotaform.model.finding import by_weight
-from quotaform.views.drift.drift_text import render_drift
-from quotaform.views.plan.plan_text import render_plan
-from quotaform.views.style import Style
+from quotaform.drift.drift import make_drift
+from quotaform.drift.records import dump_drift
+from quotaform.drift.report import render_drift
+from quotaform.model.finding import by_severity
+from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.report import render_plan
+from quotaform.report.text import Style
 from tests.dumped import dumped_plan
 from tests.golden.example import ACTUAL, ENTRIES, FINDINGS, SCOPE, example_plan, of_the_right_cluster
 
@@ -39,7 +39,7 @@ def views(seed: int) -> dict[str, str]:
     chance.shuffle(rows)
     chance.shuffle(findings)
     plan = make_plan(rows, desired, actual, example_plan().header, scope=SCOPE)
-    plan = replace(plan, findings=tuple(by_weight(findings)))
+    plan = replace(plan, findings=tuple(by_severity(findings)))
     return {
         "plan.txt": "".join(render_plan(plan)),
         "plan-full.txt": "".join(render_plan(plan, shows_unchanged=True, shows_unmanaged=True)),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from quotaform.document.doctor import dump_checkup
-from quotaform.model.checkup import CheckedStep, Checkup, Step, StepStatus
-from quotaform.views.doctor_text import render_checkup
-from quotaform.views.style import Style
+from quotaform.cluster.checkup import CheckedStep, Checkup, Step, StepStatus
+from quotaform.cluster.records import dump_checkup
+from quotaform.cluster.report import render_checkup
+from quotaform.report.text import Style
 from tests.golden.conftest import Golden
 
 FIRST, SECOND = "broker-1:9093", "broker-2:9093"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.explain import explain_entity
-from quotaform.app.repository.repository import Repository
-from quotaform.core.provenance import Explained
-from quotaform.document.explain import dump_explained
 from quotaform.model.entity import Entity
-from quotaform.views.quotas.explain_text import render_explained
-from quotaform.views.style import Style
+from quotaform.report.text import Style
+from quotaform.repository.repository import Repository
+from quotaform.resolve.explain import Explained
+from quotaform.resolve.records import dump_explained
+from quotaform.resolve.report import render_explained
+from quotaform.resolve.run import explain_entity
 from tests.golden.conftest import Golden
 
 FILES = {

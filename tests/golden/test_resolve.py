@@ -8,16 +8,16 @@ from io import StringIO
 from json import loads
 from typing import Any
 
-from quotaform.app.resolve.resolve import ResolveRequest, ResolveRun
+from quotaform.apply.freshness import AsIfApplied
 from quotaform.cluster.gateway import BrokerConfig
-from quotaform.core.plan import Plan
-from quotaform.core.resolve.resolution import Detail
-from quotaform.document.resolve import dump_resolved
-from quotaform.errors import AuthorizationError
 from quotaform.model.entity import Entity
-from quotaform.views.quotas.resolve_csv import render_resolve_csv
-from quotaform.views.quotas.resolve_text import render_resolve
-from quotaform.views.style import PLAIN, Style
+from quotaform.model.errors import AuthorizationError
+from quotaform.plan.plan import Plan
+from quotaform.report.text import PLAIN, Style
+from quotaform.resolve.records import dump_resolved
+from quotaform.resolve.report import render_resolve, render_resolve_csv
+from quotaform.resolve.resolve import Detail
+from quotaform.resolve.run import ResolveRequest, ResolveRun
 from tests.builder import plan_of
 from tests.golden.conftest import Golden
 from tests.scripted_gateway import Clock, ScriptedGateway
@@ -56,7 +56,13 @@ CONFIG = BrokerConfig(
 
 
 def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any) -> ResolveRun:
-    request = ResolveRequest(entities=asked, has_clients=True, has_ips=True, plan=plan, detail=Detail(**detail))
+    request = ResolveRequest(
+        entities=asked,
+        has_clients=True,
+        has_ips=True,
+        plan=AsIfApplied(plan) if plan else None,
+        detail=Detail(**detail),
+    )
     return ResolveRun(request, ScriptedGateway(QUOTAS, config=CONFIG), clock=Clock())
 
 

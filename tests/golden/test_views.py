@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,20 +10,17 @@ from json import loads
 
 import pytest
 
-from quotaform.app.rendering import FORMATS, render
-from quotaform.core.drift.drift import make_drift
-from quotaform.core.plan import Plan
-from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.document.drift import dump_drift
-from quotaform.document.plan import load_plan
-from quotaform.views.drift.drift_markdown import render_drift_markdown
-from quotaform.views.drift.drift_text import render_drift
-from quotaform.views.plan.plan_markdown import render_plan_markdown
-from quotaform.views.plan.plan_summary import render_plan_summary
-from quotaform.views.plan.plan_text import NO_CHANGES, render_plan
-from quotaform.views.plan.receipt_markdown import render_receipt_markdown
-from quotaform.views.plan.receipt_text import render_receipt
-from quotaform.views.style import Style
+from quotaform.apply.report import render_receipt, render_receipt_markdown
+from quotaform.drift.drift import make_drift
+from quotaform.drift.records import dump_drift
+from quotaform.drift.report import render_drift, render_drift_markdown
+from quotaform.plan.receipt import Result
+from quotaform.plan.records import load_plan
+from quotaform.plan.report import render_plan, render_plan_summary
+from quotaform.plan.report_markdown import render_plan_markdown
+from quotaform.report.format import FORMATS, render
+from quotaform.report.text import Style
+from tests.builder import receipt_of
 from tests.dumped import dumped_plan, dumped_receipt
 from tests.golden.based_example import based_plan
 from tests.golden.conftest import FOLDER, Golden
@@ -125,23 +121,9 @@ def test_no_drift_text(golden: Golden) -> None:
     golden("drift-empty.txt", render_drift(make_drift(empty_plan())))
 
 
-def _receipt(plan: Plan, results: list[Result], **more: str) -> Receipt:
-    return Receipt(
-        plan=plan,
-        results=tuple(
-            EntityResult(change.entity, change.action, result, "why" if result is Result.REFUSED else "")
-            for change, result in zip(plan.changes, results, strict=True)
-        ),
-        applied_by="alice",
-        started_at="2026-11-20T09:13:00Z",
-        finished_at="2026-11-20T09:13:01Z",
-        interrupted_by=more.get("interrupted_by"),
-    )
-
-
 def test_receipt_of_a_complete_apply(golden: Golden) -> None:
     plan = example_plan(with_findings=False)
-    receipt = _receipt(plan, [Result.APPLIED] * (len(plan.changes) - 1) + [Result.ALREADY_APPLIED])
+    receipt = receipt_of(plan, *[Result.APPLIED] * (len(plan.changes) - 1), Result.ALREADY_APPLIED)
     golden("receipt.txt", render_receipt(receipt))
     golden("receipt.md", render_receipt_markdown(receipt))
     golden("receipt.json", dumped_receipt(receipt))
@@ -150,19 +132,14 @@ def test_receipt_of_a_complete_apply(golden: Golden) -> None:
 def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
     plan = example_plan(with_findings=False)
     results = [Result.APPLIED, Result.REFUSED, Result.UNKNOWN, Result.UNCONFIRMED]
-    receipt = _receipt(plan, results + [Result.NOT_ATTEMPTED] * (len(plan.changes) - 4), interrupted_by="SIGINT")
+    rest = [Result.NOT_ATTEMPTED] * (len(plan.changes) - 4)
+    receipt = receipt_of(plan, *results, *rest, interrupted_by="SIGINT")
+    whys = ("why" if each.result is Result.REFUSED else "" for each in receipt.results)
+    receipt = replace(
+        receipt, results=tuple(replace(each, message=why) for each, why in zip(receipt.results, whys, strict=True))
+    )
     golden("receipt-incomplete.txt", render_receipt(receipt))
     golden("receipt-incomplete.md", render_receipt_markdown(receipt, run_url="https://ci.example/runs/1"))
-
-
-def test_terraform_tools_can_parse_the_plan() -> None:
-    """Atlantis and tfcmt look for these lines."""
-    text = "".join(render_plan(example_plan()))
-    assert re.findall(r"^ *# (.*) will be destroyed$", text, re.MULTILINE) == ["user=legacy-etl"]
-    assert len(re.findall(r"^ *# (.*) will be updated in-place$", text, re.MULTILINE)) == 3
-    assert len(re.findall(r"^ *# (.*) will be created$", text, re.MULTILINE)) == 5
-    assert text.splitlines()[-1] == "Plan: 5 to add, 3 to change, 1 to destroy."
-    assert "".join(render_plan(empty_plan())).splitlines()[-1] == NO_CHANGES
 
 
 @pytest.mark.parametrize(

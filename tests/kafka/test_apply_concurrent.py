@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.apply.apply import apply_plan
-from quotaform.cluster.gateway import Sending, no_sending
+from quotaform.apply.run import apply_plan
+from quotaform.cluster.gateway import BeforeSend, do_nothing
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.core.receipt import Result
-from quotaform.errors import StaleEntitiesError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity
+from quotaform.model.errors import StaleEntitiesError
 from quotaform.model.quotas import Values
+from quotaform.plan.receipt import Result
 from quotaform.sandbox import Sandbox
 from tests.builder import HEADER, PRODUCER, plan_of
 from tests.waiting import wait_until
@@ -38,11 +38,11 @@ class RacedGateway(KafkaGateway):
         return result
 
     def alter_chunks(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False, sending: Sending = no_sending
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
     ) -> Iterator[tuple[AlterRow, ...]]:
         if not validate_only:
             self.before_write()
-        yield from super().alter_chunks(alterations, validate_only=validate_only, sending=sending)
+        yield from super().alter_chunks(alterations, validate_only=validate_only, before_send=before_send)
         if not validate_only:
             self.after_write()
 

@@ -8,9 +8,9 @@ import pytest
 
 from quotaform.cluster import kafka
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.client.config_reader import from_properties
+from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.errors import AuthorizationError, ConnectError
+from quotaform.model.errors import AuthorizationError, ConnectError
 from quotaform.sandbox import Sandbox
 
 pytestmark = pytest.mark.kafka
@@ -35,11 +35,6 @@ def test_every_broker_tells_its_own_value(three: KafkaGateway) -> None:
     assert (found.values, found.errors) == ({1: "1", 2: "2", 3: "3"}, {})
 
 
-@pytest.mark.parametrize("name", ["client.quota.callback.class", "no.such.value", "listeners.of.mine"])
-def test_what_a_broker_does_not_have_is_none(three: KafkaGateway, name: str) -> None:
-    assert three.broker_config(name).values == {1: None, 2: None, 3: None}
-
-
 def test_a_principal_without_rights_is_told_so_and_nothing_fails(secured_sandbox: Sandbox) -> None:
     with KafkaGateway.connect(secured_sandbox.bootstrap_servers, config_of(secured_sandbox, "tenant")) as gateway:
         found = gateway.broker_config("node.id")
@@ -47,11 +42,6 @@ def test_a_principal_without_rights_is_told_so_and_nothing_fails(secured_sandbox
     error = found.errors[1]
     assert isinstance(error, AuthorizationError)
     assert "DESCRIBE_CONFIGS" in str(error)
-
-
-def test_a_super_user_of_a_secured_cluster_is_told(secured_sandbox: Sandbox) -> None:
-    with KafkaGateway.connect(secured_sandbox.bootstrap_servers, config_of(secured_sandbox, "admin")) as gateway:
-        assert gateway.broker_config("node.id").values == {1: "1"}
 
 
 def test_a_broker_that_is_down_takes_nothing_from_the_others(three_brokers: Sandbox, three: KafkaGateway) -> None:

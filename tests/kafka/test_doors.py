@@ -9,12 +9,12 @@ from typing import Final
 
 import pytest
 
-from quotaform.app.doctor import check_cluster
+from quotaform.cluster.checkup import Step, StepStatus
+from quotaform.cluster.records import dump_checkup
+from quotaform.cluster.report import render_checkup
 from quotaform.desired.config import Cluster
-from quotaform.document.doctor import dump_checkup
-from quotaform.model.checkup import Step, StepStatus
-from quotaform.sandbox.server_properties import render_properties
-from quotaform.views.doctor_text import render_checkup
+from quotaform.repository.run import check_cluster
+from quotaform.sandbox.security import render_properties
 from tests.doors import SASL, Doors
 from tests.kdc import REALM
 from tests.workflow.command import run

@@ -18,10 +18,10 @@ from typing import Final
 import pytest
 
 from quotaform import Alteration, Entity, QuotaAdmin
-from quotaform.core.resolve.entry import Resolved
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE
 from quotaform.model.quotas import Quotas
 from quotaform.model.units import is_unlimited
+from quotaform.resolve.request import Resolved
 from quotaform.sandbox import Sandbox
 from tests.broker import wait_for
 from tests.producer import connected, make_batch, open_topic, send

@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quotaform import ANY, Alteration, Entity, EntityFilter, FilterComponent, QuotaAdmin, Rule
-from quotaform.cluster.error_code import require_success
+from quotaform.cluster.broker import require_success
 from quotaform.cluster.wire.client_quotas import DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
-from quotaform.errors import ClusterError, InvalidRequestError, UnsupportedError
+from quotaform.model.errors import ClusterError, InvalidRequestError, UnsupportedError
 from quotaform.model.filter import select
 from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
-from tests.age import age_of
-from tests.broker import strictly, wait_for
+from tests.broker import wait_for
+from tests.broker_release import broker_release
 
 pytestmark = pytest.mark.kafka
 
@@ -38,17 +38,6 @@ MATCHED: dict[Entity, dict[str, float]] = {
     Entity(ip="1.2.3.4"): {CONNECT: 99.0},
     Entity(ip="2.3.4.5"): {CONNECT: 101.0},
 }
-UNMATCHED = [
-    Entity(user="user-1", client_id="client-id-2"),
-    Entity(user="user-3", client_id="client-id-1"),
-    Entity(user="user-2", client_id=None),
-    Entity(user="user-4"),
-    Entity(user=None, client_id="client-id-2"),
-    Entity(client_id="client-id-1"),
-    Entity(client_id="client-id-3"),
-    Entity(ip=None),
-    Entity(ip="3.4.5.6"),
-]
 
 USERS, CLIENTS, IPS = ("a", "b", "<default>"), ("a", "x y"), ("10.0.0.1", "10.0.0.2")
 SHAPES: dict[Entity, dict[str, float]] = {
@@ -74,7 +63,7 @@ WITH_ZOOKEEPER: Final = {
 
 
 def words_of(sandbox: Sandbox, words: str) -> str:
-    return WITH_ZOOKEEPER.get(words, words) if age_of(sandbox).has_zookeeper else words
+    return WITH_ZOOKEEPER.get(words, words) if broker_release(sandbox).has_zookeeper else words
 
 
 def replace_all(admin: QuotaAdmin, quotas: Quotas) -> None:
@@ -164,53 +153,6 @@ def seeded(admin: QuotaAdmin) -> QuotaAdmin:
     """A broker with the entities of Kafka's own tests of filters."""
     replace_all(admin, MATCHED)
     return admin
-
-
-@pytest.mark.parametrize("entity", MATCHED, ids=str)
-def test_a_strict_exact_filter_finds_one_entity(seeded: QuotaAdmin, entity: Entity) -> None:
-    assert strictly(seeded, entity) == {entity: MATCHED[entity]}
-
-
-@pytest.mark.parametrize("entity", UNMATCHED, ids=str)
-def test_a_strict_exact_filter_finds_nothing_else(seeded: QuotaAdmin, entity: Entity) -> None:
-    assert strictly(seeded, entity) == {}
-
-
-@pytest.mark.parametrize(
-    ("asked", "count"),
-    [
-        (EntityFilter.all(), 13),
-        (EntityFilter.contains_only(), 0),
-        (EntityFilter.contains(user="user-1"), 3),
-        (EntityFilter.contains_only(user="user-1"), 1),
-        (EntityFilter.contains(user="unknown"), 0),
-        (EntityFilter.contains(user=ANY), 10),
-        (EntityFilter.contains_only(user=ANY), 4),
-        (EntityFilter.contains(user=None), 2),
-        (EntityFilter.contains_only(user=None), 1),
-        (EntityFilter.contains(client_id="client-id-2"), 2),
-        (EntityFilter.contains_only(client_id="client-id-2"), 1),
-        (EntityFilter.contains(client_id=ANY), 7),
-        (EntityFilter.contains_only(client_id=ANY), 1),
-        (EntityFilter.contains(client_id=None), 2),
-        (EntityFilter.contains_only(client_id=None), 0),
-        (EntityFilter.contains(user=ANY, client_id=ANY), 6),
-        (EntityFilter.contains_only(user=ANY, client_id=ANY), 6),
-        (EntityFilter.contains_only(user="user-1", client_id=ANY), 2),
-        (EntityFilter.contains_only(user=ANY, client_id="client-id-1"), 3),
-        (EntityFilter.contains(ip=ANY), 2),
-        (EntityFilter.contains_only(ip="1.2.3.4"), 1),
-        (EntityFilter.contains(ip=None), 0),
-        (EntityFilter((FilterComponent("user", Rule.PREFIX, "user-"),)), 8),
-        (EntityFilter((FilterComponent("user", Rule.NOT, "user-1"),)), 7),
-        (EntityFilter((FilterComponent("user", Rule.PREFIX, "user-"), FilterComponent("user", Rule.NOT, "user-1"))), 5),
-    ],
-    ids=str,
-)
-def test_a_filter_selects_so_many(seeded: QuotaAdmin, asked: EntityFilter, count: int) -> None:
-    found = seeded.describe(asked)
-    assert len(found) == count
-    assert found == {entity: values for entity, values in MATCHED.items() if asked.matches(entity)}
 
 
 @pytest.mark.parametrize(

@@ -7,24 +7,22 @@ from math import isnan, nan
 from os import getpid, kill
 from signal import SIGINT
 from threading import Timer
-from threading import enumerate as threads
 from time import monotonic, sleep
 
 import pytest
 
-from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.broker_connection import BrokerConnection
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
-from quotaform.errors import ClusterError, ConnectError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterError, ConnectError, UnsupportedError
 from quotaform.model.quotas import Quotas, Values, same_values
 from quotaform.sandbox import Sandbox
-from tests.age import age_of, holds
 from tests.broker import SHORT_SESSIONS
+from tests.broker_release import broker_release, holds
 from tests.waiting import once, wait_until
 
 pytestmark = pytest.mark.kafka
@@ -219,20 +217,6 @@ class TestRefusals:
         sleep(0.2)
         assert gateway.describe() == before
 
-    def test_an_entity_twice_is_refused_before_the_broker_applies_half_of_it(self, gateway: KafkaGateway) -> None:
-        entity = Entity(user="twice")
-        with pytest.raises(ValueError, match="user=twice is altered twice"):
-            gateway.alter([Alteration(entity, {PRODUCE: 1.0}), Alteration(entity, {CONSUME: 1.0})])
-        sleep(0.1)
-        assert entity not in gateway.describe()
-
-    def test_a_longer_name_than_a_broker_reads_is_refused_before_it_hangs_up(self, gateway: KafkaGateway) -> None:
-        with pytest.raises(ValueError, match="32,768 bytes"):
-            set_quotas(gateway, {Entity(user="x" * 32_768): {PRODUCE: 1.0}})
-
-    def test_nothing_to_do_is_fine(self, gateway: KafkaGateway) -> None:
-        assert gateway.alter([]).rows == ()
-
 
 class TestBulk:
     def test_more_values_than_a_broker_takes_at_once_are_split(self, gateway: KafkaGateway) -> None:
@@ -258,24 +242,6 @@ class TestBulk:
 
 
 class TestConnection:
-    def test_a_gateway_closes_at_once_and_leaves_no_thread(self, sandbox: Sandbox) -> None:
-        before = set(threads())
-        gateway = KafkaGateway.connect(sandbox.bootstrap_servers)
-        gateway.describe()
-        begin = monotonic()
-        gateway.close()
-        assert monotonic() - begin < 5
-        assert not set(threads()) - before
-        gateway.close()
-        with pytest.raises(ClusterError, match=r"^The connection to .* is closed\.$"):
-            gateway.describe()
-
-    def test_servers_that_are_down_are_passed_over(self, sandbox: Sandbox) -> None:
-        begin = monotonic()
-        with KafkaGateway.connect(f"127.0.0.1:1,no-such-host.invalid:1,{sandbox.bootstrap_servers}") as gateway:
-            gateway.describe()
-        assert monotonic() - begin < 9
-
     def test_a_controller_is_not_taken_for_a_broker(self, sandbox: Sandbox) -> None:
         names = "controller.quorum.bootstrap.servers", "controller.quorum.voters", "zookeeper.connect"
         controller = next(
@@ -284,7 +250,7 @@ class TestConnection:
             if line.startswith(names)
         )
         kind, words = UnsupportedError, "is a KRaft controller or a broker that is too old"
-        if age_of(sandbox).has_zookeeper:
+        if broker_release(sandbox).has_zookeeper:
             kind, words = ConnectError, "check that this is"  # type: ignore[assignment]
         with pytest.raises(kind, match=words):
             KafkaGateway.connect(controller)
@@ -299,19 +265,6 @@ class TestConnection:
                 gateway.describe()
             with pytest.raises(UnsupportedError):
                 gateway.alter([Alteration(Entity(user="a"), {PRODUCE: 1.0})])
-
-    def test_the_broker_learns_who_is_asking(self, sandbox: Sandbox) -> None:
-        for config, client_id in ((None, f"quotaform/{__version__}"), (ClientConfig(client_id="etl"), "etl")):
-            with KafkaGateway.connect(sandbox.bootstrap_servers, config) as gateway:
-                assert gateway.describe() == gateway.describe()
-                assert broker_of(gateway).client_id == client_id
-
-    def test_reading_survives_a_lost_connection(self, sandbox: Sandbox) -> None:
-        with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
-            before = gateway.describe()
-            # As its idle time on a broker ends it.
-            broker_of(gateway).shutdown()
-            assert gateway.describe() == before
 
     def test_a_muted_client_waits_as_long_as_the_broker_asks_for(self, sandbox: Sandbox) -> None:
         entity = Entity(client_id="muted")
@@ -361,6 +314,7 @@ class TestBrokersThatFail:
             kafka.restart(1)
             assert len(gateway.describe()) >= 8_000
 
+    @pytest.mark.prove
     def test_a_paused_broker_is_given_up_in_time(self) -> None:
         with Sandbox() as kafka:
             config = ClientConfig(request_timeout=3.0, api_timeout=6.0)
@@ -377,11 +331,12 @@ class TestBrokersThatFail:
                 finally:
                     kafka.resume(1)
                 connection_of(gateway)._timeout = 60.0
-                if age_of(kafka).has_zookeeper:
+                if broker_release(kafka).has_zookeeper:
                     # Its session with ZooKeeper is over; it answers code -1 until it has a new one.
                     wait_until(lambda: answers(gateway))
                 assert gateway.describe(timeout=60) == {}
 
+    @pytest.mark.prove
     def test_an_interrupt_while_a_broker_is_awaited_is_prompt_and_says_what_was_done(self) -> None:
         alterations = [Alteration(Entity(user=f"u{number}"), {PRODUCE: 1.0}) for number in range(12_000)]
         rows: list[AlterRow] = []

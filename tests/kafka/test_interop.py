@@ -11,8 +11,8 @@ import pytest
 
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.sandbox import Sandbox
-from tests.age import holds
 from tests.broker import wait_for
+from tests.broker_release import holds
 
 pytestmark = pytest.mark.kafka
 

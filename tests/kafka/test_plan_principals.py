@@ -9,8 +9,8 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.cluster.scram import ScramGateway, make_upsertion
-from quotaform.model.scram import ScramDeletion, ScramMechanism
-from quotaform.model.secret import Secret
+from quotaform.cluster.scram_credential import ScramDeletion, ScramMechanism
+from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from tests.builder import MUTATION
 from tests.waiting import wait_until

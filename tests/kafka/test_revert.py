@@ -8,18 +8,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from quotaform.app.apply.apply import apply_plan
+from quotaform.apply.run import apply_plan
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.core.difference import make_plan
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.core.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
-from quotaform.core.scope import ALL
-from quotaform.document.plan import load_plan
-from quotaform.document.receipt import load_receipt
 from quotaform.model.alteration import Alteration
-from quotaform.model.entry import Desired
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Desired, Quotas
+from quotaform.model.scope import ALL
+from quotaform.plan.difference import make_plan
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.receipt_records import load_receipt
+from quotaform.plan.records import load_plan
+from quotaform.plan.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
 from quotaform.sandbox import Sandbox
 from tests.builder import HEADER, guarded, plan_of
 from tests.dumped import dumped_plan, dumped_receipt

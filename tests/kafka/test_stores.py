@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 
-from quotaform.app.repository.gateway import open_gateway
-from quotaform.cluster.client.config_reader import from_properties
+from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.errors import AuthenticationError
+from quotaform.model.errors import AuthenticationError
+from quotaform.repository.gateway import open_gateway
 from quotaform.sandbox import Sandbox
 from tests.unit.test_watch import World
 

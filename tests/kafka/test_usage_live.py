@@ -14,13 +14,12 @@ from pyarrow import parquet
 
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.cli.main import run
-from quotaform.core.usage.record.source import parse_source
-from quotaform.core.usage.sample.sample import Sample
-from quotaform.core.usage.sample.series import Attribute
-from quotaform.metrics.open import open_reader
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE
+from quotaform.model.settings import parse_source
 from quotaform.sandbox import Sandbox
-from quotaform.sandbox.jmx_tool import jmx_tool_command
+from quotaform.sandbox.tool import jmx_tool_command
+from quotaform.usage.record.reader import open_reader
+from quotaform.usage.sample import Attribute, Sample
 from tests.broker import wait_for
 from tests.producer import connected, make_batch, open_topic, send
 from tests.waiting import wait_until

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from quotaform.app.apply.apply import apply_plan
-from quotaform.core.change import NO_VALUES
-from quotaform.core.plan import Plan
-from quotaform.core.receipt import Receipt, Result
-from quotaform.errors import ClusterError, QuotaformError
+from quotaform.apply.run import apply_plan
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Quotas, same_values
+from quotaform.model.errors import ClusterError, QuotaformError
+from quotaform.model.quotas import NO_VALUES, Quotas, same_values
+from quotaform.plan.plan import Plan
+from quotaform.plan.receipt import Receipt, Result
 from tests.builder import PRODUCER, altered, plan_of
 from tests.scripted_gateway import ANSWER_LOST, FINE, NEVER_SHOWN, NO_CONNECTION, Answer, Clock, ScriptedGateway
 from tests.strategies import desired, live_quotas

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.core.usage.enforcement import ENFORCEMENT
-from quotaform.model.quota_key import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
-from quotaform.spark.usage.replay.backlog import VARIANTS, Demand, Replay, replay
+from quotaform.model.quota_key import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QUOTA_KEYS
+from quotaform.usage.replay.replay import VARIANTS, Demand, Replay, replay
 from tests.kafka_windows import recorded_rates, throttled_seconds
 from tests.spark import backtest_oracle
 
@@ -34,7 +33,7 @@ def replayed(rates: Mapping[float, float], limit: float, key: str, windows: Mapp
         window_s=numpy.array([windows.get(time, numpy.nan) for time in rates]),
         pace_s=numpy.nan if pace is None else pace,
     )
-    return replay(demand, limit, ENFORCEMENT[key])
+    return replay(demand, limit, QUOTA_KEYS[key].enforcement)
 
 
 def requests(phases: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -77,7 +76,7 @@ SAMPLES = st.lists(
 """Samples: how many steps after the one before, the rate as a part of the limit, and what it covers."""
 
 
-@pytest.mark.parametrize("key", ENFORCEMENT)
+@pytest.mark.parametrize("key", QUOTA_KEYS)
 @given(step=st.sampled_from([1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 60.0, 300.0]), samples=SAMPLES)
 def test_a_replay_is_what_a_loop_over_the_samples_finds(
     key: str, step: float, samples: list[tuple[float, float, float | None]]

@@ -9,17 +9,22 @@ from random import Random
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from quotaform.core.blast_radius import MOST_LARGEST, Principals, make_blast_radius, principal_order
-from quotaform.core.limit_change import LimitChange, LimitDirection, size_order
-from quotaform.core.plan import Plan
-from quotaform.core.resolve.entry import NOT_LIMITED, Resolved
-from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.request import UNMENTIONED, request_of
-from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Quotas, Values
+from quotaform.model.quotas import Desired, Quotas, Values
+from quotaform.plan.blast_radius import (
+    MOST_LARGEST,
+    LimitChange,
+    LimitDirection,
+    Principals,
+    make_blast_radius,
+    principal_order,
+    size_order,
+)
+from quotaform.plan.plan import Plan
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.request import NOT_LIMITED, UNMENTIONED, Resolved, request_of
+from quotaform.resolve.resolve import Resolver
 from tests.builder import altered, plan_of
 from tests.property.test_resolve_agreement import REQUESTS, all_quotas
 from tests.strategies import desired

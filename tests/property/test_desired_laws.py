@@ -11,14 +11,15 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.core.check.writable import check_writable, writable_values
+from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile
+from quotaform.desired.writable import check_writable, writable_values
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, keys_for
+from quotaform.model.records.validator import gate
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
-from quotaform.schema.validator import gate
 from tests.loading import check, load
 
 TODAY = date(2026, 1, 1)
@@ -79,7 +80,7 @@ def test_what_is_written_reads_back_bit_for_bit(quotas: dict[Entity, dict[str, f
 def test_what_is_written_is_the_same_to_any_reader_of_yaml(quotas: dict[Entity, dict[str, float]]) -> None:
     text, _ = render_quotas(quotas)
     root = yaml.safe_load(text)
-    assert gate("quotas").is_valid(root)
+    assert gate(quotas_schema).is_valid(root)
     for item in root["quotas"]:
         names = [name["name"] if isinstance(name, dict) else name for name in item["match"].values()]
         assert all(isinstance(name, str) for name in names)
@@ -127,7 +128,7 @@ def test_a_text_is_a_value_or_says_why_not_in_one_line(key: QuotaKey, text: str)
         assert str(error).isprintable()  # noqa: PT017
     else:
         assert 0 < value <= (key.maximum if key.is_whole else float("inf"))
-        assert gate("quotas").is_valid({"quotas": [{"match": {"user": "a"}, "values": {key.name: text}}]}), (
+        assert gate(quotas_schema).is_valid({"quotas": [{"match": {"user": "a"}, "values": {key.name: text}}]}), (
             "the schema must not refuse what the loader takes"
         )
 
@@ -171,7 +172,7 @@ def test_a_file_that_the_schema_refuses_has_a_problem(items: Any) -> None:
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
     desired, findings = check([SourceFile("f.yaml", text)], {"gold": {"producer_byte_rate": 5.0}}, TODAY)
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if not gate("quotas").is_valid(yaml.safe_load(text)):
+    if not gate(quotas_schema).is_valid(yaml.safe_load(text)):
         assert errors
     for finding in findings:
         assert str(finding).isprintable()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.check.writable import is_out_of_reach
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.drift.drift import make_drift
-from quotaform.model.entry import Desired
+from quotaform.desired.writable import is_out_of_reach
+from quotaform.drift.drift import make_drift
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Base, DeclaredBase, Desired, Quotas
+from quotaform.plan.difference import diff, make_plan
 from tests.builder import HEADER, altered
 from tests.strategies import desired, live_quotas
 

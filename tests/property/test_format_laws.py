@@ -10,13 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from quotaform.core.result import FormattedFile
 from quotaform.desired.format.formatter import format_source, respell
-from quotaform.desired.loaded_file import LoadedFile, load_file
+from quotaform.desired.quotas_file import LoadedFile, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
+from quotaform.model.outcome import FormattedFile
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.units import parse_value
 from tests.strategies import quotas

@@ -9,23 +9,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.core.change import Action
-from quotaform.core.check.facts import Facts
-from quotaform.core.check.plan import GUARDS, with_findings
-from quotaform.core.check.rule import APPROVABLE
-from quotaform.core.guard_limits import CountLimit, GuardLimits
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.core.safeguards import Safeguards
-from quotaform.core.scope import Pattern, Scope
-from quotaform.document.plan import load_plan
-from quotaform.errors import PlanFileError
-from quotaform.model.allowance import Allowance
-from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired
-from quotaform.model.finding import Finding
-from quotaform.model.quotas import Quotas
+from quotaform.model.errors import PlanFileError
+from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding
+from quotaform.model.quotas import Action, Desired, Quotas
+from quotaform.model.rule import APPROVABLE
+from quotaform.model.scope import Pattern, Scope
+from quotaform.model.settings import CountLimit, GuardLimits
+from quotaform.plan.check.check import with_findings
+from quotaform.plan.check.facts import Facts, Safeguards
+from quotaform.plan.check.guard import GUARDS
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.records import load_plan
 from tests.builder import plan_of
 from tests.dumped import dumped_plan
 from tests.strategies import desired, live_quotas

@@ -15,19 +15,14 @@ import pyarrow
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.core.usage.format.prometheus import parse_element
-from quotaform.core.usage.format.table import parse_rows
-from quotaform.core.usage.format.table_mapping import TableMapping
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.merge import merge
-from quotaform.core.usage.sample.sample import Dropped, DropReason, Rejected, Sample
-from quotaform.core.usage.sample.series import Attribute, Series
-from quotaform.spark.usage.ingest import part as part_module
-from quotaform.spark.usage.ingest.element import add_element, pairs
-from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
-from quotaform.spark.usage.ingest.part import Part, elements, lines
-from quotaform.spark.usage.ingest.sample_array import ATTRIBUTES, SampleArrays, merged_arrays
-from quotaform.spark.usage.ingest.table_rows import Reader, parsed_batches
+from quotaform.usage.format.prometheus import parse_element
+from quotaform.usage.format.table import TableMapping, parse_rows
+from quotaform.usage.ingest import document as part_module
+from quotaform.usage.ingest.document import Part, add_element, elements, lines
+from quotaform.usage.ingest.rows import ParsedRows, _merged
+from quotaform.usage.ingest.table_rows import Reader, parsed_batches
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Rejected, Sample, Series, merge
 
 PIECES = (b'{"metric":{"a":"b"}}', b",", b"x\n", b'{"metric" : {1', b"{", b'{"met', b'{"metric":"a"')
 SERIES = Series("prod", "1", "producer_byte_rate", "alice", None, None, Attribute.RATE)
@@ -69,37 +64,24 @@ def test_every_part_of_a_file_is_in_one_range(pieces: list[bytes], cuts: list[in
     assert all(data[each.position :].startswith(each.data) for each in found_elements + found_lines)
 
 
-@given(st.lists(samples, max_size=12))
-def test_arrays_are_merged_as_samples_are(found: list[Sample]) -> None:
-    rows, dropped = [], dict.fromkeys(DropReason, 0)
-    for number, name in enumerate(NAMES):
+@given(st.lists(samples, max_size=12), st.integers(1, 3))
+def test_samples_of_a_file_are_merged_series_by_series(found: list[Sample], size: int) -> None:
+    rows, dropped = [], Counter[str]()
+    for name in NAMES:
         of_name, left_out = merge(each for each in found if each.series.user == name)
-        rows += [(number, *row) for row in of_name]
-        for each in left_out:
-            dropped[each.reason] += each.samples
-    merged = merged_arrays(
-        SampleArrays(
-            numpy.array([NAMES.index(each.series.user or "") for each in found], numpy.int64),
-            numpy.array([ATTRIBUTES[each.series.attribute] for each in found], numpy.int8),
-            numpy.array([round(each.ts * 1_000_000) for each in found], numpy.int64),
-            numpy.array([each.value for each in found]),
-            numpy.array([each.window_s for each in found]),
-        )
-    )
-    columns = [each.tolist() for each in merged.rows]
+        rows += [(name, *row) for row in of_name]
+        dropped.update({each.reason.value: each.samples for each in left_out})
+    parsed = ParsedRows()
+    parsed.add_items(found, "f")
+    parts = [row for batch in parsed.rest() for row in batch.to_pylist() if row["ts"]]
+    parts.sort(key=lambda row: row["user"])
+    batches = [pyarrow.RecordBatch.from_pylist(parts[at : at + size]) for at in range(0, len(parts), size)]
+    merged = [row for batch in _merged(iter(batches)) for row in batch.to_pylist()]
+    points = [(row["user"], point) for row in merged if row["points"] for point in row["points"]]
     assert [
-        (number, ts / 1_000_000, window, none_if_nan(rate), none_if_nan(throttle))
-        for number, ts, window, rate, throttle in zip(*columns, strict=True)
+        (name, each["ts"] / 1_000_000, each["window_s"], each["rate"], each["throttle_ms"]) for name, each in points
     ] == rows
-    # Of three values of one time it depends on their order which are duplicates, and which are conflicts.
-    same_time = (DropReason.DUPLICATE, DropReason.CONFLICT)
-    assert sum(merged.dropped.get(each, 0) for each in same_time) == sum(dropped[each] for each in same_time)
-    for reason in (DropReason.FIRST_TOTAL, DropReason.COUNTER_RESET):
-        assert merged.dropped.get(reason, 0) == dropped[reason]
-
-
-def none_if_nan(value: float) -> float | None:
-    return None if value != value else value
+    assert {row["dropped"]: row["samples"] for row in merged if row["dropped"]} == dropped
 
 
 @given(
@@ -131,18 +113,6 @@ def test_an_element_is_read_as_the_definition_reads_it(
     }
     reasons = [row["reason"].removeprefix("series at byte 7") for row in found if row["reason"]]
     assert reasons == [each.reason.removeprefix("series 1") for each in expected if isinstance(each, Rejected)]
-
-
-@given(st.lists(st.sampled_from([b'[1,"2"]', b"[1,2]", b",", b"[", b'"', b"1", b" ", b'[1,"2","3"]']), max_size=6))
-def test_values_that_are_not_pairs_are_not_read_as_pairs(pieces: list[bytes]) -> None:
-    data = b"".join(pieces)
-    found = pairs(data)
-    try:
-        values = json.loads(b"[" + data + b"]")
-    except ValueError:
-        values = None
-    if found is not None:
-        assert values == [[ts, str(round(value))] for ts, value in zip(*(each.tolist() for each in found), strict=True)]
 
 
 MAPPING = TableMapping(columns={"ts": "t", "metric": "name", "value": "v"}, labels={"user": "user"})

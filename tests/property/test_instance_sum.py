@@ -12,8 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.core.usage.sample.series import LONGEST_STEP_S, QUOTA_WINDOW_S
-from quotaform.spark.usage.bucket.instance import Samples, Sum, added_up
+from quotaform.model.quota_key import QUOTA_WINDOW_S
+from quotaform.usage.bucket.rows import Samples, Sum, added_up
+from quotaform.usage.sample import LONGEST_STEP_S
 
 SECOND = 1_000_000
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.drift.drift import make_drift
-from quotaform.core.plan import Plan
-from quotaform.core.receipt import EntityResult, Receipt, Result
+from quotaform.apply.report import render_receipt_markdown
+from quotaform.drift.drift import make_drift
+from quotaform.drift.report import render_drift_markdown
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
-from quotaform.views.drift.drift_markdown import render_drift_markdown
-from quotaform.views.markdown_fit import COMMENT_BYTES
-from quotaform.views.plan.plan_markdown import render_plan_markdown
-from quotaform.views.plan.receipt_markdown import render_receipt_markdown
-from tests.builder import CONSUMER, HEADER, PRODUCER, declare
+from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.plan import Plan
+from quotaform.plan.receipt import Result
+from quotaform.plan.report_markdown import render_plan_markdown
+from quotaform.report.comment import COMMENT_BYTES
+from tests.builder import CONSUMER, HEADER, PRODUCER, declare, receipt_of
 from tests.markdown_document import read_markdown
 
 PIECES = (
@@ -88,16 +88,8 @@ def require_inert(text: str, cells: set[int]) -> None:
 def test_no_name_is_more_than_a_name(plan: Plan) -> None:
     require_inert(render_plan_markdown(plan), {7})
     require_inert(render_drift_markdown(make_drift(plan), root=plan.header.source.directory), {6, 7})
-    receipt = Receipt(
-        plan=plan,
-        results=tuple(
-            EntityResult(change.entity, change.action, Result.REFUSED, plan.header.cluster_name)
-            for change in plan.changes
-        ),
-        applied_by=plan.header.cluster_name,
-        started_at="2026-11-20T09:13:00Z",
-        finished_at="2026-11-20T09:13:01Z",
-    )
+    name = plan.header.cluster_name
+    receipt = receipt_of(plan, Result.REFUSED, message=name, applied_by=name)
     require_inert(render_receipt_markdown(receipt), {7})
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE
-from quotaform.spark.usage.replay.mutations import asked_rates
+from quotaform.usage.replay.replay import asked_rates
 from tests.kafka_windows import mutation_rate, recorded_rates
 from tests.spark.backtest_oracle import replay
 

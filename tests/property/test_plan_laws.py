@@ -15,17 +15,14 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from quotaform.core.change import Action
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.effects import Direction
-from quotaform.core.freshness import check_fresh
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
-from quotaform.document.plan import load_plan
-from quotaform.model.entry import Desired, Entry, LayerFile
+from quotaform.apply.freshness import check_fresh
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Quotas, same_values
+from quotaform.model.quotas import Action, Desired, Entry, LayerFile, Quotas, same_values
+from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
+from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.records import load_plan
+from quotaform.resolve.effect import Direction
 from tests.builder import HEADER, altered, declare, guarded
 from tests.dumped import dumped_plan
 from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas, quotas

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.core.check.policy import check_policies
-from quotaform.desired.policy.keyword import KEYWORDS, ROOT_KEYWORDS
+from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
+from quotaform.desired.policy.shape import KEYWORDS, ROOT_KEYWORDS
 from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Entry
+from quotaform.model.quotas import Entry
 from tests.builder import PRODUCER, REQUEST
 from tests.strategies import desired
 

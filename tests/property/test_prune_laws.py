@@ -7,18 +7,15 @@ from dataclasses import replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.check.writable import is_removable
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.origin import Origin
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.core.prune import PruneMode, prune, removable_entities
-from quotaform.core.scope import FULL_SCOPE, Scope
-from quotaform.document.plan import load_plan
-from quotaform.model.entry import Cause, Desired
+from quotaform.desired.writable import is_removable
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired, Quotas
+from quotaform.model.scope import FULL_SCOPE, Scope
+from quotaform.model.settings import PruneMode
+from quotaform.plan.change import Origin
+from quotaform.plan.difference import diff, make_plan, prune, removable_entities
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.records import load_plan
 from tests.builder import HEADER, altered, declare, guarded
 from tests.dumped import dumped_plan
 from tests.property.test_plan_laws import spelled, within

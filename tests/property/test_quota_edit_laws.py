@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotaform.app.quota_edit.quota_edit import edit_quotas
-from quotaform.app.repository.repository import Repository
-from quotaform.core.usage.sizing.recommendation import Action, Recommendation
 from quotaform.model.entity import Entity
+from quotaform.repository.repository import Repository
+from quotaform.usage.recommend.quota_edit import edit_quotas
+from quotaform.usage.recommend.recommendation import Action, Recommendation
 from tests.builder import CONSUMER, PRODUCER
 
 MIB = 2.0**20

@@ -9,17 +9,14 @@ from re import search
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.core.scope import Selection
-from quotaform.core.usage.sizing.busiest_day import BusiestDay
-from quotaform.core.usage.sizing.demand import BrokerDemand, BrokerRecorded, BucketDemand, Recorded
-from quotaform.core.usage.sizing.recommendation import Action, OwnValue, RecommendSettings
-from quotaform.core.usage.sizing.right_size import recommend
-from quotaform.core.usage.sizing.rounding import round_up, spell_rounded
-from quotaform.model.address import parse_address
-from quotaform.model.entity import Entity
+from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
+from quotaform.model.scope import Selection
 from quotaform.model.units import is_decimal, is_writable, parse_value
-from quotaform.views.usage.recommend_text import change_text
+from quotaform.usage.recommend.demand import BrokerDemand, BrokerRecorded, BucketDemand, BusiestDay, Recorded
+from quotaform.usage.recommend.recommendation import Action, OwnValue, RecommendSettings, round_up, spell_rounded
+from quotaform.usage.recommend.report import change_text
+from quotaform.usage.recommend.right_size import recommend
 from tests.builder import PRODUCER
 
 LAST = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)

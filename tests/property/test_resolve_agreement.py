@@ -7,15 +7,21 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.core.effects import make_effects
-from quotaform.core.resolve.entry import Effective, Resolved, effective
-from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, representative
-from quotaform.core.resolve.resolution import Detail, KeyResolution, make_resolution
-from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import Level, Precedence, level_of
 from quotaform.model.quotas import Quotas, Values, same_value
+from quotaform.resolve.effect import make_effects
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.request import (
+    PRECEDENCE_OF,
+    UNMENTIONED,
+    Effective,
+    Request,
+    Resolved,
+    effective,
+    representative,
+)
+from quotaform.resolve.resolve import Detail, KeyResolution, Resolver, make_resolution
 from tests.strategies import FEW_NAMES, IPS, LIVE_ENTITIES, live_quotas, values_for
 
 SPELLINGS = ("10.0.0.1", "::ffff:10.0.0.1", "10.1", "127.0.0.1", "localhost", "0:0::1", "broker.example", *IPS)
@@ -144,21 +150,6 @@ def test_the_names_that_differ_are_those_that_resolve_to_another_value(
         assert dict(effect.differs) == {column: count for column, count in expected.items() if count}
 
 
-@given(all_quotas(), FEW_NAMES, FEW_NAMES)
-def test_a_resolution_of_an_entity_is_that_of_its_request(quotas: Quotas, user: str, client: str) -> None:
-    resolver = Resolver(QuotaIndex(quotas))
-    for entity, request in (
-        (Entity(user=user, client_id=client), (user, client)),
-        (Entity(user=user, client_id=""), (user, "")),
-        (Entity(user=user), (user, UNMENTIONED)),
-        (Entity(client_id=client), (UNMENTIONED, client)),
-    ):
-        rows = {row.key: row.resolved for row in make_resolution(entity, resolver).keys}
-        assert rows.keys() == resolver.resolve(request).keys()
-        for key, resolved in resolver.resolve(request).items():
-            assert same(rows[key].effective, resolved.effective)
-
-
 @given(all_quotas(), all_quotas(), ENTITIES)
 def test_what_a_plan_calls_effective_is_what_resolve_answers_for_the_names_of_the_entity(
     actual: Quotas, planned: Quotas, entity: Entity
@@ -177,12 +168,3 @@ def test_what_a_plan_calls_effective_is_what_resolve_answers_for_the_names_of_th
         assert same(effect.before, (row.before or Resolved()).effective)
         assert same(effect.after, row.resolved.effective)
         assert effect.differs == row.resolved.differs
-
-
-@given(all_quotas(), FEW_NAMES)
-def test_an_empty_client_id_meets_levels_3_and_6_alone(quotas: Quotas, user: str) -> None:
-    entries = QuotaIndex(quotas).entries((user, ""))
-    assert {entry.level.number for entry in entries} <= {3, 6}
-    assert [entry.entity for entry in entries] == [
-        entity for entity in (Entity(user=user), Entity(user=None)) if quotas.get(entity)
-    ]

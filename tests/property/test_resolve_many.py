@@ -5,14 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.resolution import Detail, make_resolution
-from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.resolve import Detail, Resolver, make_resolution
 from tests.builder import altered, resolve_entities
 from tests.strategies import FEW_IPS, FEW_NAMES, quotas
 
@@ -85,6 +84,15 @@ def test_many_requests_resolve_as_the_levels_spelled_out(all_quotas: Quotas, req
             assert (resolved.value, resolved.source, resolved.source_name) == expected[0]
             lost = [(each.value, each.source, each.level and each.level.source) for each in resolved.overridden]
             assert lost == expected[1:]
+
+
+def test_of_any_set_of_entries_the_first_of_the_eight_levels_wins_and_the_others_follow_in_order() -> None:
+    request, key = Entity(user="a", client_id="b"), CLIENT_KEYS[0]
+    entities = [entity for _, entity in places(request)]
+    for chosen in range(2 ** len(entities)):
+        held = {entity: {key: 1.0 + place} for place, entity in enumerate(entities) if chosen >> place & 1}
+        resolved = resolve_entities(held, [request])[request][key]
+        assert [each.source for each in resolved.entries] == list(held)
 
 
 @given(quotas(), quotas(max_size=6), st.lists(REQUESTS, min_size=1, max_size=6))

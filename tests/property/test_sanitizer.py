@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.model.sanitizer import desanitize, sanitize
+from quotaform.model.entity import desanitize, sanitize
 
 ODD = st.text(alphabet=st.sampled_from("a%2025B~+* .-_=,/é<>"), max_size=12)
 NAMES = st.one_of(st.text(st.characters(exclude_categories=["Cs"])), ODD)

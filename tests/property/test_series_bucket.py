@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from quotaform.core.usage.series_bucket import SeriesBucket, SeriesBuckets, SeriesNames
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
+from quotaform.usage.bucket.bucket import SeriesBucket, SeriesBuckets, SeriesNames
 from tests.builder import CONNECTION, MUTATION, PRODUCER
 from tests.spark.usage_oracle import TYPES, bucket_of, limit_of
 

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.merge import merge
-from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample
-from quotaform.core.usage.sample.series import Attribute, Series
-from quotaform.model.ip import canonical_ip
+from quotaform.model.entity import canonical_ip
+from quotaform.usage.format import FORMATS
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, merge
 from tests.usage_documents import WRITERS, Recorded
 
 ORIGIN = Origin("prod", "1")

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy
 
-from quotaform.spark.usage.replay.mutations import asked_rates
+from quotaform.usage.replay.replay import asked_rates
 
 WINDOW = 11.5
 GAP = 600.0

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyspark
 
-from quotaform.spark.session.environment import environment
+from quotaform.fleet.options import environment
 from tests.spark.shared_classes import JAVA_OPTIONS
 from tests.waiting import wait_until
 

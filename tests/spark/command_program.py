@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from quotaform.errors import QuotaformError
-from quotaform.spark.session.options import SessionOptions
-from quotaform.spark.session.session import spark_session
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.session import spark_session
+from quotaform.model.errors import QuotaformError
 from tests.spark.query import answer
 from tests.workflow.command import Result, call, run
 

@@ -13,7 +13,6 @@ from quotaform.sandbox import Sandbox
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.spark.broker_fleet import BrokerFleet
     from tests.spark.cluster import Standalone
     from tests.spark.command_process import CommandProcess
     from tests.workflow.command import Cluster
@@ -31,8 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that is active while the tests run, as it is in a notebook."""
-    from quotaform.spark.session.options import SessionOptions
-    from quotaform.spark.session.session import spark_session
+    from quotaform.fleet.options import SessionOptions
+    from quotaform.fleet.session import spark_session
     from tests.spark.shared_classes import CONF
 
     with spark_session(SessionOptions(conf=CONF)) as session:
@@ -111,11 +110,3 @@ def cluster(sandbox: Sandbox) -> Iterator[Cluster]:
 def same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let everything be made at one time, so that the documents of both engines are equal."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")
-
-
-@pytest.fixture
-def broker_fleet(tmp_path: Path, sandbox: Sandbox, secured_sandbox: Sandbox, third_sandbox: Sandbox) -> BrokerFleet:
-    """A repository of three brokers."""
-    from tests.spark.broker_fleet import BrokerFleet
-
-    return BrokerFleet(tmp_path, sandbox, secured_sandbox, third_sandbox)

@@ -10,12 +10,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from quotaform.errors import HistoryError
-from quotaform.spark.history.append import append
-from quotaform.spark.history.delta_table import DeltaHistory
-from quotaform.spark.history.store import open_history
-from quotaform.spark.session.options import SessionOptions
-from quotaform.spark.session.session import spark_session
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.session import spark_session
+from quotaform.history.append import append
+from quotaform.history.table import DeltaHistory, open_history
+from quotaform.model.errors import HistoryError
 from tests.spark.shared_classes import CONF
 from tests.spark.test_history_append import hour, quotas_of, require_same
 from tests.spark.test_history_table import DOWN, FIRST, LATE, SECOND

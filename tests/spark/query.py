@@ -8,10 +8,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from quotaform.spark.job.cluster_job import ShippedFile, ship
-from quotaform.spark.session.connect import is_connect
-from quotaform.spark.session.options import SessionOptions
-from quotaform.spark.session.session import spark_session
+from quotaform.fleet.job import ShippedFile, ship
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.session import is_connect, spark_session
 
 
 def answer(options: SessionOptions) -> dict[str, Any]:

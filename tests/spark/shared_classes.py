@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from quotaform.spark.session.options import SessionOptions
-from quotaform.spark.session.session import spark_session
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.session import spark_session
 
 _ARCHIVE: Final = Path(sys.prefix) / ".quotaform-spark.jsa"
 _SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xlog:disable"

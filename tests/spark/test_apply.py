@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from quotaform.app.clock import SYSTEM_CLOCK
-from quotaform.app.rendering import Document
-from quotaform.app.repository.repository import Repository as Files
-from quotaform.app.run import Applier
-from quotaform.errors import PlanIdError
+from quotaform.apply.applier import Applier
+from quotaform.fleet import job as cluster_job
+from quotaform.fleet.apply import ApplyJob, BundledPlan
+from quotaform.fleet.bundle import Bundle
 from quotaform.model.entity import Entity
+from quotaform.model.errors import PlanIdError
+from quotaform.report.format import Document
+from quotaform.repository.repository import Repository as Files
 from quotaform.sandbox import Sandbox
-from quotaform.spark.apply_job import ApplyJob, BundledPlan
-from quotaform.spark.job import cluster_job
-from quotaform.spark.job.bundle import Bundle
+from quotaform.system.clock import SYSTEM_CLOCK
 from tests.builder import PRODUCER
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
@@ -91,9 +91,8 @@ def reset(cluster: Cluster) -> None:
     cluster.alter({BOB: {PRODUCER: MIB}, CAROL: {PRODUCER: 4 * MIB}})
 
 
-@pytest.mark.parametrize("format_name", ["text", "json"])
-def test_saved_plans_leave_what_the_local_engine_leaves(fleet: Repository, cluster: Cluster, format_name: str) -> None:
-    arguments = ("apply", "plans/eu.json", "plans/us.json", "--audit", "audit.jsonl", "--format", format_name)
+def test_saved_plans_leave_what_the_local_engine_leaves(fleet: Repository, cluster: Cluster) -> None:
+    arguments = ("apply", "plans/eu.json", "plans/us.json", "--audit", "audit.jsonl", "--format", "json")
     local = traces(fleet, fleet(*arguments))
     held = cluster.read()
     reset(cluster)
@@ -116,6 +115,7 @@ def test_a_directory_is_applied_to_every_cluster_that_can_be_reached(fleet: Repo
     assert "3 clusters: 2 complete, 1 failed: down." in local["done"][1]
 
 
+@pytest.mark.prove
 def test_a_directory_is_applied_over_spark_connect(
     fleet: Repository, cluster: Cluster, connect: CommandProcess
 ) -> None:
@@ -197,6 +197,7 @@ def test_a_task_that_is_killed_between_write_and_answer_does_no_harm(
     assert events == ["start", "change", "change", "change", "end"]
 
 
+@pytest.mark.prove
 def test_an_executor_that_is_killed_between_write_and_answer_does_no_harm(
     proxied: tuple[Repository, Proxy], cluster: Cluster, standalone_cluster: Standalone, standalone: CommandProcess
 ) -> None:
@@ -259,6 +260,7 @@ def test_outcomes_that_are_lost_are_reported_and_nothing_is_applied_again(
     assert cluster.read() == {BOB: {PRODUCER: MIB}, CAROL: {PRODUCER: 4 * MIB}}
 
 
+@pytest.mark.prove
 def test_a_run_that_is_ended_while_executors_are_at_work_says_that_changes_may_be_in_effect(
     proxied: tuple[Repository, Proxy], cluster: Cluster
 ) -> None:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from quotaform.core.blast_radius import Principals, make_blast_radius
-from quotaform.core.limit_change import LimitDirection, change_row
-from quotaform.core.plan import Plan
-from quotaform.document.plan import load_plan
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
+from quotaform.plan.blast_radius import LimitDirection, Principals, change_row, make_blast_radius
+from quotaform.plan.plan import Plan
+from quotaform.plan.records import load_plan
 from tests.builder import PRODUCER, plan_of
+from tests.spark.files import write_snapshot
 from tests.spark.log import messages
-from tests.spark.test_plan import write_snapshot
 from tests.spark.test_resolved import CLIENTS, IPS, USERS, above_the_principals, some_quotas
 from tests.workflow.command import Repository
 
@@ -35,20 +34,19 @@ PEOPLE: Final = [
     *(Entity(user=user, client_id=client) for user in (*USERS, "nobody") for client in (*CLIENTS, "other")),
     *(Entity(ip=address) for address in (*IPS, "192.0.2.9") if address),
 ]
-CLUSTERS: Final = 24
+CLUSTERS: Final = 12
 
 
 def principal_table(spark: SparkSession, principals: Iterable[Entity]) -> DataFrame:
-    from quotaform.spark.schemas import PRINCIPALS
+    from quotaform.resolve.spark_quotas import PRINCIPALS
 
     return spark.createDataFrame([tuple(map(each.names.get, KNOWN_TYPES)) for each in principals], PRINCIPALS)
 
 
 def planned_table(spark: SparkSession, plans: Mapping[str, Plan]) -> DataFrame:
     """What tasks send of plans, read as a job does that follows them."""
-    from quotaform.spark.job.cluster_job import compressed
-    from quotaform.spark.radius.planned_quotas import planned_quota_lines, planned_quotas_of
-    from quotaform.spark.schemas import OUTCOMES, PLANNED_QUOTAS
+    from quotaform.fleet.job import OUTCOMES, compressed
+    from quotaform.fleet.plan import PLANNED_QUOTAS, planned_quota_lines, planned_quotas_of
 
     parts = [
         (place, "lines", part)
@@ -86,7 +84,7 @@ def cells(rows: Iterable[Row]) -> list[str]:
 
 
 def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark: SparkSession) -> None:
-    from quotaform.spark.radius.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
+    from quotaform.plan.spark import blast_radius, distinct_principals, largest_changes, limit_counts
 
     random = Random(7)
     actual = {f"c{place:02}": some_quotas(random) for place in range(CLUSTERS)}
@@ -110,16 +108,8 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
     assert {(row[0], row[1]): tuple(row[2:]) for row in limit_counts(found).collect()} == counts
 
 
-def test_plans_without_changes_affect_nobody(spark: SparkSession) -> None:
-    from quotaform.spark.radius.blast_radius import blast_radius
-
-    unchanged: Quotas = {Entity(user="alice"): {PRODUCER: 1.0}}
-    planned = planned_table(spark, {"lab": whole_plan(unchanged, unchanged)})
-    assert blast_radius(principal_table(spark, PEOPLE), planned).collect() == []
-
-
 def test_principals_are_neither_shuffled_nor_sent_through_python(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark.radius.blast_radius import blast_radius
+    from quotaform.plan.spark import blast_radius
 
     path = str(tmp_path / "principals.parquet")
     principal_table(spark, PEOPLE).write.parquet(path)
@@ -145,20 +135,19 @@ def repository(tmp_path: Path) -> Repository:
 
 @pytest.mark.workflow
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_a_list_is_resolved_where_the_cluster_is_planned(repository: Repository, suffix: str) -> None:
+def test_a_list_is_resolved_where_the_cluster_is_planned(repository: Repository) -> None:
     allowed = [word for rule in ("change-factor", "default-entity", "to-unlimited") for word in ("--allow", rule)]
     listed = (
         "--principals",
         "clients.csv",
         "--principals-out",
-        f"{{cluster}}.{suffix}",
+        "{cluster}.csv",
         "--out",
         "{cluster}-plan.json",
         *("--report", "report.json", "--report", "text=report.txt"),
     )
     options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
-    files = [f"{name}{rest}" for name in ("lab", "eu") for rest in (f".{suffix}", "-plan.json")]
+    files = [f"{name}{rest}" for name in ("lab", "eu") for rest in (".csv", "-plan.json")]
     files += ["report.json", "report.txt"]
     done: list[tuple[int, str, list[str]]] = []
     for engine in ("local", "spark"):

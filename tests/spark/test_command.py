@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST
+from tests.spark.files import write_snapshot
 from tests.spark.log import messages
-from tests.spark.test_plan import write_snapshot
 from tests.waiting import is_alive, wait_until
 from tests.workflow.command import QUOTAFORM, Repository, environment
 
@@ -35,11 +35,12 @@ def repository(tmp_path: Path) -> Repository:
     return made
 
 
-def test_the_command_does_what_the_local_engine_does_and_imports_no_module_of_the_folder(
-    repository: Repository,
+def test_the_command_does_what_the_local_engine_does_imports_no_module_of_the_folder_and_leaves_nothing(
+    repository: Repository, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The workers of Spark run in the current folder, and a pyspark.py of a pull request there was executed."""
-    options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
+    temporary = tmp_path_factory.mktemp("temporary")
+    options = {"env": {"SOURCE_DATE_EPOCH": "1795000000", "TMPDIR": str(temporary)}}
     arguments = ("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "plan.json", *ALLOWED)
     local = repository(*arguments, **options)
     written = repository.read("plan.json")
@@ -53,8 +54,10 @@ def test_the_command_does_what_the_local_engine_does_and_imports_no_module_of_th
     assert repository.read("plan.json") == written
     expected = {"lab.json", "plan.json", "quotaform.yaml", "quotas.d", *modules}
     assert {path.name for path in repository.path.iterdir()} == expected
+    assert not list(temporary.glob("quotaform-*"))
 
 
+@pytest.mark.prove
 def test_no_directory_of_spark_is_left_behind(repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
     """An empty spark-warehouse was left in the folder in which the command was run."""
     temporary = tmp_path_factory.mktemp("temporary")
@@ -79,15 +82,6 @@ def write_usage(folder: Path) -> None:
     }
     folder.mkdir()
     parquet.write_table(pyarrow.table({"ts": times, **columns}), folder / "part-0.parquet")
-
-
-@pytest.mark.usefixtures("spark")
-def test_a_broker_that_is_down_is_one_sentence_and_exit_1(repository: Repository) -> None:
-    local = repository("plan", "--cluster", "down")
-    spark = repository("plan", "--cluster", "down", "--engine", "spark")
-    assert (spark.code, spark.out, messages(spark)) == (local.code, local.out, local.err)
-    assert spark.code == 1
-    assert local.err.count("\n") == 1
 
 
 def test_a_jvm_that_does_not_start_is_one_sentence_and_exit_1(repository: Repository) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from quotaform.cli.command.demo import run_usage_demo
 from quotaform.cli.console import Color, Console
-from quotaform.cli.demo.usage import run_usage_demo
 from tests.workflow.command import run_process
 
 pytestmark = [pytest.mark.kafka, pytest.mark.workflow, pytest.mark.prove]

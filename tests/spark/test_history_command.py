@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cli.command.schema import schema_builder
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
-from quotaform.model.snapshot import Snapshot
-from quotaform.schema.validator import explainer
+from quotaform.model.records.validator import explainer
 from tests.builder import PRODUCER, REQUEST
+from tests.spark import files
 from tests.spark.log import messages
+from tests.spark.test_usage_plot import usage_rows, usage_table
 from tests.waiting import wait_until
-from tests.workflow.command import Repository
+from tests.workflow.command import Repository, Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
@@ -25,28 +30,38 @@ ALICE = Entity(user="alice")
 
 def write_snapshot(path: Path, day: int, quotas: Quotas, cluster: str = "lab") -> None:
     """Write what a cluster held on a day."""
-    taken = Snapshot(
-        cluster_name=cluster, cluster_id=f"id-{cluster}", captured_at=f"2026-11-{day:02}T09:00:00Z", quotas=quotas
-    )
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(dump_snapshot(taken), encoding="utf-8")
+    files.write_snapshot(path, quotas, cluster, f"id-{cluster}", f"2026-11-{day:02}T09:00:00Z")
+
+
+def with_files(folder: Path) -> Repository:
+    """Three days of two clusters in files, one of which is cut, and the receipt of an apply between the days."""
+    made = Repository(folder)
+    write_snapshot(folder / "taken/lab-1.json", 1, {ALICE: {PRODUCER: 1048576.0, REQUEST: 50.0}})
+    write_snapshot(folder / "taken/lab-2.json", 2, {ALICE: {PRODUCER: 2097152.0}})
+    write_snapshot(folder / "taken/prod.json", 2, {ALICE: {PRODUCER: 1048576.0}}, "prod")
+    (folder / "taken/cut.json").write_text('{"kind": ', encoding="utf-8")
+    write_receipt(folder / "receipts", "2026-11-01T20:00:00Z")
+    made.config("clusters:\n  lab: {snapshot: taken/lab-2.json}\n  new: {snapshot: taken/prod.json}\n")
+    return made
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """Three days of a cluster in files, one of which is cut."""
-    made = Repository(tmp_path)
-    write_snapshot(tmp_path / "taken/lab-1.json", 1, {ALICE: {PRODUCER: 1048576.0, REQUEST: 50.0}})
-    write_snapshot(tmp_path / "taken/lab-2.json", 2, {ALICE: {PRODUCER: 2097152.0}})
-    write_snapshot(tmp_path / "taken/prod.json", 2, {ALICE: {PRODUCER: 1048576.0}}, "prod")
-    (tmp_path / "taken/cut.json").write_text('{"kind": ', encoding="utf-8")
-    return made
+    """Files alone."""
+    return with_files(tmp_path)
 
 
-def test_files_are_appended_and_shown_and_compared(repository: Repository) -> None:
-    appended = repository("history", "append", "taken", "--history", "kept")
-    assert appended.code == 3
-    assert appended.out.splitlines() == [
+@pytest.fixture(scope="module")
+def appended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repository, Result]:
+    """A repository with a history of all files, and how it was made."""
+    made = with_files(tmp_path_factory.mktemp("appended"))
+    return made, made("history", "append", "taken", "--history", "kept", "--receipts", "receipts")
+
+
+def test_files_are_appended_and_one_that_is_cut_is_named(appended: tuple[Repository, Result]) -> None:
+    repository, done = appended
+    assert done.code == 3
+    assert done.out.splitlines() == [
         "History  kept",
         "  lab   2026-11-01T09:00:00Z  2 values  appended",
         "  lab   2026-11-02T09:00:00Z  1 value  appended",
@@ -54,20 +69,30 @@ def test_files_are_appended_and_shown_and_compared(repository: Repository) -> No
         "",
         "Snapshots: 3 appended, 0 late, 0 known, 1 failed.",
     ]
-    assert "taken/cut.json:1:10: error: the file is truncated" in appended.err
+    assert "taken/cut.json:1:10: error: the file is truncated" in done.err
     again = repository("history", "append", "taken/lab-*.json", "--history", "kept", "--format", "json")
     assert again.code == 0
     require_valid("history-append", again.out)
     assert json.loads(again.out)["summary"] == {"appended": 0, "late": 0, "known": 2, "failed": 0}
 
-    shown = repository("history", "show", "user=alice", "--history", "kept")
+
+def test_the_history_of_an_entity_is_shown_with_who_changed_it_and_drawn_with_its_usage(
+    appended: tuple[Repository, Result], spark: SparkSession
+) -> None:
+    repository, _ = appended
+    usage_table(spark, usage_rows(4)).write.parquet(str(repository.path / "usage"))
+    outs = ("json=rows.json", "parquet=rows", "html=limits.html", "svg=limits.svg", "png=limits.png")
+    files = [word for out in outs for word in ("--out", out)]
+    shown = repository("history", "show", "user=alice", "--history", "kept", "--usage", "usage", *files)
+    assert shown.code == 0, shown.err
+    by_ana = "ana at 2026-11-01T20:00:00Z, plan 00000000, commit 4f2c1d9)"
     assert shown.out.splitlines() == [
         "History  kept   snapshots from 2026-11-01T09:00:00Z to 2026-11-02T09:00:00Z",
         "",
         "lab  user=alice",
         "  producer_byte_rate",
-        "    1 MiB/s   2026-11-01T09:00:00Z to 2026-11-02T09:00:00Z",
-        "    2 MiB/s   2026-11-02T09:00:00Z to now",
+        f"    1 MiB/s   2026-11-01T09:00:00Z to 2026-11-02T09:00:00Z   (ended by {by_ana}",
+        f"    2 MiB/s   2026-11-02T09:00:00Z to now   (set by {by_ana}",
         "  request_percentage",
         "    50%   2026-11-01T09:00:00Z to 2026-11-02T09:00:00Z",
         "",
@@ -75,15 +100,34 @@ def test_files_are_appended_and_shown_and_compared(repository: Repository) -> No
         "  producer_byte_rate",
         "    1 MiB/s   2026-11-02T09:00:00Z to now",
     ]
-    options = ("--out", "json=rows.json", "--out", "parquet=rows", "--cluster", "l*")
-    assert repository("history", "show", "--history", "kept", *options).code == 0
     require_valid("history", repository.read("rows.json"))
+    rows = json.loads(repository.read("rows.json"))["rows"]
+    ana = {"actor": "ana", "plan_id": f"sha256:{'0' * 64}", "commit": "4f2c1d9", "at": "2026-11-01T20:00:00Z"}
+    assert {
+        (row["key"], row["value"]): (row["changed_by"], row["ended_by"]) for row in rows if row["cluster"] == "lab"
+    } == {
+        (PRODUCER, 1048576): (None, ana),
+        (PRODUCER, 2097152): (ana, None),
+        (REQUEST, 50): (None, None),
+    }
     assert list((repository.path / "rows").glob("*.parquet"))
+    svg = repository.read("limits.svg")
+    for text in ("user=alice", "producer_byte_rate, cluster lab", "1 MiB/s", "2 MiB/s", "50%", ">rate<", " UTC<"):
+        assert text in svg
+    page = repository.read("limits.html")
+    assert page.count("<svg ") == page.count("<table>")
+    assert "Usage: usage, the highest rate of all brokers" in page
+    assert (repository.path / "limits.png").read_bytes().startswith(b"\x89PNG")
 
-    changed = repository("history", "diff", "--at", "now", "--at", "2026-11-01T12:00:00Z", "--history", "kept")
+
+def test_two_times_are_compared(appended: tuple[Repository, Result]) -> None:
+    repository, _ = appended
+    arguments = ("history", "diff", "--at", "now", "--at", "2026-11-01T12:00:00Z", "--history", "kept")
+    changed = repository(*arguments, "--out", "json=diff.json")
     assert changed.out.splitlines()[2:] == [
         "lab   snapshots of 2026-11-01T09:00:00Z and 2026-11-02T09:00:00Z",
-        "  ~ user=alice  producer_byte_rate : 1 MiB/s -> 2 MiB/s   (seen 2026-11-02T09:00:00Z)",
+        "  ~ user=alice  producer_byte_rate : 1 MiB/s -> 2 MiB/s   (by ana at 2026-11-01T20:00:00Z, plan 00000000, "
+        "commit 4f2c1d9)",
         "  - user=alice  request_percentage : 50%   (seen 2026-11-02T09:00:00Z)",
         "",
         "Not compared, since there is no snapshot at or before 2026-11-01T12:00:00Z:",
@@ -91,29 +135,29 @@ def test_files_are_appended_and_shown_and_compared(repository: Repository) -> No
         "",
         "Changes: 0 set, 1 changed, 1 removed, of 1 entity; 1 cluster not compared.",
     ]
-    as_json = repository(
-        "history", "diff", "--at", "2026-11-01T12:00:00Z", "--at", "now", "--history", "kept", "--format", "json"
-    )
-    require_valid("history-diff", as_json.out)
-    document = json.loads(as_json.out)
+    require_valid("history-diff", repository.read("diff.json"))
+    document = json.loads(repository.read("diff.json"))
     assert [(each["cluster"], each["compared"]) for each in document["clusters"]] == [("lab", True), ("prod", False)]
     assert {each["cluster"] for each in document["changes"]} == {"lab"}
 
 
-def test_what_cannot_be_answered_is_one_sentence(repository: Repository) -> None:
-    repository("history", "append", "taken/lab-2.json", "--history", "kept")
+def test_what_cannot_be_answered_is_one_sentence(appended: tuple[Repository, Result]) -> None:
+    repository, _ = appended
     early = repository("history", "diff", "--at", "2026-10-01", "--at", "2026-10-02", "--history", "kept")
     assert (early.code, messages(early)) == (
         1,
         "Error: the history kept cannot be used: it has no snapshot at or before 2026-10-02T00:00:00Z; "
-        "its first one is of 2026-11-02T09:00:00Z.\n",
+        "its first one is of 2026-11-01T09:00:00Z.\n",
     )
     for arguments, code, message in (
         (("diff", "--at", "7d"), 64, "--at: give two times"),
         (("diff", "--at", "2026-10-01", "--at", "2026-10-01T00:00:00Z"), 64, "are the same time"),
         (("diff", "--at", "yesterday", "--at", "now"), 64, '"yesterday" is not a time'),
         (("show", "alice"), 64, '"alice" is not an address; write for example user=svc-a'),
-        (("show", "--cluster", "prod"), 64, "kept has no snapshot of such a cluster"),
+        (("show", "--cluster", "edge"), 64, "kept has no snapshot of such a cluster"),
+        (("show", "--usage", "usage"), 64, "--usage is drawn beside the limits; give --out html=PATH, png=PATH or"),
+        (("show", "--out", "gif=a.gif"), 64, "choose text, json, html, png or svg"),
+        (("show", "--usage", "nowhere/at-all", "--out", "svg=none.svg"), 3, "there is no such file or directory"),
         (("append", "missing.json"), 64, '"missing.json" is not a file, and no file matches it as a glob'),
         (("append", "taken", "--all"), 64, "leave --all, --cluster and --bootstrap-server out"),
         (("show", "--out", "parquet=taken"), 1, "it exists already; name a new directory"),
@@ -121,37 +165,16 @@ def test_what_cannot_be_answered_is_one_sentence(repository: Repository) -> None
         refused = repository("history", *arguments, "--history", "kept")
         assert refused.code == code, arguments
         assert message in refused.err, arguments
+    assert not (repository.path / "none.svg").exists()
+    nobody = repository("history", "show", "user=nobody", "--history", "kept", "--out", "svg=nobody.svg")
+    assert nobody.code == 0
+    assert "No snapshot has user=nobody." in repository.read("nobody.svg")
     empty = repository("history", "show", "--history", "elsewhere")
     assert "there is none; make it with quotaform history append, or correct --history." in empty.err
-    foreign = repository("history", "append", "taken/lab-1.json", "--history", "taken")
-    assert (foreign.code, foreign.out) == (1, "")
-    assert "it is not a history of quotaform; give another path" in foreign.err
 
 
-def test_a_receipt_says_who_made_a_change_between_two_snapshots(repository: Repository) -> None:
-    repository.config("clusters:\n  lab: {snapshot: taken/lab-1.json}\n")
-    write_receipt(repository.path / "receipts", "2026-11-01T20:00:00Z")
-    arguments = ("--history", "kept", "--receipts", "receipts")
-    for day in (1, 2):
-        assert repository("history", "append", f"taken/lab-{day}.json", *arguments).code == 0
-    rows = json.loads(repository("history", "show", "--history", "kept", "--format", "json").out)["rows"]
-    by = {(row["key"], row["value"]): (row["changed_by"], row["ended_by"]) for row in rows}
-    ana = {"actor": "ana", "plan_id": f"sha256:{'0' * 64}", "commit": "4f2c1d9", "at": "2026-11-01T20:00:00Z"}
-    assert by == {
-        (PRODUCER, 1048576): (None, ana),
-        (PRODUCER, 2097152): (ana, None),
-        (REQUEST, 50): (None, None),
-    }
-    shown = repository("history", "show", "--history", "kept").out
-    assert (
-        "2 MiB/s   2026-11-02T09:00:00Z to now   (set by ana at 2026-11-01T20:00:00Z, plan 00000000, commit 4f2c1d9)"
-        in shown
-    )
-
-
-def test_drift_against_a_time_compares_a_cluster_with_what_it_held_then(repository: Repository) -> None:
-    repository.config("clusters:\n  lab: {snapshot: taken/lab-2.json}\n  new: {snapshot: taken/prod.json}\n")
-    repository("history", "append", "taken/lab-1.json", "--history", "kept")
+def test_drift_against_a_time_compares_a_cluster_with_what_it_held_then(appended: tuple[Repository, Result]) -> None:
+    repository, _ = appended
     arguments = ("drift", "--cluster", "lab", "--history", "kept", "--against")
     drifted = repository(*arguments, "2026-11-01T12:00:00Z")
     assert drifted.code == 2
@@ -164,7 +187,6 @@ def test_drift_against_a_time_compares_a_cluster_with_what_it_held_then(reposito
         "",
         "Drift: 1 modified, 0 missing, 0 unexpected; 0 in sync.",
     ]
-    repository("history", "append", "taken/lab-2.json", "--history", "kept")
     same = repository(*arguments, "now", "--out", "json=drift.json")
     assert (same.code, same.last) == (0, "No drift. 1 entity of the history matches the cluster.")
     require_valid("drift", repository.read("drift.json"))
@@ -234,10 +256,10 @@ def test_an_append_that_is_killed_while_it_writes_leaves_the_history_as_it_was(r
 
 def write_receipt(folder: Path, finished_at: str) -> None:
     """Write the receipt of an apply that changed one key."""
-    from quotaform.core.change import Action, Change
-    from quotaform.core.plan import PlanSource
-    from quotaform.core.receipt import Result, SavedReceipt, SavedResult
-    from quotaform.document.receipt import receipt_lines
+    from quotaform.model.quotas import Action, Change
+    from quotaform.plan.plan import PlanSource
+    from quotaform.plan.receipt import EntityResult, Result, SavedReceipt
+    from quotaform.plan.receipt_records import receipt_lines
 
     folder.mkdir()
     receipt = SavedReceipt(
@@ -249,7 +271,7 @@ def write_receipt(folder: Path, finished_at: str) -> None:
         started_at=finished_at,
         finished_at=finished_at,
         results=(
-            SavedResult(ALICE, Action.UPDATE, Result.APPLIED, "", (Change(ALICE, PRODUCER, 1048576.0, 2097152.0),)),
+            EntityResult(ALICE, Action.UPDATE, Result.APPLIED, "", (Change(ALICE, PRODUCER, 1048576.0, 2097152.0),)),
         ),
     )
     path = folder / "20261101T200000Z-lab-00000000.json"
@@ -258,4 +280,4 @@ def write_receipt(folder: Path, finished_at: str) -> None:
 
 def require_valid(schema: str, text: str) -> None:
     """Make sure that a document is what its schema says."""
-    assert not list(explainer(schema).iter_errors(json.loads(text)))
+    assert not list(explainer(schema_builder(schema)).iter_errors(json.loads(text)))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.core.history import Append
-from quotaform.errors import ConnectError, EngineError, HistoryError
+from quotaform.fleet.session import spark_session
+from quotaform.history.history import Append
+from quotaform.history.version import Version, VersionStore
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ConnectError, EngineError, HistoryError
 from quotaform.model.moment import spell_moment
-from quotaform.spark.history.version import Version, VersionStore
-from quotaform.spark.session.session import spark_session
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.history_oracle import Taken
 from tests.spark.test_history_append import hour, quotas_of, require_same
@@ -33,16 +33,18 @@ DOWN = Taken("prod", "", hour(2), None)
 
 def append_to(spark: SparkSession, path: Path, *taken: Taken) -> list[Append | None]:
     """Append snapshots and return what became of each."""
-    from quotaform.spark.history.append import append
-    from quotaform.spark.history.parquet_table import ParquetHistory
+    from quotaform.history.append import append
+    from quotaform.history.table import ParquetHistory
 
     result = append(lambda: ParquetHistory(spark, str(path)), quotas_of(spark, taken))
+    assert all(isinstance(each.error, ConnectError) for each in result.failed)
+    assert len(result.failed) == sum(each.quotas is None for each in taken)
     return [each.status for each in result.snapshots]
 
 
 def rows_of(spark: SparkSession, path: Path) -> list[tuple[object, ...]]:
     """The rows of a history, sorted."""
-    from quotaform.spark.history.parquet_table import ParquetHistory
+    from quotaform.history.table import ParquetHistory
 
     rows = ParquetHistory(spark, str(path)).rows().where("entity_key IS NOT NULL").toArrow().to_pylist()
     return sorted(
@@ -78,23 +80,8 @@ def test_a_late_snapshot_is_inserted_into_the_past_and_a_known_one_changes_nothi
     assert len(list((path / "versions").iterdir())) == 3
 
 
-def test_many_appends_make_few_folders_and_the_same_table(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from quotaform.spark.history import parquet_table
-
-    monkeypatch.setattr(parquet_table, "_MOST_FOLDERS", 2)
-    path = tmp_path / "history"
-    taken = [Taken("lab", "id", hour(n), {ALICE: {PRODUCER: float(n)}} if n != 2 else {}) for n in range(4)]
-    for each in taken:
-        append_to(spark, path, each)
-    table = parquet_table.ParquetHistory(spark, str(path))
-    require_same(table.rows(), taken, [hour(n) for n in (1, 2, 3)])
-    assert max(map(len, VersionStore(path).current().parts.values())) == 2
-
-
 def test_an_append_writes_what_has_changed_until_much_has_ended(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark.history.parquet_table import ParquetHistory
+    from quotaform.history.table import ParquetHistory
 
     path = tmp_path / "history"
     users = [Entity(user=f"user-{number}") for number in range(500)]
@@ -158,48 +145,27 @@ def test_of_two_appends_at_once_the_slower_one_begins_again(
     assert [row[1:] for row in rows_of(spark, path)] == [(1.0, "09", "10"), (2.0, "10", None), (5.0, "09", "11")]
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "part-0.parquet"])
-def test_a_folder_of_something_else_is_refused_and_left_alone(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("mine", encoding="utf-8")
+def test_what_is_no_history_of_this_version_is_refused_and_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    foreign, path = tmp_path / "foreign", tmp_path / "history"
+    foreign.mkdir()
+    (foreign / "part-0.parquet").write_text("mine", encoding="utf-8")
     with pytest.raises(HistoryError, match="it is not a history of quotaform"):
-        append_to(spark, tmp_path, FIRST)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-def test_a_history_of_a_newer_version_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    append_to(spark, tmp_path / "history", FIRST)
-    file = next((tmp_path / "history/versions").iterdir())
-    file.write_text(file.read_text(encoding="utf-8").replace('"1.0"', '"2.0"'), encoding="utf-8")
-    with pytest.raises(HistoryError, match=r"its format_version is 2\.0"):
-        append_to(spark, tmp_path / "history", SECOND)
-
-
-def test_a_version_names_only_folders_of_its_own_table(spark: SparkSession, tmp_path: Path) -> None:
-    append_to(spark, tmp_path / "history", FIRST)
-    file = next((tmp_path / "history/versions").iterdir())
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace('"00000001-', '"../../00000001-'), encoding="utf-8")
-    with pytest.raises(HistoryError, match="is not what quotaform writes"):
-        rows_of(spark, tmp_path / "history")
-
-
-def test_a_history_whose_columns_are_others_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    path = tmp_path / "history"
+        append_to(spark, foreign, FIRST)
+    assert [file.name for file in foreign.iterdir()] == ["part-0.parquet"]
     append_to(spark, path, FIRST)
+    file = next((path / "versions").iterdir())
+    written = file.read_text(encoding="utf-8")
+    for before, after, message in (
+        ('"1.0"', '"2.0"', r"its format_version is 2\.0"),
+        # A version names only folders of its own table.
+        ('"00000001-', '"../../00000001-', "is not what quotaform writes"),
+    ):
+        file.write_text(written.replace(before, after), encoding="utf-8")
+        with pytest.raises(HistoryError, match=message):
+            rows_of(spark, path)
+    file.write_text(written, encoding="utf-8")
     for folder in path.glob("data/*/part=*"):
         shutil.rmtree(folder)
         spark.range(1).write.parquet(str(folder))
     with pytest.raises(HistoryError, match="it has no column cluster string, so it is not a history"):
         append_to(spark, path, SECOND)
-
-
-def test_failures_are_restored_and_end_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark.history.append import append
-    from quotaform.spark.history.parquet_table import ParquetHistory
-
-    path = tmp_path / "history"
-    append_to(spark, path, FIRST)
-    failed = append(lambda: ParquetHistory(spark, str(path)), quotas_of(spark, [Taken("lab", "id", hour(3), None)]))
-    assert isinstance(failed.failed[0].error, ConnectError)
-    assert len(rows_of(spark, path)) == 2
-    assert all(row[3] is None for row in rows_of(spark, path))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.errors import EngineError
+from quotaform.model.errors import EngineError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,8 +50,8 @@ def test_tasks_whose_rows_are_final_do_not_run_again_when_the_rows_are_lost(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """A job that applied plans did it again."""
-    from quotaform.spark.job.kept_rows import final_rows
-    from quotaform.spark.session.session import spark_session
+    from quotaform.fleet.job import final_rows
+    from quotaform.fleet.session import spark_session
 
     before = kept_blocks(spark)
 
@@ -69,7 +69,7 @@ def test_tasks_whose_rows_are_final_do_not_run_again_when_the_rows_are_lost(
 
 
 def test_tasks_whose_rows_are_repeatable_run_again_when_the_rows_are_lost(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark.job.kept_rows import repeatable_rows
+    from quotaform.fleet.job import repeatable_rows
 
     before = kept_blocks(spark)
     with repeatable_rows(noted(spark, tmp_path)) as kept:
@@ -82,7 +82,7 @@ def test_tasks_whose_rows_are_repeatable_run_again_when_the_rows_are_lost(spark:
 
 def test_the_place_of_final_rows_is_freed(spark: SparkSession, tmp_path: Path) -> None:
     """Else the session of a notebook would keep the results of every command."""
-    from quotaform.spark.job.kept_rows import final_rows
+    from quotaform.fleet.job import final_rows
 
     before = kept_blocks(spark)
     with final_rows(noted(spark, tmp_path)):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.app.resolve.request_file import RequestFile
-from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
-from quotaform.views.csv_cell import csv_cell
+from quotaform.model.errors import InvalidFilesError
+from quotaform.report.text import csv_cell
+from quotaform.resolve.request_file import RequestFile
 from tests.spark.test_resolved import principal_table
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ NAMES = ("alice", "CN=a b,O=x", "<default>", "a\nb", '"', '"a"', "=1+1", " a ", 
 
 def read(spark: SparkSession, path: Path | str) -> list[Entity]:
     """Read and check principals, in some order of their own."""
-    from quotaform.spark.table.principal_check import count_principals
-    from quotaform.spark.table.principals import named_principals, read_principals
+    from quotaform.fleet.principals import count_principals, named_principals, read_principals
 
     principals = read_principals(spark, str(path))
     counts = count_principals(principals, str(path))

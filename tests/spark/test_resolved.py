@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.resolution import Detail, make_resolution
-from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.resolve import Detail, Resolver, make_resolution
 from tests.builder import PRODUCER
 
 if TYPE_CHECKING:
@@ -67,10 +66,11 @@ def some_principals(random: Random) -> list[Principal]:
     return [*known, *((None, None, random.choice(["192.0.2.9", *IPS[:-1]])) for _ in range(12))]
 
 
-def quota_table(spark: SparkSession, clusters: dict[str, Quotas]) -> DataFrame:
+def quota_table(spark: SparkSession, clusters: Mapping[str, Quotas]) -> DataFrame:
     """Return `schemas.QUOTAS` of clusters."""
-    from quotaform.spark.schemas import QUOTAS, make_table
-    from quotaform.spark.source import quota_rows
+    from quotaform.fleet.data_source import quota_rows
+    from quotaform.fleet.table import make_table
+    from quotaform.resolve.spark_quotas import QUOTAS
 
     rows = [row for cluster, quotas in clusters.items() for row in quota_rows(cluster, f"id-{cluster}", quotas)]
     columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in QUOTAS]
@@ -120,7 +120,7 @@ def many() -> dict[str, tuple[dict[Entity, dict[str, float]], list[Principal]]]:
 
 def test_each_principal_resolves_as_in_one_process(spark: SparkSession, many: Any) -> None:
     """All examples are clusters of one table: a job per example would take an hour."""
-    from quotaform.spark.resolve.resolved import resolved
+    from quotaform.resolve.spark import resolved
 
     quotas = quota_table(spark, {cluster: quotas for cluster, (quotas, _) in many.items()}).persist()
     principals = principal_table(
@@ -141,7 +141,7 @@ def test_each_principal_resolves_as_in_one_process(spark: SparkSession, many: An
 
 def test_the_principals_are_not_shuffled_and_python_sees_none_of_them(spark: SparkSession, tmp_path: Any) -> None:
     """An exchange of ten million pairs, or a Python function for each, would take longer than all the rest."""
-    from quotaform.spark.resolve.resolved import resolved
+    from quotaform.resolve.spark import resolved
 
     random = Random(5)
     held = {entity: values for _ in range(20) for entity, values in some_quotas(random).items()}
@@ -169,7 +169,7 @@ def above_the_principals(plan: str) -> list[str]:
 
 
 def test_entries_that_are_too_many_to_be_broadcast_are_joined_by_a_shuffle_and_it_says_so(spark: SparkSession) -> None:
-    from quotaform.spark.resolve.resolved import THRESHOLD, resolved
+    from quotaform.resolve.spark import THRESHOLD, resolved
 
     held = {Entity(user="alice"): {PRODUCER: 5.0}, Entity(user=None): {PRODUCER: 9.0}}
     asked: list[Principal] = [("alice", "app", None), ("bob", None, None)]

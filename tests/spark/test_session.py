@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quotaform.errors import EngineError, UsageError
-from quotaform.spark.session.connect import connect_session, is_connect
-from quotaform.spark.session.endpoint import Master, Remote
-from quotaform.spark.session.launch import classic_session
-from quotaform.spark.session.options import SessionOptions
-from quotaform.spark.session.session import require_spark, spark_session
+from quotaform.fleet.launch import classic_session
+from quotaform.fleet.options import Master, Remote, SessionOptions
+from quotaform.fleet.session import connect_session, is_connect, require_spark, spark_session
+from quotaform.model.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +78,7 @@ def test_a_connect_server_that_does_not_answer_is_named_without_its_token(nobody
 
 
 def test_a_connect_server_that_is_silent_is_given_up(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.spark.session.connect._PATIENCE", 0.2)
+    monkeypatch.setattr("quotaform.fleet.session._PATIENCE", 0.2)
     remote = Remote.parse("--remote", f"sc://{silent}")
     with pytest.raises(EngineError, match="does not answer"), connect_session(remote, {}):
         pass

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from quotaform.desired.config import Cluster as Place
-from quotaform.errors import ApplyRunningError, PartialError, QuotaformError
+from quotaform.fleet.plan_rows import Written, require_written, summary_of
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ApplyRunningError, PartialError, QuotaformError
 from quotaform.sandbox import Sandbox
-from quotaform.spark.sink_record import Written, require_written, summary_of
 from tests.builder import CONSUMER, PRODUCER
 from tests.workflow.command import Cluster
 
@@ -51,7 +51,7 @@ def row(cluster_id: str, entity: Entity, before: float | None, after: float | No
 def table(spark: SparkSession, rows: list[Row]) -> DataFrame:
     from pyspark.sql.types import StructType
 
-    from quotaform.spark.schemas import PLAN_ROWS
+    from quotaform.fleet.plan_rows import PLAN_ROWS
 
     return spark.createDataFrame(rows, StructType(PLAN_ROWS.fields[:-1]))
 
@@ -66,7 +66,8 @@ def batch(rows: list[Row]) -> Any:
     """Return what a task is given."""
     import pyarrow
 
-    from quotaform.spark.schemas import PLAN_ROWS, arrow_schema
+    from quotaform.fleet.plan_rows import PLAN_ROWS
+    from quotaform.resolve.spark_quotas import arrow_schema
 
     columns = [dict(zip(PLAN_ROWS.names, (*each, len(rows)), strict=True)) for each in rows]
     named = [{**each, "entity": list(each["entity"].items())} for each in columns]
@@ -76,7 +77,7 @@ def batch(rows: list[Row]) -> Any:
 def test_rows_are_applied_and_what_holds_already_is_left_alone(
     spark: SparkSession, cluster: Cluster, places: list[Place], tmp_path: Path
 ) -> None:
-    from quotaform.spark.sink import write_plan_rows
+    from quotaform.fleet.data_source import write_plan_rows
 
     rows = [
         row(cluster.id, ALICE, None, 2 * MIB),
@@ -94,7 +95,7 @@ def test_a_cluster_that_is_down_or_has_changed_keeps_no_other_from_being_written
 ) -> None:
     from pyspark.errors import PySparkException
 
-    from quotaform.spark.sink import write_plan_rows
+    from quotaform.fleet.data_source import write_plan_rows
 
     # A second name of the broker, whose row was planned when bob had another value.
     stale = Place(name="us", bootstrap_servers=(sandbox.bootstrap_servers,))
@@ -124,8 +125,8 @@ def test_a_cluster_that_is_down_or_has_changed_keeps_no_other_from_being_written
 def test_receipts_are_files_that_quotaform_reads(
     spark: SparkSession, cluster: Cluster, places: list[Place], tmp_path: Path
 ) -> None:
-    from quotaform.app.apply.receipt_file import load_receipt_file
-    from quotaform.spark.sink import write_plan_rows
+    from quotaform.fleet.data_source import write_plan_rows
+    from quotaform.plan.receipt_file import load_receipt_file
 
     rows = [row(cluster.id, ALICE, None, MIB), row(cluster.id, CAROL, MIB, None)]
     write_plan_rows(table(spark, rows), places[:1], receipts=str(tmp_path / "receipts"))
@@ -138,8 +139,8 @@ def test_receipts_are_files_that_quotaform_reads(
 def test_a_cluster_that_somebody_else_applies_to_is_left_out(
     spark: SparkSession, cluster: Cluster, places: list[Place], sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    from quotaform.app.apply.lock import cluster_lock
-    from quotaform.spark.sink import write_plan_rows
+    from quotaform.apply.lock import cluster_lock
+    from quotaform.fleet.data_source import write_plan_rows
 
     locked = replace(places[0], name="us", folder=tmp_path)
     rows = [row(cluster.id, ALICE, None, MIB), row(cluster.id, BOB, MIB, 3 * MIB, "us")]
@@ -157,8 +158,8 @@ def test_what_a_task_has_done_is_on_record_whatever_becomes_of_the_others(
     """Results were written by the driver when all tasks had ended, so that one that failed for good took all away."""
     from pyarrow import parquet
 
-    from quotaform.spark.schemas import PLAN_ROWS
-    from quotaform.spark.sink import QuotaSinkWriter
+    from quotaform.fleet.data_source import QuotaSinkWriter
+    from quotaform.fleet.plan_rows import PLAN_ROWS
 
     writer = QuotaSinkWriter(PLAN_ROWS, places, None, results=str(tmp_path / "results"))
     rows = batch([row(cluster.id, ALICE, None, MIB)])
@@ -175,8 +176,8 @@ def test_what_a_task_has_done_is_on_record_whatever_becomes_of_the_others(
 def test_an_executor_that_does_not_see_the_folders_of_the_driver_writes_nothing(
     cluster: Cluster, places: list[Place], tmp_path: Path, option: str
 ) -> None:
-    from quotaform.spark.schemas import PLAN_ROWS
-    from quotaform.spark.sink import QuotaSinkWriter
+    from quotaform.fleet.data_source import QuotaSinkWriter
+    from quotaform.fleet.plan_rows import PLAN_ROWS
 
     before = cluster.read()
     options = {option: str(tmp_path / "driver")}
@@ -223,7 +224,7 @@ def test_a_receipt_that_cannot_be_written_is_a_failure() -> None:
 def test_rows_that_cannot_be_meant_are_refused_before_anything_is_written(
     spark: SparkSession, cluster: Cluster, places: list[Place], changed: dict[int, Any], message: str
 ) -> None:
-    from quotaform.spark.sink import write_plan_rows
+    from quotaform.fleet.data_source import write_plan_rows
 
     good = row(cluster.id, ALICE, None, MIB)
     bad = tuple(changed.get(number, value) for number, value in enumerate(good))
@@ -244,8 +245,7 @@ def test_rows_that_cannot_be_meant_are_refused_before_anything_is_written(
     ],
 )
 def test_a_row_that_no_plan_has_is_refused_with_its_cluster(changed: dict[int, Any], message: str) -> None:
-    from quotaform.spark.schemas import PLAN_ROWS
-    from quotaform.spark.table.plan_rows import cluster_changes
+    from quotaform.fleet.plan_rows import PLAN_ROWS, cluster_changes
 
     good = (*row("id", ALICE, None, MIB), 1)
     bad = dict(zip(PLAN_ROWS.names, (changed.get(n, value) for n, value in enumerate(good)), strict=True))
@@ -256,7 +256,7 @@ def test_a_row_that_no_plan_has_is_refused_with_its_cluster(changed: dict[int, A
 def test_other_columns_and_overwriting_are_refused(spark: SparkSession, places: list[Place]) -> None:
     from pyspark.errors import PySparkException
 
-    from quotaform.spark.source import KafkaQuotas, dump_clusters
+    from quotaform.fleet.data_source import KafkaQuotas, dump_clusters
 
     spark.dataSource.register(KafkaQuotas)
     frame = table(spark, [row("id", ALICE, None, MIB)])

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quotaform.cluster.snapshot import read_snapshot
 from quotaform.desired.config import Cluster
-from quotaform.document.snapshot import read_snapshot
-from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import InvalidFilesError
 from tests.builder import PRODUCER, REQUEST
-from tests.spark.test_plan import write_snapshot
+from tests.spark.files import write_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def test_each_cluster_is_a_partition_and_one_that_is_down_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark.source import read_clusters
+    from quotaform.fleet.data_source import read_clusters
 
     both = Entity(user=None, client_id="etl")
     full = write_snapshot(tmp_path / "full.json", {both: {PRODUCER: 2.0**63, REQUEST: float("nan")}})
@@ -60,9 +60,8 @@ def test_a_failure_survives_a_table_on_disk_and_holds_nothing_to_unpickle(spark:
     """The error itself was a pickled column: whoever could write such a table could run code where it was read."""
     from pyspark.sql.types import BinaryType
 
-    from quotaform.spark.failure import require_read
-    from quotaform.spark.schemas import FAILURE
-    from quotaform.spark.source import read_clusters
+    from quotaform.fleet.data_source import read_clusters, require_read
+    from quotaform.resolve.spark_quotas import FAILURE
 
     assert not [field.name for field in FAILURE if isinstance(field.dataType, BinaryType)]
     snapshot = tmp_path / "cut.json"
@@ -78,7 +77,7 @@ def test_a_failure_survives_a_table_on_disk_and_holds_nothing_to_unpickle(spark:
 
 
 def test_credentials_are_not_among_the_options(tmp_path: Path) -> None:
-    from quotaform.spark.source import dump_clusters, load_clusters
+    from quotaform.fleet.data_source import dump_clusters, load_clusters
 
     secret = tmp_path / "client.properties"
     secret.write_text("sasl.password=hunter2\n", encoding="utf-8")
@@ -95,7 +94,7 @@ def test_credentials_are_not_among_the_options(tmp_path: Path) -> None:
 def test_options_that_name_no_clusters_are_refused(spark: SparkSession, text: str) -> None:
     from pyspark.errors import PySparkException
 
-    from quotaform.spark.source import KafkaQuotas
+    from quotaform.fleet.data_source import KafkaQuotas
 
     spark.dataSource.register(KafkaQuotas)
     with pytest.raises(PySparkException, match="the option clusters must be a JSON list"):
@@ -103,7 +102,7 @@ def test_options_that_name_no_clusters_are_refused(spark: SparkSession, text: st
 
 
 def test_a_snapshot_that_does_not_say_when_it_was_taken_is_a_failure(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark.snapshot_file import read_snapshots
+    from quotaform.fleet.snapshot import read_snapshots
 
     for name, at in (("good.json", "2026-11-20T09:12:44Z"), ("odd.json", "yesterday")):
         text = write_snapshot(tmp_path / name, {}).read_text(encoding="utf-8")

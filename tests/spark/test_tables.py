@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quotaform.spark.job.cluster_job import task_count
-from quotaform.spark.job.partition import by_place
-from quotaform.spark.table.named_table import read_table
-from quotaform.spark.table.path import located
+from quotaform.fleet.job import by_place, task_count
+from quotaform.fleet.table import located, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from quotaform import Alteration, Entity, QuotaAdmin
-from quotaform.app.usage.record import RecordRequest, record
-from quotaform.core.plan import Plan
-from quotaform.metrics.open import open_reader
 from quotaform.model.quota_key import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
 )
+from quotaform.plan.plan import Plan
 from quotaform.sandbox import Sandbox
+from quotaform.usage.record.reader import open_reader
+from quotaform.usage.record.run import RecordRequest, record
 from tests.builder import plan_of
 from tests.producer import make_batch, open_topic
 from tests.traffic import connect, consume, mutate, produce
@@ -135,8 +135,8 @@ def send(traffic: Traffic, after: float = 0.0) -> Mapping[str, float]:
 
 def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
     """Record the traffic, with one measurement per second and those that follow until it is forgotten."""
-    from quotaform.cli.option.metrics import read_sources
-    from quotaform.spark.usage.table.usage_file import UsageDirectory
+    from quotaform.cli.option.common import read_sources
+    from quotaform.usage.record.run import UsageDirectory
 
     [source] = read_sources([f"1={traffic.sandbox.metrics_urls[1]}"])
     request = RecordRequest(
@@ -156,7 +156,7 @@ def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
 
 def predicted(spark: SparkSession, usage: Path, plan: Plan) -> Mapping[str, float]:
     """Return for how long requests of each key would wait under a plan, until the last of them was served."""
-    from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
+    from quotaform.usage.replay.run import BacktestRequest, backtested
 
     found: dict[str, float] = {}
     with backtested(spark, BacktestRequest(usage=str(usage), most=10), [plan]) as (result, _):
@@ -168,6 +168,7 @@ def predicted(spark: SparkSession, usage: Path, plan: Plan) -> Mapping[str, floa
     return found
 
 
+@pytest.mark.prove
 def test_a_broker_throttles_for_as_long_as_the_backtest_says(
     spark: SparkSession, metered_sandbox: Sandbox, admin: QuotaAdmin, tmp_path: Path
 ) -> None:

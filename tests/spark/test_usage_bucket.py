@@ -1,4 +1,4 @@
-"""The buckets of recorded series are those that `quotaform.core.usage.series_bucket` finds on each cluster."""
+"""The buckets of recorded series are those that `quotaform.usage.bucket.bucket` finds on each cluster."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.core.usage.series_bucket import SeriesBuckets
 from quotaform.model.quotas import Quotas
+from quotaform.usage.bucket.bucket import SeriesBuckets
 from tests.property.test_series_bucket import CHANGES, KEYS, SERIES
 from tests.spark.test_resolved import quota_table
 from tests.spark.test_usage_headroom import usage_table
@@ -22,7 +22,7 @@ HELD: dict[str, tuple[Quotas, Quotas]] = {f"c{number}": change for number, chang
 
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_each_series_has_its_bucket_under_the_quotas_of_its_cluster(spark: SparkSession, is_changed: bool) -> None:
-    from quotaform.spark.usage.bucket.bucket import buckets, recorded_series
+    from quotaform.usage.bucket.spark import buckets, recorded_series
 
     rows = [
         Sample(0.0, None, cluster, "1", key, *names, 1.0, None)

@@ -34,8 +34,8 @@ SERIES: Final = (
 
 def usage_table(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:
     """Return `schemas.USAGE`."""
-    from quotaform.spark.schemas import make_table
-    from quotaform.spark.usage.schemas import USAGE
+    from quotaform.fleet.table import make_table
+    from quotaform.usage.table.schema import USAGE
 
     columns: list[list[Any]] = [list(column) for column in zip(*samples, strict=True)] or [[] for _ in USAGE]
     columns[0] = [START + timedelta(seconds=at) for at in columns[0]]
@@ -93,10 +93,9 @@ def by_place(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> tuple[list[dict[str, Any]], list[Sample], dict[str, Quotas]]:
     """The rows of `headroom` about many clusters, each an example of its own: a job per example would take an hour."""
-    from quotaform.spark.usage.bucket.bucket import buckets, recorded_series
-    from quotaform.spark.usage.bucket.member import numbered
-    from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
-    from quotaform.spark.usage.headroom.headroom import headroom
+    from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
+    from quotaform.usage.headroom.run import headroom
+    from quotaform.usage.table.table import recorded, recorded_size
 
     random = Random(11)
     held = {f"c{number}": some_quotas(random) for number in range(40)}

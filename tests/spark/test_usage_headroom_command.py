@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.quotas import Snapshot
 from tests.builder import CONSUMER, MUTATION, PRODUCER
 from tests.spark.test_resolved import quota_table
 from tests.spark.test_usage_headroom import usage_table
@@ -64,8 +64,9 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
 ) -> None:
     out = repository.path / "rows"
     arguments = ("--usage", str(recording / "usage"), "--quotas", str(recording / "quotas"), "--format", "json")
-    done = repository("usage", "headroom", *arguments, "--out", f"parquet={out}", "--out", "markdown=headroom.md")
-    assert (done.code, done.err.splitlines()[1:]) == (0, [f"Saved the result to: {out}, headroom.md"])
+    files = [word for out in (f"parquet={out}", "markdown=headroom.md", "svg=headroom.svg") for word in ("--out", out)]
+    done = repository("usage", "headroom", *arguments, *files)
+    assert (done.code, done.err.splitlines()[1:]) == (0, [f"Saved the result to: {out}, headroom.md, headroom.svg"])
     document = json.loads(done.out)
     assert document["summary"] == {
         **dict.fromkeys(("below", "coarse"), 0),
@@ -91,6 +92,8 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
     ]
     assert document["unknown_clusters"] == [{"cluster": "other", "buckets": 1}]
     assert repository.read("headroom.md").startswith("**Headroom: 1 throttled")
+    for text in (PRODUCER, "client-id=etl", "10 B/s", "limit"):
+        assert text in repository.read("headroom.svg")
     rows = spark.read.parquet(str(out)).toArrow().to_pylist()
     assert [(row["cluster"], row["bucket"], row["entity_key"], row["samples"]) for row in rows] == [
         *(("lab", None, "user=legacy", 0), ("lab", "client-id=etl", "client-id=etl", 4)),
@@ -106,10 +109,11 @@ def test_a_recording_under_another_name_is_held_against_a_snapshot_with_a_warnin
     arguments = ("--snapshot", recording / "lab.json", "--since", "2026-11-01", "--until", "2026-11-01T00:02:00Z")
     done = repository("usage", "headroom", "--usage", usage, *arguments)
     assert done.code == 0, done.err
-    assert "Warning: the usage is of 10.0.0.5:9092, and is held against the quotas of lab\n" in done.err
+    assert "Warning: the usage is of 10.0.0.5:9092, and is compared with the quotas of lab\n" in done.err
     assert done.last == "Headroom: 1 throttled, 1 close, 0 below, 1 unlimited, of 3 buckets; 1 unused value."
 
 
+@pytest.mark.prove
 def test_a_cluster_that_cannot_be_read_is_named_beside_the_others(repository: Repository, recording: Path) -> None:
     """The command ended with an internal error instead."""
     lab = json.dumps(str(recording / "lab.json"))

@@ -17,18 +17,17 @@ from unittest import mock
 
 import pytest
 
-from quotaform.app.usage.mapping import load_usage_mapping
-from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.format.table import parse_rows
-from quotaform.core.usage.format.table_mapping import TableMapping, guess_mapping
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.merge import merge
-from quotaform.core.usage.sample.sample import Dropped, Item, Sample
-from quotaform.errors import EngineError
-from quotaform.schema.validator import explainer
-from quotaform.spark.usage.ingest import run, source
-from quotaform.spark.usage.schemas import QUARANTINE, USAGE
-from quotaform.spark.usage.table.usage_table import read_usage
+from quotaform.cli.command.schema import schema_builder
+from quotaform.model.errors import EngineError
+from quotaform.model.records.validator import explainer
+from quotaform.usage.format import FORMATS
+from quotaform.usage.format.table import TableMapping, guess_mapping, parse_rows
+from quotaform.usage.ingest import run, source
+from quotaform.usage.ingest.input import load_usage_mapping
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.sample import Dropped, Item, Sample, merge
+from quotaform.usage.table.schema import QUARANTINE, USAGE
+from quotaform.usage.table.table import read_usage
 from tests.http_server import HttpServer
 from tests.http_server import answer as http_answer
 from tests.workflow.command import Repository
@@ -430,4 +429,4 @@ def test_an_ingest_that_was_killed_while_files_were_moved_is_completed(
 
 def require_valid(name: str, text: str) -> None:
     """Make sure that a document is as its schema says."""
-    assert list(explainer(name).iter_errors(json.loads(text))) == []
+    assert list(explainer(schema_builder(name)).iter_errors(json.loads(text))) == []

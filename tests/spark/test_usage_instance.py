@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Quotas
 from tests.builder import CONSUMER
 from tests.spark.test_resolved import quota_table
 from tests.spark.test_usage_headroom import START, usage_table
@@ -42,23 +41,73 @@ def group(consumers: int = CONSUMERS, rate: float = MB) -> list[Sample]:
     ]
 
 
-def headroom_of(spark: SparkSession, usage: DataFrame, quotas: Quotas) -> dict[str, Any]:
-    """The one row of `headroom`."""
-    from quotaform.spark.usage.bucket.bucket import buckets, recorded_series
-    from quotaform.spark.usage.bucket.member import numbered
-    from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
-    from quotaform.spark.usage.headroom.headroom import headroom
+def five_minutes() -> list[Sample]:
+    """Three clients that measure at the same times."""
+    return [consumed(60.0 * push, f"c{number}", MB) for push in range(5) for number in range(3)]
 
+
+def ended(first_minute_of_c1: float = MB) -> list[Sample]:
+    """Two consumers of which one ends after half an hour."""
+    rows = [each for each in group(2) if each.instance == "c0" or each.at < 1800]
+    return [each._replace(rate=first_minute_of_c1) if each.instance == "c1" and each.at < 60 else each for each in rows]
+
+
+def throttled() -> list[Sample]:
+    """Ten consumers of which one is throttled for ten minutes."""
+    return [
+        each._replace(throttle_ms=100.0 + each.at) if each.instance == "c3" and 600 <= each.at < 1200 else each
+        for each in group(rate=MB / 100)
+    ]
+
+
+def of_alice() -> list[Sample]:
+    """A user with two client-ids, one of which has two instances."""
+    return [
+        each._replace(user="alice", client_id=client, instance=instance, rate=rate)
+        for each in group(1)
+        for client, instance, rate in (("a", "x", 2 * MB), ("a", "y", 3 * MB), ("b", None, 4 * MB))
+    ]
+
+
+MEASURED: Final[dict[str, list[Sample]]] = {
+    "group": group(),
+    "twice": [*group(), *group()],
+    "together": five_minutes(),
+    "ended": ended(),
+    "ended, slow at first": ended(MB / 2),
+    "after the end": [each for each in ended() if each.at >= 1830],
+    "throttled": throttled(),
+    "alice": of_alice(),
+}
+"""Recordings by what is special about them: each is a cluster."""
+
+
+def whole_table(spark: SparkSession, recordings: Mapping[str, Sequence[Sample]]) -> DataFrame:
+    return usage_table(spark, [row._replace(cluster=name) for name, rows in recordings.items() for row in rows])
+
+
+@pytest.fixture(scope="module")
+def headroom_of(spark: SparkSession) -> dict[str, dict[str, Any]]:
+    """The one row of `headroom` of each recording."""
+    from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
+    from quotaform.usage.headroom.run import headroom
+    from quotaform.usage.table.table import recorded, recorded_size
+
+    usage = whole_table(spark, MEASURED).persist()
+    held = {name: {Entity(user="alice"): {CONSUMER: 8 * MB}} if name == "alice" else LIMIT for name in MEASURED}
     series = recorded(usage).persist()
-    found = numbered(series, buckets(recorded_series(series), quota_table(spark, {"lab": quotas}))).persist()
-    rows: list[dict[str, Any]] = headroom(usage, found, *recorded_size(series)).toArrow().to_pylist()
-    [row] = rows
-    return row
+    found = numbered(series, buckets(recorded_series(series), quota_table(spark, held))).persist()
+    rows = headroom(usage, found, *recorded_size(series)).toArrow().to_pylist()
+    assert len(rows) == len(MEASURED)
+    return {row.pop("cluster"): row for row in rows}
 
 
-def test_headroom_of_a_group_of_consumers_is_that_of_all_of_them(spark: SparkSession) -> None:
+Rows = dict[str, dict[str, Any]]
+
+
+def test_headroom_of_a_group_of_consumers_is_that_of_all_of_them(headroom_of: Rows) -> None:
     """The rate of one consumer at a time was taken for that of all."""
-    row = headroom_of(spark, usage_table(spark, group()), LIMIT)
+    row = headroom_of["group"]
     assert (row["p50"], row["p99"], row["max"]) == (10 * MB, 10 * MB, 10 * MB)
     assert (row["used_ratio"], row["members"], row["top_member_share"]) == (1.25, 1, 1.0)
     assert (row["top_member"], row["bucket"]) == ("client-id=reports", "client-id=reports")
@@ -67,67 +116,74 @@ def test_headroom_of_a_group_of_consumers_is_that_of_all_of_them(spark: SparkSes
     assert row["recorded_s"] == pytest.approx(60.0 + 60.0 * (PUSHES - 1) + 6.0 * (CONSUMERS - 1), abs=60.0)
 
 
-def test_a_row_that_was_ingested_twice_counts_once(spark: SparkSession) -> None:
-    rows = group()
-    once, twice = (headroom_of(spark, usage_table(spark, each), LIMIT) for each in (rows, [*rows, *rows]))
-    assert once == twice
-
-
-def test_clients_that_measured_at_one_time_are_all_counted(spark: SparkSession) -> None:
-    rows = [consumed(60.0 * push, f"c{number}", MB) for push in range(5) for number in range(3)]
-    row = headroom_of(spark, usage_table(spark, rows), LIMIT)
+def test_rows_that_come_twice_count_once_and_clients_that_measure_at_one_time_all_count(headroom_of: Rows) -> None:
+    assert headroom_of["twice"] == headroom_of["group"]
+    row = headroom_of["together"]
     assert (row["samples"], row["p50"], row["max"]) == (5, 3 * MB, 3 * MB)
 
 
-def test_a_consumer_that_ended_counts_no_more(spark: SparkSession) -> None:
-    rows = [each for each in group(2) if each.instance == "c0" or each.at < 1800]
-    row = headroom_of(spark, usage_table(spark, rows), LIMIT)
-    assert (row["p50"], row["max"]) == (2 * MB, 2 * MB)
-    ended = [each._replace(rate=MB / 2) if each.instance == "c1" and each.at < 60 else each for each in rows]
-    assert headroom_of(spark, usage_table(spark, ended), LIMIT)["max"] == 2 * MB
-    later = usage_table(spark, [each for each in rows if each.at >= 1830])
-    assert headroom_of(spark, later, LIMIT)["max"] == MB
+def test_a_consumer_that_ended_counts_no_more(headroom_of: Rows) -> None:
+    assert (headroom_of["ended"]["p50"], headroom_of["ended"]["max"]) == (2 * MB, 2 * MB)
+    assert headroom_of["ended, slow at first"]["max"] == 2 * MB
+    assert headroom_of["after the end"]["max"] == MB
 
 
-def test_throttled_time_of_one_consumer_is_not_cut_by_the_pushes_of_others(spark: SparkSession) -> None:
+def test_throttled_time_of_one_consumer_is_not_cut_by_the_pushes_of_others(headroom_of: Rows) -> None:
     """An average that stays is an old one: at the times at which others pushed, that of one consumer did not change."""
-    rows = [
-        each._replace(throttle_ms=100.0 + each.at) if each.instance == "c3" and 600 <= each.at < 1200 else each
-        for each in group(rate=MB / 100)
-    ]
-    row = headroom_of(spark, usage_table(spark, rows), LIMIT)
-    assert row["throttled_s"] == pytest.approx(600.0)
+    assert headroom_of["throttled"]["throttled_s"] == pytest.approx(600.0)
 
 
-def test_members_with_instances_are_beside_those_of_other_names(spark: SparkSession) -> None:
-    """A bucket of a user with two client-ids, one of which has two instances."""
-    rows = [
-        each._replace(user="alice", client_id=client, instance=instance, rate=rate)
-        for each in group(1)
-        for client, instance, rate in (("a", "x", 2 * MB), ("a", "y", 3 * MB), ("b", None, 4 * MB))
-    ]
-    row = headroom_of(spark, usage_table(spark, rows), {Entity(user="alice"): {CONSUMER: 8 * MB}})
+def test_members_with_instances_are_beside_those_of_other_names(headroom_of: Rows) -> None:
+    row = headroom_of["alice"]
     assert (row["members"], row["top_member"], row["max"]) == (2, "user=alice,client-id=a", 9 * MB)
     assert row["top_member_share"] == pytest.approx(5 / 9)
 
 
-def backtest_of(spark: SparkSession, samples: Sequence[Sample], limit: float) -> dict[str, Any]:
-    """The one row of `backtest`."""
-    from quotaform.spark.usage.bucket.recorded import recorded, recorded_size
-    from quotaform.spark.usage.replay.backtest import backtest
-    from quotaform.spark.usage.replay.demand import members
+def one_client() -> list[Sample]:
+    """What ten clients use, by one."""
+    return [
+        consumed(6.0 * number, None, (12 if 100 <= number < 200 else 5) * MB)._replace(broker="1", window_s=6.0)
+        for number in range(400)
+    ]
 
-    usage = usage_table(spark, samples)
-    quotas = quota_table(spark, {"lab": {Entity(client_id="reports"): {CONSUMER: limit}}})
+
+def ten_clients() -> list[Sample]:
+    """Each has a tenth of the rate of the one, and pushes at other times."""
+    return [
+        consumed(60.0 * push + 6.0 * number, f"c{number}", (1.2 if 10 <= push < 20 else 0.5) * MB)._replace(broker="1")
+        for push in range(40)
+        for number in range(CONSUMERS)
+    ]
+
+
+BUSY: Final = [consumed(300.0 * push, "busy", (0 if push % 2 else 9) * MB) for push in range(10)]
+IDLE: Final = [
+    consumed(300.0 * push + 60.0 * number, f"idle{number}", 0.0) for push in range(10) for number in range(1, 4)
+]
+REPLAYED: Final[dict[str, tuple[list[Sample], float]]] = {
+    "over": (group(), 9.5 * MB),
+    "under": (group(), 12 * MB),
+    "one": (one_client(), 10 * MB),
+    "ten": (ten_clients(), 10 * MB),
+    "alone": (BUSY, 8.5 * MB),
+    "with idle ones": (BUSY + IDLE, 8.5 * MB),
+}
+"""Recordings, each of a cluster, and the limit there."""
+
+
+def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
+    from quotaform.usage.replay.spark import backtest, members
+    from quotaform.usage.table.table import recorded, recorded_size
+
+    usage = whole_table(spark, {name: rows for name, (rows, _) in REPLAYED.items()}).persist()
+    limits = {name: {Entity(client_id="reports"): {CONSUMER: limit}} for name, (_, limit) in REPLAYED.items()}
+    quotas = quota_table(spark, limits)
     series = recorded(usage).persist()
-    found = members(series, quotas, quotas).persist()
-    rows: list[dict[str, Any]] = backtest(usage, found, *recorded_size(series)).toArrow().to_pylist()
-    [row] = rows
-    return row
+    rows = backtest(usage, members(series, quotas, quotas).persist(), *recorded_size(series)).toArrow().to_pylist()
+    found = {row["cluster"]: row for row in rows}
+    assert len(found) == len(rows) == len(REPLAYED)
 
-
-def test_a_backtest_holds_the_sum_against_the_limit(spark: SparkSession) -> None:
-    over, under = (backtest_of(spark, group(), limit) for limit in (9.5 * MB, 12 * MB))
+    over, under = found["over"], found["under"]
     assert over["throttled_s_high"] > 3500
     assert (over["over_max"], under["over_max"]) == (pytest.approx(10 / 9.5), pytest.approx(10 / 12))
     assert under["throttled_s_high"] == 0
@@ -135,55 +191,31 @@ def test_a_backtest_holds_the_sum_against_the_limit(spark: SparkSession) -> None
     assert over["is_coarse"]
     assert over["throttled_s"] is None
 
+    # Ten that push at other times have used as much as one of ten times their rate; each of the ten sees the beginning
+    # and the end of the ten minutes in windows of its own.
+    for name in ("throttled_s", "delay_s_max"):
+        assert found["ten"][name] == pytest.approx(found["one"][name], rel=0.1)
 
-def test_a_sum_is_replayed_as_that_of_one_client(spark: SparkSession) -> None:
-    """Ten that push at other times have used as much as one of ten times their rate, also in its estimates."""
-    whole = [
-        consumed(6.0 * number, None, (12 if 100 <= number < 200 else 5) * MB)._replace(broker="1", window_s=6.0)
-        for number in range(400)
-    ]
-    parts = [
-        consumed(60.0 * push + 6.0 * number, f"c{number}", (1.2 if 10 <= push < 20 else 0.5) * MB)._replace(broker="1")
-        for push in range(40)
-        for number in range(CONSUMERS)
-    ]
-    one, ten = (backtest_of(spark, rows, 10 * MB) for rows in (whole, parts))
-    # Each of the ten sees the beginning and the end of the ten minutes in windows of its own.
-    assert ten["throttled_s"] == pytest.approx(one["throttled_s"], rel=0.1)
-    assert ten["delay_s_max"] == pytest.approx(one["delay_s_max"], rel=0.1)
-
-
-def test_what_the_windows_of_a_client_do_not_cover_is_in_the_upper_bound(spark: SparkSession) -> None:
-    """The samples of a client before and after bound it, however many others push in between."""
-    busy = [consumed(300.0 * push, "busy", (0 if push % 2 else 9) * MB) for push in range(10)]
-    idle = [
-        consumed(300.0 * push + 60.0 * number, f"idle{number}", 0.0) for push in range(10) for number in range(1, 4)
-    ]
-    alone, together = (backtest_of(spark, rows, 8.5 * MB)["throttled_s_high"] for rows in (busy, busy + idle))
-    # All but the minutes of which the samples without traffic are; what waits then is gone soon.
+    # The samples of a client before and after bound it, however many others push in between: all but the minutes of
+    # which the samples without traffic are; what waits then is gone soon.
+    alone, together = (found[name]["throttled_s_high"] for name in ("alone", "with idle ones"))
     assert alone == pytest.approx(9 * 300 - 5 * 60, rel=0.1)
     assert alone <= together <= 10 * 300
 
 
-def test_what_a_quota_is_sized_by_is_the_sum(spark: SparkSession) -> None:
-    from quotaform.spark.usage.bucket.bucket import buckets, recorded_series
-    from quotaform.spark.usage.bucket.member import numbered
-    from quotaform.spark.usage.bucket.recorded import recorded
-    from quotaform.spark.usage.recommend.bucket_day import bucket_days
+def test_what_a_quota_is_sized_by_and_a_curve_are_the_sum(spark: SparkSession) -> None:
+    from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
+    from quotaform.usage.picture import entity_curves
+    from quotaform.usage.recommend.spark import bucket_days
+    from quotaform.usage.table.table import recorded
 
-    usage = usage_table(spark, [each._replace(broker="1") for each in group()])
+    usage = usage_table(spark, [each._replace(broker="1") for each in group()]).persist()
     series = recorded(usage).persist()
     found = numbered(series, buckets(recorded_series(series), quota_table(spark, {"lab": LIMIT}))).persist()
     [day] = bucket_days(usage, found, 0, 0, 99.0).toArrow().to_pylist()
     assert (day["broker"], day["basis"]) == ("1", 10 * MB)
-
-
-def test_a_curve_is_the_sum(spark: SparkSession) -> None:
-    from quotaform.spark.usage.picture.curve import entity_curves
-
-    wanted = [("lab", Entity(client_id="reports"), CONSUMER)]
-    [found] = entity_curves(usage_table(spark, group()), wanted).values()
-    assert set(found.values[CONSUMERS - 1 : -CONSUMERS]) == {10 * MB}
+    [curve] = entity_curves(usage, [("lab", Entity(client_id="reports"), CONSUMER)]).values()
+    assert set(curve.values[CONSUMERS - 1 : -CONSUMERS]) == {10 * MB}
 
 
 # Ingest
@@ -216,7 +248,7 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def found_rows(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
-    from quotaform.spark.usage.table.usage_table import read_usage
+    from quotaform.usage.table.table import read_usage
 
     rows = read_usage(spark, str(folder)).select("ts", "rate", "instance", "broker").toArrow().to_pylist()
     return sorted(((row["ts"] - START).total_seconds(), *list(row.values())[1:]) for row in rows)
@@ -284,7 +316,7 @@ def test_files_with_and_without_the_column_are_one_table(spark: SparkSession, re
 def test_a_table_of_the_catalog_without_the_column_is_read_and_not_added_to(
     spark: SparkSession, repository: Repository
 ) -> None:
-    from quotaform.spark.usage.table.usage_table import read_usage
+    from quotaform.usage.table.table import read_usage
 
     earlier = usage_table(spark, [consumed(0.0, None, MB)]).drop("instance")
     write_lines(repository.path / "push.json", [push("a", "rate", [(60, 5.0)])])

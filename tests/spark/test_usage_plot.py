@@ -1,4 +1,4 @@
-"""Curves of usage on Spark against a slow oracle, and the pictures of commands."""
+"""Curves of usage on Spark against a slow oracle; what is drawn of them is asserted with the commands that draw."""
 
 from __future__ import annotations
 
@@ -10,23 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import StructType
 
-from quotaform.core.usage.chart import chart
+from quotaform.fleet.table import make_table
 from quotaform.model.entity import Entity
-from quotaform.spark.schemas import make_table
-from quotaform.spark.usage.picture import curve
-from quotaform.spark.usage.picture.curve import entity_curves
-from quotaform.spark.usage.picture.replay import replay_slots
-from quotaform.spark.usage.schemas import USAGE, WAITS
+from quotaform.report import chart
+from quotaform.usage import picture as curve
+from quotaform.usage.picture import entity_curves, replay_slots
+from quotaform.usage.table.schema import USAGE, WAITS
 from tests.builder import PRODUCER, REQUEST
-from tests.spark.test_history_command import write_snapshot
-from tests.workflow.command import Repository
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
-
-pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
 START = datetime(2026, 11, 1, 9, tzinfo=UTC)
 ALICE = Entity(user="alice")
@@ -100,67 +93,6 @@ def test_an_empty_recording_has_no_curves(spark: SparkSession) -> None:
     assert chart.curve_of([], 60.0) == chart.Curve()
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    """A history of two days."""
-    made = Repository(tmp_path)
-    write_snapshot(tmp_path / "taken/lab-1.json", 1, {ALICE: {PRODUCER: 1048576.0, REQUEST: 50.0}})
-    write_snapshot(tmp_path / "taken/lab-2.json", 2, {ALICE: {PRODUCER: 2097152.0}})
-    assert made("history", "append", "taken", "--history", "kept").code == 0
-    return made
-
-
-def test_limits_are_drawn_with_the_usage_behind_them(spark: SparkSession, repository: Repository) -> None:
-    usage_table(spark, usage_rows(40)).write.parquet(str(repository.path / "usage"))
-    outs = ("html=limits.html", "svg=limits.svg", "png=limits.png", "json=rows.json")
-    files = [word for out in outs for word in ("--out", out)]
-    shown = repository("history", "show", "--history", "kept", "--usage", "usage", *files)
-    assert shown.code == 0, shown.err
-    svg = repository.read("limits.svg")
-    for text in ("user=alice", "producer_byte_rate, cluster lab", "1 MiB/s", "2 MiB/s", "50%", ">rate<", " UTC<"):
-        assert text in svg
-    page = repository.read("limits.html")
-    assert page.count("<svg ") == page.count("<table>") == 2
-    assert "Usage: usage, the highest rate of all brokers" in page
-    assert (repository.path / "limits.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" not in repository.read("rows.json")
-
-
-def test_headroom_is_drawn(spark: SparkSession, repository: Repository) -> None:
-    usage_table(spark, usage_rows(40)).write.parquet(str(repository.path / "usage"))
-    arguments = ("--usage", "usage", "--snapshot", "taken/lab-2.json")
-    shown = repository("usage", "headroom", *arguments, "--out", "html=headroom.html", "--out", "svg=headroom.svg")
-    assert shown.code == 0, shown.err
-    for name in ("headroom.html", "headroom.svg"):
-        for text in ("producer_byte_rate", "user=alice", "2 MiB/s", "limit", "Usage usage: 2026-11-01 09:00"):
-            assert text in repository.read(name)
-
-
-def test_a_backtest_is_drawn(spark: SparkSession, repository: Repository) -> None:
-    usage_table(spark, usage_rows(40)).write.parquet(str(repository.path / "usage"))
-    repository.write(
-        "quotas.d/lab.yaml", "quotas:\n  - match: {user: alice}\n    values: {producer_byte_rate: 500B/s}\n"
-    )
-    arguments = ("usage", "backtest", "quotas.d", "--usage", "usage", "--snapshot", "taken/lab-2.json")
-    shown = repository(*arguments, "--out", "html=backtest.html", "--out", "svg=backtest.svg")
-    assert shown.code == 0, shown.err
-    svg = repository.read("backtest.svg")
-    for text in (
-        "user=alice",
-        "limit before",
-        "2 MiB/s",
-        "limit after",
-        "500 B/s",
-        "would throttle",
-        ">KiB/s<",
-        " UTC<",
-    ):
-        assert text in svg
-    page = repository.read("backtest.html")
-    assert page.count("<svg ") == page.count("<table>") == 2
-    assert "when it would have been throttled" in page
-
-
 def test_slots_have_the_highest_rate_and_from_when_to_when_requests_waited(spark: SparkSession) -> None:
     random = Random(3)
     names = ("bucket_id", "at", "step_s", "wait_s", "wait_s_high", "ratio", "throttle_ms")
@@ -195,23 +127,3 @@ def test_slots_have_the_highest_rate_and_from_when_to_when_requests_waited(spark
             waited = [row for row in each if row[f"wait_s{suffix}"] > 0]
             assert slot[f"start{suffix}"] == min((row["at"] - 10_000_000 for row in waited), default=None)
             assert slot[f"end{suffix}"] == max((row["at"] for row in waited), default=None)
-
-
-def test_what_cannot_be_drawn_is_one_sentence(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = repository("history", "show", "--history", "kept", "--usage", "usage")
-    assert (refused.code, refused.out) == (64, "")
-    assert "--usage is drawn beside the limits; give --out html=PATH, png=PATH or svg=PATH, too" in refused.err
-    unknown = repository("history", "show", "--history", "kept", "--out", "gif=a.gif")
-    assert unknown.code == 64
-    assert "choose text, json, html, png or svg" in unknown.err
-    nobody = repository("history", "show", "--history", "kept", "--entity", "user=nobody", "--out", "svg=nobody.svg")
-    assert nobody.code == 0
-    assert "No snapshot has user=nobody." in repository.read("nobody.svg")
-    missing = repository("history", "show", "--history", "kept", "--usage", "nowhere/at-all", "--out", "svg=none.svg")
-    assert missing.code == 3
-    assert "there is no such file or directory" in missing.err
-    assert not (repository.path / "none.svg").exists()
-    monkeypatch.setattr("quotaform.plot.library.find_spec", lambda name: None)
-    lacking = repository("history", "show", "--history", "kept", "--out", "svg=lacking.svg")
-    assert (lacking.code, lacking.out) == (1, "")
-    assert lacking.err.startswith("Error: Pictures are drawn by matplotlib: quotaform was installed without its extra")

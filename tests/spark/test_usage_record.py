@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from quotaform.core.usage.record.recording import UsageRow
-from quotaform.spark.usage.schemas import USAGE
-from quotaform.spark.usage.table.usage_file import UsageDirectory
-from quotaform.spark.usage.table.usage_table import read_usage
+from quotaform.usage.record.recording import UsageRow
+from quotaform.usage.record.run import UsageDirectory
+from quotaform.usage.table.schema import USAGE
+from quotaform.usage.table.table import read_usage
 
 pytestmark = pytest.mark.spark
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,15 +15,10 @@ from quotaform.sandbox import Sandbox
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("step", ["3", pytest.param("1", marks=pytest.mark.prove)])
-def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, sandbox: Sandbox, step: str) -> None:
-    """In a process of its own: the session of the other tests has no connector.
-
-    A stream is killed at each operation on files, or at every third.
-    """
+def streamed(sandbox: Sandbox, folder: Path, what: str) -> Any:
+    """Return what is seen in a process of its own: the session of the other tests has no connector."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.usage_in_stream", sandbox.bootstrap_servers, str(tmp_path), step],
+        [sys.executable, "-m", "tests.spark.usage_in_stream", sandbox.bootstrap_servers, str(folder), what],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -30,7 +26,37 @@ def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, 
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    seen = json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.timeout(600)
+def test_a_topic_becomes_a_table_record_by_record_also_if_the_stream_is_killed(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
+    """A sample: the stream is killed at one operation on files."""
+    assert streamed(sandbox, tmp_path, "sample") == {}
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_the_command_is_killed_again_and_again_and_the_table_is_that_of_a_batch_ingest() -> None:
+    """With a broker of its own; `python -m tests.faults.stream_kills` says what is killed, and takes other numbers."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.stream_kills", "12"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=890,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, sandbox: Sandbox) -> None:
+    """A stream is killed at each operation on files."""
+    seen = streamed(sandbox, tmp_path, "all")
     begin = "the stream of the checkpoint FOLDER/checkpoint cannot go on: "
     assert seen["format"] == (
         f'{begin}it is for the format "exposition", not "prometheus"; give another --checkpoint, or the '

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.stream import StreamCounts
-from quotaform.errors import StreamError
-from quotaform.spark.usage.stream.batch import BatchWriter
-from quotaform.spark.usage.stream.checkpoint import StreamIdentity, open_checkpoint
-from quotaform.spark.usage.stream.message import messages
-from quotaform.spark.usage.stream.run import StreamRequest, _query
-from quotaform.spark.usage.stream.seen import SEEN, judged
+from quotaform.model.errors import StreamError
+from quotaform.usage.ingest.ingest import StreamCounts
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.stream.batch import SEEN, BatchWriter, judged
+from quotaform.usage.stream.checkpoint import StreamIdentity, open_checkpoint
+from quotaform.usage.stream.message import messages
+from quotaform.usage.stream.run import StreamRequest, _query
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as f
 
-from quotaform.errors import InvalidFilesError
-from quotaform.spark.schemas import make_table
-from quotaform.spark.usage.schemas import USAGE
-from quotaform.spark.usage.table.usage_table import read_usage
+from quotaform.fleet.table import make_table
+from quotaform.model.errors import InvalidFilesError
+from quotaform.usage.table.schema import USAGE
+from quotaform.usage.table.table import read_usage
 from tests.builder import PRODUCER
 
 if TYPE_CHECKING:

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, inf, isfinite
 from typing import Any, NamedTuple
 
-from quotaform.core.resolve.entry import NOT_LIMITED, Resolved
-from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.request import UNMENTIONED, Request
-from quotaform.core.resolve.resolver import Resolver
-from quotaform.model.entity import Entity
-from quotaform.model.ip import address_of
+from quotaform.model.entity import Entity, address_of
 from quotaform.model.quotas import Quotas
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.request import NOT_LIMITED, UNMENTIONED, Request, Resolved
+from quotaform.resolve.resolve import Resolver
 from tests.builder import MUTATION
 
 TYPES = {"user": "user", "client_id": "client-id", "ip": "ip"}

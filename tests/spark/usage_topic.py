@@ -10,7 +10,7 @@ from typing import Any, Final
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from quotaform.cluster.topic import Topic, TopicGateway
+from quotaform.usage.stream.topic import Topic, TopicGateway
 from tests.waiting import wait_until
 
 STEP_S: Final = 15

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.app.actual import bulk_of, is_same, read_actual, read_settled
-from quotaform.app.plan.plan import bulk_of_plan
-from quotaform.core.plan import Plan
-from quotaform.errors import ClusterError, UnsettledError
+from quotaform.cluster.gateway import bulk_of, is_same, read_actual, read_settled
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterError, UnsettledError
 from quotaform.model.quotas import Quotas
+from quotaform.plan.plan import Plan
+from quotaform.plan.run import bulk_of_plan
 from tests.builder import PRODUCER, plan_of
 from tests.scripted_gateway import Clock, ScriptedGateway
 

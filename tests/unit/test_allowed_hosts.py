@@ -13,13 +13,12 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.cluster.kafka import DescribeBrokerConfig
-from quotaform.cluster.topic import TopicGateway
-from quotaform.errors import ConnectError, HttpError, MetricsError
 from quotaform.http.client import send
 from quotaform.http.message import Request, Url
-from quotaform.metrics.open import JmxReader
-from quotaform.metrics.reading import origin_of
+from quotaform.model.errors import ConnectError, HttpError, MetricsError
 from quotaform.model.server import ALLOWED_HOSTS, Server
+from quotaform.usage.record.reader import JmxReader, origin_of
+from quotaform.usage.stream.topic import TopicGateway
 from tests.fake_broker import Asked, FakeBroker, frame, messages, serving
 
 TOKEN = "QUOTAFORM_PROMETHEUS_TOKEN"
@@ -196,6 +195,7 @@ def test_brokers_that_the_cluster_names_are_held_to_the_list(
         ("*", "b1.example", False),
         ("[::1]:9092,[::2]", "::1", True),
         ("[::1]:9093", "::1", False),
+        ("[::1]", "::1", True),
         ("::2", "::2", True),
         ("b1.e.ample", "b1.example", False),
         ("https://b1.example", "b1.example", False),

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from math import inf, nan
 from typing import Any
 
 import pytest
 
-from quotaform.cluster.alter_chunk import MAX_NAME_BYTES, match_rows, split_alterations
+from quotaform.cluster.broker import MAX_NAME_BYTES, match_rows, split_alterations
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, AlteredQuotas, DescribedQuotas
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.errors import AuthorizationError, ClusterError, ConnectError, UnknownOutcomeError
-from quotaform.model.alteration import Alteration, AlterRow, Outcome
+from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity
+from quotaform.model.errors import (
+    AuthorizationError,
+    ClusterError,
+    ConnectError,
+    InvalidRequestError,
+    PolicyError,
+    UnknownOutcomeError,
+    UnsupportedError,
+)
+from tests.scripted_connection import ScriptedConnection
 
 KEY = "producer_byte_rate"
 
@@ -100,7 +109,7 @@ class TestRefusing:
             KafkaGateway(connection, name="lab").alter_chunks([*many(4_001), refused])
         assert message in str(caught.value)
         assert len(str(caught.value)) < 500
-        assert connection.requests == 0
+        assert connection.requests == []
 
     def test_an_entity_twice_in_a_call_is_refused(self) -> None:
         twice = [alteration("a"), alteration("b"), alteration("a", None)]
@@ -134,23 +143,24 @@ class TestMatching:
         )
 
     @pytest.mark.parametrize(
-        ("code", "outcome"),
+        ("code", "outcome", "kind"),
         [
-            (0, Outcome.OK),
-            (-1, Outcome.UNKNOWN),
-            (7, Outcome.UNKNOWN),
-            (31, Outcome.REFUSED),
-            (35, Outcome.REFUSED),
-            (41, Outcome.REFUSED),
-            (42, Outcome.REFUSED),
-            (44, Outcome.REFUSED),
-            (999, Outcome.REFUSED),
+            (-1, Outcome.UNKNOWN, UnknownOutcomeError),
+            (7, Outcome.UNKNOWN, UnknownOutcomeError),
+            (31, Outcome.REFUSED, AuthorizationError),
+            (35, Outcome.REFUSED, UnsupportedError),
+            (41, Outcome.REFUSED, ClusterError),
+            (42, Outcome.REFUSED, InvalidRequestError),
+            (44, Outcome.REFUSED, PolicyError),
+            (999, Outcome.REFUSED, ClusterError),
         ],
     )
-    def test_the_code_alone_decides(self, code: int, outcome: Outcome) -> None:
+    def test_the_code_alone_decides(self, code: int, outcome: Outcome, kind: type[ClusterError]) -> None:
         [row] = match_rows([alteration("a")], [([("user", "a")], code, None)])
         assert (row.outcome, row.code) == (outcome, code)
-        assert bool(row.message) == (code != 0)
+        with pytest.raises(kind, match=f"user=a: .*{code if code != 31 else 'ALTER_CONFIGS'}") as caught:
+            AlterResult((row,)).raise_for_errors()
+        assert type(caught.value) is kind
 
     def test_a_row_that_is_missing_or_there_twice_is_of_unknown_outcome(self) -> None:
         rows = match_rows(many(2), [([("user", "u1")], 0, None), ([("user", "u1")], 42, "duplicate")])
@@ -164,36 +174,6 @@ class TestMatching:
 
 
 Answer = Callable[[Sequence[Any]], Any]
-
-
-class ScriptedConnection:
-    """Answers each request with the next step of a script: a function of its entries, or an error to raise."""
-
-    cluster_id: str | None = "scripted"
-
-    def __init__(self, script: Sequence[Answer | BaseException]) -> None:
-        self._script = list(script)
-        self.brokers: Mapping[int, Any] = {}
-        self.versions: Mapping[int, tuple[int, int]] = {}
-        self.requests = 0
-        self.timeouts: list[float] = []
-
-    def send(self, request: Any, *, timeout: float, silence: float | None = None) -> Any:
-        self.requests += 1
-        self.timeouts.append(timeout)
-        step = self._script.pop(0)
-        if isinstance(step, BaseException):
-            raise step
-        return step(getattr(request, "alterations", ()))
-
-    def begin(self, request: Any, *, timeout: float) -> Any:
-        raise NotImplementedError
-
-    def send_to(self, node_id: int, request: Any, *, timeout: float) -> Any:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        pass
 
 
 def answer(code: int = 0, message: str | None = None, skip: int = 0) -> Answer:
@@ -253,7 +233,7 @@ class TestSending:
     def test_refusals_do_not_stop_what_comes_after(self) -> None:
         rows, connection = run([answer(), answer(44, "policy"), answer()])
         assert outcomes(rows) == [("ok", 4), ("refused", 4), ("ok", 4)]
-        assert connection.requests == 3
+        assert len(connection.requests) == 3
 
     @pytest.mark.parametrize(
         ("step", "validate_only"),
@@ -273,20 +253,20 @@ class TestSending:
         assert rows[4].outcome is Outcome.UNKNOWN
         assert {row.outcome for row in rows[8:]} == {Outcome.NOT_SENT}
         assert "outcome of an earlier request is unknown" in rows[-1].message
-        assert connection.requests == 2
+        assert len(connection.requests) == 2
 
     def test_a_dry_run_that_is_lost_is_asked_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It changes nothing, and one lost connection ended an apply before it began."""
-        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", lambda seconds: None)
+        monkeypatch.setattr("quotaform.cluster.kafka.sleep", lambda seconds: None)
         lost = UnansweredError("b:1 went away.")
         connection = ScriptedConnection([answer(), lost, lost, answer(), answer()])
         result = KafkaGateway(connection, name="lab").alter(many(12), validate_only=True)
         assert not result.failed
-        assert connection.requests == 5
+        assert len(connection.requests) == 5
 
     def test_a_dry_run_that_is_never_answered_changed_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It said "the change may have been made"."""
-        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", lambda seconds: None)
+        monkeypatch.setattr("quotaform.cluster.kafka.sleep", lambda seconds: None)
         connection = ScriptedConnection([UnansweredError("b:1 went away.")] * 4)
         [row] = KafkaGateway(connection, name="lab").alter(many(1), validate_only=True)
         assert (row.outcome, row.message) == (Outcome.UNKNOWN, "b:1 went away.")
@@ -330,7 +310,7 @@ class TestSending:
     def test_a_consumer_that_stops_early_sends_no_more(self) -> None:
         connection = ScriptedConnection([answer()] * 3)
         next(KafkaGateway(connection, name="lab").alter_chunks(many(12)))
-        assert connection.requests == 1
+        assert len(connection.requests) == 1
 
 
 def described(code: int = 0, message: str | None = None) -> Answer:
@@ -342,27 +322,27 @@ class TestReading:
     @pytest.fixture(autouse=True)
     def pauses(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         pauses: list[float] = []
-        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", pauses.append)
+        monkeypatch.setattr("quotaform.cluster.kafka.sleep", pauses.append)
         return pauses
 
     def test_a_lost_connection_is_tried_again(self) -> None:
         connection = ScriptedConnection([UnansweredError("lost"), UnansweredError("lost"), described()])
         assert KafkaGateway(connection, name="lab").describe() == {Entity(user=None): {KEY: 0.1 + 0.2}}
-        assert connection.requests == 3
+        assert len(connection.requests) == 3
 
     def test_tries_come_to_an_end(self, pauses: list[float]) -> None:
         connection = ScriptedConnection([UnansweredError("b:1 was lost.")] * 9)
         with pytest.raises(ClusterError, match=r"^Cannot read the quotas of lab: b:1 was lost\.$") as caught:
             KafkaGateway(connection, name="lab").describe()
         assert not isinstance(caught.value, UnansweredError)
-        assert connection.requests == 4
+        assert len(connection.requests) == 4
         assert pauses == [0.2, 0.4, 0.8]
 
     def test_time_comes_to_an_end(self) -> None:
         connection = ScriptedConnection([UnansweredError("lost")] * 9)
         with pytest.raises(ClusterError):
             KafkaGateway(connection, name="lab", api_timeout=0.0).describe()
-        assert connection.requests == 1
+        assert len(connection.requests) == 1
 
     def test_a_lack_of_rights_comes_without_words_and_gets_some(self) -> None:
         with pytest.raises(AuthorizationError, match=r"lab: grant it DESCRIBE_CONFIGS on the Cluster resource"):

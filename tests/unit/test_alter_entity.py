@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.admin import QuotaAdmin
-from quotaform.app.alter import alter_entity
-from quotaform.app.repository import gateway as gateways
+from quotaform.apply.alter import alter_entity
 from quotaform.cli.client_quotas import command as client_quotas
+from quotaform.cli.command.alter import read_ops
 from quotaform.cli.main import run
-from quotaform.cli.option.op_reader import read_ops
-from quotaform.errors import ClusterError, InvalidRequestError, PartialError, UsageError
+from quotaform.cluster.report import render_altered
 from quotaform.model.alteration import Ops
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterError, InvalidRequestError, PartialError, UsageError
 from quotaform.model.quotas import Values
-from quotaform.views.quotas.describe_text import render_altered
+from quotaform.repository import gateway as gateways
+from quotaform.resolve.quota_admin import QuotaAdmin
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.scripted_gateway import ANSWER_LOST, NEVER_SHOWN, NO_CONNECTION, REQUEST_LOST, Answer, Clock, ScriptedGateway
 

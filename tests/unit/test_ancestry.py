@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.git import object_store
-from quotaform.app.git.object_store import merge_base, open_objects
-from quotaform.app.git.process import TimeLeft
+from quotaform.git import object_store
+from quotaform.git.object_store import merge_base, open_objects
+from quotaform.git.process import TimeLeft
 from tests.git_repository import GitRepository
 
 _NUMBERS = count()

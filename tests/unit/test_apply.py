@@ -13,27 +13,26 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.apply.apply import apply_plan
-from quotaform.app.plan.plan_file import load_plan_file, require_plan_id
+from quotaform.apply.report import render_receipt
+from quotaform.apply.run import apply_plan
 from quotaform.cli.exit_code import judge_receipt
-from quotaform.core.digest import digest_receipt
-from quotaform.core.plan import Plan
-from quotaform.core.receipt import Receipt, Result
-from quotaform.errors import (
+from quotaform.model.entity import Entity
+from quotaform.model.errors import (
     AuthorizationError,
     BlockedError,
     ClusterError,
     ClusterIdError,
+    ExitCode,
     FileReadError,
     PlanClusterError,
     RefusedError,
     StaleError,
 )
-from quotaform.exit_code import ExitCode
-from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
-from quotaform.views.plan.receipt_text import render_receipt
+from quotaform.plan.plan import Plan
+from quotaform.plan.plan_file import load_plan_file, require_plan_id
+from quotaform.plan.receipt import Receipt, Result
 from tests.builder import CONSUMER, PRODUCER, guarded, plan_of
 from tests.dumped import dumped_plan
 from tests.scripted_gateway import (
@@ -571,7 +570,7 @@ def test_what_somebody_else_changed_after_the_write_is_told_with_its_values(cloc
         "alice": "it has producer_byte_rate = 9 B/s, consumer_byte_rate = 1 MiB/s",
         "dave": "it has producer_byte_rate = 3 B/s",
     }
-    assert judge_receipt(digest_receipt(receipt)) == ExitCode.PARTIAL
+    assert judge_receipt(receipt.digest) == ExitCode.PARTIAL
     assert 3 < sum(clock.pauses) < 5
     told = render_receipt(receipt)
     assert (

@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from quotaform.app.apply.lock import cluster_lock
+from quotaform.apply.lock import cluster_lock
 from quotaform.cli.main import run
-from quotaform.errors import ApplyRunningError, ClusterError, PlanBlockedError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ApplyRunningError, ClusterError, PlanBlockedError
 from quotaform.model.finding import Finding
 from tests.builder import PRODUCER
 from tests.scripted_gateway import Answer, ScriptedGateway
@@ -79,19 +79,6 @@ def test_a_dry_run_ends_with_the_code_that_apply_would_have(
     assert nothing_was_written(gateways)
 
 
-@pytest.mark.parametrize(
-    "option", ["--format=json", "--report=json=r.json", "--receipt=r.json", "--audit=a.jsonl", "--engine=spark"]
-)
-def test_an_option_that_a_dry_run_cannot_follow_is_refused(
-    gateways: dict[str, ScriptedGateway], capsys: pytest.CaptureFixture[str], option: str
-) -> None:
-    """`--receipt` and `--audit` were taken in silence: an existing receipt ended the apply, but not its dry run."""
-    assert run(["apply", "a.json", "--dry-run", option]) == 64
-    assert option.partition("=")[0] in capsys.readouterr().err
-    assert not Path("a.jsonl").exists()
-    assert nothing_was_written(gateways)
-
-
 def test_a_dry_run_fails_where_apply_could_keep_no_receipt(
     gateways: dict[str, ScriptedGateway], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,23 +100,15 @@ def test_a_dry_run_fails_while_an_apply_is_running(
     assert str(ApplyRunningError("a")) in capsys.readouterr().err
 
 
-def test_plan_says_that_it_never_writes(capsys: pytest.CaptureFixture[str]) -> None:
-    """It asked whether --prune was meant, which deletes."""
-    assert run(["plan", "--dry-run"]) == 64
-    assert capsys.readouterr().err.startswith(
-        "Error: No such option: --dry-run; plan never writes. quotaform apply --dry-run also lets the broker check"
-    )
-
-
 SAVED: Final = ("a.json",)
 
 
 @pytest.mark.parametrize(
     ("place", "arguments"),
     [
-        ("app.plan.plan_file.load_plan_file", SAVED),
-        ("app.plan.plan_file.load_plan_file", (*SAVED, "--dry-run")),
-        ("app.repository.repository.Repository.config", ("--cluster", "a")),
+        ("plan.plan_file.load_plan_file", SAVED),
+        ("plan.plan_file.load_plan_file", (*SAVED, "--dry-run")),
+        ("repository.repository.Repository.config", ("--cluster", "a")),
         ("cluster.kafka.KafkaGateway.connect", ("--cluster", "a")),
         ("cluster.kafka.KafkaGateway.connect", SAVED),
     ],

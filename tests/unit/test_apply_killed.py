@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import pytest
 
-from quotaform.app.apply.lock import cluster_lock
-from quotaform.app.apply.receipt_file import load_receipt_file
+from quotaform.apply.lock import cluster_lock
 from quotaform.cli.main import run
-from quotaform.cluster.gateway import Sending, no_sending
+from quotaform.cluster.gateway import BeforeSend, do_nothing
 from quotaform.model.alteration import Alteration, AlterRow
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
+from quotaform.plan.receipt_file import load_receipt_file
 from tests.builder import PRODUCER
 from tests.scripted_gateway import ScriptedGateway
 
@@ -45,9 +45,9 @@ class Gateway(ScriptedGateway):
         super().__init__(quotas, chunk_size=1)
 
     def alter_chunks(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False, sending: Sending = no_sending
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
     ) -> Iterator[tuple[AlterRow, ...]]:
-        rows = super().alter_chunks(alterations, validate_only=validate_only, sending=sending)
+        rows = super().alter_chunks(alterations, validate_only=validate_only, before_send=before_send)
         while True:
             if not validate_only and len(self.sent) == self.killed_before:
                 raise Killed
@@ -94,7 +94,7 @@ def before_completion(_: Gateway, patch: pytest.MonkeyPatch) -> None:
     def kill(*_: object) -> Any:
         raise Killed
 
-    patch.setattr("quotaform.cli.apply.steps.ApplySteps.keep", kill)
+    patch.setattr("quotaform.apply.ledger.Ledger.keep", kill)
 
 
 def before_the_new_receipt_has_the_name_of_the_first(_: Gateway, patch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_a_receipt_that_was_completed_just_before_the_end_is_not_warned_of(
     gateway: Gateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
-        patch.setattr("quotaform.cli.apply.steps.note_end", lambda *_: (_ for _ in ()).throw(Killed))
+        patch.setattr("quotaform.apply.ledger.note_end", lambda *_: (_ for _ in ()).throw(Killed))
         apply()
     (path,) = receipts()
     assert loads(path.read_text())["complete"]
@@ -181,7 +181,7 @@ def test_an_apply_whose_receipt_cannot_be_written_sends_nothing(
     def full(*_: object) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("quotaform.atomic_file.os.fsync", full)
+    monkeypatch.setattr("quotaform.system.files.os.fsync", full)
     assert apply() == 1
     assert "cannot be written: No space left on device; nothing was written to the cluster" in capsys.readouterr().err
     assert gateway.sent == []
@@ -192,7 +192,7 @@ def test_applies_that_send_nothing_do_not_hide_a_started_receipt(
     gateway: Gateway, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each added a line to a list of which only the newest twenty were read, and after 64 KiB none of them."""
-    monkeypatch.setattr("quotaform.app.apply.apply._SETTLE_PAUSE", 0)
+    monkeypatch.setattr("quotaform.apply.run._SETTLE_PAUSE", 0)
     path = kill_an_apply(gateway, between_two_requests)
     assert run(["plan", "--out", "stale.json", *ALLOWED]) == 0
     gateway.quotas = {**gateway.quotas, CAROL: {PRODUCER: 9.0}}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.apply.lock import apply_lock
-from quotaform.app.repository.repository import Repository
-from quotaform.errors import ApplyRunningError
+from quotaform.apply.lock import apply_lock
+from quotaform.model.errors import ApplyRunningError
+from quotaform.repository.repository import Repository
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def test_a_second_apply_to_a_cluster_is_refused_until_the_first_one_ends(reposit
 def test_the_lock_of_a_killed_process_is_gone(repository: Repository, tmp_path: Path) -> None:
     code = (
         "import os, pathlib\n"
-        "from quotaform.app.apply.lock import apply_lock\n"
-        "from quotaform.app.repository.repository import Repository\n"
+        "from quotaform.apply.lock import apply_lock\n"
+        "from quotaform.repository.repository import Repository\n"
         "here = pathlib.Path()\n"
         "with apply_lock(Repository.at(here / 'quotas.d', here / 'quotaform.yaml'), 'lab', 'id-1'):\n"
         "    print('held', flush=True)\n"

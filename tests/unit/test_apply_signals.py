@@ -18,15 +18,21 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.apply import apply
-from quotaform.app.apply import run as apply_run
-from quotaform.app.apply.apply import ClusterPlan, apply_plans
+from quotaform.apply import ledger
+from quotaform.apply import run as apply
+from quotaform.apply import write as apply_run
+from quotaform.apply.audit import AuditFile
+from quotaform.apply.ledger import Applied, ClusterPlan
+from quotaform.apply.lock import apply_lock
+from quotaform.apply.run import apply_cluster, apply_plans
 from quotaform.cli.main import run
-from quotaform.core.receipt import Receipt, Result
 from quotaform.desired.config import Cluster
-from quotaform.errors import ClusterError
-from quotaform.interrupt import held_signals
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterError
+from quotaform.plan.receipt import Receipt, Result
+from quotaform.plan.receipt_file import load_receipt_file
+from quotaform.repository.repository import Repository
+from quotaform.system.process import held_signals
 from tests import scripted_gateway
 from tests.builder import PRODUCER, plan_of
 from tests.dumped import dumped_plan
@@ -37,7 +43,7 @@ pytestmark = pytest.mark.exhaustive
 ENTITIES = [Entity(user=name) for name in ("alice", "bob", "carol", "dave")]
 PLAN = plan_of({entity: {PRODUCER: 2.0} for entity in ENTITIES}, {})
 WHERE = frozenset(str(Path(str(module.__file__))) for module in (apply, apply_run, scripted_gateway)) | {
-    str(Path(apply.__file__).parents[1] / "interrupt.py")
+    str(Path(apply.__file__).parents[1] / "system/process.py")
 }
 SCRIPTS: dict[str, Sequence[Answer]] = {
     "all well": (),
@@ -49,12 +55,13 @@ SCRIPTS: dict[str, Sequence[Answer]] = {
 class Signals:
     """Raises a signal when so many lines of the modules above have been run."""
 
-    def __init__(self, *lines: int) -> None:
+    def __init__(self, *lines: int, where: frozenset[str] = WHERE) -> None:
         self.seen = 0
+        self._where = where
         self._lines = frozenset(lines)
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code.co_filename not in WHERE:
+        if frame.f_code.co_filename not in self._where:
             return None
         if event == "line":
             self.seen += 1
@@ -75,7 +82,7 @@ class Signals:
         return False
 
 
-class Applied:
+class Run:
     """One apply, with what was kept and shown."""
 
     def __init__(self, writes: Sequence[Answer], *lines: int) -> None:
@@ -85,14 +92,12 @@ class Applied:
         self.signals = Signals(*lines)
         cluster = Cluster(name="lab", bootstrap_servers=())
         self.is_interrupted = self.signals.run(
-            lambda: list(
-                apply_plans(
-                    [ClusterPlan(cluster, PLAN)],
-                    lambda _, receipt: self.kept.append(receipt),
-                    lambda _, receipt: self.shown.append(receipt),
-                    clock=Clock(),
-                    connect=lambda _: self.gateway,
-                )
+            lambda: apply_cluster(
+                ClusterPlan(cluster, PLAN),
+                self.kept.append,
+                self.shown.append,
+                clock=Clock(),
+                connect=lambda _: self.gateway,
             )
         )
 
@@ -115,12 +120,12 @@ class Applied:
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_signal_at_any_line_leaves_a_true_receipt(script: str) -> None:
-    whole = Applied(SCRIPTS[script])
+    whole = Run(SCRIPTS[script])
     assert whole.kept[0].is_complete
     assert whole.signals.seen > 300
     # A script with a loss runs the lines of the others too, again and again: every third of them will do.
     for line in range(1, whole.signals.seen + 1, 3 if SCRIPTS[script] else 1):
-        cut = Applied(SCRIPTS[script], line)
+        cut = Run(SCRIPTS[script], line)
         cut.require_truth()
         if cut.kept:
             assert cut.shown == cut.kept, "one signal does not keep the receipt from being shown"
@@ -132,26 +137,55 @@ def test_a_signal_at_any_line_leaves_a_true_receipt(script: str) -> None:
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_two_signals_at_any_lines_leave_a_true_receipt(script: str) -> None:
     random = Random(7)
-    lines = Applied(SCRIPTS[script]).signals.seen
+    lines = Run(SCRIPTS[script]).signals.seen
     for _ in range(100):
         first = random.randint(1, lines)
-        Applied(SCRIPTS[script], first, first + random.choice([1, 2, 5, 20, random.randint(1, 200)])).require_truth()
+        Run(SCRIPTS[script], first, first + random.choice([1, 2, 5, 20, random.randint(1, 200)])).require_truth()
 
 
-def test_a_signal_that_comes_when_all_is_done_is_told_by_the_outcome() -> None:
-    gateway = ScriptedGateway({})
-    kept: list[Receipt] = []
+def test_a_signal_at_any_line_leaves_a_receipt_of_what_was_sent_and_no_lock(tmp_path: Path) -> None:
+    """With what keeps the lock and the receipts, as whoever calls the use case has it."""
+    plans = [ClusterPlan(Cluster(name="lab", bootstrap_servers=()), PLAN)]
 
-    def keep(cluster: Cluster, receipt: Receipt) -> None:
+    def applied(folder: Path, *lines: int) -> Signals:
+        signals = Signals(*lines, where=WHERE | {str(ledger.__file__)})
+        gateway = ScriptedGateway({}, chunk_size=1)
+        repository = Repository.at(folder / "quotas.d", folder / "quotaform.yaml")
+        signals.run(lambda: list(apply_plans(repository, plans, clock=Clock(), connect=lambda _: gateway)))
+        found = list((folder / ".quotaform/receipts").glob("*.json"))
+        if gateway.sent:
+            receipt = load_receipt_file(*found)
+            assert receipt.is_started or {item.entity for item in receipt.results if item.result.holds} == set(
+                gateway.quotas
+            )
+        with apply_lock(repository, "lab", PLAN.header.cluster_id):
+            pass
+        return signals
+
+    last = applied(tmp_path / "whole").seen
+    for line in range(1, last + 1):
+        applied(tmp_path / str(line), line)
+
+
+def test_a_signal_that_comes_when_all_is_done_is_told_by_the_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = AuditFile.finish
+
+    def interrupted(*arguments: Any) -> Any:
         raise_signal(SIGINT)
-        kept.append(receipt)
+        return finish(*arguments)
 
+    monkeypatch.setattr(AuditFile, "finish", interrupted)
     cluster = Cluster(name="lab", bootstrap_servers=())
     plans = [ClusterPlan(cluster, PLAN), ClusterPlan(Cluster(name="next", bootstrap_servers=()), PLAN)]
-    [outcome] = apply_plans(plans, keep, clock=Clock(), connect=lambda _: gateway)
-    assert kept[0].interrupted_by is None
-    assert outcome.require().interrupted_by == "SIGINT"
-    assert outcome.require().is_complete
+    repository = Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
+    [outcome] = apply_plans(repository, plans, clock=Clock(), connect=lambda _: ScriptedGateway({}))
+    applied = outcome.require()
+    assert applied.path is not None
+    assert load_receipt_file(applied.path).interrupted_by is None
+    assert applied.receipt.interrupted_by == "SIGINT"
+    assert applied.receipt.is_complete
 
 
 class FailsToClose(ScriptedGateway):
@@ -215,22 +249,22 @@ def test_an_interrupt_between_clusters_leaves_the_outcomes_so_far(
     ]
 
 
-def test_while_a_receipt_is_shown_a_second_signal_ends_it() -> None:
+def test_while_a_receipt_is_shown_a_second_signal_ends_it(tmp_path: Path) -> None:
     """A reader that does not read could not be got rid of."""
     steps = []
 
-    def show(cluster: Cluster, receipt: Receipt) -> None:
+    def show(cluster: Cluster, applied: Applied[Receipt]) -> None:
         for step in range(3):
             steps.append(step)
             raise_signal(SIGINT)
 
     cluster = Cluster(name="lab", bootstrap_servers=())
     gateway = ScriptedGateway({})
-    [outcome] = apply_plans(
-        [ClusterPlan(cluster, PLAN)], lambda *_: None, show, clock=Clock(), connect=lambda _: gateway
-    )
+    repository = Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
+    plans = [ClusterPlan(cluster, PLAN)]
+    [outcome] = apply_plans(repository, plans, show=show, clock=Clock(), connect=lambda _: gateway)
     assert steps == [0, 1]
-    assert outcome.require().interrupted_by == "SIGINT"
+    assert outcome.require().receipt.interrupted_by == "SIGINT"
 
 
 def test_a_signal_that_was_held_interrupts_where_it_may() -> None:

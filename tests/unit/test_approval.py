@@ -8,19 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.apply.apply import apply_plan
-from quotaform.app.repository.repository import Repository
+from quotaform.apply.run import apply_plan
 from quotaform.cli.main import run
-from quotaform.cli.option.allowance_reader import read_allowances
-from quotaform.core.check.rule import APPROVABLE
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.tree import SourceFile
-from quotaform.document.snapshot import dump_snapshot
-from quotaform.errors import InvalidFilesError, PlanBlockedError, UsageError
-from quotaform.model.allowance import Allowance
-from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.errors import InvalidFilesError, PlanBlockedError, UsageError
+from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval
+from quotaform.model.quotas import Snapshot
+from quotaform.model.rule import APPROVABLE, read_allowances
+from quotaform.repository.repository import Repository
 from tests.builder import PRODUCER, plan_of
 from tests.scripted_gateway import ScriptedGateway
 

@@ -14,15 +14,14 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.app.apply.audit_file import AppendedFile, AuditFile
-from quotaform.core.digest import digest_plan
-from quotaform.core.receipt import EntityResult, Receipt, Result, Run
-from quotaform.document.audit import Auditor
-from quotaform.errors import NotApprovedError, QuotaformError
-from quotaform.model.allowance import Allowance
+from quotaform.apply.audit import AppendedFile, AuditFile
+from quotaform.apply.records import Auditor
 from quotaform.model.entity import Entity
-from quotaform.schema.catalog import load_schema
+from quotaform.model.errors import NotApprovedError, QuotaformError
+from quotaform.model.finding import Allowance
+from quotaform.plan.receipt import EntityResult, Receipt, Result, Run
 from tests.builder import CONSUMER, PRODUCER, plan_of
+from tests.loading import load_schema
 
 ALICE, ODD = Entity(user="alice"), Entity(user="x\n::error::\x1b[31m")
 PLAN = plan_of(
@@ -30,7 +29,7 @@ PLAN = plan_of(
     {ALICE: {PRODUCER: 1.0}},
     allowances=(Allowance("delete", 3),),
 )
-DIGEST = digest_plan(PLAN)
+DIGEST = PLAN.digest
 RECEIPT = Receipt(
     plan=PLAN,
     results=(

@@ -73,31 +73,6 @@ def test_an_earlier_commit_is_a_base_although_the_work_tree_is_at_another(reposi
     assert repository.git("status", "--porcelain") == ""
 
 
-def test_without_a_base_no_change_has_an_origin(repository: PlannedRepository) -> None:
-    document = repository.plan()
-    assert document["source"]["base"] is None
-    assert {origin for _, origin in changes(document).values()} == {None}
-    assert "drift" not in document["summary"]
-
-
-def test_the_text_says_what_each_change_is_due_to(repository: PlannedRepository) -> None:
-    _, text, _ = repository("plan", "--base", "main")
-    commit = repository.git("rev-parse", "--short=7", "HEAD")
-    assert text.splitlines()[0].endswith(f"   Base main @ {commit}")
-    assert "  # (quotas.d/all.yaml:3:5; origin: config)\n" in text
-    assert (
-        "  # (quotas.d/all.yaml:4:5; origin: drift, not in this change: already in the base, but not on the cluster "
-        "(not applied yet, or edited by hand))\n"
-    ) in text
-    assert "        # (both: base 1 MiB/s, live 5 MiB/s, files 3 MiB/s)\n" in text
-    assert (
-        "Drift: the cluster differs from the base in 2 entities (not applied yet, or edited by hand); this apply would "
-        "change them.\n"
-    ) in text
-    assert "    ~ user=both   (the files change it, too)\n    ~ user=cluster\n" in text
-    assert text.endswith("Plan: 1 to add, 3 to change, 0 to destroy.\n")
-
-
 @pytest.mark.parametrize("ref", [" ", "-x", "--help", "a\nb", "a\0b", "\x1b[31m", "x" * 1001, "\ud800"])
 def test_what_cannot_name_a_revision_is_wrong_usage(repository: PlannedRepository, ref: str) -> None:
     code, out, err = repository("plan", f"--base={ref}")
@@ -325,53 +300,38 @@ def test_a_tag_named_like_the_target_branch_is_not_taken_for_it(
     assert repository.plan()["source"]["base"] == {"ref": "origin/main", "commit": commit}
 
 
-def test_the_commit_of_the_event_stands_for_a_target_branch_that_was_not_fetched(
-    repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit = repository.git("rev-parse", "HEAD")
-    pull_request(repository, monkeypatch, pull_request={"base": {"sha": commit}})
-    monkeypatch.setenv("GITHUB_BASE_REF", "main")
-    assert repository.plan()["source"]["base"] == {"ref": commit, "commit": commit}
-
-
-def test_a_push_on_github_is_compared_with_the_commit_before(
-    repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit = repository.git("rev-parse", "HEAD")
-    pull_request(repository, monkeypatch, before=commit)
-    monkeypatch.setenv("GITHUB_EVENT_NAME", "push")
-    assert repository.plan()["source"]["base"] == {"ref": commit, "commit": commit}
-
-
-def test_a_merge_queue_on_github_is_compared_with_its_base(
-    repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit = repository.git("rev-parse", "HEAD")
-    pull_request(repository, monkeypatch, merge_group={"base_sha": commit})
-    monkeypatch.setenv("GITHUB_EVENT_NAME", "merge_group")
-    assert repository.plan()["source"]["base"] == {"ref": commit, "commit": commit}
-
-
 @pytest.mark.parametrize(
-    "before", ["0" * 40, "main", "-x", None, {"a": 1}, "a" * 39, f"{'a' * 40}\n--help", "../../etc/passwd"]
+    ("event", "variables"),
+    [
+        ({"pull_request": {"base": {"sha": "{commit}"}}}, {"GITHUB_BASE_REF": "main"}),  # It was not fetched.
+        ({"before": "{commit}"}, {"GITHUB_EVENT_NAME": "push"}),
+        ({"merge_group": {"base_sha": "{commit}"}}, {"GITHUB_EVENT_NAME": "merge_group"}),
+    ],
 )
-def test_a_push_without_a_commit_before_has_no_base(
-    repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch, before: object
+def test_the_event_on_github_names_the_commit_of_the_base(
+    repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch, event: dict[str, object], variables: dict[str, str]
 ) -> None:
-    pull_request(repository, monkeypatch, before=before)
-    monkeypatch.setenv("GITHUB_EVENT_NAME", "push")
-    assert repository.plan()["source"]["base"] is None
+    commit = repository.git("rev-parse", "HEAD")
+    pull_request(repository, monkeypatch, **json.loads(json.dumps(event).replace("{commit}", commit)))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert repository.plan()["source"]["base"] == {"ref": commit, "commit": commit}
 
 
-@pytest.mark.parametrize("content", ["", "[", "[" * 100_000, "5", "{}", '{"before": "' + "a" * 100])
-def test_an_event_file_that_cannot_be_read_names_no_base(
-    repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch, content: str
+WRONG_COMMITS = ("0" * 40, "main", "-x", None, {"a": 1}, "a" * 39, f"{'a' * 40}\n--help", "../../etc/passwd")
+WRONG_EVENTS = ("", "[", "[" * 100_000, "5", "{}", '{"before": "' + "a" * 100)
+
+
+@pytest.mark.parametrize("content", [*(json.dumps({"before": each}) for each in WRONG_COMMITS), *WRONG_EVENTS, None])
+def test_a_push_whose_event_names_no_commit_has_no_base(
+    repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch, content: str | None
 ) -> None:
     pull_request(repository, monkeypatch)
-    repository.write("event.json", content)
     monkeypatch.setenv("GITHUB_EVENT_NAME", "push")
-    assert repository.plan()["source"]["base"] is None
-    monkeypatch.setenv("GITHUB_EVENT_PATH", "/dev/zero")
+    if content is None:
+        monkeypatch.setenv("GITHUB_EVENT_PATH", "/dev/zero")
+    else:
+        repository.write("event.json", content)
     assert repository.plan()["source"]["base"] is None
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from quotaform.cluster.client.config_reader import from_properties
+from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.stream import canonical_servers
-from quotaform.errors import ConnectError
+from quotaform.model.errors import ConnectError
 from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server
 
 CANONICAL = {"client.dns.lookup": "resolve_canonical_bootstrap_servers_only"}

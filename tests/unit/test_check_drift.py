@@ -7,24 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.base.base import BaseChoice
-from quotaform.app.clock import SYSTEM_CLOCK
-from quotaform.app.clock import Clock as ClockProtocol
-from quotaform.app.drift.drift import check_drift
-from quotaform.app.drift.report import known_drift
-from quotaform.app.plan.plan import plan
-from quotaform.app.plan.request import PlanRequest
-from quotaform.app.repository.repository import Repository, Target
 from quotaform.cli.exit_code import decide, judge_drift
-from quotaform.cluster.gateway import Progress, no_progress
-from quotaform.core.digest import digest_drift
-from quotaform.core.drift.drift import Drift
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Plan
 from quotaform.desired.config import Cluster
-from quotaform.errors import AuthorizationError, BaseError, ClusterError, QuotaformError, UnsettledError
+from quotaform.drift.alert import known_drift
+from quotaform.drift.drift import Drift
+from quotaform.drift.run import check_drift
 from quotaform.model.entity import Entity
+from quotaform.model.errors import AuthorizationError, BaseError, ClusterError, QuotaformError, UnsettledError
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quotas import Quotas
+from quotaform.plan.base import BaseChoice
+from quotaform.plan.plan import Plan
+from quotaform.plan.run import PlanRequest, plan
+from quotaform.report.format import digest_of
+from quotaform.repository.repository import Repository, Target
+from quotaform.system.clock import SYSTEM_CLOCK
+from quotaform.system.clock import Clock as ClockProtocol
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
 from tests.scripted_gateway import Clock, ScriptedGateway
@@ -69,8 +67,8 @@ def require_unknown(outcome: ClusterOutcome[Drift]) -> str:
     drift, error = known_drift(outcome)
     assert drift is None
     assert error
-    assert decide([outcome.map(digest_drift)], judge_drift) == 1
-    assert decide([outcome.map(digest_drift)], lambda found: judge_drift(found, is_reported_only=True)) == 1
+    assert decide([outcome.map(digest_of)], judge_drift) == 1
+    assert decide([outcome.map(digest_of)], lambda found: judge_drift(found, is_reported_only=True)) == 1
     return error
 
 

@@ -7,15 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from quotaform.core.check import rule
-from quotaform.core.check.facts import Facts
-from quotaform.core.check.plan import with_findings
-from quotaform.core.plan import Plan
-from quotaform.core.scope import Selection
-from quotaform.model.allowance import Allowance
+from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Severity
+from quotaform.model.finding import Allowance, Finding, Severity
 from quotaform.model.rule import FindingRule
+from quotaform.model.scope import Selection
+from quotaform.plan.check.check import with_findings
+from quotaform.plan.check.facts import Facts
+from quotaform.plan.plan import Plan
 from tests.builder import HEADER, PRODUCER, declare, findings_of, plan_of
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")

@@ -10,15 +10,14 @@ from shutil import copytree
 
 import pytest
 
-from quotaform.cli.ci import SUMMARY_BYTES, Ci
+from quotaform.cli.ci import SUMMARY_BYTES, Ci, end_step, note_outcomes
 from quotaform.cli.main import run
-from quotaform.cli.step_output import end_step, note_outcomes
-from quotaform.core.marker import read_marker
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.quotas import Snapshot
+from quotaform.plan.receipt import EntityResult, Receipt, Result
+from quotaform.report.comment import read_marker
 from tests.builder import PRODUCER, plan_of
 
 URL = "https://github.com/o/r/actions/runs/7"
@@ -316,6 +315,6 @@ def test_an_interrupted_or_failed_step_has_a_reason_too(step: Path, monkeypatch:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("quotaform.app.plan.plan.read_source", interrupt)
+    monkeypatch.setattr("quotaform.plan.run.read_source", interrupt)
     assert run(["plan", "--cluster", "eu"]) == 130
     assert (outputs(step)["exitcode"], outputs(step)["reason"]) == ("130", "interrupted")

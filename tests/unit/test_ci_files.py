@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = ROOT / "examples"
 WORKFLOWS = sorted((EXAMPLES / "github" / ".github" / "workflows").iterdir())
-TEMPLATES = ROOT / "src" / "quotaform" / "template"
+TEMPLATES = ROOT / "src" / "quotaform" / "review" / "template"
 SHELLCHECK = str(Path(sys.executable).with_name("shellcheck"))
 
 ATLANTIS_REPO = {"version", "parallel_plan", "parallel_apply", "projects"}

@@ -10,11 +10,11 @@ from ssl import TLSVersion
 import pytest
 
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.client.config_reader import from_properties, load_client_config
+from quotaform.cluster.client.reader import from_properties, load_client_config
 from quotaform.cluster.client.tls import CAN_CHOOSE
 from quotaform.cluster.sasl.password import Password
-from quotaform.errors import InvalidFilesError
-from quotaform.sandbox.certificate import Certificates
+from quotaform.model.errors import InvalidFilesError
+from quotaform.sandbox.security import Certificates
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.cli.client_quotas.command import read_ops, read_parts, read_properties
-from quotaform.errors import UsageError
-from quotaform.model.entity import Entity
+from quotaform.cli.client_quotas.report import render_described
+from quotaform.model.entity import Entity, sanitized_entity
+from quotaform.model.errors import UsageError
 from quotaform.model.quotas import same_value
-from quotaform.model.sanitizer import sanitized_entity
-from quotaform.views.quotas.client_quotas_text import render_described
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 ENTITIES = st.dictionaries(st.one_of(st.sampled_from(["user", "client-id", "ip"]), NAMES), NAMES, min_size=1)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.repository.address import bootstrap_servers, client_config
-from quotaform.app.repository.gateway import open_gateway
+from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.connect_error import connect_error
-from quotaform.cluster.wire.failure import Failure, Intent, Stage
+from quotaform.cluster.wire.failure import Failure, Stage
 from quotaform.desired.config import Cluster
-from quotaform.errors import ClusterError, InvalidFilesError
-from quotaform.model.secret import Secret
+from quotaform.model.errors import ClusterError, InvalidFilesError
 from quotaform.model.server import HiddenServer, Server
+from quotaform.model.text import Secret
+from quotaform.repository.gateway import bootstrap_servers, client_config, open_gateway
 from tests.loading import load_config
 
 SECRET = "s3cr3t-host"
@@ -88,7 +88,7 @@ def test_no_failure_to_connect_shows_what_a_variable_holds(tmp_path: Path, monke
 def test_a_failure_at_any_step_names_a_server_as_it_is_written(stage: Stage, cause: Exception) -> None:
     server = HiddenServer(SECRET, 9092, "${env:QUOTAFORM_HOST}:9092")
     failures = [Failure(server=str(server), stage=stage, cause=cause, seconds=1.0)] * 2
-    error = connect_error(Intent(name="lab", protocol="SASL_SSL", credentials=ALICE), failures)
+    error = connect_error("lab", ClientConfig(security_protocol="SASL_SSL", credentials=ALICE), failures)
     assert "${env:QUOTAFORM_HOST}" in str(error)
     assert SECRET not in f"{error} {error.server} {server!r} {server}"
 

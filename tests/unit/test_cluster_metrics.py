@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.core.usage.record.source import MetricsSource, SourceKind
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
+from quotaform.model.settings import MetricsSource, SourceKind
 
 
 def read(tmp_path: Path, metrics: str) -> tuple[object, list[str]]:

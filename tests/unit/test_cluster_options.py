@@ -9,8 +9,8 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.cli.option.cluster import ManyClusters, OneCluster
-from quotaform.errors import UsageError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import UsageError
 from tests.builder import PRODUCER
 from tests.scripted_gateway import ScriptedGateway
 
@@ -46,7 +46,7 @@ def test_many_clusters_are_chosen() -> None:
 
 
 def test_a_glob_of_several_where_one_is_meant_is_named() -> None:
-    """`describe --cluster '*'` was told to choose one with --cluster, which it had done."""
+    """`alter --cluster '*'` was told to choose one with --cluster, which it had done."""
     assert message(OneCluster(cluster="*")) == (
         f'{SEVERAL}; "*" matches more than one, and this command takes one: give its whole name'
     )
@@ -181,15 +181,6 @@ def test_a_cluster_that_cannot_be_read_hides_no_other(folder: Path, capsys: pyte
     assert printed.err.startswith("Error: a: ")
 
 
-@pytest.mark.parametrize("output", [[], ["--output", "all.json"]])
-def test_several_snapshots_do_not_share_a_file(output: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["snapshot", "--all", *output]) == 64
-    assert capsys.readouterr().err == (
-        "Error: several clusters (lab, prod) need one file each; "
-        "write {cluster} in --output, as in --output 'snapshots/{cluster}.json'\n"
-    )
-
-
 def test_the_files_of_some_clusters_are_validated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "quotas.d/lab").mkdir(parents=True)
     (folder / "quotas.d/lab/a.yaml").write_text("quotas: []\n")
@@ -266,6 +257,24 @@ def test_who_is_asked_at_an_address_is_called_by_it(
     printed = capsys.readouterr().out
     assert "b:2" in printed
     assert "lab" not in printed
+
+
+@pytest.mark.parametrize("line", ["describe", "resolve user=alice"])
+def test_many_clusters_are_read_and_one_that_fails_hides_no_other(
+    line: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "quotaform.yaml").write_text("clusters: {gone: {snapshot: gone.json}, lab: {snapshot: lab.json}}\n")
+    write_snapshot(folder / "lab.json", "alice")
+    assert run([*line.split(), "--all"]) == 3
+    gone, lab = capsys.readouterr().out.split("\n\n", 1)
+    assert gone.startswith("Cluster  gone\nError: gone.json: error: there is no such file")
+    assert lab.startswith("Cluster  lab")
+    assert run([*line.split(), "--all", "--format", "json"]) == 3
+    gone, lab = json.loads(capsys.readouterr().out)["outcomes"]
+    assert (gone["error"]["exit_code"], gone["result"], lab["error"]) == (3, None, None)
+    assert lab["result"]["kind"] == f"quotaform.{line.split()[0]}"
+    assert run([*line.split(), "--all", "--format", "csv"]) == 64
+    assert "--format csv prints one cluster" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["..", "../elsewhere", "/tmp/elsewhere", "a/b", ".", "unknown"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.cli.cluster_path import cluster_paths
-from quotaform.errors import UsageError
+from quotaform.cli.present import cluster_paths
+from quotaform.model.errors import UsageError
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "..", "x" * 400, "a\x00b", "a\n"])

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from quotaform.cli.client_quotas.command import build_parser
-from quotaform.exit_code import ExitCode
+from quotaform.model.errors import ExitCode
 from tests.command_line import COMMANDS, LEAVES, require_understood
 from tools.commands_page import render_page
 

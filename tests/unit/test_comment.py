@@ -11,14 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.app.comment.comment import CommentOutcome, make_transport, open_comments, post_comments, read_drafts
-from quotaform.app.comment.pull_request import Given, Platform, find_pull_request, find_token
 from quotaform.cli.main import run
-from quotaform.core.comment import CommentAction, CommentMode, Draft, Posted, plan_comment
-from quotaform.core.marker import Marker, read_changes, read_marker
-from quotaform.errors import HttpError, QuotaformError, StaleError, UsageError
 from quotaform.http.client import Limits
-from quotaform.model.secret import Secret
+from quotaform.model.errors import HttpError, QuotaformError, StaleError, UsageError
+from quotaform.model.text import Secret
+from quotaform.report.comment import Marker, read_changes, read_marker
+from quotaform.review.comment import CommentAction, CommentMode, Draft, Posted, plan_comment
+from quotaform.review.run import (
+    CommentOutcome,
+    Given,
+    Platform,
+    find_pull_request,
+    find_token,
+    make_transport,
+    open_comments,
+    post_comments,
+    read_drafts,
+)
 from tests.http_server import HttpServer, Received, answer
 from tests.pull_request_server import NEWEST, TOKEN, FakeGitHub, FakeGitLab, event
 

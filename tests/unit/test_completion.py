@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.cli.option.completion import (
+from quotaform.cli.option.value import (
     complete_entity_type,
     complete_from,
     complete_name,
     complete_quota_key,
     complete_quota_keys,
-    complete_schema,
     complete_value,
 )
 from tests.command_line import COMMANDS
@@ -21,7 +20,6 @@ def test_words_that_begin_as_typed_are_offered() -> None:
     assert complete_quota_key("con") == ["consumer_byte_rate", "controller_mutation_rate", "connection_creation_rate"]
     assert complete_entity_type("") == ["user", "client-id", "ip"]
     assert complete_name("cl") == ["client-id="]
-    assert complete_schema("sc") == ["scram", "scram-result"]
 
 
 def test_the_last_item_of_a_list_is_completed() -> None:
@@ -40,6 +38,7 @@ def test_the_last_item_of_a_list_is_completed() -> None:
         ("quotaform describe", "format_name", "", ["text", "json", "yaml", "csv"]),
         ("quotaform describe", "quota_type", "prod", ["producer_byte_rate"]),
         ("quotaform resolve", "key", "prod", ["producer_byte_rate"]),
+        ("quotaform schema", "name", "sc", ["scram", "scram-result"]),
         ("quotaform alter", "add", "prod", ["producer_byte_rate="]),
         ("quotaform import", "split", "", ["none", "prefix"]),
         ("quotaform schema", "name", "plan", ["plan"]),

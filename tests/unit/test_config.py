@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.core.prune import PruneMode
-from quotaform.core.scope import Pattern, Scope
-from quotaform.desired.cluster_choice import choose_cluster, choose_clusters
-from quotaform.desired.config import Cluster, Config, ListedPath
-from quotaform.errors import InvalidFilesError, UsageError
-from quotaform.model.location import Location
-from tests.builder import ALL_KEYS_TEXT
+from quotaform.desired.config import Cluster, Config, ListedPath, choose_cluster, choose_clusters
+from quotaform.model.errors import InvalidFilesError, UsageError
+from quotaform.model.finding import Location
+from quotaform.model.scope import Pattern, Scope
+from quotaform.model.settings import PruneMode
 from tests.loading import load_config
 
 MIB = 1048576.0
@@ -150,162 +148,6 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
     """A pull request could read secrets of the CI machine through cluster_id, which plans and plan files show."""
     monkeypatch.setenv("QUOTAFORM_X", "s3cr3t")
     assert problems(tmp_path, text) == [said]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            "clusters: {a: {snapshot: '$HOME/${HOME}/x'}}",
-            [f"1:26: {ELSEWHERE}"],
-        ),
-        (
-            "cluster: {a: {}}",
-            [
-                '1:1: error: unknown field "cluster"; did you mean clusters? '
-                "The fields are clusters, profiles, scope, protect, guards, prune, "
-            ],
-        ),
-        (
-            "clusters: {a: {snapshot: x, bootstrap_server: [y]}}",
-            [
-                '1:29: error: unknown field "bootstrap_server"; did you mean bootstrap_servers? The fields are '
-                "bootstrap_servers, command_config, cluster_id, confirm, snapshot, "
-            ],
-        ),
-        (
-            "clusters: {a: {}}",
-            ['1:12: error: the cluster "a" has neither bootstrap_servers nor snapshot; give one of them [bad-cluster]'],
-        ),
-        (
-            "clusters: {a: {snapshot: x, bootstrap_servers: [b:1]}}",
-            ['1:12: error: the cluster "a" has both bootstrap_servers and snapshot; give one of them [bad-cluster]'],
-        ),
-        (
-            "clusters: {a: {snapshot: x, command_config: y}}",
-            ["1:29: error: command_config has no effect with snapshot; remove it [bad-cluster]"],
-        ),
-        (
-            "clusters: {a: {bootstrap_servers: b:9092}}",
-            ['1:35: error: bootstrap_servers must be a list, not "b:9092"; write ["b:9092"] [wrong-type]'],
-        ),
-        (
-            "clusters: {a: {bootstrap_servers: []}}",
-            ["1:35: error: bootstrap_servers must not be empty [empty-field]"],
-        ),
-        (
-            "clusters: {a: {bootstrap_servers: [b, c:99999, 'd:1,e']}}",
-            [
-                '1:36: error: "b" is not HOST:PORT, as in broker-1:9092 [bad-server]',
-                '1:39: error: "c:99999" is not HOST:PORT, as in broker-1:9092 [bad-server]',
-                '1:48: error: "d:1,e" is not HOST:PORT, as in broker-1:9092 [bad-server]',
-            ],
-        ),
-        (
-            "clusters: {a: {bootstrap_servers: [1:30]}}",
-            ['1:36: error: this must be text, but YAML reads 1:30 as a sexagesimal number; write "1:30" [wrong-type]'],
-        ),
-        (
-            "clusters: {a b: {snapshot: x}}",
-            [
-                '1:12: error: the cluster name "a b" must consist of letters, digits, dots, dashes and underscores '
-                "[bad-name]"
-            ],
-        ),
-        (
-            "clusters: {a: }",
-            ["1:15: error: a must be a mapping, but it is empty; add a value or remove the field [wrong-type]"],
-        ),
-        (
-            "profiles: {gold: {producer_byte_rates: 1, consumer_byte_rate: 10MiBps}}",
-            [
-                '1:19: error: unknown quota key "producer_byte_rates"; did you mean producer_byte_rate? The keys are '
-                f"{ALL_KEYS_TEXT} [unknown-key]",
-                '1:63: error: consumer_byte_rate: "10MiBps" is not in a unit of consumer_byte_rate; '
-                "did you mean 10MiB/s? [bad-value]",
-            ],
-        ),
-        ("profiles: {gold: {}}", ["1:18: error: gold must not be empty [empty-field]"]),
-        (
-            "scope: {include: [{user: 007}, {user: 5}]}",
-            [
-                '1:26: error: this must be text, but YAML reads 007 as an octal number; write "007" [wrong-type]',
-                '1:39: error: user must be text, but YAML reads 5 as a number; write "5" [wrong-type]',
-            ],
-        ),
-        ("scope: {include: []}", ["1:18: error: include must not be empty [empty-field]"]),
-        (
-            "scope: {exclude: [{users: a}]}",
-            [
-                '1:20: error: unknown field "users"; did you mean user? The fields are user, client-id, ip '
-                "[unknown-field]"
-            ],
-        ),
-        (
-            "prune: scope",
-            ["1:8: error: prune: scope deletes every entity in scope that no file declares, so quotaform.yaml"],
-        ),
-        ("scope: {exclude: [{user: a}]}\nprune: scope", ["2:8: error: prune: scope deletes every entity in scope"]),
-        (
-            "prune: reprot",
-            ['1:8: error: prune must be report or removed or scope, not "reprot"; did you mean report? [bad-choice]'],
-        ),
-        ("protect: {}", ["1:10: error: protect must be a list, not a mapping [wrong-type]"]),
-        (
-            "profiles: {a: producer_byte_rate 1MiB/s}",
-            [
-                '1:15: error: a must be a mapping, not "producer_byte_rate 1MiB/s"; a colon is missing after '
-                "producer_byte_rate [wrong-type]"
-            ],
-        ),
-        (
-            "clusters: {a: {bootstrap_servers: ['${BROKER}']}}",
-            ["1:36: error: only ${env:NAME} is expanded; write ${env:BROKER} [bad-variable]"],
-        ),
-        ("guards: {delete: 5}", ['1:18: error: delete must be a mapping, not "5" [wrong-type]']),
-        (
-            "guards: {delete: {count: -1, percent: 101}, change_factor: 1}",
-            [
-                "1:26: error: count must be from 0 to 1,000,000, not -1 [bad-field]",
-                "1:39: error: percent must be from 0 to 100, not 101 [bad-field]",
-                "1:60: error: change_factor must be from 2 to 1,000,000, not 1 [bad-field]",
-            ],
-        ),
-        ("guards: {change_factor: 2.5}", ['1:25: error: change_factor must be a whole number, not "2.5" [wrong-type]']),
-        (
-            "guards: {deletes: 5}",
-            [
-                '1:10: error: unknown field "deletes"; did you mean delete? '
-                "The fields are delete, update, change_factor [unknown-field]"
-            ],
-        ),
-        ("policies: []", ["1:11: error: policies must not be empty [empty-field]"]),
-        ("policies: p.json", ['1:11: error: policies must be a list, not "p.json"; write ["p.json"] [wrong-type]']),
-        ("policies: [5]", ['1:12: error: item 1 of policies must be text, but YAML reads 5 as a number; write "5"']),
-        (
-            "policies: ['${env:QUOTAFORM_X}']",
-            ["1:12: error: ${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"],
-        ),
-        ("prune: report\nprune: report\n", ['2:1: error: the key "prune" is written twice; it is also at 1:1']),
-        ("- a\n", ["1:1: error: the file must be a mapping, not a list; begin with clusters: [wrong-type]"]),
-        (
-            "a: [\n",  # It ended with "missing before" and no word.
-            [
-                "2:1: error: not valid YAML: did not find expected node content while parsing a flow node that begins "
-                "on line 2; something is missing before the end of the file [yaml-syntax]"
-            ],
-        ),
-    ],
-)
-def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, said: list[str]) -> None:
-    found = problems(tmp_path, text)
-    assert len(found) == len(said)
-    assert all(line.startswith(start) for line, start in zip(found, said, strict=True)), found
-
-
-def test_all_problems_are_found_in_one_run_sorted_by_place(tmp_path: Path) -> None:
-    text = "guards: 5\nclusters: {a: {}}\nprune: scope\nclustrs: {}\n"
-    assert [line.split(" ")[0] for line in problems(tmp_path, text)] == ["1:9:", "2:12:", "3:8:", "4:1:"]
 
 
 TWO = Config(clusters={"prod": Cluster(name="prod"), "lab": Cluster(name="lab")})

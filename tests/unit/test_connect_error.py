@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from socket import SO_LINGER, SO_RCVBUF, SOL_SOCKET, create_server, getaddrinfo, socket
+from socket import SO_RCVBUF, SOL_SOCKET, create_server, getaddrinfo, socket
 from ssl import CERT_REQUIRED, PROTOCOL_TLS_SERVER, SSLCertVerificationError, SSLContext, TLSVersion
-from struct import pack
 from subprocess import run
 from threading import Event, Thread
 from threading import enumerate as threads
@@ -21,12 +19,18 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
-from quotaform.cluster.wire.certificate import read_pem_validity, read_validity
 from quotaform.cluster.wire.connect_error import connect_error
-from quotaform.cluster.wire.failure import CertificateError, Failure, Intent, LoginError, Stage
-from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UsageError
-from quotaform.model.secret import Secret
-from quotaform.sandbox.certificate import Certificates
+from quotaform.cluster.wire.failure import (
+    CertificateError,
+    Failure,
+    LoginError,
+    Stage,
+    read_pem_validity,
+    read_validity,
+)
+from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError
+from quotaform.model.text import Secret
+from quotaform.sandbox.security import Certificates
 from tests.waiting import PATIENCE, PatientClock
 
 pytestmark = pytest.mark.slow
@@ -86,13 +90,6 @@ SASL = ClientConfig(
     security_protocol="SASL_PLAINTEXT",
     credentials=Password(mechanism="PLAIN", username="alice", password=Secret("alice-secret")),
 )
-
-
-def test_where_nothing_listens_the_host_and_the_port_are_to_be_checked() -> None:
-    assert failure("127.0.0.1:1") == (
-        "nothing listens at 127.0.0.1:1 (connection refused); check the host and port, and whether the broker is "
-        "running."
-    )
 
 
 def test_several_servers_that_are_down_are_all_tried_and_named() -> None:
@@ -209,11 +206,6 @@ def test_a_web_server_is_told_as_that() -> None:
         assert failure(address) == f"{address} is a web server; use the port of a Kafka listener."
 
 
-def test_a_server_of_another_protocol_is_told_as_that() -> None:
-    with server(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH\r\n")) as address:
-        assert failure(address) == f"{address} does not speak the Kafka protocol; use the port of a Kafka listener."
-
-
 def test_a_tls_alert_to_plain_text_says_which_protocol_to_set() -> None:
     def alert(connection: socket) -> None:
         connection.recv(1)
@@ -225,25 +217,6 @@ def test_a_tls_alert_to_plain_text_says_which_protocol_to_set() -> None:
             " (and ssl.truststore.location), or use the port of a listener without TLS."
         )
         assert "set security.protocol=SASL_SSL" in failure(address, SASL)
-
-
-CUT_SHORT = (
-    "closed the connection during the TLS handshake; listeners without TLS, brokers that limit connections, and"
-    " proxies do that: check that the port is that of a listener with security.protocol=SSL, and"
-    " try again."
-)
-
-
-def reset(connection: socket) -> None:
-    connection.recv(1)
-    connection.setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
-
-
-@pytest.mark.parametrize("end", [lambda connection: None, lambda connection: connection.recv(9), reset])
-def test_a_connection_that_ends_during_the_tls_handshake_is_told_as_that(end: Talk) -> None:
-    """Who was slowed down by a connection quota of a healthy TLS listener was told to do without TLS."""
-    with server(end) as address:
-        assert failure(address, TLS) == f"{address} {CUT_SHORT}"
 
 
 @pytest.mark.parametrize(
@@ -438,48 +411,11 @@ def test_without_a_tls_version_in_common_the_setting_is_named(certificates: Cert
         )
 
 
-@pytest.mark.parametrize("servers", ["", " , ", "host", "host:", "host:x", "host:0", "host:65536", "a b:1", ":9092"])
-def test_a_server_that_is_not_host_and_port_is_refused(servers: str) -> None:
-    with pytest.raises(UsageError, match="host:port"):
-        KafkaGateway.connect(servers)
-
-
-def test_the_failure_that_came_furthest_is_told() -> None:
-    intent = Intent(name="lab", protocol="SASL_PLAINTEXT", credentials=SASL.credentials)
-    error = connect_error(
-        intent,
-        [
-            Failure(server="a:1", stage=Stage.CONNECT, cause=ConnectionRefusedError(), seconds=3),
-            Failure(server="b:2", stage=Stage.SASL, cause=TimeoutError(), seconds=3),
-        ],
-    )
-    assert str(error) == (
-        "Cannot connect to lab: b:2 did not finish authenticating user alice (PLAIN) within 3 s;"
-        " check that the broker is healthy. Also tried: a:1 (connection refused)."
-    )
-
-
-def test_kafka_pythons_own_log_records_stay_out_of_sight(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with caplog.at_level(logging.DEBUG), server(silent) as address:
-        failure(address, SASL, timeout=0.3)
-        failure("127.0.0.1:1", SASL)
-    assert [record for record in caplog.records if record.name.startswith("kafka")] == []
-    assert capfd.readouterr() == ("", "")
-
-
-def test_others_in_the_process_still_get_kafka_pythons_log_records(caplog: pytest.LogCaptureFixture) -> None:
-    failure("127.0.0.1:1")
-    logging.getLogger("kafka.net.connection").warning("from somebody else")
-    assert [record.message for record in caplog.records] == ["from somebody else"]
-
-
 @pytest.mark.parametrize(("server", "shown"), [("10.0.0.1:9092", "b1.example"), ("${env:SERVERS}", "${env:SERVERS}")])
 def test_the_dns_name_of_a_server_that_a_variable_holds_is_not_shown(server: str, shown: str) -> None:
     cause = LoginError("the service kafka/{name} is unknown", "check it", name="b1.example")
     failure = Failure(server=server, stage=Stage.SASL, cause=cause, seconds=1)
-    error = connect_error(Intent(name="lab", protocol="SASL_PLAINTEXT", credentials=SASL.credentials), [failure])
+    error = connect_error("lab", SASL, [failure])
     assert str(error) == f"Cannot connect to lab: the service kafka/{shown} is unknown; check it."
 
 
@@ -494,5 +430,7 @@ def test_a_truststore_that_lacks_the_issuer_is_to_be_completed(has_truststore: b
     refused = SSLCertVerificationError("x")
     refused.verify_code, refused.verify_message = 20, "unable to get local issuer certificate"
     failure = Failure(server="b:1", stage=Stage.TLS, cause=CertificateError(refused, None), seconds=1)
-    error = connect_error(Intent(name="lab", protocol="SSL", has_truststore=has_truststore), [failure])
+    error = connect_error(
+        "lab", ClientConfig(security_protocol="SSL", tls=Tls(ca="" if has_truststore else None)), [failure]
+    )
     assert str(error).endswith(f"(unable to get local issuer certificate); {remedy}")

@@ -11,13 +11,13 @@ from typing import NoReturn
 
 import pytest
 
-from quotaform.app.repository import gateway as gateways
 from quotaform.cli import console
 from quotaform.cli.main import run
-from quotaform.document.snapshot import dump_snapshot
-from quotaform.errors import ClusterError
-from quotaform.model.snapshot import Snapshot
-from quotaform.notify import webhook
+from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.drift import alert
+from quotaform.model.errors import ClusterError
+from quotaform.model.quotas import Snapshot
+from quotaform.repository import gateway as gateways
 
 
 class _Terminal(StringIO):
@@ -111,7 +111,7 @@ def test_quiet_leaves_no_failure_out(
     (tmp_path / "lab.json").write_text(dump_snapshot(taken))
     (tmp_path / "damaged.prom").write_text("{")
     (tmp_path / "folder/q.prom").mkdir(parents=True)
-    monkeypatch.setattr(webhook, "_TOTAL", 0.0)
+    monkeypatch.setattr(alert, "_TOTAL", 0.0)
     if command == ["plan"]:
         monkeypatch.setenv("GITHUB_ACTIONS", "true")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "folder/none/summary.md"))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quotaform.cluster.report import render_quotas_csv
 from quotaform.model.entity import DEFAULT_WORD, Entity
-from quotaform.views.csv_cell import csv_cell
-from quotaform.views.quotas.describe_csv import render_quotas_csv
+from quotaform.report.text import csv_cell
 from tests.builder import PRODUCER
 
 

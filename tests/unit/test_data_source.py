@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.repository.address import connection_of
 from quotaform.desired.config import Cluster
-from quotaform.errors import InvalidFilesError
-from quotaform.model.location import Location
+from quotaform.fleet.bundle import DriverContext
+from quotaform.fleet.data_source import KafkaQuotas, dump_clusters, load_clusters, register_source
+from quotaform.model.errors import InvalidFilesError
+from quotaform.model.finding import Location
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
-from quotaform.spark.job.driver_context import DriverContext
-from quotaform.spark.source import KafkaQuotas, dump_clusters, load_clusters, register_source
+from quotaform.repository.gateway import connection_of
 
 
 @dataclass(eq=False)

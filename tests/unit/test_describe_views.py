@@ -10,17 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from quotaform.document.describe import dump_described
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cli.client_quotas.report import render_described
+from quotaform.cluster.records import dump_described
+from quotaform.cluster.report import render_quotas_csv, render_quotas_text
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
-from quotaform.model.quotas import Quotas
-from quotaform.model.snapshot import Snapshot
-from quotaform.schema.catalog import load_schema
-from quotaform.views.quotas.client_quotas_text import render_described
-from quotaform.views.quotas.describe_csv import render_quotas_csv
-from quotaform.views.quotas.describe_text import render_quotas_text
-from quotaform.views.style import Style
+from quotaform.model.quotas import Quotas, Snapshot
+from quotaform.report.text import Style
+from tests.loading import load_schema
 
 pytestmark = pytest.mark.exhaustive
 

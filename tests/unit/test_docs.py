@@ -14,11 +14,11 @@ import pytest
 
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.usage_mapping import read_usage_mapping
+from quotaform.usage.ingest.input import read_usage_mapping
 from tests.command_line import COMMANDS, option_names, require_understood, split_path
 from tests.loading import check, load_config
 from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links
-from tools.age_table import with_tables
+from tools.broker_facts import with_tables
 from tools.key_table import render_table, with_table
 
 TODAY = date(2026, 1, 1)
@@ -93,6 +93,26 @@ def test_a_command_line_is_understood(place: Block, command: str) -> None:
             assert set(re.findall(r"^[a-z-]+", rest)) <= TARGETS, line
 
 
+def test_a_module_that_the_architecture_mentions_exists() -> None:
+    """After modules moved, it named those that had been."""
+    page = ROOT / "docs/lifecycle.md"
+    package = ROOT / "src/quotaform"
+    for code in inline_code(page):
+        first, *rest = code.removeprefix("quotaform.").split(".")
+        if (
+            re.fullmatch(r"[a-z_.A-Z]+", code)
+            and rest
+            and rest[-1] not in ("json", "lock", "py")
+            and (package / first).is_dir()
+        ):
+            found = package / first
+            while rest and (found / rest[0]).is_dir():
+                found /= rest.pop(0)
+            if rest:
+                text = (found / f"{rest[0]}.py").read_text(encoding="utf-8")
+                assert all(re.search(rf"\b{name}\b", text) for name in rest[1:]), code
+
+
 @every_page
 def test_a_command_that_is_mentioned_exists_and_has_the_options_that_are_mentioned(page: Path) -> None:
     for code in inline_code(page):
@@ -118,7 +138,7 @@ def test_the_readme_has_every_command_and_nothing_else_in_its_table() -> None:
 @pytest.mark.exhaustive
 def test_nothing_says_to_install_a_name_from_an_index() -> None:
     """Pages and messages said `pip install "quotaform[spark]"`, a name that anybody may take in the index."""
-    files = [*PAGES, ROOT / "action.yml", *ROOT.glob("examples/**/*"), *ROOT.glob("src/quotaform/template/**/*")]
+    files = [*PAGES, ROOT / "action.yml", *ROOT.glob("examples/**/*"), *ROOT.glob("src/quotaform/review/template/**/*")]
     texts = {str(path): path.read_text(encoding="utf-8") for path in files if path.is_file() and path.suffix != ".pyc"}
     for path in ROOT.glob("src/quotaform/**/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -13,22 +13,18 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.app.drift import alert as drift_alert
-from quotaform.app.drift.alert import AlertOptions, DriftAlerts
-from quotaform.core.drift.drift import Drift
-from quotaform.core.drift.log_event import AlertWarning
-from quotaform.core.drift.notification import ClusterState, Notification, NotificationEvent, Notified, choose_event
-from quotaform.document.drift import dump_notification
-from quotaform.document.notify_state import dump_notify_state, load_notify_state
-from quotaform.errors import HttpError
+from quotaform.drift import alert as drift_alert
+from quotaform.drift.alert import AlertOptions, DriftAlerts, MessageFormat, Receiver, sign
+from quotaform.drift.drift import Drift
+from quotaform.drift.event import ClusterState, Notification, NotificationEvent, Notified, choose_event
+from quotaform.drift.records import dump_notification, dump_notify_state, load_notify_state
+from quotaform.drift.report import render_slack
 from quotaform.model.entity import Entity
-from quotaform.model.secret import Secret
-from quotaform.notify.webhook import MessageFormat, Receiver, sign
-from quotaform.schema.catalog import load_schema
-from quotaform.views.drift.log_text import warning_text
-from quotaform.views.drift.notification_slack import render_slack
+from quotaform.model.errors import HttpError
+from quotaform.model.text import Secret
 from tests.builder import PRODUCER
 from tests.golden.drift_example import example_drift
+from tests.loading import load_schema
 from tests.scripted_gateway import Clock
 from tests.unit.test_drift import drift_of
 
@@ -106,8 +102,8 @@ class Runs:
         receivers = tuple(map(Receiver.parse, urls or (URL,)))
         self.options = AlertOptions(receivers=receivers, state_path=path, **more)  # type: ignore[arg-type]
 
-    def warn(self, warning: AlertWarning) -> None:
-        self.warnings.append(warning_text(warning))
+    def warn(self, warning: str) -> None:
+        self.warnings.append(warning)
 
     def __call__(self, drift: Drift | None) -> bool:
         alerts = DriftAlerts(options=self.options, clock=self.clock, warn=self.warn)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.core.drift.drift import Drift, make_drift
-from quotaform.core.drift.ignore import DriftIgnore
-from quotaform.core.scope import Pattern
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
-from quotaform.document.drift import dump_drift
+from quotaform.drift.drift import Drift, make_drift
+from quotaform.drift.records import dump_drift
+from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity
-from quotaform.model.location import Location
+from quotaform.model.finding import Location
 from quotaform.model.quotas import Quotas
-from quotaform.views.drift.drift_text import render_drift
+from quotaform.model.scope import Pattern
+from quotaform.model.settings import DriftIgnore
 from tests.builder import CONSUMER, PRODUCER, plan_of
 
 PERF, ALICE = Entity(user="perf-1"), Entity(user="alice")

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.each_cluster import AT_ONCE, ClusterWork
-from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway
 from quotaform.desired.config import Cluster
-from quotaform.errors import ClusterError
+from quotaform.model.errors import ClusterError
+from quotaform.repository.cluster_work import AT_ONCE, ClusterWork, Steps
 from tests.scripted_gateway import ScriptedGateway
 
 

@@ -6,17 +6,15 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from quotaform.app.plan.plan import plan
-from quotaform.app.plan.request import PlanRequest
-from quotaform.app.quota_edit.edited_plan import ProposedPlans, plan_proposals
-from quotaform.app.quota_edit.quota_edit import edit_quotas, write_quotas
-from quotaform.app.repository.repository import Repository
-from quotaform.core.plan import Plan
-from quotaform.core.usage.sizing.recommendation import Action, Recommendation
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Values
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.quotas import Snapshot, Values
+from quotaform.plan.plan import Plan
+from quotaform.plan.run import PlanRequest, plan
+from quotaform.repository.repository import Repository
+from quotaform.usage.recommend.quota_edit import edit_quotas, write_quotas
+from quotaform.usage.recommend.recommendation import Action, Recommendation
+from quotaform.usage.recommend.run import ProposedPlans, plan_proposals
 from tests.builder import PRODUCER
 
 MIB = 2.0**20

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.change import Change
-from quotaform.core.effects import Effect
-from quotaform.core.resolve.entry import NO_LIMIT, Effective
 from quotaform.model.entity import Entity
-from quotaform.views.plan.effect_text import effect_text, fallback_text, ratio_text, value_text
+from quotaform.model.quotas import Change
+from quotaform.resolve.effect import Effect, effect_text, fallback_text, ratio_text, value_text
+from quotaform.resolve.request import NO_LIMIT, Effective
 from tests.builder import CONNECTION, PRODUCER, REQUEST
 
 MIB = 1024.0**2

@@ -6,11 +6,9 @@ import pytest
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.engine import Engine
-from quotaform.errors import EngineError, UsageError
-from quotaform.files import MIB
-from quotaform.spark.session import auto
-from quotaform.spark.session.endpoint import Master, Remote
-from quotaform.spark.session.options import SessionOptions, is_secret
+from quotaform.fleet.options import Master, Remote, SessionOptions, is_secret
+from quotaform.model.errors import EngineError, UsageError
+from quotaform.system.files import MIB
 
 
 def choose(engine: Engine, clusters: int = 1, size: int = 0) -> str:
@@ -36,7 +34,7 @@ def refusal(engine: Engine) -> str:
     ],
 )
 def test_options_about_spark_mean_spark(engine: Engine, chosen: str) -> None:
-    assert choose(engine, clusters=100, size=64 * MIB) == chosen
+    assert choose(engine, clusters=400, size=64 * MIB) == chosen
 
 
 @pytest.mark.parametrize(
@@ -53,7 +51,7 @@ def test_options_about_spark_mean_spark(engine: Engine, chosen: str) -> None:
 def test_auto_says_that_it_chose_spark(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], clusters: int, size: int, told: str
 ) -> None:
-    monkeypatch.setattr(auto, "require_spark", lambda options: None)
+    monkeypatch.setattr("quotaform.fleet.session.require_spark", lambda options: None)
     assert choose(Engine(engine="auto"), clusters, size) == "spark"
     assert capsys.readouterr().err == told
 
@@ -64,7 +62,7 @@ def test_auto_computes_here_where_spark_cannot_be_used(
     def refuse(options: SessionOptions) -> None:
         raise EngineError("there is no Java")
 
-    monkeypatch.setattr(auto, "require_spark", refuse)
+    monkeypatch.setattr("quotaform.fleet.session.require_spark", refuse)
     assert choose(Engine(engine="auto"), clusters=401) == "local"
     assert capsys.readouterr().err == (
         "Engine local: 401 clusters are more than 400, but Spark cannot be used: there is no Java\n"

@@ -8,7 +8,6 @@ import pickle
 import pytest
 
 from quotaform.model.entity import Entity, spell_name
-from quotaform.model.ip import canonical_ip, ip_problem
 from quotaform.model.text import quote
 
 
@@ -84,45 +83,3 @@ def test_a_long_name_is_spelled_whole() -> None:
 def test_a_quoted_text_is_cut() -> None:
     assert quote("a" * 81) == f'"{"a" * 80}…" (81 characters)'
     assert quote("a\n" * 50, 4) == '"a\\na\\n…" (100 characters)'
-
-
-NO_HOST = "is not an IP address; host names are not used because a broker would have to look them up"
-
-
-@pytest.mark.parametrize(
-    ("name", "canonical", "problem"),
-    [
-        ("10.0.0.1", "10.0.0.1", None),
-        ("::1", "::1", None),
-        ("2001:db8::1", "2001:db8::1", None),
-        ("0:0:0:0:0:0:0:1", "::1", "0:0:0:0:0:0:0:1 is not the canonical spelling of this address; write ::1"),
-        (
-            "::ffff:10.0.0.1",
-            "10.0.0.1",
-            "::ffff:10.0.0.1 is not the canonical spelling of this address; write 10.0.0.1",
-        ),
-        ("10.1", "10.0.0.1", "10.1 is not the canonical spelling of this address; write 10.0.0.1"),
-        ("10.1.258", "10.1.1.2", "10.1.258 is not the canonical spelling of this address; write 10.1.1.2"),
-        ("10", None, f"10 {NO_HOST}"),
-        ("10.256.1", None, f"10.256.1 {NO_HOST}"),
-        ("10.99999999", None, f"10.99999999 {NO_HOST}"),
-        ("[::1]", "::1", "[::1] is not the canonical spelling of this address; write ::1"),
-        ("fe80::1%eth0", "fe80::1", "fe80::1%eth0 has a scope id, which brokers do not keep; write fe80::1"),
-        ("10.0.0.1/32", "10.0.0.1", "10.0.0.1/32 is written as a network; write 10.0.0.1"),
-        ("::1/128", "::1", "::1/128 is written as a network; write ::1"),
-        ("::1/32", None, "::1/32 is a network; Kafka limits single addresses or all of them (<default>)"),
-        ("10.0.0.0/8", None, "10.0.0.0/8 is a network; Kafka limits single addresses or all of them (<default>)"),
-        ("localhost", None, f"localhost {NO_HOST}"),
-        ("999.1.1.1", None, f"999.1.1.1 {NO_HOST}"),
-        (
-            "010.0.0.1",
-            None,
-            "010.0.0.1 is not an IP address: some programs read leading zeros as octal; write it without them",
-        ),
-        ("a\n::error", None, f'"a\\n::error" {NO_HOST}'),
-        ("١.٢.٣.٤", None, f'"١.٢.٣.٤" {NO_HOST}'),
-    ],
-)
-def test_an_ip_has_one_spelling(name: str, canonical: str | None, problem: str | None) -> None:
-    assert canonical_ip(name) == canonical
-    assert ip_problem(name) == problem

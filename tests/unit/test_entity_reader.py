@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.cli.option.entity_reader import read_entity, read_filter, read_pair
-from quotaform.errors import UsageError
+from quotaform.cli.option.entity import read_entity, read_filter, read_pair
 from quotaform.model.entity import Entity
+from quotaform.model.errors import UsageError
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 
 NAMES = st.one_of(

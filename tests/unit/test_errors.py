@@ -8,107 +8,64 @@ from datetime import timedelta
 
 import pytest
 
-from quotaform import errors
-from quotaform.core.check.guard.guard import check_pinned_id
-from quotaform.errors import (
-    ApplyLostError,
-    ApplyRunningError,
-    AuthorizationError,
-    BaseError,
-    ClusterChoiceError,
-    ClusterError,
-    ClusterIdError,
-    ConnectError,
-    ExistingFilesError,
-    FileReadError,
-    HistoryError,
-    HttpError,
-    InvalidFilesError,
-    KeyNotHeldError,
-    LayerDirectoryError,
-    MetricsError,
-    NoClusterError,
-    NotApprovedError,
-    NothingReadError,
-    NotTextError,
-    PartialError,
-    PlanAgeError,
-    PlanBlockedError,
-    PlanClusterError,
-    PlanFileChangedError,
-    PlanFileError,
-    PlanGuardsError,
-    PlanIdError,
-    PolicyError,
-    QuotaformError,
-    ReceiptClusterError,
-    ReceiptFileChangedError,
-    ReceiptFileError,
-    RefusedError,
-    RevertError,
-    SavedFileError,
-    StaleEntitiesError,
-    StaleError,
-    StreamError,
-    UndeclaredError,
-    UnknownKeyError,
-    UnsettledError,
-    UsageError,
-)
+from quotaform.model import errors
 from quotaform.model.alteration import AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
+from quotaform.model.quotas import check_pinned_id
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 FINDING = Finding(rule="cluster-id", message="No.", blocking=True)
-EXAMPLES: list[QuotaformError] = [
-    UsageError("words"),
-    LayerDirectoryError("quotas.d/lab", "lab", "quotas.d"),
-    ClusterChoiceError(["a", "b"]),
-    NoClusterError("quotaform.yaml", exists=False),
-    KeyNotHeldError(ALICE, "x", '"x"'),
-    UnknownKeyError("x", '"x"', "."),
-    InvalidFilesError([FINDING]),
-    FileReadError("a.yaml", "gone", is_missing=True),
-    NotTextError("a.yaml"),
-    BaseError("origin/main", "there is none"),
-    ExistingFilesError(["quotas.d"]),
-    UndeclaredError(ALICE, "user=alise"),
-    PlanFileError("plan.json", "cannot be read: gone"),
-    ReceiptFileError("receipt.json", "cannot be read: gone"),
-    ClusterIdError(FINDING, expected="a", found="b"),
-    PlanBlockedError("lab", [FINDING]),
-    RefusedError({ALICE: "no"}, 3),
-    NotApprovedError(["lab"], remedy="ask"),
-    PlanFileChangedError("plan.json", "digest"),
-    ReceiptFileChangedError("receipt.json", "digest"),
-    ReceiptClusterError(expected="a", found="b"),
-    RevertError({(ALICE, "producer_byte_rate"): "is 7 B/s"}),
-    PlanIdError(expected="a", found="b"),
-    PlanAgeError("lab", "2026-11-20T09:12:44Z", age=timedelta(days=2), limit=timedelta(days=1)),
-    PlanGuardsError(["of the plan, protect has no user=kafka-*"]),
-    PlanClusterError(expected="a", found="b"),
-    StaleEntitiesError({ALICE: ["producer_byte_rate is 2 B/s"]}),
-    ApplyRunningError("lab"),
-    PartialError("late", [ALICE]),
-    ApplyLostError("Spark failed", "receipt.json"),
-    ClusterError("gone"),
-    ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Also tried: b2."),
-    UnsettledError("lab", 60.0),
-    HttpError("https://a", "did not answer", status=500),
-    MetricsError("http://b1:7071", "did not answer within 5 s"),
-    NothingReadError("lab", {"1": "http://b1:7071 did not answer within 5 s"}),
-    HistoryError("history", "it is empty", "append to it"),
-    StreamError("checkpoint", "it is in use", "wait"),
+EXAMPLES: list[errors.QuotaformError] = [
+    errors.UsageError("words"),
+    errors.LayerDirectoryError("quotas.d/lab", "lab", "quotas.d"),
+    errors.ClusterChoiceError(["a", "b"]),
+    errors.NoClusterError("quotaform.yaml", exists=False),
+    errors.KeyNotHeldError(ALICE, "x", '"x"'),
+    errors.UnknownKeyError("x", '"x"', "."),
+    errors.InvalidFilesError([FINDING]),
+    errors.FileReadError("a.yaml", "gone", is_missing=True),
+    errors.NotTextError("a.yaml"),
+    errors.BaseError("origin/main", "there is none"),
+    errors.ExistingFilesError(["quotas.d"]),
+    errors.UndeclaredError(ALICE, "user=alise"),
+    errors.PlanFileError("plan.json", "cannot be read: gone"),
+    errors.ReceiptFileError("receipt.json", "cannot be read: gone"),
+    errors.ClusterIdError(FINDING, expected="a", found="b"),
+    errors.PlanBlockedError("lab", [FINDING]),
+    errors.RefusedError({ALICE: "no"}, 3),
+    errors.NotApprovedError(["lab"], remedy="ask"),
+    errors.PlanFileChangedError("plan.json", "digest"),
+    errors.ReceiptFileChangedError("receipt.json", "digest"),
+    errors.ReceiptClusterError(expected="a", found="b"),
+    errors.RevertError({(ALICE, "producer_byte_rate"): "is 7 B/s"}),
+    errors.PlanIdError(expected="a", found="b"),
+    errors.PlanAgeError("lab", "2026-11-20T09:12:44Z", age=timedelta(days=2), limit=timedelta(days=1)),
+    errors.PlanGuardsError(["of the plan, protect has no user=kafka-*"]),
+    errors.PlanClusterError(expected="a", found="b"),
+    errors.StaleEntitiesError({ALICE: ["producer_byte_rate is 2 B/s"]}),
+    errors.ApplyRunningError("lab"),
+    errors.PartialError("late", [ALICE]),
+    errors.ApplyLostError("Spark failed", "receipt.json"),
+    errors.ClusterError("gone"),
+    errors.ConnectError(
+        "nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Also tried: b2."
+    ),
+    errors.UnsettledError("lab", 60.0),
+    errors.HttpError("https://a", "did not answer", status=500),
+    errors.MetricsError("http://b1:7071", "did not answer within 5 s"),
+    errors.NothingReadError("lab", {"1": "http://b1:7071 did not answer within 5 s"}),
+    errors.HistoryError("history", "it is empty", "append to it"),
+    errors.StreamError("checkpoint", "it is in use", "wait"),
 ]
 
 
-def base_classes(kind: type[QuotaformError]) -> Iterator[type]:
+def base_classes(kind: type[errors.QuotaformError]) -> Iterator[type]:
     return (base for base in kind.__mro__ if base.__module__ == errors.__name__)
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
-def test_an_error_comes_whole_from_another_process(error: QuotaformError) -> None:
+def test_an_error_comes_whole_from_another_process(error: errors.QuotaformError) -> None:
     again = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert type(again) is type(error)
     assert (str(again), again.args, vars(again)) == (str(error), error.args, vars(error))
@@ -120,18 +77,18 @@ def test_every_constructor_has_an_example() -> None:
 
 
 def test_the_message_of_a_cluster_error_is_its_problem_and_its_remedy() -> None:
-    error = ConnectError("it is down", remedy="start it.", cluster="lab", server="b1:9092", more=" Tried b2.")
+    error = errors.ConnectError("it is down", remedy="start it.", cluster="lab", server="b1:9092", more=" Tried b2.")
     assert str(error) == "it is down; start it. Tried b2."
     assert (error.problem, error.remedy) == ("it is down", "start it")
     assert (error.cluster, error.server, error.code, error.entities) == ("lab", "b1:9092", None, ())
-    assert str(AuthorizationError("you may not", remedy="grant it.")) == "you may not: grant it."
-    assert str(ClusterError("gone.")) == "gone."
+    assert str(errors.AuthorizationError("you may not", remedy="grant it.")) == "you may not: grant it."
+    assert str(errors.ClusterError("gone.")) == "gone."
 
 
 def test_an_error_with_more_words_keeps_what_it_carries() -> None:
-    error = UnsettledError("lab", 60.0)
+    error = errors.UnsettledError("lab", 60.0)
     more = error.with_more(" (again)")
-    assert type(more) is UnsettledError
+    assert type(more) is errors.UnsettledError
     assert (str(more), vars(more)) == (f"{error} (again)", vars(error))
 
 
@@ -141,7 +98,7 @@ def test_refused_entities_and_their_code_are_in_the_error() -> None:
         AlterRow(BOB, Outcome.REFUSED, 44, "too much"),
         AlterRow(ALICE, Outcome.NOT_SENT, None, "not sent"),
     )
-    with pytest.raises(PolicyError, match=r"^user=bob: too much \(and 1 more\)$") as caught:
+    with pytest.raises(errors.PolicyError, match=r"^user=bob: too much \(and 1 more\)$") as caught:
         AlterResult(rows).raise_for_errors()
     assert (caught.value.code, caught.value.entities) == (44, (BOB, ALICE))
 
@@ -149,26 +106,26 @@ def test_refused_entities_and_their_code_are_in_the_error() -> None:
 def test_ids_that_differ_are_in_the_error() -> None:
     finding = check_pinned_id("lab", "pinned", "live")
     assert finding is not None
-    error = ClusterIdError(finding, expected="pinned", found="live")
+    error = errors.ClusterIdError(finding, expected="pinned", found="live")
     assert (error.expected, error.found, error.finding.rule, error.exit_code) == ("pinned", "live", "cluster-id", 4)
     assert str(error) == (
         "cluster lab is pinned to id pinned, and the live id is live; "
         "check the bootstrap servers; change cluster_id in quotaform.yaml only if the cluster was replaced on purpose. "
         "Nothing was written."
     )
-    for stale in (PlanIdError(expected="a", found="b"), PlanClusterError(expected="a", found="b")):
+    for stale in (errors.PlanIdError(expected="a", found="b"), errors.PlanClusterError(expected="a", found="b")):
         assert (stale.expected, stale.found, stale.exit_code) == ("a", "b", 5)
 
 
 def test_the_file_is_in_the_error() -> None:
-    unreadable = PlanFileError("plan.json", "is not a plan")
+    unreadable = errors.PlanFileError("plan.json", "is not a plan")
     assert (unreadable.file, unreadable.problem, str(unreadable)) == (
         "plan.json",
         "is not a plan",
         "plan.json is not a plan",
     )
-    changed = PlanFileChangedError("plan.json", "digest")
+    changed = errors.PlanFileChangedError("plan.json", "digest")
     assert (changed.file, changed.mismatch, changed.exit_code) == ("plan.json", "digest", 5)
-    assert isinstance(changed, SavedFileError)
-    assert isinstance(changed, StaleError)
+    assert isinstance(changed, errors.SavedFileError)
+    assert isinstance(changed, errors.StaleError)
     assert str(changed) == "plan.json was changed after it was written: its digest does not match; make a new plan"

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.executable import find_executable
-from quotaform.java_command import find_java_commands
+from quotaform.system.executable import find_executable, find_java_commands
 
 
 def make_command(path: Path) -> Path:

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yaml import safe_dump
 
-from quotaform.app.explain import explain_entity
-from quotaform.app.repository.repository import Repository
-from quotaform.core.provenance import explain
 from quotaform.desired.tree import SourceFile
-from quotaform.errors import InvalidFilesError, UndeclaredError
 from quotaform.model.entity import Entity
-from quotaform.views.quotas.explain_text import render_explained
+from quotaform.model.errors import InvalidFilesError, UndeclaredError
+from quotaform.repository.repository import Repository
+from quotaform.resolve.explain import explain
+from quotaform.resolve.report import render_explained
+from quotaform.resolve.run import explain_entity
 from tests.loading import files_of
 
 TODAY = date(2026, 12, 31)

@@ -11,15 +11,14 @@ from datetime import date
 
 import pytest
 
-from quotaform.core.check import rule
-from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
-from quotaform.desired.loaded_file import load_file
+from quotaform.desired.loader import conclude
 from quotaform.desired.match import MAX_ENTITIES
-from quotaform.desired.merge import conclude
+from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.yaml.problem import MAX_ANCHORED, MAX_CHARACTERS, MAX_VALUES
-from quotaform.model.finding import Finding, Severity
-from quotaform.model.location import Location
+from quotaform.desired.yaml.document import MAX_ANCHORED, MAX_CHARACTERS, MAX_VALUES
+from quotaform.model import rule
+from quotaform.model.finding import Finding, Location, Severity
+from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
 
 pytestmark = pytest.mark.exhaustive
 
@@ -167,25 +166,9 @@ def test_warnings_are_limited_and_do_not_hide_errors() -> None:
     assert findings[-1].rule == rule.MORE_WARNINGS.id
 
 
-def test_a_hundred_problems_are_all_shown() -> None:
-    findings = findings_of("quotas:\n" + "  - x\n" * MAX_PROBLEMS)
-    assert len(findings) == MAX_PROBLEMS
-    assert {finding.severity for finding in findings} == {Severity.ERROR}
-
-
 def test_the_entries_before_a_syntax_error_are_checked() -> None:
     findings = findings_of("quotas:\n  - x\n  - y\n  - {\n")
     assert [finding.rule for finding in findings] == ["wrong-type", "yaml-syntax"]
-
-
-def test_of_many_files_the_first_problems_by_place_are_shown() -> None:
-    files = [load_file(SourceFile(f"{number:04}.yaml", "quotas: [x, y]\n"), {}) for number in range(1000)]
-    _, findings = conclude(files, TODAY)
-    assert len(findings) == MAX_PROBLEMS + 1
-    assert [finding.location for finding in findings[:2]] == [
-        Location("0000.yaml", 1, 10),
-        Location("0000.yaml", 1, 13),
-    ]
 
 
 def test_a_list_that_was_cut_stays_known_as_cut() -> None:

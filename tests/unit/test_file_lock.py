@@ -7,12 +7,9 @@ from threading import Thread
 
 import pytest
 
-from quotaform.app import file_lock
-from quotaform.app.drift.alert import AlertOptions, DriftAlerts
-from quotaform.app.drift.metrics_file import MetricStore
-from quotaform.app.file_lock import update_lock
-from quotaform.core.drift.log_event import AlertWarning, FileNotLocked
-from quotaform.views.drift.log_text import warning_text
+from quotaform.drift.alert import AlertOptions, DriftAlerts, MetricStore
+from quotaform.system import files
+from quotaform.system.files import update_lock
 from tests.golden.drift_example import example_drift
 from tests.scripted_gateway import Clock
 from tests.unit.test_metrics import run_of
@@ -36,7 +33,7 @@ def test_a_second_update_waits_until_the_first_one_ends(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_never_released_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lock, "_MOST_SECONDS", 0.05)
+    monkeypatch.setattr(files, "_MOST_SECONDS", 0.05)
     with update_lock(tmp_path / "a") as first, update_lock(tmp_path / "b") as second:
         assert (first, second) == (True, False)
 
@@ -44,17 +41,18 @@ def test_a_lock_that_is_never_released_is_not_waited_for(tmp_path: Path, monkeyp
 def test_a_state_and_metrics_that_are_written_without_the_lock_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_lock, "_MOST_SECONDS", 0.05)
+    monkeypatch.setattr(files, "_MOST_SECONDS", 0.05)
     state, metrics = tmp_path / "state.json", tmp_path / "q.prom"
-    warnings: list[AlertWarning] = []
+    warnings: list[str] = []
     alerts = DriftAlerts(options=AlertOptions(state_path=state), clock=Clock(), warn=warnings.append)
     store = MetricStore(lambda _: metrics, warnings.append)
     with update_lock(tmp_path / "other"):
         for _ in range(2):
             alerts.record("lab", example_drift())
         store.add([run_of("lab")])
-    assert warnings == [FileNotLocked(str(state)), FileNotLocked(str(metrics))]
-    assert "is written without a lock" in warning_text(warnings[0])
+    assert [warning.partition(",")[0] for warning in warnings] == [
+        f"{path} is written without a lock" for path in (state, metrics)
+    ]
     assert state.exists()
     assert metrics.exists()
     alerts.record("lab", example_drift())

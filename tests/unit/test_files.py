@@ -12,20 +12,22 @@ from threading import Thread
 
 import pytest
 
-from quotaform.atomic_file import remove_regular_file, write_new_text, write_text_atomically
 from quotaform.cli.main import run
-from quotaform.document.snapshot import dump_snapshot
-from quotaform.errors import FileReadError, NotTextError, UsageError
-from quotaform.files import (
+from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.model.errors import FileReadError, NotTextError, UsageError
+from quotaform.model.quotas import Snapshot
+from quotaform.system.files import (
     LEADS_OUT,
     MIB,
     OF_GIT,
     is_folder,
     read_bytes,
     read_text,
+    remove_regular_file,
     trusted_folder,
+    write_new_text,
+    write_text_atomically,
 )
-from quotaform.model.snapshot import Snapshot
 
 
 def test_a_new_file_gets_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.atomic_file._READER_SECONDS", 60.0)
+    monkeypatch.setattr("quotaform.system.files._READER_SECONDS", 60.0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read: list[str] = []
@@ -139,7 +141,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, monkeypatch: pyte
 
 def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`snapshot --output PIPE` hung until somebody read from the pipe."""
-    monkeypatch.setattr("quotaform.atomic_file._READER_SECONDS", 0.1)
+    monkeypatch.setattr("quotaform.system.files._READER_SECONDS", 0.1)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="nothing reads from it"):

@@ -1,11 +1,10 @@
-"""Findings are shown in two orders: those in files by place, those about a cluster by weight."""
+"""Findings are shown in two orders: those in files by place, those about a cluster by severity."""
 
 from __future__ import annotations
 
 from random import Random
 
-from quotaform.model.finding import Finding, Severity, by_place, by_weight
-from quotaform.model.location import Location
+from quotaform.model.finding import Finding, Location, Severity, by_place, by_severity
 
 
 def test_findings_in_files_go_by_place_whatever_their_severity() -> None:
@@ -21,7 +20,7 @@ def test_findings_in_files_go_by_place_whatever_their_severity() -> None:
     assert by_place(mixed) == expected
 
 
-def test_findings_about_a_cluster_go_by_weight_then_by_rule_and_entity() -> None:
+def test_findings_about_a_cluster_go_by_severity_then_by_rule_and_entity() -> None:
     expected = [
         Finding(rule="z", message="m", blocking=True, severity=Severity.WARNING, address="user=z"),
         Finding(rule="z", message="m"),
@@ -33,9 +32,9 @@ def test_findings_about_a_cluster_go_by_weight_then_by_rule_and_entity() -> None
         Finding(rule="a", message="m", severity=Severity.NOTE, address="user=a"),
     ]
     mixed = Random(1).sample(expected, len(expected))
-    assert by_weight(mixed) == expected
+    assert by_severity(mixed) == expected
 
 
 def test_what_is_about_no_entity_keeps_the_order_in_which_it_was_found() -> None:
     found = [Finding(rule=rule, message="m", severity=Severity.NOTE) for rule in ("b", "a", "c")]
-    assert by_weight(found) == found
+    assert by_severity(found) == found

@@ -10,44 +10,25 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.app.rendering import render
 from quotaform.cli.ci import MOST_SUMMARIES, STEP_SUMMARY, Ci
 from quotaform.cli.console import Console
-from quotaform.cli.documents import documents_of
 from quotaform.cli.main import run
-from quotaform.core.fleet_report import MOST_LARGEST, FleetStatus, make_fleet_report
-from quotaform.core.limit_change import LimitDirection
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.document.snapshot import dump_snapshot
-from quotaform.errors import ClusterIdError, PlanBlockedError
+from quotaform.cli.present import documents_of
+from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.fleet.fleet_report import MOST_LARGEST, FleetStatus, make_fleet_report
+from quotaform.fleet.report import MOST_ROWS, render_fleet_report, render_fleet_report_markdown
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterIdError, PlanBlockedError
 from quotaform.model.finding import Finding
-from quotaform.model.snapshot import Snapshot
-from quotaform.schema.catalog import load_schema
-from quotaform.views.fleet.report_markdown import render_fleet_report_markdown
-from quotaform.views.fleet.report_text import MOST_ROWS, render_fleet_report
+from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.quotas import Snapshot
+from quotaform.report.format import render
 from tests.builder import PRODUCER
-from tests.golden.fleet_example import compared, down, example_fleet_report, invalid, planned, radius, unread
+from tests.golden.fleet_example import down, invalid, planned, radius
+from tests.loading import load_schema
 from tests.markdown_document import read_markdown
 
 ALICE = Entity(user="alice")
-
-
-def test_every_cluster_has_one_status_and_they_add_up() -> None:
-    report = example_fleet_report()
-    assert [row.status.value for row in report.rows] == [
-        "change",
-        "blocked",
-        "blocked",
-        "unchanged",
-        "change",
-        "failed",
-        "failed",
-        "failed",
-        "not-reached",
-    ]
-    assert sum(report.statuses.values()) == len(report.rows)
-    assert report.totals == {"create": 121, "update": 45, "delete": 43, "unchanged": 10_000, "undeclared": 15}
 
 
 def test_errors_that_differ_in_cluster_server_and_numbers_are_one_group() -> None:
@@ -102,22 +83,6 @@ def test_text_and_markdown_are_bounded_and_json_has_every_cluster() -> None:
     assert len(document["largest"]) == MOST_LARGEST
 
 
-def test_the_blast_radius_is_counted_per_cluster_and_in_total_the_most_harmful_first() -> None:
-    report = example_fleet_report()
-    total = report.blast_radius
-    assert total is not None
-    assert (total.principals, total.affected, total.counts[LimitDirection.LOWER]) == (20, 10, (4, 8))
-    assert [cluster for cluster, _ in report.by_harm()] == ["prod-eu", "prod-ap", "prod-us"]
-    document = json.loads("".join(render("fleet-report", "json", report)))
-    rows = {row["cluster"]: row for row in document["rows"]}
-    assert rows["prod-ap"]["blast_radius"]["counts"]["lower"] == {"principals": 2, "limits": 4}
-    assert rows["lab-1"]["blast_radius"]["affected"] == 0
-    assert "blast_radius" not in rows["edge-1"]
-    unasked = make_fleet_report("plan", [planned("a", update=1)])
-    assert "blast_radius" not in "".join(render("fleet-report", "json", unasked))
-    assert "Blast radius" not in "".join(render_fleet_report(unasked))
-
-
 def test_a_blast_radius_of_many_clusters_is_bounded_for_people() -> None:
     limits = radius(4, lower=4)
     report = make_fleet_report("plan", [planned(f"c{number:05}", blast_radius=limits) for number in range(5_000)])
@@ -156,13 +121,6 @@ def test_a_report_of_no_clusters_is_valid_and_says_why() -> None:
     text = "".join(render_fleet_report(report))
     assert "Report of quotaform drift: 0 clusters\nThe run failed: " in text
     assert "**The run failed" in render_fleet_report_markdown(report)
-
-
-def test_what_an_interrupt_left_out_is_said() -> None:
-    report = make_fleet_report("drift", [compared("a"), unread("b")])
-    assert report.is_interrupted
-    assert "The run was interrupted; this is what was known then.\n" in "".join(render_fleet_report(report))
-    assert not make_fleet_report("drift", [compared("a")]).is_interrupted
 
 
 @pytest.fixture
@@ -270,7 +228,7 @@ def test_an_apply_has_a_report(
     down = {"bootstrap_servers": ["127.0.0.1:1"]}
     Path("quotaform.yaml").write_text(json.dumps({"clusters": {"c0": down, "c1": down}}))
     if interrupts:
-        monkeypatch.setattr("quotaform.app.apply.apply.apply_plans", stop)
+        monkeypatch.setattr("quotaform.apply.run.apply_plans", stop)
     capsys.readouterr()
     plans = ["c0-plan.json", "c1-plan.json"]
     assert run(["apply", *plans, "--report", "report.json", "--format", "report"]) == code

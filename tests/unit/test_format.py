@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app import rendering as registry
-from quotaform.app.rendering import FORMATS, render, renderer
-from quotaform.cli.format import read_output, require_format
-from quotaform.errors import UsageError
+from quotaform.cli.option.output import read_output, require_format
 from quotaform.model.entity import Entity
-from quotaform.views.style import Style
+from quotaform.model.errors import UsageError
+from quotaform.report import format as registry
+from quotaform.report.format import FORMATS, render, renderer
+from quotaform.report.text import Style
 from tests import builder
 
 ROWS = [(subject, name) for subject, formats in FORMATS.items() for name in formats]

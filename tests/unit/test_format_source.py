@@ -7,8 +7,7 @@ import pytest
 from quotaform.desired.format.formatter import format_source, respell
 from quotaform.desired.tree import SourceFile
 from quotaform.model.finding import Severity
-from quotaform.views.format_text import render_format_diff
-from quotaform.views.style import Style
+from quotaform.report.text import Style, render_format_diff
 
 
 def formatted(text: str | bytes) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
-from quotaform.errors import StaleError
+from quotaform.apply.freshness import check_fresh, require_fresh
 from quotaform.model.entity import Entity
+from quotaform.model.errors import StaleError
 from quotaform.model.quotas import Quotas
 from tests.builder import CONSUMER, PRODUCER, plan_of
 
@@ -99,11 +99,11 @@ def test_a_stale_plan_says_what_was_found_and_what_the_plan_says(live: dict[str,
 
 def test_a_fresh_plan_is_no_error() -> None:
     require_fresh(check_fresh(PLAN.changes, BEFORE))
-    require_cluster(PLAN, "3JxQ0v7pT2a")
+    PLAN.require_cluster("3JxQ0v7pT2a")
 
 
 def test_a_plan_for_another_cluster_is_stale() -> None:
     with pytest.raises(
         StaleError, match="is for cluster 3JxQ0v7pT2a, but this is cluster another; nothing was written"
     ):
-        require_cluster(PLAN, "another")
+        PLAN.require_cluster("another")

@@ -17,13 +17,19 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.git import object_store as git
-from quotaform.app.git import process as git_process
-from quotaform.app.git.object import Commit, DamagedObjectError, parse_commit, parse_tree
-from quotaform.app.git.object_store import find_work_tree, open_objects
-from quotaform.app.git.process import GitError, ObjectTooLargeError, TimeLeft
-from quotaform.app.repository.source import list_files
 from quotaform.cli.main import run
+from quotaform.git import object_store as git
+from quotaform.git import process as git_process
+from quotaform.git.object_store import (
+    Commit,
+    DamagedObjectError,
+    find_work_tree,
+    open_objects,
+    parse_commit,
+    parse_tree,
+)
+from quotaform.git.process import GitError, ObjectTooLargeError, TimeLeft
+from quotaform.plan.source import list_files
 from tests.git_repository import ENVIRONMENT, GitRepository
 
 pytestmark = pytest.mark.slow
@@ -514,19 +520,6 @@ def test_the_bytes_and_the_time_of_reading_are_limited(
             objects.commit("HEAD")
     with pytest.raises(GitError, match="at most 3 seconds"), open_objects(origin.path, TimeLeft(0)):
         pytest.fail("git was started")
-
-
-def test_folders_are_read_again_when_there_are_too_many_to_keep(
-    origin: GitRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(git, "_MAX_CACHED_ENTRIES", 1)
-    with open_objects(origin.path, TimeLeft()) as objects:
-        made = objects.commit("HEAD")
-        assert made is not None
-        for _ in range(2):
-            read = objects.bytes_read
-            assert objects.entry(made.tree, "quotas.d/all.yaml") is not None
-            assert objects.bytes_read > read
 
 
 @pytest.fixture

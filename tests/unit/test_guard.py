@@ -10,27 +10,20 @@ from types import MappingProxyType
 
 import pytest
 
-from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.check import rule
-from quotaform.core.check.facts import Facts
-from quotaform.core.check.guard.approval import escaped_address, follows_deletion, is_about
-from quotaform.core.check.guard.change import is_leap
-from quotaform.core.check.plan import GUARDS, with_findings
-from quotaform.core.cluster_base import ClusterBase
-from quotaform.core.guard_limits import CountLimit, GuardLimits
-from quotaform.core.plan import Plan
-from quotaform.core.safeguards import Safeguards
-from quotaform.core.scope import Pattern, escape_glob
-from quotaform.document.plan import load_plan
-from quotaform.errors import PlanFileError
-from quotaform.model.address import parse_address
-from quotaform.model.allowance import Allowance
-from quotaform.model.approval import CHANGE, DELETE, Approval
-from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding
-from quotaform.model.quotas import Quotas, Values
-from quotaform.views.finding.finding_group import approval_item
-from quotaform.views.finding.finding_text import render_findings
+from quotaform.model import rule
+from quotaform.model.entity import Entity, parse_address
+from quotaform.model.errors import PlanFileError
+from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding, escaped_address
+from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
+from quotaform.model.scope import Pattern, escape_glob
+from quotaform.model.settings import CountLimit, GuardLimits
+from quotaform.plan.check.approval import follows_deletion, is_about
+from quotaform.plan.check.check import with_findings
+from quotaform.plan.check.facts import ClusterBase, Facts, Safeguards
+from quotaform.plan.check.guard import GUARDS, is_leap
+from quotaform.plan.plan import Plan
+from quotaform.plan.records import load_plan
+from quotaform.report.finding import approval_item, render_findings
 from tests.builder import CONSUMER, PRODUCER, REQUEST, declare, guarded, plan_of
 from tests.dumped import dumped_plan
 
@@ -260,10 +253,6 @@ def test_too_many_updates_block(number: int, managed: int, blocks: bool) -> None
         assert checked(wanted, users(managed), allowances=[f"update={number}"]).is_applyable
 
 
-def test_creating_any_number_of_entities_blocks_nothing() -> None:
-    assert checked(users(500), {}).is_applyable
-
-
 @pytest.mark.parametrize(
     ("before", "after", "blocks"),
     [
@@ -368,31 +357,8 @@ def test_any_change_of_a_default_blocks(entity: Entity, blocks: bool) -> None:
         assert ("default-entity" in rules(plan)) is blocks
 
 
-def test_the_default_of_addresses_is_a_default() -> None:
-    wanted = {Entity(ip=None): {"connection_creation_rate": 10.0}}
-
-    assert rules(checked(wanted, {})) == ["default-entity"]
-
-
 PROTECTED = replace(LOOSE, protect=(Pattern((("user", "kafka-*"),)), Pattern((("client-id", None),))))
 KAFKA = Entity(user="kafka-1")
-
-
-@pytest.mark.parametrize(
-    ("entity", "is_protected"),
-    [
-        (KAFKA, True),
-        (Entity(user="kafka-1", client_id="x"), True),
-        (ALICE, False),
-        (Entity(user=None), False),
-        (Entity(client_id=None), True),
-        (Entity(user="alice", client_id=None), True),
-        (Entity(client_id="kafka-1"), False),
-    ],
-)
-def test_patterns_protect_as_the_scope_selects(entity: Entity, is_protected: bool) -> None:
-    assert PROTECTED.protects(entity) is is_protected
-    assert not GuardLimits().protects(entity)
 
 
 @pytest.mark.parametrize(
@@ -455,6 +421,18 @@ def test_a_protected_name_that_has_no_entry_is_protected_from_a_default() -> Non
     assert blocked(plan) == [("protect", "user=kafka-1", PRODUCER)]
 
 
+def test_a_protected_pattern_with_a_glob_is_no_name() -> None:
+    limits = replace(LOOSE, protect=(Pattern((("user", "alice"), ("client-id", "etl-*"))),))
+    alice = Entity(user="alice")
+    assert "protect" not in rules(checked({alice: {PRODUCER: 10.0}}, {alice: {PRODUCER: 100.0}}, limits=limits))
+
+
+@pytest.mark.parametrize("text", ["delete=-5", "delete=1_000", "delete=", "=5"])
+def test_an_allowance_has_a_rule_and_a_number(text: str) -> None:
+    with pytest.raises(ValueError, match="is not RULE or RULE=N"):
+        Allowance.parse(text)
+
+
 def test_what_happens_to_a_protected_entity_itself_is_found_once() -> None:
     actual: Quotas = {KAFKA: {PRODUCER: 4 * MIB, CONSUMER: 4 * MIB}, EVERYBODY: {PRODUCER: MIB, CONSUMER: MIB}}
     reduced = checked({**actual, KAFKA: {CONSUMER: 4 * MIB}}, actual, limits=PROTECTED)
@@ -480,48 +458,88 @@ def test_only_an_approval_lifts_protection() -> None:
     assert approved.plan_id not in (plan.plan_id, replace(approved, approvals=()).plan_id)
 
 
-@pytest.mark.parametrize(
-    ("given", "note", "severity"),
-    [
-        (approval("protect", ALICE, action=DELETE), "unused-approval", "note"),
-        (approval("to-unlimited", KAFKA, action=DELETE), "unused-approval", "note"),
-        (approval("protect", KAFKA), "unused-approval", "note"),
-        (approval("protect", KAFKA, action=DELETE, to={PRODUCER: MIB}), "unused-approval", "note"),
-        (approval("protect", KAFKA, days=0, action=DELETE), "expired-approval", "warning"),
-        (approval("protect", KAFKA, days=1, action=DELETE), None, None),
-    ],
+DELETED = ({KAFKA: {}, ALICE: {PRODUCER: MIB}}, {each: {PRODUCER: MIB} for each in (KAFKA, ALICE, EVERYBODY)})
+LEAP = ({ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}})
+TWO_LEAPS = ({ALICE: {PRODUCER: 20 * MIB, CONSUMER: 5e7}}, {ALICE: {PRODUCER: MIB, CONSUMER: 1e6}})
+ODD = Entity(user="a[1]*")
+BY_DEFAULT = ({KAFKA: {CONSUMER: MIB}, EVERYBODY: {PRODUCER: 20.0}}, {KAFKA: {CONSUMER: MIB}})
+LIMITED = {ALICE: {PRODUCER: MIB, CONSUMER: MIB}}
+UNBOUND = "warning: the approval of {} in approvals.yaml is for any value of any key until 2026-11-30"
+ALICE_UNBOUND = UNBOUND.format("change-factor") + "; for this one only, add to: {producer_byte_rate: 20MiB/s}"
+UNUSED = "note: the approval of {} in approvals.yaml lifts nothing: no finding is about this rule and entity"
+NO_DELETION, NO_VALUE = "; a deletion takes action: delete", " with a value that its `to` names"
+EXPIRED = (
+    "warning: the approval of {} in approvals.yaml expired on {} and lifts nothing; remove it, or ask for a new one"
 )
-def test_an_approval_is_for_one_rule_and_one_address_until_its_day(
-    given: Approval, note: str | None, severity: str | None
+APPROVED: list[tuple[tuple[Mapping[Entity, Values], Quotas], Approval, bool, str | None]] = [
+    # Of a deletion
+    (DELETED, approval("protect", KAFKA, days=1, action=DELETE), True, None),
+    (DELETED, approval("protect", ALICE, action=DELETE), False, UNUSED.format("protect") + ", which is to be deleted"),
+    (DELETED, approval("to-unlimited", KAFKA, action=DELETE), False, UNUSED.format("to-unlimited")),
+    (DELETED, approval("protect", KAFKA), False, UNUSED.format("protect") + NO_DELETION),
+    (DELETED, approval("protect", KAFKA, action=DELETE, to={PRODUCER: MIB}), False, NO_VALUE),
+    (DELETED, approval("protect", KAFKA, days=0, action=DELETE), False, EXPIRED.format("protect", "2026-11-20")),
+    # Of a value: an approval of ten times the value lifted a thousand times, of any key, and nothing told so.
+    (LEAP, approval("change-factor", ALICE), True, ALICE_UNBOUND),
+    (LEAP, approval("change-factor", ALICE, to={PRODUCER: 20 * MIB}), True, None),
+    (LEAP, approval("change-factor", ALICE, to={CONSUMER: 9.0, PRODUCER: 20 * MIB}), True, None),
+    (LEAP, approval("change-factor", ALICE, to={PRODUCER: 20 * MIB + 1}), False, NO_VALUE),
+    (LEAP, approval("change-factor", ALICE, to={CONSUMER: 20 * MIB}), False, NO_VALUE),
+    (LEAP, approval("change-factor", ALICE, action=DELETE), False, UNUSED.format("change-factor")),
+    (LEAP, approval("change-factor", ALICE, days=-1), False, EXPIRED.format("change-factor", "2026-11-19")),
+    (
+        TWO_LEAPS,
+        approval("change-factor", ALICE),
+        True,
+        "; for this one only, add to: {consumer_byte_rate: 50MB/s, producer_byte_rate: 20MiB/s}",
+    ),
+    # An address as plans print it is for its entity, whatever signs are in its name.
+    (({ODD: LEAP[0][ALICE]}, {ODD: LEAP[1][ALICE]}), approval("change-factor", ODD), True, UNBOUND[:20]),
+    # Of a protected limit that another entity changes
+    (BY_DEFAULT, approval("protect", KAFKA, to={PRODUCER: 20.0}), True, None),
+    (BY_DEFAULT, approval("protect", KAFKA, to={PRODUCER: 10.0}), False, NO_VALUE),
+    # No value was equal to no limit at all, so that such an approval could not be for one key.
+    (({ALICE: {CONSUMER: MIB}}, LIMITED), approval("to-unlimited", ALICE, to={PRODUCER: UNLIMITED}), True, None),
+    (
+        ({ALICE: {PRODUCER: UNLIMITED, CONSUMER: MIB}}, LIMITED),
+        approval("to-unlimited", ALICE, to={PRODUCER: UNLIMITED}),
+        True,
+        None,
+    ),
+    (({ALICE: {PRODUCER: MIB}}, LIMITED), approval("to-unlimited", ALICE, to={PRODUCER: UNLIMITED}), False, NO_VALUE),
+    # What is about no key has no value.
+    (
+        ({EVERYBODY: {PRODUCER: 1.5 * MIB}}, {EVERYBODY: {PRODUCER: MIB}}),
+        approval("default-entity", EVERYBODY),
+        True,
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("states", "given", "lifts", "said"), APPROVED)
+def test_an_approval_is_for_one_rule_entity_and_value_until_its_day(
+    states: tuple[Mapping[Entity, Values], Quotas], given: Approval, lifts: bool, said: str | None
 ) -> None:
-    wanted: dict[Entity, Values] = {KAFKA: {}, ALICE: {PRODUCER: MIB}}
-    actual: Quotas = {KAFKA: {PRODUCER: MIB}, ALICE: {PRODUCER: MIB}, EVERYBODY: {PRODUCER: MIB}}
-    plan = checked(wanted, actual, limits=PROTECTED, approvals=[given])
-
-    assert plan.is_applyable is (note is None)
-    said = [(found.rule, found.severity) for found in plan.findings if found.rule.endswith("-approval")]
-    assert said == ([(note, severity)] if note else [])
-    assert plan.approvals == (() if note else (given,))
-
-
-@pytest.mark.parametrize(
-    ("given", "lifts"),
-    [
-        (approval("change-factor", ALICE), True),
-        (approval("change-factor", ALICE, to={PRODUCER: 20 * MIB}), True),
-        (approval("change-factor", ALICE, to={CONSUMER: 9.0, PRODUCER: 20 * MIB}), True),
-        (approval("change-factor", ALICE, to={PRODUCER: 20 * MIB + 1}), False),
-        (approval("change-factor", ALICE, to={CONSUMER: 20 * MIB}), False),
-        (approval("change-factor", ALICE, action=DELETE), False),
-    ],
-)
-def test_an_approval_may_be_for_a_value_of_a_key(given: Approval, lifts: bool) -> None:
-    """An approval of ten times the value lifted a thousand times, of any key."""
-    plan = checked({ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}}, approvals=[given])
+    allowances = ["default-entity"] if states is BY_DEFAULT else []
+    plan = checked(*states, limits=PROTECTED, approvals=[given], allowances=allowances)
 
     assert plan.is_applyable is lifts
     assert plan.approvals == ((given,) if lifts else ())
-    assert load_plan(dumped_plan(plan), "plan.json") == plan
+    notes = [f"{each.severity}: {each.message}" for each in plan.findings if each.rule.endswith("-approval")]
+    assert len(notes) == (said is not None)
+    assert said is None or said in notes[0]
+    if plan.is_applyable and states is not BY_DEFAULT:
+        assert load_plan(dumped_plan(guarded(plan, PROTECTED)), "plan.json").approvals == plan.approvals
+
+
+def test_an_approval_for_the_value_comes_before_one_for_any_and_that_before_an_allowance() -> None:
+    bound, unbound = approval("change-factor", ALICE, to={PRODUCER: 20 * MIB}), approval("change-factor", ALICE)
+    plan = checked(*LEAP, approvals=[unbound, bound], allowances=["change-factor"])
+
+    assert plan.approvals == (bound,)
+    assert noted(plan, "unbound-approval") == []
+    assert noted(plan, "unused-allowance") == ["note: --allow change-factor was not needed"]
 
 
 @pytest.mark.parametrize(
@@ -566,12 +584,6 @@ def test_an_approval_may_be_for_a_pattern(pattern: Mapping[str, str | None], mat
     assert load_plan(dumped_plan(plan), "plan.json") == plan
 
 
-def test_an_address_as_plans_print_it_is_for_its_entity_whatever_signs_are_in_its_name() -> None:
-    odd = Entity(user="a[1]*")
-    plan = checked({odd: {PRODUCER: 20 * MIB}}, {odd: {PRODUCER: MIB}}, approvals=[approval("change-factor", odd)])
-    assert plan.is_applyable
-
-
 def test_what_a_pattern_lifts_is_bound_to_values_only_if_they_are_the_same() -> None:
     actual = users(2)
     for values, said in (((20, 20), "{producer_byte_rate: 20MiB/s}"), ((20, 30), None)):
@@ -598,57 +610,6 @@ def test_a_plan_file_has_no_more_approvals_than_a_repository() -> None:
     forged = replace(plan, approvals=plan.approvals * 1001)
     with pytest.raises(PlanFileError, match="approvals has more than 1,000 items"):
         load_plan(dumped_plan(forged), "plan.json")
-
-
-def test_an_approval_of_a_value_is_for_protected_limits_that_others_change() -> None:
-    wanted, actual = {KAFKA: {CONSUMER: MIB}, EVERYBODY: {PRODUCER: 20.0}}, {KAFKA: {CONSUMER: MIB}}
-    for value, lifts in ((20.0, True), (10.0, False)):
-        given = approval("protect", KAFKA, to={PRODUCER: value})
-        plan = checked(wanted, actual, limits=PROTECTED, allowances=["default-entity"], approvals=[given])
-        assert plan.is_applyable is lifts
-
-
-def test_an_approval_that_lifts_nothing_says_what_it_is_for() -> None:
-    wanted, actual = {ALICE: {}, BOB: {PRODUCER: MIB}}, {ALICE: {PRODUCER: MIB}, BOB: {PRODUCER: MIB}}
-    plan = checked(wanted, actual, approvals=[approval("to-unlimited", ALICE)])
-
-    assert plan.findings[-1].message == (
-        "the approval of to-unlimited in approvals.yaml lifts nothing: no finding is about this rule and entity; a "
-        "deletion takes action: delete"
-    )
-    of_value = checked(wanted, actual, approvals=[approval("protect", ALICE, to={PRODUCER: 5.0})])
-    assert of_value.findings[-1].message.endswith("rule and entity with a value that its `to` names")
-
-
-def test_an_expired_approval_is_named() -> None:
-    given = approval("change-factor", ALICE, days=-1)
-    plan = checked({ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}}, approvals=[given])
-
-    assert rules(plan) == ["change-factor"]
-    assert plan.findings[1].message == (
-        "the approval of change-factor in approvals.yaml expired on 2026-11-19 and lifts nothing; remove it, or ask "
-        "for a new one"
-    )
-    assert plan.findings[1].address == "user=alice"
-
-
-def test_an_approval_comes_before_an_allowance_which_is_then_not_needed() -> None:
-    wanted, actual = {ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}}
-    plan = checked(wanted, actual, allowances=["change-factor"], approvals=[approval("change-factor", ALICE)])
-
-    assert plan.is_applyable
-    assert [(found.rule, found.message) for found in plan.findings if found.severity == "note"] == [
-        ("unused-allowance", "--allow change-factor was not needed")
-    ]
-
-
-def test_an_allowance_lifts_all_entities_and_an_approval_one() -> None:
-    wanted: dict[Entity, Values] = {ALICE: {PRODUCER: 20 * MIB}, BOB: {PRODUCER: 20 * MIB}}
-    actual: Quotas = {ALICE: {PRODUCER: MIB}, BOB: {PRODUCER: MIB}}
-
-    assert checked(wanted, actual, allowances=["change-factor"]).is_applyable
-    one = checked(wanted, actual, approvals=[approval("change-factor", ALICE)])
-    assert blocked(one) == [("change-factor", "user=bob", PRODUCER)]
 
 
 def test_files_that_declare_nothing_block() -> None:
@@ -716,16 +677,6 @@ def test_stricter_guards_loosen_nothing() -> None:
     assert checked(users(1), users(1), limits=stricter, base_limits=GuardLimits()).is_applyable
 
 
-def test_limits_are_kept_in_the_options_of_a_plan() -> None:
-    limits = GuardLimits(
-        delete=CountLimit(0, 1), change_factor=3, protect=(Pattern((("user", None), ("client-id", "x*"))),)
-    )
-
-    assert GuardLimits.load(limits.dump()) == limits
-    assert GuardLimits().dump() == {}
-    assert GuardLimits.load({}) == GuardLimits()
-
-
 def test_a_limit_of_no_deletions_blocks_each() -> None:
     plan = checked(*deleting(1, 9), limits=GuardLimits(delete=CountLimit(0, 100)))
 
@@ -734,57 +685,6 @@ def test_a_limit_of_no_deletions_blocks_each() -> None:
 
 def noted(plan: Plan, rule: str) -> list[str]:
     return [f"{found.severity}: {found.message}" for found in plan.findings if found.rule == rule]
-
-
-def test_an_approval_for_any_value_is_a_warning_with_the_value_that_it_lifts() -> None:
-    """An approval of ten times the value lifted a thousand times for a month, and nothing told so."""
-    wanted, actual = {ALICE: {PRODUCER: 20 * MIB, CONSUMER: 5e7}}, {ALICE: {PRODUCER: MIB, CONSUMER: 1e6}}
-    plan = checked(wanted, actual, approvals=[approval("change-factor", ALICE)])
-
-    assert plan.is_applyable
-    assert noted(plan, "unbound-approval") == [
-        "warning: the approval of change-factor in approvals.yaml is for any value of any key until 2026-11-30; for "
-        "this one only, add to: {consumer_byte_rate: 50MB/s, producer_byte_rate: 20MiB/s}"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
-        (approval("change-factor", ALICE, to={PRODUCER: 20 * MIB}), {ALICE: {PRODUCER: 20 * MIB}}),
-        (approval("to-unlimited", ALICE, action=DELETE), {ALICE: {}}),
-        (approval("change-factor", BOB), {ALICE: {PRODUCER: 2 * MIB}}),
-        (approval("default-entity", EVERYBODY), {ALICE: {PRODUCER: MIB}, EVERYBODY: {PRODUCER: 1.5 * MIB}}),
-    ],
-)
-def test_an_approval_for_one_value_a_deletion_an_entity_or_nothing_is_no_such_warning(
-    given: Approval, wanted: dict[Entity, Values]
-) -> None:
-    plan = checked(wanted, {ALICE: {PRODUCER: MIB}, EVERYBODY: {PRODUCER: MIB}}, approvals=[given])
-
-    assert noted(plan, "unbound-approval") == []
-
-
-def test_an_approval_for_the_value_comes_before_one_for_any() -> None:
-    bound = approval("change-factor", ALICE, to={PRODUCER: 20 * MIB})
-    plan = checked(
-        {ALICE: {PRODUCER: 20 * MIB}},
-        {ALICE: {PRODUCER: MIB}},
-        approvals=[approval("change-factor", ALICE), bound],
-    )
-
-    assert plan.approvals == (bound,)
-    assert noted(plan, "unbound-approval") == []
-
-
-def test_that_a_limit_goes_away_is_approved_with_the_value_unlimited() -> None:
-    """No value was equal to no limit at all, so that such an approval could not be for one key."""
-    actual: Quotas = {ALICE: {PRODUCER: MIB, CONSUMER: MIB}}
-    given = approval("to-unlimited", ALICE, to={PRODUCER: UNLIMITED})
-
-    assert checked({ALICE: {CONSUMER: MIB}}, actual, approvals=[given]).is_applyable
-    assert checked({ALICE: {PRODUCER: UNLIMITED, CONSUMER: MIB}}, actual, approvals=[given]).is_applyable
-    assert not checked({ALICE: {PRODUCER: MIB}}, actual, approvals=[given]).is_applyable
 
 
 @pytest.mark.parametrize(

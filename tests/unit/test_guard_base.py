@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.core.plan import PlanSource
-from quotaform.core.receipt import Receipt
 from quotaform.model.entity import Entity
+from quotaform.plan.check.facts import Safeguards, safeguards_of
+from quotaform.plan.plan import PlanSource
+from quotaform.repository.repository import Repository
 from tests.builder import HEADER, PRODUCER, plan_of
+from tests.builder import receipt_of as builder_receipt
 from tests.dumped import dumped_receipt
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, own_environment, rate
 
@@ -47,20 +49,6 @@ def test_a_change_that_switches_off_its_own_guards_is_blocked(repository: Planne
     )
     assert repository("plan", "--base", "HEAD", "--allow", "guards-loosened")[0] == 0
     assert repository("plan", "--no-base")[0] == 0
-
-
-def test_files_that_lost_most_of_the_base_are_blocked(repository: PlannedRepository) -> None:
-    repository.quotas(u0=rate(1))
-    code, out, _ = repository("plan", "--base", "HEAD")
-    assert code == 4
-    assert (
-        "  shrink  the files declare 1 entity, the base HEAD 9 (limit: less than half, and 5 fewer)   "
-        "Allow: --allow shrink\n" in out
-    )
-    assert repository("plan", "--base", "HEAD", "--allow", "shrink")[0] == 0
-    pruned = repository("plan", "--base", "HEAD", "--prune", "removed", "--allow", "shrink", "--allow", "to-unlimited")
-    assert pruned[0] == 4
-    assert "  delete  8 of 9 managed entities would be deleted (limit 5, or 20 %, or all)" in pruned[1]
 
 
 def test_a_base_whose_quotaform_yaml_is_invalid_blocks_because_its_guards_are_unknown(
@@ -112,17 +100,9 @@ def receipt_of(repository: PlannedRepository, commit: str | None = None) -> str:
     declared = {Entity(user=user): {PRODUCER: float(MIB)} for user in USERS}
     source = PlanSource(directory="quotas.d", commit=commit or repository.git("rev-parse", "HEAD"), dirty=False)
     plan = plan_of(declared, declared, header=replace(HEADER, cluster_id="id", source=source))
-    moment = "2026-11-20T09:13:00Z"
-    receipt = Receipt(plan=plan, results=(), applied_by="alice", started_at=moment, finished_at=moment)
+    receipt = builder_receipt(plan)
     repository.write("receipt.json", dumped_receipt(receipt))
     return "receipt.json"
-
-
-def test_the_order_of_types_in_protect_means_nothing(repository: PlannedRepository) -> None:
-    repository.write("quotaform.yaml", CONFIG + "protect: [{user: u0, client-id: c}]\n")
-    repository.commit()
-    repository.write("quotaform.yaml", CONFIG + "protect: [{client-id: c, user: u0}]\n")
-    assert repository("plan", "--base", "HEAD")[0] == 0
 
 
 def test_a_change_that_takes_away_a_pin_a_confirmation_or_a_policy_is_blocked(repository: PlannedRepository) -> None:
@@ -136,16 +116,6 @@ def test_a_change_that_takes_away_a_pin_a_confirmation_or_a_policy_is_blocked(re
         "policies has no p.schema.json; the cluster has no cluster_id; the cluster has no confirm: name   "
         "Allow: --allow guards-loosened\n" in out
     )
-
-
-def test_a_change_of_the_pinned_id_is_blocked(repository: PlannedRepository) -> None:
-    """With another pin and other servers, what was reviewed for one cluster was planned for another."""
-    repository.write("quotaform.yaml", CONFIG.replace("}}", ", cluster_id: other}}"))
-    repository.commit()
-    repository.write("quotaform.yaml", CONFIG.replace("}}", ", cluster_id: id}}"))
-    code, out, _ = repository("plan", "--base", "HEAD")
-    assert code == 4
-    assert "cluster_id is id instead of other" in out
 
 
 CAPS = '{"properties": {"values": {"properties": {"producer_byte_rate": {"maximum": 2097152}}}}}\n'
@@ -234,83 +204,61 @@ def test_a_policy_that_cannot_be_read_at_the_base_counts_as_changed(repository: 
 SCOPED = CONFIG + "scope: {include: [{user: '*'}], exclude: [{user: 'legacy-*'}]}\n"
 
 
+PIN = CONFIG.replace("}}", ", cluster_id: {}}}")
+CONFIRM, NAME = CONFIG.replace("}}", "{}}}"), ", confirm: name"
+SCOPE = CONFIG + "scope: {}\n"
+WIDE, LEGACY = "{include: [{user: '*'}], exclude: [{user: 'legacy-*'}]}", "scope no longer excludes user=legacy-*"
+PROTECT, LOST = CONFIG + "protect: {}\n", "protect has no user=kafka-*"
+PRUNED = "an entity that is removed from the files is deleted from the cluster"
+ALL_PRUNED = "every entity in scope that no file declares is deleted from the cluster"
+
+
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("form", "before", "after", "said"),
     [
+        # With another pin and other servers, what was reviewed for one cluster was planned for another.
+        (PIN, "other", "id", "cluster_id is id instead of other"),
+        # A change switched from report to scope and deleted what nobody had declared.
+        (SCOPED + "prune: {}\n", "report", "removed", f"prune is removed instead of report ({PRUNED})"),
+        (SCOPED + "prune: {}\n", "report", "scope", f"prune is scope instead of report ({ALL_PRUNED})"),
+        (SCOPED + "prune: {}\n", "removed", "scope", f"prune is scope instead of removed ({ALL_PRUNED})"),
+        (SCOPED + "prune: {}\n", "scope", "removed", None),
+        (SCOPED + "prune: {}\n", "removed", "report", None),
+        (CONFIRM, NAME, "", "the cluster has no confirm: name"),
+        (CONFIRM, NAME, NAME, None),
+        (CONFIRM, "", NAME, None),
+        (SCOPE, WIDE, "{include: [{user: 'u*'}], exclude: [{user: 'legacy-*'}]}", None),
         (
-            "report",
-            "removed",
-            "removed instead of report (an entity that is removed from the files is deleted",
+            SCOPE,
+            WIDE,
+            "{include: [{user: 'u*', client-id: c}, {user: u5}, {user: '*'}], exclude: [{user: 'l*'}]}",
+            None,
         ),
-        ("report", "scope", "scope instead of report (every entity in scope that no file declares is deleted"),
-        (
-            "removed",
-            "scope",
-            "scope instead of removed (every entity in scope that no file declares is deleted",
-        ),
-        ("scope", "removed", ""),
-        ("removed", "report", ""),
-        ("removed", "removed", ""),
+        (SCOPE, WIDE, "{exclude: [{user: 'legacy-*'}]}", "scope includes everything"),
+        (SCOPE, WIDE, WIDE.replace("}]", "}, {ip: '*'}]", 1), "scope also includes ip=*"),
+        (SCOPE, WIDE, WIDE.replace("}]", "}, {user: <default>}]", 1), "scope also includes user=<default>"),
+        (SCOPE, WIDE, "{include: [{user: '*'}]}", LEGACY),
+        (SCOPE, WIDE, WIDE.replace("legacy-*", "legacy-a*"), LEGACY),
+        (SCOPE, WIDE, WIDE.replace("'legacy-*'", "'legacy-*', client-id: c"), LEGACY),
+        (PROTECT, "[{user: 'kafka-*'}]", "[{user: '*'}]", None),
+        (PROTECT, "[{user: 'kafka-*'}]", "[{user: 'kafka*'}, {user: x}]", None),
+        (PROTECT, "[{user: 'kafka-*'}]", "[{client-id: c, user: 'kafka-*'}]", LOST),
+        (PROTECT, "[{user: 'kafka-*'}]", "[{user: 'kafka-a*'}]", LOST),
+        (PROTECT, "[{user: 'kafka-*'}]", "[{user: <default>}]", LOST),
+        (PROTECT, "[{user: u0, client-id: c}]", "[{client-id: c, user: u0}]", None),
     ],
 )
-def test_a_change_that_lets_more_be_pruned_is_blocked(
-    repository: PlannedRepository, before: str, after: str, said: str
+def test_what_protects_less_than_at_the_base_is_said(
+    tmp_path: Path, form: str, before: str, after: str, said: str | None
 ) -> None:
-    """A change switched from report to scope and deleted what nobody had declared."""
-    repository.write("quotaform.yaml", f"{SCOPED}prune: {before}\n")
-    repository.commit()
-    repository.write("quotaform.yaml", f"{SCOPED}prune: {after}\n")
-    expected = f"quotaform.yaml loosens the guards of the base: prune is {said} from the cluster)" if said else ""
-    assert looser(repository) == expected
+    found = [safeguards(tmp_path, form.replace("{}", each)) for each in (before, after)]
+    assert list(found[1].looser_than(found[0])) == ([] if said is None else [said])
 
 
-def test_the_mode_of_an_option_is_that_of_the_operator_and_loosens_nothing(repository: PlannedRepository) -> None:
-    repository.write("quotaform.yaml", SCOPED)
-    repository.commit()
-    assert looser(repository, "--prune", "scope") == ""
-
-
-@pytest.mark.parametrize(
-    ("after", "said"),
-    [
-        ("{include: [{user: 'u*'}], exclude: [{user: 'legacy-*'}]}", ""),
-        ("{include: [{user: 'u*', client-id: c}, {user: u5}, {user: '*'}], exclude: [{user: 'l*'}]}", ""),
-        ("{exclude: [{user: 'legacy-*'}]}", "scope includes everything"),
-        ("{include: [{user: '*'}, {ip: '*'}], exclude: [{user: 'legacy-*'}]}", "scope also includes ip=*"),
-        (
-            "{include: [{user: '*'}, {user: <default>}], exclude: [{user: 'legacy-*'}]}",
-            "scope also includes user=<default>",
-        ),
-        ("{include: [{user: '*'}]}", "scope no longer excludes user=legacy-*"),
-        ("{include: [{user: '*'}], exclude: [{user: 'legacy-a*'}]}", "scope no longer excludes user=legacy-*"),
-        (
-            "{include: [{user: '*'}], exclude: [{user: 'legacy-*', client-id: c}]}",
-            "scope no longer excludes user=legacy-*",
-        ),
-    ],
-)
-def test_a_change_that_widens_the_scope_is_blocked(repository: PlannedRepository, after: str, said: str) -> None:
-    repository.write("quotaform.yaml", SCOPED)
-    repository.commit()
-    repository.write("quotaform.yaml", f"{CONFIG}scope: {after}\n")
-    assert looser(repository) == (f"quotaform.yaml loosens the guards of the base: {said}" if said else "")
-
-
-@pytest.mark.parametrize(
-    ("after", "said"),
-    [
-        ("[{user: '*'}]", ""),
-        ("[{user: 'kafka*'}, {user: x}]", ""),
-        ("[{client-id: c, user: 'kafka-*'}]", "protect has no user=kafka-*"),
-        ("[{user: 'kafka-a*'}]", "protect has no user=kafka-*"),
-        ("[{user: <default>}]", "protect has no user=kafka-*"),
-    ],
-)
-def test_a_wider_pattern_of_protect_loosens_nothing(repository: PlannedRepository, after: str, said: str) -> None:
-    repository.write("quotaform.yaml", CONFIG + "protect: [{user: 'kafka-*'}]\n")
-    repository.commit()
-    repository.write("quotaform.yaml", f"{CONFIG}protect: {after}\n")
-    assert looser(repository) == (f"quotaform.yaml loosens the guards of the base: {said}" if said else "")
+def safeguards(folder: Path, text: str) -> Safeguards:
+    (folder / "quotaform.yaml").write_text(text)
+    config = Repository.at(folder / "quotas.d", folder / "quotaform.yaml").config()
+    return safeguards_of(config, config.clusters["lab"], {})
 
 
 def test_of_many_things_that_are_looser_the_first_are_named(repository: PlannedRepository) -> None:
@@ -319,6 +267,12 @@ def test_of_many_things_that_are_looser_the_first_are_named(repository: PlannedR
     repository.commit()
     repository.write("quotaform.yaml", CONFIG)
     assert looser(repository).endswith("protect has no user=k19; and 5 more")
+
+
+def test_the_mode_of_an_option_is_that_of_the_operator_and_loosens_nothing(repository: PlannedRepository) -> None:
+    repository.write("quotaform.yaml", SCOPED)
+    repository.commit()
+    assert looser(repository, "--prune", "scope") == ""
 
 
 def test_an_approval_that_a_change_brings_along_is_noted_in_every_format(repository: PlannedRepository) -> None:

@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 
-from quotaform import atomic_file, interrupt
-from quotaform.errors import HistoryError
-from quotaform.spark.history import version
-from quotaform.spark.history.version import CLOSED, OPEN, PARTS, SNAPSHOTS, Version, VersionStore
+from quotaform.history import version
+from quotaform.history.version import CLOSED, OPEN, PARTS, SNAPSHOTS, Version, VersionStore
+from quotaform.model.errors import HistoryError
+from quotaform.system import files
+from quotaform.system import process as interrupt
 
 pytestmark = pytest.mark.slow
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
-WHERE = {module.__file__ for module in (atomic_file, interrupt, version)}
+WHERE = {module.__file__ for module in (files, interrupt, version)}
 STOPPED, DONE, OVER = 7, 8, 9
 
 

@@ -17,21 +17,20 @@ from typing import Any, Final
 
 import pytest
 
-from quotaform import errors
-from quotaform.app.rendering import FORMATS
 from quotaform.cli.client_quotas.command import build_parser
 from quotaform.cli.client_quotas.command import run as run_client_quotas
 from quotaform.cli.main import run
 from quotaform.cli.stream import make_harmless
-from quotaform.document.plan import PLAN_LISTS
-from quotaform.document.receipt import RECEIPT_LISTS
-from quotaform.document.snapshot import dump_snapshot
-from quotaform.errors import ClusterError, EngineError, QuotaformError
+from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.model import errors
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Severity
-from quotaform.model.location import Location
-from quotaform.model.snapshot import Snapshot
-from quotaform.printable import is_annotation
+from quotaform.model.errors import ClusterError, EngineError, QuotaformError
+from quotaform.model.finding import Finding, Location, Severity
+from quotaform.model.printable import is_annotation
+from quotaform.model.quotas import Snapshot
+from quotaform.plan.receipt_records import RECEIPT_LISTS
+from quotaform.plan.records import PLAN_LISTS
+from quotaform.report.format import FORMATS
 from tests.builder import CONSUMER, PRODUCER
 from tests.command_line import COMMANDS, LEAVES
 from tests.markdown_document import read_markdown
@@ -143,9 +142,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr("quotaform.cli.stream.make_harmless", lambda text, **_: text)
     gateway = ScriptedGateway({Entity(user="a"): {PRODUCER: 1.0}})
     monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, **__: gateway)
-    monkeypatch.setattr("quotaform.app.scram.open_scram", _no_scram)
+    monkeypatch.setattr("quotaform.repository.run.open_scram", _no_scram)
     # Six commands started a session per option: what they print of one is for tests/spark.
-    monkeypatch.setattr("quotaform.spark.session.launch.classic_session", _no_spark)
+    monkeypatch.setattr("quotaform.fleet.launch.classic_session", _no_spark)
     here = Place(tmp_path, gateway, capsys)
     here.write("quotaform.yaml", CONFIG)
     here.write("quotas.d/a.yaml", QUOTAS)
@@ -295,7 +294,7 @@ SEALED: Final = {"plan", "receipt"}
 
 def sealed(document: dict[str, Any]) -> Any:
     """Return a plan or a receipt as whoever changed it would hand it on: with the digest of what it holds now."""
-    from quotaform.document.envelope import document_digest
+    from quotaform.model.records.document import document_digest
 
     content = {name: value for name, value in document.items() if name != "digest"}
     try:

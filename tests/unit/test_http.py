@@ -11,34 +11,18 @@ from pathlib import Path
 import pytest
 
 from quotaform import __version__
-from quotaform.errors import FileReadError, HttpError, QuotaformError
-from quotaform.http.client import DEFAULT_LIMITS, Limits, send
+from quotaform.http.client import DEFAULT_LIMITS, Limits, Proxy, send
 from quotaform.http.message import Request, Url
-from quotaform.http.proxy import Proxy
-from quotaform.model.secret import Secret
-from quotaform.sandbox.certificate import Certificates
+from quotaform.model.errors import FileReadError, HttpError, QuotaformError
+from quotaform.model.text import Secret
+from quotaform.sandbox.security import Certificates
 from tests.http_server import HttpServer, Received, answer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_proxy")]
 
 CANARY = "c4nary-T0ken"
 SHORT = Limits(connect=60.0, total=0.5)
 """For a server that hangs; elsewhere a slow machine must not be taken for one."""
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-    ):
-        monkeypatch.delenv(name, raising=False)
 
 
 def get(server: HttpServer, path: str = f"/hook/{CANARY}?key={CANARY}") -> Request:

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pytest
 
-from quotaform.interrupt import held_signals, read_typed_line
+from quotaform.system.process import held_signals, read_typed_line
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from signal import Signals
 
 import pytest
 
-from quotaform.spark.session.launch import JavaProcess
+from quotaform.fleet.launch import JavaProcess
 
 
 @pytest.mark.parametrize(("number", "name"), [(Signals.SIGKILL, "SIGKILL"), (Signals.SIGTERM, "SIGTERM")])

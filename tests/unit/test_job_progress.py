@@ -7,11 +7,11 @@ from io import StringIO
 
 import pytest
 
-from quotaform.cli import job_progress
 from quotaform.cli.console import Console
-from quotaform.cli.job_progress import JobProgress
-from quotaform.spark.session import session
-from quotaform.spark.session.options import SessionOptions
+from quotaform.cli.option import engine
+from quotaform.cli.option.engine import JobProgress
+from quotaform.fleet import session
+from quotaform.fleet.options import SessionOptions
 
 WHAT = "Planning clusters on Spark"
 
@@ -29,7 +29,7 @@ class Log(StringIO):
 def new_log(monkeypatch: pytest.MonkeyPatch) -> Log:
     made = Log()
     monkeypatch.setattr(sys, "stderr", made)
-    monkeypatch.setattr(job_progress, "monotonic", lambda: made.now)
+    monkeypatch.setattr(engine, "monotonic", lambda: made.now)
     monkeypatch.setattr(session, "_active_session", lambda: None)
     return made
 

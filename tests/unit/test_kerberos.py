@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from quotaform.cluster.client.config_reader import from_properties, load_client_config
+from quotaform.cluster.client.reader import from_properties, load_client_config
 from quotaform.cluster.sasl.kerberos import Kerberos
-from quotaform.errors import InvalidFilesError
+from quotaform.model.errors import InvalidFilesError
 
 MODULE: Final = "com.sun.security.auth.module.Krb5LoginModule"
 KEYTAB: Final = 'useKeyTab=true keyTab="{}" principal="alice@EXAMPLE.COM"'

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.repository.repository import Repository
-from quotaform.core.scope import MAX_PATTERN, Selection
-from quotaform.errors import InvalidFilesError, LayerDirectoryError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import InvalidFilesError, LayerDirectoryError
+from quotaform.model.scope import MAX_PATTERN, Selection
+from quotaform.repository.repository import Repository
 
 CONFIG = "clusters: {lab: {snapshot: lab.json}, prod-eu: {snapshot: prod.json}}\n"
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.document.envelope import document_lines, sealed_lines
-from quotaform.document.line_layout import ItemLines, LayoutError, read_lines
+from quotaform.model.records.document import ItemLines, LayoutError, document_lines, read_lines, sealed_lines
 
 FIELDS: dict[str, Any] = {
     "kind": "any, thing: [",

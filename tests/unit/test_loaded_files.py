@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.repository.repository import Repository
-from quotaform.app.validate import validate_files
-from quotaform.core.scope import FULL_SCOPE
-from quotaform.desired.loaded_file import LoadedFile, load_file
 from quotaform.desired.loader import LoadedFiles, load_files
+from quotaform.desired.quotas_file import LoadedFile, load_file
 from quotaform.desired.tree import Layout, SourceFile, Tree
-from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import InvalidFilesError
+from quotaform.model.scope import FULL_SCOPE
+from quotaform.plan.validate import validate_files
+from quotaform.repository.repository import Repository
 
 TODAY = date(2026, 12, 31)
 COMMON = b"quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1}\n"

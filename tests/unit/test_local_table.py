@@ -9,13 +9,13 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from quotaform.errors import InvalidFilesError, UsageError
-from quotaform.spark.session import session
-from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
-from quotaform.spark.table.local_table import require_table
-from quotaform.spark.usage.ingest.source import CSV, SourceTable, require_sources
-from quotaform.spark.usage.schemas import USAGE
-from quotaform.spark.usage.table.usage_folder import require_free
+from quotaform.fleet import session
+from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
+from quotaform.fleet.table import require_table
+from quotaform.model.errors import InvalidFilesError, UsageError
+from quotaform.usage.ingest.source import CSV, SourceTable, require_sources
+from quotaform.usage.table.append import require_free
+from quotaform.usage.table.schema import USAGE
 from tests.workflow.command import Repository
 
 NO_JAVA = {"JAVA_HOME": "/nowhere", "PATH": ""}

@@ -13,14 +13,13 @@ from jsonschema import Draft7Validator
 
 from quotaform.cli.console import Console
 from quotaform.cli.main import run
-from quotaform.cli.process import TerminatedError
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Quotas
-from quotaform.model.snapshot import Snapshot
-from quotaform.schema.catalog import load_schema
+from quotaform.model.quotas import Quotas, Snapshot
+from quotaform.system.process import TerminatedError
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
+from tests.loading import load_schema
 
 ALICE = Entity(user="alice")
 DOWN = "127.0.0.1:1"
@@ -120,14 +119,6 @@ def test_drift_has_a_section_for_each_cluster(capsys: pytest.CaptureFixture[str]
     ]
 
 
-def test_no_drift_is_said_of_all_only_when_all_were_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    snapshot(Path(), "eu", {ALICE: {PRODUCER: 2.0**21}})
-    assert run(["drift", "--cluster", "us", "--cluster", "lab"]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "2 clusters: 0 with drift, 1 failed: lab."
-    assert run(["drift", "--cluster", "?[us]"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "No drift. 2 declared entities match the cluster."
-
-
 @pytest.mark.parametrize("command", ["plan", "drift"])
 @pytest.mark.parametrize("options", [["--cluster", "eu"], ["--cluster", "eu", "--cluster", "us"]])
 @pytest.mark.parametrize("selection", [["--select", "user=alise"], ["--exclude", "*"]])
@@ -167,11 +158,6 @@ def test_a_selection_that_leaves_something_on_one_cluster_is_none_of_nothing(
     assert "by-hand" in capsys.readouterr().out
 
 
-def test_nothing_is_chosen_for_the_user(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan"]) == 64
-    assert "names several clusters (eu, lab, us); choose with --cluster, or use --all" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -183,7 +169,7 @@ def test_nothing_is_chosen_for_the_user(capsys: pytest.CaptureFixture[str]) -> N
         ),
         (
             ["apply", "eu-plan.json", "us-plan.json", "--expect-plan-id", f"sha256:{0:064}"],
-            "--expect-plan-id is the id of one plan; apply the clusters one by one",
+            "--expect-plan-id: it is the id of one plan; apply the clusters one by one",
         ),
         (["apply", "--cluster", "eu", "--auto-approve"], "cluster eu is a snapshot file, which can be planned but not"),
     ],
@@ -200,21 +186,6 @@ def test_plans_that_cannot_be_applied_together_are_refused(
     capsys.readouterr()
     assert run(arguments) == 64
     assert message in capsys.readouterr().err
-
-
-def test_each_of_several_saved_plans_is_attempted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "--cluster", "eu", "--cluster", "us", "--out", "{cluster}-plan.json"]) == 0
-    (folder / "quotaform.yaml").write_text(
-        f"clusters: {{eu: {{bootstrap_servers: ['{DOWN}']}}, us: {{bootstrap_servers: ['{DOWN}']}}}}\n"
-    )
-    capsys.readouterr()
-    assert run(["apply", "eu-plan.json", "us-plan.json"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.startswith("Cluster ")] == ["Cluster  eu", "Cluster  us"]
-    assert lines[-2:] == [
-        "2 clusters: 0 complete, 2 failed: eu, us.",
-        "Apply incomplete! Resources: 0 added, 0 changed, 0 destroyed.",
-    ]
 
 
 @pytest.fixture
@@ -266,34 +237,6 @@ def test_what_was_read_before_an_interrupt_is_printed_and_written(
     assert sorted(path.name for path in (folder / "made").iterdir()) == ["eu.json", "us.json"]
 
 
-@pytest.mark.usefixtures("hanging")
-def test_json_says_which_cluster_an_interrupt_left_unread(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def stop(self: Console, what: str, done: int, total: int) -> None:
-        if what == "Waiting for lab":
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Console, "progress", stop)
-    assert run(["plan", "--all", "--format", "json"]) == 130
-    document = json.loads(capsys.readouterr().out)
-    Draft7Validator(load_schema("outcomes")).validate(document)
-    errors = [outcome["error"] for outcome in document["outcomes"]]
-    assert errors == [None, {"exit_code": 130, "message": "not read: the run was interrupted"}, None]
-
-
-@pytest.mark.usefixtures("hanging")
-def test_an_interrupt_while_the_only_cluster_is_read_leaves_nothing_to_print(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def stop(self: Console, what: str, done: int, total: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Console, "progress", stop)
-    assert run(["plan", "--cluster", "lab"]) == 130
-    assert capsys.readouterr() == ("", "Error: interrupted\n")
-
-
 def test_the_saved_plan_is_named_with_the_command_that_applies_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,13 +284,3 @@ def test_of_several_saved_plans_those_that_can_be_applied_are_in_the_command(
     arguments = ["--cluster", "eu", "--cluster", "us", "--out", "{cluster}-plan.json"]
     assert run(["plan", *arguments]) == 0
     assert capsys.readouterr().err == "Saved the plans to: eu-plan.json, us-plan.json\n"
-
-
-def test_of_many_saved_plans_the_first_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With 1,000 clusters, the line named 1,000 files."""
-    names = [f"c{number:02}" for number in range(12)]
-    (folder / "quotaform.yaml").write_text(
-        f"clusters: {{{', '.join(f'{name}: {{snapshot: eu.json}}' for name in names)}}}\n"
-    )
-    assert run(["plan", "--all", "--out", "{cluster}.json"]) == 0
-    assert capsys.readouterr().err.endswith(", c08.json, c09.json and 2 more\n")

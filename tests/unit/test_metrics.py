@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from quotaform.app.drift.metrics_file import MetricStore
-from quotaform.core.drift.log_event import AlertWarning, MetricsUnusable
-from quotaform.core.drift.metric import METRICS, RunFacts, Sample, merge_run
-from quotaform.errors import QuotaformError
-from quotaform.notify.prometheus import parse_metrics, render_metrics
-from quotaform.views.drift.log_text import warning_text
+from quotaform.drift.alert import MetricStore
+from quotaform.drift.metric import METRICS, RunFacts, Sample, merge_run
+from quotaform.drift.prometheus import parse_metrics, render_metrics
+from quotaform.model.errors import QuotaformError
 from tests.golden.drift_example import example_drift
 
 DRIFT = example_drift()
@@ -160,13 +158,12 @@ class TestFiles:
     def test_a_damaged_file_is_replaced_and_said(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "q.prom"
         path.write_bytes(content)
-        warnings: list[AlertWarning] = []
+        warnings: list[str] = []
         MetricStore({"eu": path}.get, warnings.append).add([run_of("eu", failed=True)])
         assert named(parse_metrics(path.read_text()))["quotaform_last_run_success drift"] == 0
         assert len(warnings) == 1
-        assert isinstance(warnings[0], MetricsUnusable)
-        assert warnings[0].path == str(path)
-        assert warning_text(warnings[0]).endswith("; earlier metrics in it are lost")
+        assert warnings[0].startswith(f"{path} cannot be ")
+        assert warnings[0].endswith("; earlier metrics in it are lost")
 
     def test_a_file_that_cannot_be_written_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(QuotaformError, match=r"q\.prom cannot be written: No such file or directory"):
@@ -174,7 +171,7 @@ class TestFiles:
 
 
 def store(path: Path, *clusters: str) -> MetricStore:
-    def fail(warning: AlertWarning) -> None:
+    def fail(warning: str) -> None:
         raise AssertionError(warning)
 
     return MetricStore(dict.fromkeys(clusters, path).get, fail)

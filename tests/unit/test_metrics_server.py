@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from quotaform.core.drift.metric import merge_run
-from quotaform.notify.metrics_server import AT_ONCE, MetricsServer
-from quotaform.notify.prometheus import parse_metrics
+from quotaform.drift.metric import merge_run
+from quotaform.drift.prometheus import AT_ONCE, MetricsServer, parse_metrics
 from tests.unit.test_metrics import run_of
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import promql_parser
 import pytest
 import yaml
 
-from quotaform.core.drift.metric import METRICS
+from quotaform.drift.metric import METRICS
 from tests.markdown import ROOT, anchors
 
 FOLDER = ROOT / "examples" / "monitoring"

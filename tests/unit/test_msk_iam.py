@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from ssl import PROTOCOL_TLS_SERVER, SSLContext
-from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
 
@@ -21,15 +20,15 @@ import pytest
 from botocore.credentials import ReadOnlyCredentials
 
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.client.config_reader import from_properties
+from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl import msk_iam
-from quotaform.cluster.sasl.msk_iam import MskIam, payload, presign
-from quotaform.cluster.wire.codec import MalformedError
+from quotaform.cluster.sasl.msk_iam import MskIam, payload
 from quotaform.cluster.wire.failure import LoginError
-from quotaform.errors import AuthenticationError, InvalidFilesError
-from quotaform.sandbox.certificate import Certificates
+from quotaform.cluster.wire.message import MalformedError
+from quotaform.model.errors import AuthenticationError, InvalidFilesError
+from quotaform.sandbox.security import Certificates
 from tests.fake_broker import Asked, FakeBroker, serving
 from tests.http_server import HttpServer, answer
 
@@ -37,7 +36,6 @@ ROLE: Final = "arn:aws:iam::123456789012:role/quotas"
 BROKER: Final = "b-1.demo-cluster-1.abc.c2.kafka.eu-west-1.amazonaws.com"
 MODULE: Final = "software.amazon.msk.auth.iam.IAMLoginModule"
 SECRET, TOKEN = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "c4nary/Session+Token=="
-UNRESERVED: Final = f"-._~{digits}{ascii_uppercase}{ascii_lowercase}"
 NOW: Final = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
 
 
@@ -85,48 +83,6 @@ def refused(source: MskIam, host: str = BROKER) -> str:
 
 
 # Signatures
-
-
-@pytest.mark.parametrize(
-    ("query", "token", "signature"),
-    [
-        ({}, None, "e93c787ed7f371d5c6b165c1b38ede9550f4dce4144713e844b25b7192d3865d"),
-        (
-            {},
-            "6e86291e8372ff2a2260956d9b8aae1d763fbf315fa00fa31553b73ebf194267",
-            "7ff2b50b376cb4d151970630573d6291dc128cc5c2a12ffb237f73cc53f67b6c",
-        ),
-        (
-            {"Param2": "value2", "Param1": "value1"},
-            None,
-            "86012e2c9ad4d77369f5d81c11f75158aae4f895a085212cc6d3f923d300bed5",
-        ),
-        (
-            {UNRESERVED: UNRESERVED},
-            None,
-            "8e76a88a7433637b12778d5592799b29ad21ecd6cf6325051c21d86f0acda2bf",
-        ),
-    ],
-    ids=[
-        "get-vanilla",
-        "get-vanilla-with-session-token",
-        "get-vanilla-query-order-key-case",
-        "get-vanilla-query-unreserved",
-    ],
-)
-def test_signatures_are_those_of_the_signing_test_suite_of_aws(
-    query: dict[str, str], token: str | None, signature: str
-) -> None:
-    signed = presign(
-        ReadOnlyCredentials("AKIDEXAMPLE", SECRET, token),
-        query,
-        host="example.amazonaws.com",
-        region="us-east-1",
-        service="service",
-        expires=3600,
-        now=NOW,
-    )
-    assert signed["X-Amz-Signature"] == signature
 
 
 @pytest.mark.parametrize("token", [None, TOKEN])
@@ -307,13 +263,6 @@ def test_a_role_is_assumed_and_assumed_again_before_its_session_ends(
     assert "/eu-south-2/sts/" in sts.received[0].headers["authorization"]
 
 
-def test_the_session_of_a_role_has_the_name_that_a_java_client_gives_it(keys: pytest.MonkeyPatch) -> None:
-    with HttpServer(lambda request: sts_answer(3600)) as sts:
-        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
-        sent(credentials(f"awsRoleArn='{ROLE}'"))
-    assert parse_qs(sts.received[0].body.decode())["RoleSessionName"] == ["aws-msk-iam-auth"]
-
-
 @pytest.mark.parametrize(
     ("code", "remedy"),
     [
@@ -326,21 +275,6 @@ def test_a_role_that_cannot_be_assumed_is_one_sentence(keys: pytest.MonkeyPatch,
     with HttpServer(lambda request: sts_error(code)) as sts:
         keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
         assert refused(credentials(f'awsRoleArn="{ROLE}"')) == f"the IAM role {ROLE} cannot be used ({code}); {remedy}"
-
-
-def test_what_sts_says_is_not_shown_unless_it_is_a_code(keys: pytest.MonkeyPatch) -> None:
-    with HttpServer(lambda request: sts_error("&#10;::error::x")) as sts:
-        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
-        assert "(ClientError)" in refused(credentials(f'awsRoleArn="{ROLE}"'))
-
-
-def test_a_role_is_assumed_after_sts_was_down(keys: pytest.MonkeyPatch) -> None:
-    replies = [sts_error("AccessDenied"), sts_answer(3600)]
-    source = credentials(f'awsRoleArn="{ROLE}"')
-    with HttpServer(lambda request: replies.pop(0)) as sts:
-        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
-        refused(source)
-        sent(source)
 
 
 def test_an_sts_that_cannot_be_reached_is_one_sentence(keys: pytest.MonkeyPatch) -> None:
@@ -488,13 +422,6 @@ def test_properties_that_cannot_be_used_are_one_sentence(changed: dict[str, str]
     with pytest.raises(InvalidFilesError) as caught:
         from_properties(properties() | changed, environ={})
     assert [each.message for each in caught.value.problems] == [problem]
-
-
-def test_a_callback_handler_of_another_mechanism_is_refused() -> None:
-    line = 'x.PlainLoginModule required username="a" password="b";'
-    plain = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": line, "sasl.client.callback.handler.class": "x.Y"}
-    with pytest.raises(InvalidFilesError, match=r"handler\.class names a Java class, which quotaform cannot load"):
-        from_properties(properties() | plain, environ={})
 
 
 def test_the_tokens_of_the_other_callback_handler_are_refused() -> None:

@@ -9,19 +9,20 @@ from json import loads
 
 import pytest
 
-from quotaform.cli.option.completion import complete_quota_key, complete_value
+from quotaform.cli.command.schema import schema_builder
+from quotaform.cli.option.value import complete_quota_key, complete_value
+from quotaform.cluster.report import render_quotas_text
 from quotaform.desired.tree import SourceFile
-from quotaform.document.plan import load_plan
-from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import InvalidFilesError
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE, QUOTA_KEYS
-from quotaform.schema.catalog import load_schema
-from quotaform.schema.validator import explainer, gate
-from quotaform.views.plan.plan_text import render_plan
-from quotaform.views.quotas.describe_text import render_quotas_text
+from quotaform.model.records.schema import make_schema
+from quotaform.model.records.validator import explainer, gate
+from quotaform.plan.records import load_plan
+from quotaform.plan.report import render_plan
 from tests import builder
 from tests.dumped import dumped_plan
-from tests.loading import load
+from tests.loading import load, load_schema
 from tools.key_table import render_table
 
 NAME = "fetch_scan_rate"
@@ -35,7 +36,7 @@ def new_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         PRODUCER_BYTE_RATE, name=NAME, limits="Bytes per second that fetches may read from disk", examples=("3MiB/s",)
     )
     monkeypatch.setitem(QUOTA_KEYS, NAME, row)
-    caches = (load_schema, gate, explainer)
+    caches = (make_schema, gate, explainer)
     for cached in caches:
         cached.cache_clear()
     yield
@@ -67,7 +68,7 @@ def test_it_is_planned_shown_with_its_unit_and_read_back() -> None:
     assert f"~ {NAME} = 1 MiB/s -> 2 MiB/s" in text
     assert f"{NAME} = 5 B/s" in text
     written = dumped_plan(plan)
-    explainer("plan").validate(loads(written))
+    explainer(schema_builder("plan")).validate(loads(written))
     assert load_plan(written, "plan.json").changes == plan.changes
 
 
@@ -96,7 +97,7 @@ def test_editors_complete_and_check_it(name: str) -> None:
     assert described["description"].startswith("Bytes per second that fetches may read from disk, per broker (KIP-13).")
     assert described["examples"] == ["3MiB/s", "unlimited"]
     document = {"quotas": [{"match": {"user": "a"}, "values": {NAME: "5 apples"}}]}
-    assert not gate("quotas").is_valid(document)
+    assert not gate(schema_builder("quotas")).is_valid(document)
 
 
 def test_the_docs_list_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import with_option_groups
 
 seen: list[Any] = []
 

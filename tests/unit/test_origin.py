@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.entity_change import EntityChange
-from quotaform.core.origin import Origin
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause
-from quotaform.model.quotas import Values
+from quotaform.model.quotas import Base, Cause, DeclaredBase, Values
+from quotaform.plan.change import EntityChange, Origin
+from quotaform.plan.difference import diff, make_plan
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 
 ALICE = Entity(user="alice")

@@ -19,8 +19,8 @@ import pytest
 from quotaform.cli.client_quotas.command import run as run_client_quotas
 from quotaform.cli.main import run
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.client.property_key import USED
-from quotaform.errors import ClusterError
+from quotaform.cluster.client.properties import USED
+from quotaform.model.errors import ClusterError
 from tests.builder import PRODUCER
 from tests.command_line import LEAVES
 
@@ -85,7 +85,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     def refuse(servers: object, config: ClientConfig, **more: object) -> None:
         raise ClusterError(f"no connection: {servers} {config} {config!r} {more}")
 
-    monkeypatch.setattr("quotaform.cluster.broker_gateway.ClusterConnection", refuse)
+    monkeypatch.setattr("quotaform.cluster.kafka.ClusterConnection", refuse)
     (tmp_path / "quotas.d").mkdir()
     (tmp_path / "quotas.d/a.yaml").write_text(f"quotas: [{{match: {{user: a}}, values: {{{PRODUCER}: 1}}}}]\n")
     write_config(tmp_path)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from quotaform.cli.main import run
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.quotas import Snapshot
 from tests.builder import PRODUCER
 
 

@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quotaform.app.clock import SystemClock
-from quotaform.app.plan.plan_file import require_recent
-from quotaform.core.plan import Plan
-from quotaform.duration import duration_text
-from quotaform.errors import PlanAgeError
-from quotaform.model.duration import parse_duration
+from quotaform.model.errors import PlanAgeError
+from quotaform.model.moment import duration_text, parse_duration
+from quotaform.plan.plan import Plan
+from quotaform.plan.plan_file import require_recent
+from quotaform.system.clock import SystemClock
 from tests.builder import plan_of
 
 DAY = timedelta(days=1)

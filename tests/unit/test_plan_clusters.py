@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.plan.plan import plan
-from quotaform.app.plan.request import PlanRequest
-from quotaform.app.repository.repository import Repository, Target
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Plan
 from quotaform.desired.config import Cluster
-from quotaform.errors import ClusterError, InvalidFilesError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterError, InvalidFilesError
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Quotas
+from quotaform.plan.plan import Plan
+from quotaform.plan.run import PlanRequest, plan
+from quotaform.repository.repository import Repository, Target
 from tests.builder import PRODUCER
 from tests.scripted_gateway import Clock, ScriptedGateway
 

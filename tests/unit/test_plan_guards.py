@@ -9,20 +9,17 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.clock import SystemClock
-from quotaform.app.plan.plan_file import require_guards
-from quotaform.app.repository.repository import Repository
-from quotaform.core.difference import make_plan, removals
-from quotaform.core.guard_limits import CountLimit, GuardLimits
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.core.prune import Pruned, PruneMode
-from quotaform.core.scope import Pattern
-from quotaform.document.plan import load_plan
-from quotaform.errors import PlanGuardsError
-from quotaform.model.allowance import Allowance
-from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
+from quotaform.model.errors import PlanGuardsError
+from quotaform.model.finding import Allowance, Approval
+from quotaform.model.scope import Pattern
+from quotaform.model.settings import CountLimit, GuardLimits, PruneMode
+from quotaform.plan.difference import Pruned, make_plan, removals
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.plan_file import require_guards
+from quotaform.plan.records import load_plan
+from quotaform.repository.repository import Repository
+from quotaform.system.clock import SystemClock
 from tests.builder import HEADER, PRODUCER, guarded, plan_of
 from tests.dumped import dumped_plan
 

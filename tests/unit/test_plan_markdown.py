@@ -8,55 +8,19 @@ from datetime import date
 
 import pytest
 
-from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.check.rule import CHANGE_FACTOR, DELETE, NO_LONGER_DECLARED, PROTECT
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.model.allowance import Allowance
-from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired, Entry
-from quotaform.model.finding import Finding, Severity
-from quotaform.model.quotas import Quotas, Values
-from quotaform.views.markdown import code_cell, fenced, link, words
-from quotaform.views.markdown_fit import COMMENT_BYTES
-from quotaform.views.plan.plan_markdown import render_plan_markdown
-from quotaform.views.plan.plan_text import render_plan
+from quotaform.model.finding import Allowance, Approval, Finding, Severity
+from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry, Quotas, Values
+from quotaform.model.rule import CHANGE_FACTOR, DELETE, NO_LONGER_DECLARED, PROTECT
+from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.report import render_plan
+from quotaform.plan.report_markdown import render_plan_markdown
+from quotaform.report.comment import COMMENT_BYTES
+from quotaform.report.markdown import code_cell, link, words
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 from tests.golden.example import MIB, example_plan
 from tests.markdown_document import read_markdown
-
-HOSTILE = [
-    "a|b",
-    "a\\|b",
-    "a`b",
-    "``",
-    "@here",
-    "@org/team",
-    "<!-- x",
-    "--> x",
-    "</details>",
-    "<script>",
-    "[a](http://b)",
-    "![a](b)",
-    "http://evil.example",
-    "www.evil.example",
-    "a@b.example",
-    "#123",
-    "GH-1",
-    "!1",
-    "a\n::error::b",
-    "\x1b[31m",
-    "```",
-    "~~~",
-    "*a*",
-    "_a_",
-    "|",
-    "a\n| b |",
-    "$x$",
-    "::error::x",
-]
 
 
 def planned(files: Desired, actual: Quotas) -> Plan:
@@ -78,45 +42,10 @@ def blocked(rule: str, addresses: Iterable[str]) -> tuple[Finding, ...]:
     )
 
 
-def test_the_first_line_names_the_cluster_and_the_root_so_that_nothing_can_end_it() -> None:
-    first = '<!-- quotaform:plan {"v":1,"cluster":"prod-eu","root":"quotas.d","changes":9} -->'
-    assert render_plan_markdown(example_plan()).splitlines()[0] == first
-    plan = plan_of({}, {}, header=replace(HEADER, cluster_name="a-->b<!--"))
-    assert '"cluster":"a-\\u002d\\u003eb\\u003c!-\\u002d"' in render_plan_markdown(plan).splitlines()[0]
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_is_nothing_but_a_name(name: str) -> None:
-    files = {
-        **declare({Entity(user=name): {PRODUCER: 1.0}}, owner=name, reason=name),
-        **declare({Entity(user="gone", client_id=name): {}}, owner=name),
-    }
-    plan = plan_of(
-        files,
-        {Entity(user="gone", client_id=name): {name: 1.0, PRODUCER: 5.0}, Entity(user=None): {PRODUCER: 9.0}},
-        header=replace(HEADER, cluster_name=name, source=replace(HEADER.source, directory=name)),
-        findings=[
-            Finding(rule=name, message=name, blocking=True, address=f"user={name}", override=name),
-            Finding(rule="note", message=f"see {name}", severity=Severity.NOTE),
-        ],
-    )
-    document = read_markdown(render_plan_markdown(plan))
-    assert [set(table) for table in document.tables] == [{7}, {7}]
-    assert (document.html, document.links, document.references) == ([], [], [])
-    assert any(Entity(user=name).address == code for code in document.codes) or "|" in name
-
-
 def test_the_run_is_linked_when_it_has_an_address() -> None:
     assert "[run](https://ci.example/1)" in render_plan_markdown(example_plan(), run_url="https://ci.example/1")
     for url in ("javascript:x", "https://a b", "https://a)b", "https://a\nb"):
         assert link("run", url) is None
-
-
-def test_few_changes_are_shown_whole() -> None:
-    text = render_plan_markdown(many(20, live=1.0))
-    assert text.count("| update |") == 20
-    assert "will be updated in-place" in text
-    assert "is too large" not in text
 
 
 @pytest.mark.parametrize("number", [300, 2_000])
@@ -162,15 +91,6 @@ def test_very_many_deletions_are_addresses_or_counts(number: int, name: str) -> 
     assert f"#### Deleted: {number:,} entities" in text
     if number == 900:
         assert all(f"user=svc-{index}\n" in text for index in range(number))
-
-
-def test_a_larger_limit_shows_more() -> None:
-    plan = many(1_000, live=1.0)
-    assert render_plan_markdown(plan, limit=1_000_000).count("| update |") == 1_000
-
-
-def test_a_fence_is_longer_than_any_run_within() -> None:
-    assert fenced("a\n````\nb") == "`````\na\n````\nb\n`````\n"
 
 
 def test_a_cell_shows_the_same_text_in_every_parser() -> None:

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.plan import principals
-from quotaform.app.plan.principals import read_principals
-from quotaform.cli.limit_changes import read_changes_path
+from quotaform.cli.command.plan import read_changes_path
 from quotaform.cli.main import run
-from quotaform.core.limit_change import CHANGE_COLUMNS, LimitDirection
-from quotaform.document.plan import load_plan
-from quotaform.document.snapshot import dump_snapshot
-from quotaform.errors import InvalidFilesError, UsageError
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Quotas
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.errors import InvalidFilesError, UsageError
+from quotaform.model.quotas import Quotas, Snapshot
+from quotaform.plan import principals
+from quotaform.plan.blast_radius import CHANGE_COLUMNS, LimitDirection
+from quotaform.plan.principals import read_principals
+from quotaform.plan.records import load_plan
 from tests.builder import CONNECTION, PRODUCER
 from tests.markdown import ROOT
 

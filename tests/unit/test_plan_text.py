@@ -7,14 +7,14 @@ from json import dumps, loads
 
 from jsonschema import Draft7Validator
 
-from quotaform.core.scope import Selection
-from quotaform.document.plan import load_plan
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause
-from quotaform.schema.catalog import load_schema
-from quotaform.views.plan.plan_text import render_plan
+from quotaform.model.quotas import Cause
+from quotaform.model.scope import Selection
+from quotaform.plan.records import load_plan
+from quotaform.plan.report import render_plan
 from tests.builder import CONSUMER, PRODUCER, declare, plan_of
 from tests.dumped import dumped_plan
+from tests.loading import load_schema
 
 ALICE, BOB, CAROL = Entity(user="alice"), Entity(user="bob"), Entity(user="carol")
 

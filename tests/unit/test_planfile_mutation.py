@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from quotaform.core.canonical import digest
-from quotaform.core.check import rule
-from quotaform.core.plan import Plan
-from quotaform.document.envelope import document_digest
-from quotaform.document.plan import PLAN_LISTS, load_plan
-from quotaform.errors import PlanFileError, StaleError
-from quotaform.model.allowance import Allowance
+from quotaform.model import rule
 from quotaform.model.entity import Entity
+from quotaform.model.errors import PlanFileError, StaleError
+from quotaform.model.finding import Allowance
+from quotaform.model.records.document import digest, document_digest
+from quotaform.plan.plan import Plan
+from quotaform.plan.records import PLAN_LISTS, load_plan
 from tests.builder import CONSUMER, PRODUCER, REQUEST, plan_of
 from tests.dumped import dumped_plan
 

@@ -15,9 +15,11 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import pytest
 
-from quotaform.app.picture import PICTURES
-from quotaform.core.history import Changer, EntityHistory, HistoryRow
-from quotaform.core.usage.chart.chart import (
+from quotaform.history.history import Changer, EntityHistory, HistoryRow
+from quotaform.history.report import drawn_limits, history_chart
+from quotaform.model.entity import Entity
+from quotaform.model.errors import QuotaformError, missing_extra
+from quotaform.report.chart import (
     BacktestPart,
     Chart,
     Curve,
@@ -30,14 +32,11 @@ from quotaform.core.usage.chart.chart import (
     headroom_parts,
     replay_part,
 )
-from quotaform.core.usage.chart.label import span_text, value_text
-from quotaform.errors import QuotaformError, missing_extra
-from quotaform.model.entity import Entity
-from quotaform.plot import library
-from quotaform.plot.library import settings
-from quotaform.plot.picture import chart_svg, draw_chart, draw_part, part_svgs
-from quotaform.views.usage.chart_html import render_chart_html
-from quotaform.views.usage.history_chart import drawn_limits, history_chart
+from quotaform.report.chart_text import render_chart_html, span_text, value_text
+from quotaform.report.format import PICTURES
+from quotaform.report.picture import chart_svg, draw_chart, draw_part, part_svgs
+from quotaform.report.plot import library
+from quotaform.report.plot.library import settings
 from tests.usage_chart import backtest_example, headroom_example, history_example
 from tests.usage_recording import START, tenants
 from tools.pictures import PICTURES as DOCS_PICTURES

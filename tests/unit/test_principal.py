@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.principal import ask_for_principals, check_principals, with_findings
-from quotaform.app.repository.repository import Repository
-from quotaform.app.validate import validate_files
 from quotaform.cli.main import run
+from quotaform.cluster.scram_credential import ScramCredential, ScramMechanism, ScramUser
 from quotaform.desired.config import Cluster
 from quotaform.desired.tree import SourceFile
-from quotaform.errors import ClusterError
-from quotaform.model.entry import Desired
+from quotaform.model.errors import ClusterError
 from quotaform.model.finding import Severity
-from quotaform.model.scram import ScramCredential, ScramMechanism, ScramUser
+from quotaform.model.quotas import Desired
+from quotaform.plan.validate import add_user_findings, check_clusters_users, check_users, validate_files
+from quotaform.repository.repository import Repository
 from tests.loading import load
 
 CREDENTIAL = ScramCredential(ScramMechanism.SHA_256, 4096)
@@ -30,7 +29,7 @@ def declared(*matches: str, more: str = "") -> Desired:
 
 
 def messages(desired: Desired, known: set[str] = KNOWN) -> list[str]:
-    return [str(finding) for finding in check_principals("lab", desired, known)]
+    return [str(finding) for finding in check_users("lab", desired, known)]
 
 
 def test_a_misspelt_user_is_told_with_place_and_likely_name() -> None:
@@ -77,7 +76,7 @@ def test_tombstones_and_expired_entries_are_passed_over() -> None:
 
 
 def test_a_cluster_that_keeps_no_credentials_gets_a_note_and_no_warnings() -> None:
-    (finding,) = check_principals("lab", declared("{user: x}", "{user: y}"), set())
+    (finding,) = check_users("lab", declared("{user: x}", "{user: y}"), set())
     assert (finding.severity, finding.rule) == (Severity.NOTE, "no-scram")
     assert "lab has no SCRAM credentials" in finding.message
 
@@ -89,7 +88,7 @@ def test_names_cannot_forge_lines() -> None:
 
 
 def test_very_many_unknown_users_are_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.app.principal._MOST_COMPARISONS", 5_000)
+    monkeypatch.setattr("quotaform.plan.validate._MOST_COMPARISONS", 5_000)
     known = {f"service-number-{n}" for n in range(1_000)}
     told = messages(declared(*[f"{{user: service-nunber-{n}}}" for n in range(300)]), known)
     assert len(told) == 300
@@ -111,7 +110,7 @@ def test_files_that_are_wrong_are_told_before_anybody_is_asked(tmp_path: Path) -
     repository = Repository.at(tmp_path, None)
     checked = validate_files(repository)
     assert not checked.report.is_valid
-    assert ask_for_principals(checked, [Cluster(name="x", bootstrap_servers=("127.0.0.1:1",))]) == ()
+    assert check_clusters_users(checked, [Cluster(name="x", bootstrap_servers=("127.0.0.1:1",))]) == ()
 
 
 class Users:
@@ -143,9 +142,9 @@ def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path, monkeypatch: pyte
 
     checked = validate_files(Repository.at(tmp_path, None))
     clusters = [Cluster(name=name) for name in ("down", "good", "bad")]
-    outcomes = ask_for_principals(checked, clusters, connect=connect)
+    outcomes = check_clusters_users(checked, clusters, connect=connect)
     assert [(outcome.cluster, outcome.error) for outcome in outcomes] == [("down", down), ("good", None), ("bad", None)]
-    report = with_findings(checked.report, outcomes)
+    report = add_user_findings(checked.report, outcomes)
     assert [problem.message for problem in report.problems] == ["user svc has no SCRAM credentials on bad"]
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.errors import InvalidFilesError
-from quotaform.spark.session import session
-from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
-from quotaform.spark.table.principal_file import require_files
+from quotaform.fleet import session
+from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
+from quotaform.fleet.principals import require_files
+from quotaform.model.errors import InvalidFilesError
 from tests.workflow.command import Repository
 
 NO_JAVA = {"JAVA_HOME": "/nowhere", "PATH": ""}

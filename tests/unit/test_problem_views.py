@@ -12,27 +12,26 @@ from typing import Any
 import pytest
 from jsonschema import Draft4Validator
 
-from quotaform.core.check import rule
-from quotaform.core.check.rule import RULES
-from quotaform.core.drift.drift import make_drift
-from quotaform.core.result import Validation
-from quotaform.model.finding import Finding, Severity
-from quotaform.model.location import Location
-from quotaform.printable import is_annotation
-from quotaform.views.drift.drift_markdown import render_drift_markdown
-from quotaform.views.drift.drift_text import render_drift
-from quotaform.views.finding.problem_github import render_drift_github, render_plan_github, render_validation_github
-from quotaform.views.finding.problem_gitlab import render_drift_gitlab, render_plan_gitlab, render_validation_gitlab
-from quotaform.views.finding.problem_sarif import render_drift_sarif, render_plan_sarif, render_validation_sarif
-from quotaform.views.finding.validation_markdown import render_validation_markdown
-from quotaform.views.finding.validation_text import render_validation
-from quotaform.views.plan.plan_markdown import render_plan_markdown
-from quotaform.views.plan.plan_text import render_plan
+from quotaform.drift.drift import make_drift
+from quotaform.drift.report import render_drift, render_drift_markdown
+from quotaform.model import rule
+from quotaform.model.finding import Finding, Location, Severity
+from quotaform.model.outcome import Validation
+from quotaform.model.printable import is_annotation
+from quotaform.model.rule import RULES
+from quotaform.plan.report import render_plan
+from quotaform.plan.report_markdown import render_plan_markdown
+from quotaform.report.format import render
+from quotaform.report.validation import render_validation, render_validation_markdown
 from tests.builder import plan_of
-from tests.golden.example import example_plan, of_the_right_cluster
+from tests.golden.example import example_plan
 
 SCHEMA = Path(__file__).parents[1] / "data" / "sarif-2.1.0-rtm.5.json"
 HOSTILE = "x,y:z\n::error::boom\r%0A##[error]\x1b[31m"
+
+
+def rendered(subject: str, format_name: str, value: object, **options: Any) -> str:
+    return "".join(render(subject, format_name, value, **options))
 
 
 def validation(*problems: Finding) -> Validation:
@@ -46,13 +45,13 @@ def finding(
 
 
 def test_an_annotation_names_file_line_column_and_rule() -> None:
-    text = render_validation_github(validation(finding("wrong", 12)))
+    text = rendered("validation", "github", validation(finding("wrong", 12)))
     assert text == "::error file=quotas.d/a.yaml,line=12,col=3,title=quotaform%3A bad-value::wrong\n"
 
 
 def test_a_tenth_annotation_of_a_type_says_how_many_more_there_are() -> None:
     warnings = [finding(f"w{number}", severity=Severity.WARNING) for number in range(10)]
-    text = render_validation_github(validation(*(finding(f"e{number}") for number in range(25)), *warnings))
+    text = rendered("validation", "github", validation(*(finding(f"e{number}") for number in range(25)), *warnings))
     lines = text.splitlines()
     assert sum(line.startswith("::error ") for line in lines) == 10
     assert lines[9] == "::error title=quotaform::and 16 more errors, see the output of this step"
@@ -64,7 +63,7 @@ def test_no_text_ends_a_property_or_a_command() -> None:
     hostile = Finding(
         rule=HOSTILE, message=HOSTILE, address=f"user={HOSTILE}", location=Location(HOSTILE, 1), severity=Severity.NOTE
     )
-    text = render_validation_github(validation(hostile))
+    text = rendered("validation", "github", validation(hostile))
     assert text.count("\n") == 1
     assert is_annotation(text.rstrip("\n"))
     found = re.fullmatch(r"::notice file=([^,:]*),line=1,title=([^,:]*)::(.*)\n", text)
@@ -74,24 +73,16 @@ def test_no_text_ends_a_property_or_a_command() -> None:
 
 def test_a_finding_about_a_changed_entity_is_where_that_is_declared() -> None:
     blocked = Finding(rule="delete", message="no", blocking=True, address="user=svc-orders", severity=Severity.WARNING)
-    text = render_plan_github(replace(example_plan(), findings=(blocked,)))
+    text = rendered("plan", "github", replace(example_plan(), findings=(blocked,)))
     assert text.startswith("::error file=quotas.d/teams.yaml,line=6,")
     assert text.endswith("::user=svc-orders: no\n")
 
 
-def test_drift_is_a_warning_for_each_entity() -> None:
-    text = render_drift_github(make_drift(of_the_right_cluster(example_plan())))
-    assert (
-        "::warning file=quotas.d/teams.yaml,line=28,col=5,title=quotaform%3A drift-missing::"
-        "client-id=<default> is missing: producer_byte_rate is not set on the cluster, 1 MiB/s in the files\n"
-    ) in text
-
-
 def test_paths_are_those_of_the_repository_and_a_file_outside_of_it_is_not_named() -> None:
-    inside = render_validation_github(validation(finding("wrong")), place=lambda file: f"infra/{file}")
+    inside = rendered("validation", "github", validation(finding("wrong")), place=lambda file: f"infra/{file}")
     assert "file=infra/quotas.d/a.yaml," in inside
-    for render in (render_validation_github, render_validation_sarif, render_validation_gitlab):
-        text = render(validation(finding("wrong", file="/home/u/a.yaml")))
+    for format_name in ("github", "sarif", "gitlab"):
+        text = rendered("validation", format_name, validation(finding("wrong", file="/home/u/a.yaml")))
         assert "/home" not in text
 
 
@@ -109,7 +100,7 @@ def schema() -> Draft4Validator:
     ],
 )
 def test_sarif_is_valid_by_its_schema(problems: tuple[Finding, ...], schema: Draft4Validator) -> None:
-    document = json.loads(render_validation_sarif(validation(*problems)))
+    document = json.loads(rendered("validation", "sarif", validation(*problems)))
     assert list(schema.iter_errors(document)) == []
     [run] = document["runs"]
     assert len(run["results"]) == min(len(problems), 5_000)
@@ -121,9 +112,9 @@ def test_sarif_of_plans_and_drift_and_of_every_rule_is_valid(schema: Draft4Valid
     plan = replace(example_plan(), findings=tuple(row.finding("x", address="user=a") for row in RULES.values()))
     hostile = Finding(rule="no such rule", message=HOSTILE, address=HOSTILE, location=Location("a b:Å?.yaml", 2))
     for text in (
-        render_plan_sarif(plan),
-        render_drift_sarif(make_drift(example_plan())),
-        render_validation_sarif(validation(hostile)),
+        rendered("plan", "sarif", plan),
+        rendered("drift", "sarif", make_drift(example_plan())),
+        rendered("validation", "sarif", validation(hostile)),
     ):
         assert list(schema.iter_errors(json.loads(text))) == []
     assert '"uri": "a%20b%3A%C3%85%3F.yaml"' in text
@@ -131,7 +122,7 @@ def test_sarif_of_plans_and_drift_and_of_every_rule_is_valid(schema: Draft4Valid
 
 def test_a_fingerprint_stays_when_lines_move_and_differs_for_what_differs() -> None:
     def prints(*problems: Finding) -> list[str]:
-        document = json.loads(render_validation_sarif(validation(*problems)))
+        document = json.loads(rendered("validation", "sarif", validation(*problems)))
         return [result["partialFingerprints"]["primaryLocationLineHash"] for result in document["runs"][0]["results"]]
 
     first = prints(
@@ -145,7 +136,7 @@ def test_a_fingerprint_stays_when_lines_move_and_differs_for_what_differs() -> N
 
 
 def test_a_sarif_log_tells_clusters_apart() -> None:
-    assert json.loads(render_plan_sarif(example_plan()))["runs"][0]["automationDetails"] == {
+    assert json.loads(rendered("plan", "sarif", example_plan()))["runs"][0]["automationDetails"] == {
         "id": "quotaform/plan/prod-eu/"
     }
 
@@ -153,9 +144,9 @@ def test_a_sarif_log_tells_clusters_apart() -> None:
 def test_code_quality_has_what_gitlab_asks_for() -> None:
     note = rule.EXPIRED.finding("old", location=Location("quotas.d/a.yaml", 4))
     blocked = Finding(rule="delete", message="no", blocking=True, address="user=nobody")
-    issues = json.loads(render_validation_gitlab(validation(finding("wrong", 12), note)))
-    issues += json.loads(render_plan_gitlab(replace(example_plan(), findings=(blocked,))))
-    issues += json.loads(render_drift_gitlab(make_drift(example_plan())))
+    issues = json.loads(rendered("validation", "gitlab", validation(finding("wrong", 12), note)))
+    issues += json.loads(rendered("plan", "gitlab", replace(example_plan(), findings=(blocked,))))
+    issues += json.loads(rendered("drift", "gitlab", make_drift(example_plan())))
     assert [issue["severity"] for issue in issues[:3]] == ["major", "info", "blocker"]
     assert issues[0]["location"] == {"path": "quotas.d/a.yaml", "lines": {"begin": 12}}
     assert issues[2]["location"] == {"path": "quotaform.yaml", "lines": {"begin": 1}}

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.desired.loaded_file import load_file
+from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Entry
+from quotaform.model.quotas import Entry
 from tests.loading import load
 
 TODAY = date(2026, 12, 31)

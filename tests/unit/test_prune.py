@@ -9,14 +9,12 @@ from shutil import rmtree
 
 import pytest
 
-from quotaform.app.apply.receipt_file import write_receipt
-from quotaform.app.apply.receipt_name import receipt_path
-from quotaform.app.repository.repository import Repository
-from quotaform.core.change import Action
-from quotaform.core.check.writable import is_removable
-from quotaform.core.digest import digest_plan
-from quotaform.core.receipt import EntityResult, Receipt, Result
+from quotaform.desired.writable import is_removable
 from quotaform.model.entity import Entity
+from quotaform.plan.receipt import Receipt
+from quotaform.plan.receipt_file import receipt_path, write_receipt
+from quotaform.repository.repository import Repository
+from tests import builder
 from tests.builder import CONNECTION, PRODUCER, plan_of
 from tests.dumped import dumped_receipt
 from tests.planned_repository import (
@@ -65,19 +63,6 @@ def test_what_the_base_declares_and_the_files_do_not_is_deleted(repository: Plan
         "  # user=b will be destroyed\n  # (removed from quotas.d/all.yaml in this change; was line 3; owner team-b)"
         in text
     )
-
-
-@pytest.mark.parametrize("mode", ["report", "removed", "scope"])
-def test_a_tombstone_works_in_every_mode(repository: PlannedRepository, mode: str) -> None:
-    repository.write("quotaform.yaml", CONFIG + "scope: {include: [{user: '*'}]}\n")
-    repository.quotas(a=rate(1), b="state: absent")
-    assert changes(repository.plan("--base", "main", "--prune", mode))["user=b"] == ("delete", "config")
-
-
-def test_what_was_edited_on_the_cluster_and_removed_from_the_files_is_both(repository: PlannedRepository) -> None:
-    repository.live(a=live_rate(1), b=live_rate(7))
-    assert changes(repository.plan("--base", "main")) == {"user=b": ("delete", "both")}
-    assert "(both: base 1 MiB/s, live 7 MiB/s, files none)" in repository("plan", "--base", "main")[1]
 
 
 def test_without_a_base_and_a_receipt_nothing_is_deleted_and_the_plan_is_blocked(repository: PlannedRepository) -> None:
@@ -186,18 +171,12 @@ def receipt_of(*declared: str, cluster_id: str = "id") -> Receipt:
         {other: {PRODUCER: 1.0} for other in others},
     )
     plan = replace(plan, header=replace(plan.header, cluster_id=cluster_id))
-    return Receipt(
-        plan=plan,
-        results=(EntityResult(first, Action.CREATE, Result.APPLIED),),
-        applied_by="alice",
-        started_at="2026-11-20T09:00:00Z",
-        finished_at="2026-11-20T09:00:01Z",
-    )
+    return builder.receipt_of(plan, started_at="2026-11-20T09:00:00Z", finished_at="2026-11-20T09:00:01Z")
 
 
 def keep(repository: PlannedRepository, receipt: Receipt, day: int = 20) -> Path:
     place = Repository(directory=repository.path / "quotas.d", config_path=repository.path / "quotaform.yaml")
-    path = receipt_path(digest_plan(receipt.plan), place)
+    path = receipt_path(receipt.plan.digest, place)
     path = path.with_name(f"202611{day}T090000Z-{path.name.partition('-')[2]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_receipt(path, receipt)

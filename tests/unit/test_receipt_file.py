@@ -14,24 +14,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotaform.app.apply import last_receipt as search
-from quotaform.app.apply.last_receipt import last_receipt
-from quotaform.app.apply.receipt_file import load_receipt_file, write_receipt
-from quotaform.app.apply.receipt_name import receipt_path
-from quotaform.app.base.receipt import last_receipt_base, read_receipt_base
-from quotaform.app.clock import SYSTEM_CLOCK
-from quotaform.app.repository.repository import Repository
-from quotaform.app.run import read_run
-from quotaform.core.base import Base
-from quotaform.core.digest import digest_plan
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.core.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
-from quotaform.document.envelope import sealed_lines
-from quotaform.document.receipt import HEAD, RECEIPT_LISTS, is_started_head, load_receipt, receipt_lines
-from quotaform.errors import BaseError, FileReadError, ReceiptFileChangedError, ReceiptFileError
-from quotaform.model.approval import Approval
+from quotaform.apply.applier import read_run
 from quotaform.model.entity import Entity
+from quotaform.model.errors import BaseError, FileReadError, ReceiptFileChangedError, ReceiptFileError
+from quotaform.model.finding import Approval
+from quotaform.model.quotas import Base
+from quotaform.model.records.document import sealed_lines
+from quotaform.plan import receipt_file as search
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
+from quotaform.plan.receipt_file import (
+    last_receipt,
+    last_receipt_base,
+    load_receipt_file,
+    read_receipt_base,
+    receipt_path,
+    write_receipt,
+)
+from quotaform.plan.receipt_records import HEAD, RECEIPT_LISTS, is_started_head, load_receipt, receipt_lines
+from quotaform.repository.repository import Repository
+from quotaform.system.clock import SYSTEM_CLOCK
 from tests.builder import CONSUMER, PRODUCER, plan_of
 from tests.dumped import dumped_receipt
 from tests.strategies import desired, quotas
@@ -186,7 +188,7 @@ def test_a_receipt_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 
 def keep(repository: Repository, day: int, plan: Plan = PLAN, result: Result = Result.APPLIED) -> Path:
     """Keep a receipt of noon of a day: those of one day are of one second."""
-    path = receipt_path(digest_plan(plan), repository)
+    path = receipt_path(plan.digest, repository)
     path = path.with_name(f"202611{day:02}T120000Z{path.name[16:]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_receipt(path, receipt_of(plan, result))

@@ -16,13 +16,17 @@ from types import ModuleType
 
 import pytest
 
-from quotaform.app.base import history, removal
-from quotaform.app.git import object_store as git
-from quotaform.app.git import process as git_process
-from quotaform.app.repository.repository import Repository
-from quotaform.app.repository.source import read_source
-from quotaform.core.check.facts import NotSearched, Removal, RemovalSearch
+from quotaform.cluster.snapshot import dump_snapshot
+from quotaform.git import object_store as git
+from quotaform.git import process as git_process
 from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas, Snapshot
+from quotaform.plan import source as history
+from quotaform.plan import source as removal
+from quotaform.plan.check.facts import NotSearched, Removal, RemovalSearch
+from quotaform.plan.source import read_source
+from quotaform.repository.repository import Repository
+from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
 from tests.workflow.command import run
 
@@ -132,7 +136,7 @@ def test_a_name_that_never_was_in_the_files_costs_no_parsing(
     for rate in range(3):
         files.declare("all.yaml", "alice", "bob", "carol", more=f"values: {{producer_byte_rate: {rate + 5}}}")
         files.commit()
-    monkeypatch.setattr("quotaform.desired.loaded_file.load_file", lambda *_: pytest.fail("a file was parsed"))
+    monkeypatch.setattr("quotaform.desired.quotas_file.load_file", lambda *_: pytest.fail("a file was parsed"))
     assert removed(files, Entity(user="stranger"), ALICE) == {}
 
 
@@ -214,16 +218,14 @@ def test_a_shallow_clone_knows_its_own_commit_only_and_says_so(files: GitReposit
     )
 
 
+def write_snapshot(files: GitRepository, *users: str) -> None:
+    quotas: Quotas = {Entity(user=user): {PRODUCER: 1048576.0} for user in users}
+    taken = Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-11-20T09:12:44Z", quotas=quotas)
+    files.write("lab.json", dump_snapshot(taken))
+
+
 def test_plan_and_drift_say_it(files: GitRepository) -> None:
-    live = [{"entity": {"user": name}, "values": {"producer_byte_rate": 1048576}} for name in ("alice", "bob", "eve")]
-    snapshot = {
-        "format_version": "1.0",
-        "kind": "quotaform.snapshot",
-        "cluster": {"name": "lab", "id": "id"},
-        "captured_at": "2026-11-20T09:12:44Z",
-        "quotas": live,
-    }
-    files.write("lab.json", json.dumps(snapshot))
+    write_snapshot(files, "alice", "bob", "eve")
     files.declare("all.yaml", "alice")
     commit = files.commit()
     message = f"removed from quotas.d/all.yaml in {commit[:7]}; it stays on the cluster. To delete it, declare it with "
@@ -244,15 +246,7 @@ def test_plan_and_drift_say_it(files: GitRepository) -> None:
 
 def test_a_plan_says_which_earlier_files_were_not_searched(files: GitRepository, tmp_path: Path) -> None:
     """A search that was cut short left no trace in a plan: the author of a change could switch the check off."""
-    live = [{"entity": {"user": name}, "values": {"producer_byte_rate": 1048576}} for name in ("bob", "eve")]
-    snapshot = {
-        "format_version": "1.0",
-        "kind": "quotaform.snapshot",
-        "cluster": {"name": "lab", "id": "id"},
-        "captured_at": "2026-11-20T09:12:44Z",
-        "quotas": live,
-    }
-    files.write("lab.json", json.dumps(snapshot))
+    write_snapshot(files, "bob", "eve")
     files.write("quotas.d/large.yaml", "# " + "x" * (3 << 20) + "\nquotas: []\n")
     large = files.commit()
     files.declare("all.yaml")

@@ -7,20 +7,20 @@ from typing import Any, ClassVar
 
 import pytest
 
-from quotaform.admin import QuotaAdmin
-from quotaform.app.resolve.resolve import ResolveRequest, ResolveRun
+from quotaform.apply.freshness import AsIfApplied
 from quotaform.cluster.gateway import BrokerConfig
-from quotaform.core.plan import Plan
-from quotaform.core.resolve.bucket import shared_by
-from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.resolution import Detail, Resolution, make_resolution
-from quotaform.core.resolve.resolver import Resolver
-from quotaform.errors import ConnectError, StaleError, UsageError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ConnectError, StaleError, UsageError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS
 from quotaform.model.quotas import Quotas
-from quotaform.views.quotas.resolve_text import render_resolve
+from quotaform.plan.plan import Plan
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.quota_admin import QuotaAdmin
+from quotaform.resolve.report import render_resolve
+from quotaform.resolve.request import shared_by
+from quotaform.resolve.resolve import Detail, Resolution, Resolver, make_resolution
+from quotaform.resolve.run import ResolveRequest, ResolveRun
 from tests.builder import CLIENT_KEYS, CONNECTION, CONSUMER, HEADER, MUTATION, PRODUCER, REQUEST, plan_of
 from tests.scripted_gateway import NO_CONFIG, ScriptedGateway
 
@@ -40,7 +40,11 @@ def run(
 ) -> ResolveRun:
     ips = ["ip" in entity.types for entity in asked]
     request = ResolveRequest(
-        entities=asked, has_clients=not all(ips), has_ips=any(ips), plan=plan, detail=detail or Detail()
+        entities=asked,
+        has_clients=not all(ips),
+        has_ips=any(ips),
+        plan=AsIfApplied(plan) if plan else None,
+        detail=detail or Detail(),
     )
     return ResolveRun(request, ScriptedGateway(quotas, config=config, is_live=is_live))
 
@@ -120,16 +124,6 @@ class TestAddresses:
         found = findings(quotas, Entity(ip=asked)).get("ip-alias")
         assert (found is None) if live == asked else (found is not None and found.severity is Severity.NOTE)
 
-    def test_the_api_finds_it_too(self) -> None:
-        quotas = {Entity(ip="::ffff:10.0.0.1"): {CONNECTION: 5.0}, Entity(ip="10.0.0.2"): {CONNECTION: 6.0}}
-        asked = [Entity(ip=name) for name in ("10.0.0.1", "::ffff:10.0.0.2", "10.0.0.3")]
-        found = QuotaAdmin(ScriptedGateway(quotas)).resolve_all(asked)
-        assert [found[entity][CONNECTION].value for entity in asked] == [5.0, 6.0, None]
-
-    def test_localhost_is_the_loopback_address(self) -> None:
-        quotas = {Entity(ip="localhost"): {CONNECTION: 5.0}}
-        assert values([make_resolution(Entity(ip="127.0.0.1"), Resolver(QuotaIndex(quotas)))]) == [{CONNECTION: 5.0}]
-
     def test_several_spellings_of_one_address_are_a_warning(self) -> None:
         quotas = {Entity(ip=name): {CONNECTION: 5.0} for name in ("::1", "0:0::1", "10.0.0.1")}
         found = findings(quotas, Entity(ip="::1"))["ip-alias"]
@@ -143,15 +137,6 @@ class TestAddresses:
 
 
 class TestEmptyClientIds:
-    def test_only_the_levels_without_a_client_id_apply(self) -> None:
-        quotas = {
-            Entity(user="alice", client_id=None): {PRODUCER: 1.0},
-            Entity(client_id=None): {PRODUCER: 2.0, CONSUMER: 3.0},
-            Entity(user=None): {PRODUCER: 4.0},
-        }
-        (found,) = values([make_resolution(EMPTY, Resolver(QuotaIndex(quotas)))])
-        assert (found[PRODUCER], found[CONSUMER]) == (4.0, None)
-
     @pytest.mark.parametrize(
         ("entity", "severity"),
         [
@@ -205,14 +190,6 @@ class TestUnmentionedNames:
             (6.0, {}),
         ]
 
-    def test_an_omitted_user_is_one_that_no_quota_mentions(self) -> None:
-        (found,) = run(self.QUOTAS, Entity(client_id="x"))
-        assert found.unmentioned == ("user",)
-        assert {row.key: row.resolved.differs for row in found.keys if row.resolved.differs} == {
-            REQUEST: {"user": 1},
-            PRODUCER: {"user": 1},
-        }
-
     def test_a_whole_request_and_one_with_an_empty_client_id_assume_nothing(self) -> None:
         for found in run(self.QUOTAS, BOTH, EMPTY, Entity(ip="::1")):
             assert found.unmentioned == ()
@@ -226,15 +203,19 @@ class TestUnmentionedNames:
         (found,) = run(quotas, Entity(client_id="app1"))
         assert {row.key: row.resolved.differs for row in found.keys}[PRODUCER] == {"user": 2}
 
+    def test_a_name_with_entries_on_two_levels_counts_by_the_stronger_one(self) -> None:
+        quotas: Quotas = {
+            Entity(user="alice", client_id=None): {PRODUCER: 5.0},
+            ALICE: {PRODUCER: 9.0},
+            Entity(user=None): {PRODUCER: 5.0},
+        }
+        (found,) = run(quotas, Entity(client_id="app1"))
+        assert not any(row.resolved.differs for row in found.keys)
+
     def test_names_that_differ_in_an_unknown_key_are_counted_when_it_is_asked_for(self) -> None:
         """A key that no entry of the request holds was shown as unlimited for every client-id."""
         (found,) = run({Entity(client_id="x"): {"future_rate": 4.0}}, ALICE, detail=Detail(keys=("future_rate",)))
         assert [(row.resolved.value, row.resolved.differs) for row in found.keys] == [(None, {"client-id": 1})]
-
-    def test_names_that_differ_are_counted_with_the_plan_applied(self) -> None:
-        plan = plan_of({BOTH: {}}, self.QUOTAS)
-        (found,) = run(self.QUOTAS, ALICE, plan=plan)
-        assert {row.key: row.resolved.differs for row in found.keys}[PRODUCER] == {}
 
     def test_the_api_says_it_too(self) -> None:
         admin = QuotaAdmin(ScriptedGateway(self.QUOTAS))
@@ -280,6 +261,10 @@ class TestNoRows:
         found = run(LIVE, BOTH, detail=Detail(inherited=False))
         text = "".join(render_resolve(found, found.header, found.findings))
         assert "  (all values are inherited from other entities)\n" in text
+
+    def test_a_value_of_its_own_that_a_plan_takes_away_is_not_left_out(self) -> None:
+        (found,) = run(LIVE, ALICE, plan=plan_of({ALICE: {}}, LIVE), detail=Detail(inherited=False))
+        assert [(row.resolved.value, row.before and row.before.value) for row in found.keys] == [(5.0, 1.0)]
 
     def test_an_unknown_key_that_only_another_entity_has_is_no_limit(self) -> None:
         """The request had no line at all, and it was said that no key has an entry of its own."""
@@ -350,16 +335,9 @@ class TestCallback:
 
 
 class TestPlans:
-    def test_both_sides_are_told(self) -> None:
-        found = run(LIVE, BOTH, plan=plan_of({ALICE: {}}, LIVE))
-        row = next(iter(found)).keys[0]
-        assert (row.resolved.value, row.before and row.before.value) == (5.0, 1.0)
-        assert found.header.plan_id is not None
-        assert found.findings() == []
-
     def test_a_plan_for_another_cluster_is_refused(self) -> None:
         plan = plan_of({ALICE: {}}, LIVE)
-        request = ResolveRequest(entities=(BOTH,), has_clients=True, has_ips=False, plan=plan)
+        request = ResolveRequest(entities=(BOTH,), has_clients=True, has_ips=False, plan=AsIfApplied(plan))
         with pytest.raises(StaleError, match=f"the plan is for cluster {HEADER.cluster_id}"):
             ResolveRun(request, ScriptedGateway(LIVE, cluster_id="other"))
 

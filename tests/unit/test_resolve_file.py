@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.resolve.request_file import RequestFile
-from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import InvalidFilesError
+from quotaform.resolve.request_file import RequestFile
 
 BOTH = Entity(user="alice", client_id="app1")
 

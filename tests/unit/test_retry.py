@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quotaform.errors import HttpError
+from quotaform.http.client import Retry, asked_wait, send_again
 from quotaform.http.message import Request, Response, Url
-from quotaform.http.retry import Retry, asked_wait, send_again
+from quotaform.model.errors import HttpError
 
 URL = Url.parse("https://api.example.com/")
 GET = Request(method="GET", url=URL)

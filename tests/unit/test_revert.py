@@ -8,20 +8,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from quotaform.core.check.facts import Facts
-from quotaform.core.check.plan import check_revert
-from quotaform.core.difference import make_plan
-from quotaform.core.plan import Plan
-from quotaform.core.plan_options import PlanOptions
-from quotaform.core.receipt import EntityResult, Receipt, Result, SavedReceipt
-from quotaform.core.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
-from quotaform.core.scope import ALL, Selection
-from quotaform.document.envelope import sealed_lines
-from quotaform.document.plan import PLAN_LISTS, load_plan
-from quotaform.errors import PlanFileError, ReceiptClusterError, RevertError
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause, Desired
-from quotaform.model.quotas import Quotas, same_values
+from quotaform.model.errors import PlanFileError, ReceiptClusterError, RevertError
+from quotaform.model.quotas import Cause, Desired, Quotas, same_values
+from quotaform.model.records.document import sealed_lines
+from quotaform.model.scope import ALL, Selection
+from quotaform.plan.check.check import check_revert
+from quotaform.plan.check.facts import Facts
+from quotaform.plan.difference import make_plan
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.receipt import Result, SavedReceipt
+from quotaform.plan.records import PLAN_LISTS, load_plan
+from quotaform.plan.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
+from tests import builder
 from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, altered, declare, findings_of, guarded, plan_of
 from tests.dumped import dumped_plan
 from tests.strategies import desired, quotas
@@ -35,17 +34,8 @@ AFTER = altered(BEFORE, [change.alteration() for change in PLAN.changes])
 
 def receipt_of(plan: Plan = PLAN, **results: Result) -> SavedReceipt:
     """The receipt of an apply; the users named have other results than applied."""
-    receipt = Receipt(
-        plan=plan,
-        results=tuple(
-            EntityResult(each.entity, each.action, results.get(str(each.entity.names.get("user")), Result.APPLIED))
-            for each in plan.changes
-        ),
-        applied_by="alice",
-        started_at="2026-11-20T09:13:00Z",
-        finished_at="2026-11-20T09:13:01Z",
-    )
-    return receipt.saved()
+    named = [results.get(str(each.entity.names.get("user")), Result.APPLIED) for each in plan.changes]
+    return builder.receipt_of(plan, *named).saved()
 
 
 def revert_plan(

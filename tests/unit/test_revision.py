@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.init.import_quotas import import_cluster
-from quotaform.app.repository.repository import Repository
-from quotaform.app.validate import validate_files
 from quotaform.cluster.snapshot import SnapshotGateway
 from quotaform.desired.config import Config
 from quotaform.desired.tree import SourceFile, Tree
-from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.errors import InvalidFilesError
+from quotaform.model.quotas import Snapshot
+from quotaform.plan.validate import validate_files
+from quotaform.repository.repository import Repository
+from quotaform.review.init import import_cluster
 
 ENTRY = b"quotas:\n  - match: {user: a}\n    profile: gold\n"
 CONFIG = "clusters: {lab: {snapshot: lab.json}}\nprofiles: {gold: {producer_byte_rate: 1}}\n"

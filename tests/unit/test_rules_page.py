@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.core.check.rule import RULES
-from quotaform.model.rule import FindingRule
+from quotaform.model.rule import RULES, FindingRule
 from tools import rules_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.errors import SandboxError
+from quotaform.model.errors import SandboxError
 from quotaform.sandbox.java import find_java
 
 

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.errors import SandboxError, UsageError
+from quotaform.model.errors import SandboxError, UsageError
 from quotaform.sandbox import Sandbox, detached, security
-from quotaform.sandbox.cache import cache_directory, locked, make_directory
-from quotaform.sandbox.certificate import Certificates, make_certificates
-from quotaform.sandbox.node import Node, new_uuid, node_properties
-from quotaform.sandbox.port import free_ports
+from quotaform.sandbox.cache import cache_directory, locked
+from quotaform.sandbox.node import Node, free_ports, new_uuid, node_properties
 from quotaform.sandbox.quorum import Answer, probe
-from quotaform.sandbox.server_properties import render_properties
+from quotaform.sandbox.security import Certificates, make_certificates, render_properties
 
 
 @pytest.mark.parametrize(
@@ -39,12 +37,6 @@ def test_the_cache_is_where_the_platform_wants_it(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.platform", platform)
     assert cache_directory() == Path(expected)
-
-
-def test_a_cache_that_cannot_be_made_says_how_to_choose_another(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(SandboxError, match="set QUOTAFORM_CACHE"):
-        make_directory(tmp_path / "file" / "cache")
 
 
 def test_a_lock_that_is_never_freed_is_named(tmp_path: Path) -> None:
@@ -162,12 +154,6 @@ def test_client_properties_name_the_user_and_the_files(certificates: Certificate
 def test_a_sandbox_has_at_least_one_broker() -> None:
     with pytest.raises(UsageError, match="at least 1 broker, not 0"):
         Sandbox(brokers=0)
-
-
-@pytest.mark.parametrize("name", ["", "../x", "a/b", "-x", ".x", "x" * 65])
-def test_a_detached_sandbox_needs_a_name_that_is_a_file_name(name: str) -> None:
-    with pytest.raises(UsageError, match="cannot be called"):
-        detached.find(name)
 
 
 def test_a_torn_state_file_is_no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,10 @@ import pytest
 import typer
 
 from quotaform.cli.command.sandbox import app
-from quotaform.errors import UsageError
+from quotaform.model.errors import UsageError
 from quotaform.sandbox import Sandbox, detached
-from quotaform.sandbox.jar import kafka_download, release_of
 from quotaform.sandbox.java import Java
-from quotaform.sandbox.release import NEWEST, RELEASES, VARIABLE, Release, chosen_release
+from quotaform.sandbox.release import NEWEST, RELEASES, VARIABLE, Release, chosen_release, kafka_download, release_of
 
 
 @pytest.fixture(autouse=True)

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.command import sandbox as command
+from quotaform.cli.console import step_console
 from quotaform.cli.main import run
-from quotaform.errors import SandboxError
+from quotaform.model.errors import SandboxError
 from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox.cache import cache_directory, locked, make_directory, open_own_file
-from quotaform.sandbox.jar import Download
-from quotaform.sandbox.progress import growth_reported
-from quotaform.sandbox.supervisor_client import SupervisorClient
+from quotaform.sandbox.quorum import SupervisorClient
+from quotaform.sandbox.release import Download, growth_reported
 
 pytestmark = pytest.mark.slow
 
@@ -218,7 +217,7 @@ def test_a_start_says_what_it_is_doing(
     def fetch(directory: Path, download: Download) -> list[Path]:
         raise SandboxError("no network")
 
-    monkeypatch.setattr("quotaform.sandbox.jar.fetch_with_jgo", fetch)
+    monkeypatch.setattr("quotaform.sandbox.release.fetch_with_jgo", fetch)
     assert run(["sandbox", "start"]) == 1
     assert capsys.readouterr() == (
         "",
@@ -227,7 +226,7 @@ def test_a_start_says_what_it_is_doing(
 
 
 def test_a_download_is_reported_as_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.sandbox.progress._INTERVAL", 0.01)
+    monkeypatch.setattr("quotaform.sandbox.release._INTERVAL", 0.01)
     seen: list[tuple[str, int, int]] = []
     with growth_reported(tmp_path, 1000, "Downloading", lambda *step: seen.append(step)):
         (tmp_path / "a").mkdir()
@@ -244,7 +243,7 @@ def test_a_download_is_reported_as_it_grows(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_each_step_is_a_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    console = command.step_console()
+    console = step_console()
     for done in range(3):
         console.progress("Downloading", done, 3)
     console.progress("Starting", 0, 0)
@@ -263,12 +262,3 @@ def test_places_that_java_or_kafka_take_for_two_are_refused(tmp_path: Path, monk
     monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path / "cache"))
     with pytest.raises(SandboxError, match="contains a comma"):
         Sandbox().start()
-
-
-def test_no_line_of_the_help_is_cut(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The summary of `status` ended with "exit 1 if it..."."""
-    monkeypatch.setenv("COLUMNS", "80")
-    assert run(["sandbox", "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len([line for line in lines if line.startswith(("  start ", "  stop ", "  status "))]) == 3
-    assert not [line for line in lines if line.endswith("...") and "ARGS" not in line]

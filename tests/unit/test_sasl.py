@@ -7,12 +7,12 @@ from base64 import b64encode
 
 import pytest
 
-from quotaform.cluster.client.config_reader import from_properties
-from quotaform.cluster.sasl.credentials import Exchange
+from quotaform.cluster.client.config import Exchange
+from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.sasl.password import Password, scram
-from quotaform.cluster.wire.codec import MalformedError
 from quotaform.cluster.wire.failure import UnprovenError
-from quotaform.model.secret import Secret
+from quotaform.cluster.wire.message import MalformedError
+from quotaform.model.text import Secret
 
 PENCIL = Secret("pencil")
 NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from quotaform.cli.console import Console
-from quotaform.cli.saved_file import report_saved_files
-from quotaform.cli.table_output import TableOutput
-from tests.unit.usage.test_usage_headroom import FOUND
+from quotaform.cli.present import TableOutput, report_saved_files
+from tests.golden.usage_example import HEADROOM as FOUND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

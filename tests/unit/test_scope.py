@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.scope import ALL, FULL_SCOPE, Pattern, Scope, Selection
 from quotaform.model.entity import Entity
+from quotaform.model.scope import ALL, FULL_SCOPE, Pattern, Scope, Selection
 
 SVC = Pattern((("user", "svc-*"),))
 DEFAULT_USER = Pattern((("user", None),))

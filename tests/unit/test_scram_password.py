@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.option.credential_reader import read_mechanisms, read_users
-from quotaform.cli.option.password_reader import (
+from quotaform.cli.command.scram import (
     STDIN,
     is_open_to_all,
+    read_mechanisms,
     read_password_file,
     read_password_variable,
+    read_users,
     require_password,
 )
-from quotaform.errors import UsageError
-from quotaform.model.scram import ScramMechanism
+from quotaform.cluster.scram_credential import ScramMechanism
+from quotaform.model.errors import UsageError
 
 SECRET = "hunter2"
 

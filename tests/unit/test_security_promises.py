@@ -26,7 +26,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     "Nothing in the repository is executed": (
         "unit/test_git.py::test_nothing_of_a_clone_is_executed_and_its_own_commit_is_named",
         "unit/test_executable.py::test_modules_in_the_current_folder_are_not_imported",
-        "spark/test_command.py::test_the_command_does_what_the_local_engine_does_and_imports_no_module_of_the_folder",
+        "spark/test_command.py::test_the_command_does_what_the_local_engine_does_imports_no_module_of_the_folder_and_leaves_nothing",
     ),
     "only the operator can name a [command that prints tokens]": (
         "unit/test_oauth.py::test_a_relative_command_or_one_in_the_repository_is_not_run",
@@ -166,7 +166,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_apply.py::test_a_plan_for_another_cluster_is_refused",
     ),
     "No message recommends weaker encryption": (
-        "unit/test_connect_error.py::test_a_connection_that_ends_during_the_tls_handshake_is_told_as_that",
+        "unit/test_connect_error.py::test_half_a_tls_handshake_or_garbage_is_one_sentence_in_time",
         "unit/test_connect_error.py::test_a_certificate_for_another_host_is_refused_unless_that_is_not_checked",
     ),
     "A response is limited to 30 seconds in total and to 1 MiB": (

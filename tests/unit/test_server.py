@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cluster.client.config_reader import from_properties
-from quotaform.errors import InvalidFilesError
+from quotaform.cluster.client.reader import from_properties
+from quotaform.model.errors import InvalidFilesError
 from quotaform.model.server import Server, parse_servers
 from tests.loading import load_config
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.option.sizing import Sizing
-from quotaform.core.usage.sizing.recommendation import SizingSettings
+from quotaform.cli.command.usage.recommend import Sizing
 from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
-from quotaform.errors import UsageError
+from quotaform.model.errors import UsageError
+from quotaform.model.settings import SizingSettings
 from tests.builder import PRODUCER, REQUEST
 
 MIB = 2.0**20

@@ -10,15 +10,15 @@ import pytest
 from jsonschema import Draft7Validator
 
 from quotaform.cli.main import run
-from quotaform.document.plan import load_plan
-from quotaform.document.snapshot import dump_snapshot, load_snapshot
+from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot, SnapshotFile
-from quotaform.schema.catalog import load_schema
-from quotaform.views.plan.plan_text import render_plan
-from quotaform.views.reading_text import reading_text
+from quotaform.model.quotas import Snapshot, SnapshotFile
+from quotaform.plan.records import load_plan
+from quotaform.plan.report import render_plan
+from quotaform.report.text import reading_text
 from tests.builder import HEADER, PRODUCER, plan_of
 from tests.dumped import dumped_plan
+from tests.loading import load_schema
 
 CAPTURED = "2026-11-20T09:12:44Z"
 LINE = f"Snapshot snapshots/a.json, captured {CAPTURED}"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from quotaform.document.snapshot import dump_snapshot, load_snapshot
-from quotaform.errors import InvalidFilesError
+from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.errors import InvalidFilesError
+from quotaform.model.quotas import Snapshot
 from tests.builder import PRODUCER
 from tests.unit.test_planfile_mutation import VALUES, Path, at, paths
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from quotaform.cli.main import run
-from quotaform.errors import EngineError, missing_extra
-from quotaform.spark.session import session
-from quotaform.spark.session.session import require_java
+from quotaform.fleet import session
+from quotaform.fleet.session import require_java
+from quotaform.model.errors import EngineError, missing_extra
 
-CHEAP = "quotaform.spark.session"
-"""The package whose modules may be imported before it is known whether Spark is there."""
+CHEAP = ("quotaform.fleet.session", "quotaform.fleet.launch", "quotaform.fleet.options")
+"""The modules that may be imported before it is known whether Spark is there."""
+ROOMS = ("quotaform.fleet.", "quotaform.history.", "quotaform.resolve.spark", "quotaform.plan.spark")
 MODULES = "java.base@{version}\njava.sql@{version}\n"
 
 
@@ -100,7 +101,7 @@ def test_the_missing_extra_is_one_sentence_and_exit_1(
     (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {bootstrap_servers: ['x:1']}}\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(session, "find_spec", lambda module: None)
-    for name in [name for name in sys.modules if name.startswith(("quotaform.spark.", "pyspark", "py4j", "pyarrow"))]:
+    for name in [name for name in sys.modules if name.startswith((*ROOMS, "pyspark", "py4j", "pyarrow"))]:
         if not name.startswith(CHEAP):
             monkeypatch.delitem(sys.modules, name)
     for name in ("pyspark", "py4j", "pyarrow"):
@@ -115,7 +116,7 @@ def test_the_missing_extra_is_one_sentence_and_exit_1(
 @pytest.mark.slow
 def test_importing_the_package_imports_nothing_of_spark() -> None:
     script = (
-        "import sys, quotaform.spark, quotaform.spark.session.options, quotaform.spark.session.session\n"
+        "import sys, quotaform.fleet.options, quotaform.fleet.session\n"
         "sys.exit(any(name.partition('.')[0] in {'pyspark', 'py4j', 'pyarrow', 'pandas'} for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from quotaform.spark.session.catalog import temporary_warehouse, warehouse_options
+from quotaform.fleet.launch import temporary_warehouse, warehouse_options
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -44,7 +44,7 @@ def test_what_somebody_chose_stays(settings: dict[str, str], is_moved: bool) -> 
 
 
 def test_the_directory_is_removed_if_nothing_was_saved_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.spark.session.catalog.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("quotaform.fleet.launch.gettempdir", lambda: str(tmp_path))
     with temporary_warehouse() as unused:
         assert not unused.exists()
     with temporary_warehouse() as empty:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.client.config_reader import from_properties
-from quotaform.cluster.wire.certificate import read_pem_validity
-from quotaform.errors import InvalidFilesError, missing_extra
-from quotaform.spark.usage.stream.connector import client_options
+from quotaform.cluster.client.reader import from_properties
+from quotaform.cluster.wire.failure import read_pem_validity
+from quotaform.model.errors import InvalidFilesError, missing_extra
+from quotaform.usage.stream.run import client_options
 
 STORES = Path(__file__).resolve().parents[1] / "data" / "stores"
 PASSWORD = "store-secret"

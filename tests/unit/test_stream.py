@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from quotaform.cli.main import run
 from quotaform.cli.stream import GuardedStream, GuardedStreams, make_harmless
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot
-from quotaform.printable import COMMAND_MARKS, is_command
+from quotaform.model.printable import COMMAND_MARKS, is_command
+from quotaform.model.quotas import Snapshot
 from tests.builder import PRODUCER
 from tests.scripted_gateway import ScriptedGateway
 

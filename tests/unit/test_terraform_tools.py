@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from quotaform.apply.report import render_receipt
 from quotaform.cli.main import run
-from quotaform.core.plan import Plan
-from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.model.entity import Entity
-from quotaform.views.plan.plan_summary import render_plan_summary
-from quotaform.views.plan.plan_text import render_plan
-from quotaform.views.plan.receipt_text import render_receipt
-from tests.builder import PRODUCER, plan_of
+from quotaform.plan.plan import Plan
+from quotaform.plan.receipt import Result
+from quotaform.plan.report import render_plan, render_plan_summary
+from tests.builder import PRODUCER, plan_of, receipt_of
 from tests.golden.example import empty_plan, example_plan
 from tests.terraform_tools import ATLANTIS_CHANGES, ATLANTIS_NO_CHANGES, read_apply, read_plan
 
@@ -72,26 +71,18 @@ def test_a_name_cannot_be_taken_for_another_action() -> None:
     assert found.result == "Plan: 1 to add, 0 to change, 0 to destroy."
 
 
-def receipt_of(result: Result) -> Receipt:
-    plan = replace(example_plan(), findings=())
-    return Receipt(
-        plan=plan,
-        results=tuple(EntityResult(change.entity, change.action, result) for change in plan.changes),
-        applied_by="alice",
-        started_at="2026-11-20T09:13:00Z",
-        finished_at="2026-11-20T09:13:01Z",
-    )
+APPLIED = replace(example_plan(), findings=())
 
 
 def test_of_a_complete_apply_the_last_line_is_read() -> None:
-    found = read_apply(render_receipt(receipt_of(Result.APPLIED)))
+    found = read_apply(render_receipt(receipt_of(APPLIED)))
     assert (found.result, found.has_error) == ("Apply complete! Resources: 5 added, 3 changed, 1 destroyed.", False)
 
 
 @pytest.mark.parametrize("result", [result for result in Result if not result.holds])
 def test_an_incomplete_apply_is_an_error_with_its_last_line(result: Result) -> None:
     """`Apply incomplete!` alone could not be parsed, so that tfcmt said nothing of the apply."""
-    found = read_apply(render_receipt(receipt_of(result)))
+    found = read_apply(render_receipt(receipt_of(APPLIED, result)))
     assert (found.has_error, found.has_parse_error) == (True, False)
     assert found.result.splitlines()[-1].startswith("Apply incomplete! Resources: 0 added")
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 
-import pytest
-
 from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause
 from quotaform.model.finding import Severity
-from tests.builder import ALL_KEYS_TEXT, CLIENT_KEYS_TEXT
+from quotaform.model.quotas import Cause
 from tests.loading import check, load
 
 TODAY = date(2026, 12, 31)
@@ -47,87 +44,3 @@ def test_an_expired_common_entry_stays_expired() -> None:
     desired, findings = check(files, GOLD, TODAY)
     assert (desired[ALICE].cause, desired[ALICE].absent) == (Cause.EXPIRED, "expired 2026-01-01")
     assert [finding.severity for finding in findings] == [Severity.NOTE]
-
-
-@pytest.mark.parametrize(
-    ("layer", "messages"),
-    [
-        (
-            "    unset: [request_percentage]\n",
-            [
-                "prod/a.yaml:3:13: error: user=a has no request_percentage to unset: the common entry at a.yaml:2:5 "
-                "has none; remove it [bad-unset]"
-            ],
-        ),
-        (
-            "    unset: [producr_byte_rate]\n",
-            [
-                'prod/a.yaml:3:13: error: user=a: unknown quota key "producr_byte_rate"; did you mean '
-                f"producer_byte_rate? The keys are {ALL_KEYS_TEXT} [unknown-key]"
-            ],
-        ),
-        (
-            "    unset: [connection_creation_rate]\n",
-            [
-                "prod/a.yaml:3:13: error: connection_creation_rate is not valid for user=a; user entities can "
-                f"have {CLIENT_KEYS_TEXT} [bad-key]"
-            ],
-        ),
-        (
-            "    unset: [producer_byte_rate, producer_byte_rate]\n",
-            ["prod/a.yaml:3:33: error: user=a producer_byte_rate is in unset twice; remove one of the two [bad-unset]"],
-        ),
-        (
-            "    values: {producer_byte_rate: 1}\n    unset: [producer_byte_rate]\n",
-            [
-                "prod/a.yaml:4:13: error: user=a producer_byte_rate is both in unset and in values, at "
-                "prod/a.yaml:3:14; remove one of the two [bad-unset]"
-            ],
-        ),
-        (
-            "    unset: [producer_byte_rate, consumer_byte_rate]\n",
-            ["prod/a.yaml:2:5: error: unset leaves user=a without any value; write state: absent instead [no-values]"],
-        ),
-        (
-            "    state: absent\n    unset: [producer_byte_rate]\n",
-            [
-                "prod/a.yaml:4:5: error: user=a has state: absent, which does not allow unset; remove one of the two "
-                "[bad-state]"
-            ],
-        ),
-        ("    unset: []\n", ["prod/a.yaml:3:12: error: unset must not be empty [empty-field]"]),
-        (
-            "    unset: producer_byte_rate\n",
-            [
-                'prod/a.yaml:3:12: error: unset must be a list, not "producer_byte_rate"; '
-                'write ["producer_byte_rate"] [wrong-type]'
-            ],
-        ),
-        (
-            "    unset: [5]\n",
-            [
-                "prod/a.yaml:3:13: error: item 1 of unset must be text, but YAML reads 5 as a number; "
-                'write "5" [wrong-type]'
-            ],
-        ),
-    ],
-)
-def test_a_mistake_is_named_with_its_place_and_a_remedy(layer: str, messages: list[str]) -> None:
-    _, findings = check(sources(layer), GOLD, TODAY)
-    assert [str(finding) for finding in findings] == messages
-
-
-def test_there_must_be_a_common_entry() -> None:
-    _, findings = check(sources("    unset: [producer_byte_rate]\n", "quotas: []\n"), GOLD, TODAY)
-    assert [str(finding) for finding in findings] == [
-        "prod/a.yaml:3:13: error: user=a has no producer_byte_rate to unset: no common file declares user=a; remove it "
-        "[bad-unset]"
-    ]
-
-
-def test_a_common_file_cannot_use_it() -> None:
-    _, findings = check([SourceFile("a.yaml", COMMON + "    unset: [request_percentage]\n")], GOLD, TODAY)
-    assert [str(finding) for finding in findings] == [
-        "a.yaml:4:5: error: user=a is declared in a common file, but unset removes keys of the common entry; "
-        "use it in the directory of a cluster, or remove it [bad-unset]"
-    ]

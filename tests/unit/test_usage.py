@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from quotaform.cli.main import run
-from quotaform.document.snapshot import dump_snapshot
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.quotas import Snapshot
 from tests.builder import PRODUCER
 from tests.scripted_gateway import ScriptedGateway
 
@@ -23,46 +23,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quotas = {Entity(user="a"): {PRODUCER: 1.0, "future_rate": 2.0}, Entity(user="b"): {PRODUCER: 1.0}}
     taken = Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-11-20T09:12:44Z", quotas=quotas)
     Path("lab.json").write_text(dump_snapshot(taken))
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("plan --zzzz", "No such option: --zzzz. Try 'quotaform plan --help'."),
-        ("plan --user x", "No such option: --user; did you mean --select user=NAME? Try 'quotaform plan --help'."),
-        ("plan --clusters x", "No such option: --clusters; did you mean --cluster? Try 'quotaform plan --help'."),
-        ("plan --target x", "No such option: --target; did you mean --select user=NAME? Try 'quotaform plan --help'."),
-        ("alter --dry-run", "No such option: --dry-run; did you mean --validate-only? Try 'quotaform alter --help'."),
-        ("show --dry-run", "No such option: --dry-run. Try 'quotaform show --help'."),
-        ("plan --detailed x", "No such option: --detailed; did you mean --detailed-exitcode? Try "),
-        ("top --all", "No such option: --all; did you mean --all-buckets? Try 'quotaform top --help'."),
-        ("describe --user x", "No such option: --user; give the address as an argument, as in user=NAME. Try "),
-        ("alter --client_id x", "No such option: --client_id; give the address as an argument, as in client-id=NAME."),
-        ("scram delete --name hunter2", "No such option: --name; give the address as an argument, as in user=NAME."),
-        ("scram upsert --mechanisms x", "No such option: --mechanisms; did you mean --mechanism? Try "),
-        ("scram upsert --hunter2=x", "No such option: --…. Try "),
-        ("scram upsert hunter2 --mechanism SCRAM-SHA-256", "an argument is not the address of a user; write user=NAME"),
-        ("plan --snapshto x", "No such option: --snapshto; did you mean --snapshot? Try 'quotaform plan --help'."),
-        ("explain user=a --format yaml", "unknown format 'yaml'; choose text or json"),
-        ("plan --engine abacus", "unknown engine 'abacus'; choose local, spark or auto"),
-        ("plan --color blue", "unknown color 'blue'; choose auto, always or never"),
-        ("import --split letters", "unknown split 'letters'; choose none or prefix"),
-        ("sandbox status --format yaml", "unknown format 'yaml'; choose text or json. Try "),
-        ("scram upsert --iterations hunter2", "--iterations takes a whole number from 1 to 100,000. Try "),
-        ("plan --cluster", "Option '--cluster' requires an argument. Try 'quotaform plan --help'."),
-        ("plna", "No such command 'plna'; did you mean plan? Try 'quotaform --help'."),
-        ("aply", "No such command 'aply'; did you mean apply? Try 'quotaform --help'."),
-        ("lint", "No such command 'lint'. Try 'quotaform --help'."),
-        ("nope", "No such command 'nope'. Try 'quotaform --help'."),
-    ],
-)
-def test_wrong_usage_is_one_sentence_in_one_style(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sentences without an end ran into `Try …`, and `--user` was answered with `did you mean --cluster?`."""
-    assert run(line.split()) == 64
-    printed = capsys.readouterr()
-    assert printed.err.startswith(f"Error: {told}")
-    assert (printed.err.count("\n"), printed.out) == (1, "")
-    assert "hunter2" not in printed.err
 
 
 ALICE = Entity(user="a", client_id=None)
@@ -108,64 +68,11 @@ def test_a_request_is_written_as_an_address(capsys: pytest.CaptureFixture[str]) 
     assert 'user=a,client-id=""' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("describe a", '"a" is not an address; write for example user=svc-a, '),
-        ("describe user/a", '"user/a" is not an address; write user=a'),
-        ("describe user=a --name user=b", "user=a names the entity; leave --name out"),
-        ("describe user=a --not user=b", "user=a names one entity; leave --any, --prefix and --not out"),
-        ("alter user=a --default user --add x=1", "user=a names the entity; leave --default out"),
-        ("alter --add x=1", "no entity is given; write its address, as in user=alice or 'user=<default>'"),
-        ("resolve user=a --from x.csv", "an entity and --from cannot be combined"),
-        ("resolve user=<default>", "requests have no default user; give a name that no quota mentions"),
-        (
-            "resolve user=a,client-id=<default>",
-            "requests have no default client-id; for one that no quota mentions write user=a",
-        ),
-        ("resolve user=<default>,client-id=a*b", "for one that no quota mentions write 'client-id=a*b'"),
-        ("resolve user=<default>", "as in user=some-name; describe shows the entry of the default itself"),
-        ("describe a", "; a shell needs the single quotes"),
-        ("resolve ip=<default>", "requests have no default ip; give an address that no quota mentions"),
-        ("history show --history kept a", '"a" is not an address; write for example user=svc-a, '),
-    ],
-)
-def test_a_wrong_address_says_what_to_write(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(line.split()) == 64
-    assert told in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["producer_byte_rat", "nonsense"])
-def test_a_quota_key_that_nobody_knows_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`describe --quota-type typo` printed that no entity matches, and exited with 0."""
-    assert run(["describe", "--quota-type", name]) == 64
-    told = capsys.readouterr().err
-    assert f'--quota-type: "{name}" is not a quota key, and no entity on the cluster has it' in told
-    assert ("did you mean producer_byte_rate?" in told) is name.startswith("producer")
-
-
 def test_a_quota_key_that_only_the_cluster_knows_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["describe", "--quota-type", "future_rate", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["quotas"][0]["values"] == {"future_rate": 2}
     assert run(["describe", "--quota-type", "future_rate", "--name", "user=b"]) == 0
     assert capsys.readouterr().out.endswith("No entity matches.\n")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("describe --name foo=bar", "describe --default foo", "describe --any foo", "describe --prefix foo=b"),
-        *("describe --not foo=b", "alter --name foo=bar --add x=1", "alter --default foo --add x=1"),
-        *("resolve --name foo=bar", "describe foo=bar", "alter foo=bar --add x=1", "resolve foo=bar"),
-    ],
-)
-def test_an_entity_type_that_kafka_lacks_is_refused_before_the_broker_is_asked(
-    line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`--name foo=bar` went to the broker, whose answer names no option; kafka-client-quotas still passes it on."""
-    assert run(line.split()) == 64
-    told = f'{line.split()[1]}: "foo" is not an entity type. The types are user, client-id, ip'
-    assert told in capsys.readouterr().err
 
 
 def test_a_misspelt_key_is_not_sent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

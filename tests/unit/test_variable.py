@@ -14,42 +14,6 @@ from quotaform.model.variable import OwnSecret, ReferenceProblem, expand, proble
 VARIABLES = {"HOST": "b1", "PORT": "9092", "NESTED": "${env:HOST}", "QUOTAFORM_ENV": "HOST, PORT,NESTED,OTHER"}
 
 
-@pytest.mark.parametrize(
-    ("text", "expanded"),
-    [
-        ("plain", "plain"),
-        ("${env:HOST}:${env:PORT}", "b1:9092"),
-        ("$${env:HOST}", "$b1"),
-        ("${env:NESTED}", "${env:HOST}"),
-        ("a}b{c", "a}b{c"),
-    ],
-)
-def test_variables_are_replaced_once(text: str, expanded: str) -> None:
-    expansion = expand(text, VARIABLES)
-    assert (expansion.text, expansion.problems) == (expanded, ())
-
-
-@pytest.mark.parametrize(
-    ("text", "problem", "name"),
-    [
-        ("${HOST}", ReferenceProblem.NOT_A_REFERENCE, "HOST"),
-        ("${env:HOST", ReferenceProblem.NOT_A_REFERENCE, "HOST"),
-        ("${file:HOST}", ReferenceProblem.OTHER_SOURCE, "HOST"),
-        ("${:HOST}", ReferenceProblem.OTHER_SOURCE, "HOST"),
-        ("${env:1}", ReferenceProblem.BAD_NAME, "1"),
-        ("${env:}", ReferenceProblem.BAD_NAME, ""),
-        ("${env:OTHER}", ReferenceProblem.UNSET, "OTHER"),
-        ("${env:QUOTAFORM_OTHER}", ReferenceProblem.NOT_ALLOWED, "QUOTAFORM_OTHER"),
-        ("${env:host}", ReferenceProblem.NOT_ALLOWED, "host"),
-        ("${env:" + "X" * 300 + "}", ReferenceProblem.BAD_NAME, "X" * 300),
-    ],
-)
-def test_what_is_not_replaced_stays_and_says_why(text: str, problem: ReferenceProblem, name: str) -> None:
-    expansion = expand(f"{text} ${{env:PORT}}" if text.endswith("}") else text, VARIABLES)
-    assert expansion.problems == ((problem, name),)
-    assert expansion.text.startswith(text)
-
-
 def test_a_value_does_not_show_in_a_representation() -> None:
     assert "b1" not in repr(expand("${env:HOST}", VARIABLES))
 
@@ -71,12 +35,6 @@ def test_a_variable_that_the_operator_does_not_allow_is_not_read(environment: di
         "the environment variable AWS_SECRET_ACCESS_KEY may not be read; the operator must list it in QUOTAFORM_ENV: "
         "set the environment variable QUOTAFORM_ENV=AWS_SECRET_ACCESS_KEY (names separated by commas)"
     )
-
-
-def test_a_reference_as_a_shell_has_it_is_answered_with_ours() -> None:
-    """It said to correct the ${...}, not how."""
-    [(problem, name)] = expand("${BROKER}", {}).problems
-    assert problem_text(problem, name) == "only ${env:NAME} is expanded; write ${env:BROKER}"
 
 
 @pytest.mark.parametrize("name", ["hunter2", "Hunter2", "QUOTAFORM_hunter2"])

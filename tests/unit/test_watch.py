@@ -16,24 +16,19 @@ from unittest.mock import Mock
 
 import pytest
 
-from quotaform.app.base.base import BaseChoice, read_chosen_base
-from quotaform.app.drift import watch as watch_module
-from quotaform.app.drift.alert import AlertOptions, DriftAlerts
-from quotaform.app.drift.metrics_file import MetricStore
-from quotaform.app.drift.report import DriftReporter
-from quotaform.app.drift.watch import Watch
-from quotaform.app.drift.watched_files import WatchedFiles
-from quotaform.app.plan.request import PlanRequest
-from quotaform.app.repository.repository import Repository, Target
-from quotaform.core.drift.log_event import AlertWarning
-from quotaform.core.drift.metric import Sample
-from quotaform.core.prune import PruneMode
 from quotaform.desired.config import Cluster, Config
 from quotaform.desired.loader import LoadedFiles
-from quotaform.errors import ClusterError, InvalidFilesError
+from quotaform.drift import watch as watch_module
+from quotaform.drift.alert import AlertOptions, DriftAlerts, DriftReporter, MetricStore
+from quotaform.drift.metric import Sample
+from quotaform.drift.watch import Watch, WatchedFiles
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterError, InvalidFilesError
 from quotaform.model.quotas import Quotas
-from quotaform.views.drift.log_text import event_text, warning_text
+from quotaform.model.settings import PruneMode
+from quotaform.plan.base import BaseChoice, read_chosen_base
+from quotaform.plan.run import PlanRequest
+from quotaform.repository.repository import Repository, Target
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
 from tests.scripted_gateway import Clock, ScriptedGateway
@@ -108,11 +103,11 @@ class World:
             clock=self.clock,
             interval=self.interval,
             jitter=lambda: 0.5,
-            log=lambda event: self.lines.append(event_text(event)),
+            log=lambda line: self.lines.append(line),
         )
 
-    def warn(self, warning: AlertWarning) -> None:
-        self.lines.append(warning_text(warning))
+    def warn(self, warning: str) -> None:
+        self.lines.append(warning)
 
     def write(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -356,7 +351,7 @@ def test_a_baseline_that_moves_is_read_again(tmp_path: Path, monkeypatch: pytest
     git.commit()
     world = World(tmp_path, {"eu": SYNC}, base="HEAD")
     read = Mock(side_effect=read_chosen_base)
-    monkeypatch.setattr("quotaform.app.drift.watched_files.read_chosen_base", read)
+    monkeypatch.setattr("quotaform.drift.watch.read_chosen_base", read)
     assert world.run(3) == ["eu: No drift. 1 declared entity matches the cluster."]
     world.write("quotas.d/all.yaml", DECLARED.replace("2", "5"))
     assert world.run(3)[-1] == "eu: No drift. 0 declared entities match the cluster; 1 pending."

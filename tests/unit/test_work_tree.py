@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.repository import tree_reading
-from quotaform.app.repository.gateway import open_gateway
-from quotaform.app.repository.repository import Repository
-from quotaform.app.repository.revision import WORK_TREE, WorkTree
 from quotaform.desired.config import Cluster
 from quotaform.desired.tree import Layout, Root, Tree
-from quotaform.errors import FileReadError, InvalidFilesError
-from quotaform.files import LEADS_OUT, QUOTAS_LIMIT
+from quotaform.model.errors import FileReadError, InvalidFilesError
+from quotaform.repository import revision as tree_reading
+from quotaform.repository.gateway import open_gateway
+from quotaform.repository.repository import Repository
+from quotaform.repository.revision import WORK_TREE, WorkTree
+from quotaform.system.files import LEADS_OUT, QUOTAS_LIMIT
 
 QUOTAS = b"quotas: []\n"
 GONE = "it is a link to a file that does not exist"

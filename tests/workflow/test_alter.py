@@ -9,7 +9,7 @@ from jsonschema import Draft7Validator
 
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
-from quotaform.schema.catalog import load_schema
+from tests.loading import load_schema
 from tests.workflow.command import Cluster, Repository
 
 pytestmark = pytest.mark.workflow
@@ -107,26 +107,19 @@ def test_json_says_what_changed(repository: Repository, cluster: Cluster) -> Non
         ([], "no entity is given"),
         (["--name", "user=a"], "no change is given"),
         (["--name", "user=a", "--add", PRODUCE], "is not KEY=VALUE"),
-        (["--name", "user=a", "--add", f"{PRODUCE}=1,"], '--add "" is not KEY=VALUE'),
         (["--name", "user=a", "--delete", f"{PRODUCE}=1"], "is not the name of a quota key"),
         (["--name", "user=a", "--add", f"{PRODUCE}=1", "--delete", PRODUCE], f'"{PRODUCE}" is given twice'),
         (["--name", "user=a", "--add", f"{PRODUCE}=NaN"], "write unlimited for no limit"),
-        (["--name", "user=a", "--add", f"{PRODUCE}=0"], "is not above 0"),
-        (["--name", "user=a", "--add", f"{PRODUCE}=1.5"], "is not a whole number of bytes per second"),
-        (["--name", "user=a", "--add", f"{PRODUCE}=10MIB/s"], "did you mean 10MiB/s?"),
-        (["--name", "user=a", "--add", f"{PRODUCE}=9007199254740993"], "cannot be represented exactly as a double"),
         (
             ["--name", "user=a", "--add", "connection_creation_rate=5/s"],
             "connection_creation_rate is not valid for user=a",
         ),
-        (["--name", "ip=localhost", "--add", "connection_creation_rate=5/s"], "localhost is not an IP address"),
         (["--name", "ip=::ffff:10.0.0.1", "--add", "connection_creation_rate=5/s"], "write 10.0.0.1"),
         (
             ["--name", "user=", "--add", f"{PRODUCE}=1"],
             "the name of user is empty; for the default write 'user=<default>'",
         ),
         (["--name", "user=<default>", "--add", f"{PRODUCE}=1"], "for the default write --default user"),
-        (["--name", "user=" + "x" * 32_768, "--add", f"{PRODUCE}=1"], "cannot be a name"),
         (["--name", "user=a", "--add", "future_rate=1MiB/s"], '"future_rate" is not known to this version'),
     ],
     ids=lambda options: " ".join(options)[:60] if isinstance(options, list) else "",
@@ -172,14 +165,6 @@ def test_the_pin_of_a_cluster_is_checked_first(repository: Repository, cluster: 
     assert cluster.read() == {}
 
 
-def test_a_snapshot_cannot_be_altered(repository: Repository, cluster: Cluster) -> None:
-    assert repository("snapshot", "--output", "lab.json").code == 0
-    repository.config("clusters:\n  lab:\n    snapshot: lab.json\n")
-    done = repository("alter", "--name", "user=a", "--add", f"{PRODUCE}=1")
-    assert (done.code, done.out) == (64, "")
-    assert "is a snapshot file" in done.err
-
-
 def test_an_address_is_not_taken_for_one_name(repository: Repository, cluster: Cluster) -> None:
     """What every result prints was pasted and made a quota of a user of that whole name."""
     done = repository("alter", "--name", "user=alice,client-id=app1", "--add", f"{PRODUCE}=1")
@@ -196,13 +181,6 @@ def test_a_misspelt_key_is_not_removed_in_silence(repository: Repository, cluste
     assert (done.code, done.out) == (64, "")
     assert 'user=alice does not have "producer_bite_rate"' in done.err
     assert f"did you mean {PRODUCE}?" in done.err
-
-
-def test_a_type_that_is_spelt_as_elsewhere_gets_a_hint(repository: Repository) -> None:
-    for command in ("alter", "describe", "resolve"):
-        done = repository(command, "--name", "client_id=x")
-        assert done.code == 64
-        assert '"client_id" is not an entity type; did you mean client-id?' in done.err
 
 
 def test_a_cluster_that_wants_its_name_typed_is_not_changed_without_a_terminal(

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from quotaform.model.entity import Entity
-from quotaform.schema.catalog import load_schema
+from tests.loading import load_schema
 from tests.workflow.command import Cluster, Repository
 
 pytestmark = pytest.mark.workflow

@@ -57,15 +57,6 @@ def test_an_address_on_the_command_line_stands_for_the_only_cluster(layered: Rep
     assert (seen.code, "is pinned to id another" in seen.out) == (4, True)
 
 
-def test_an_address_needs_a_name_when_there_are_several_clusters(layered: Repository, sandbox: Sandbox) -> None:
-    layered.config("clusters: {lab: {bootstrap_servers: ['x:1']}, prod: {bootstrap_servers: ['x:1']}}\n")
-    unnamed = layered("plan", "--bootstrap-server", sandbox.bootstrap_servers)
-    assert unnamed.code == 64
-    assert "--cluster" in unnamed.err
-    named = layered("plan", "--cluster", "lab", "--bootstrap-server", sandbox.bootstrap_servers)
-    assert named.last == UPDATED
-
-
 def test_what_is_imported_of_one_of_several_clusters_is_its_own(
     repository: Repository, cluster: Cluster, sandbox: Sandbox
 ) -> None:
@@ -87,12 +78,6 @@ def test_a_configuration_that_is_named_must_be_there(layered: Repository) -> Non
         seen = layered(*command, "--config", "nope.yaml")
         assert seen.code == 3
         assert "nope.yaml: error: does not exist" in seen.said
-
-
-def test_a_select_that_matches_nothing_is_told(layered: Repository) -> None:
-    seen = layered("plan", "--select", "user=b*", "--select", "user=a")
-    assert 'no-match  --select "user=b*" matches no entity' in seen.out
-    assert seen.last == UPDATED
 
 
 def test_global_options_may_stand_before_the_command(layered: Repository) -> None:

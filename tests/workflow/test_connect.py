@@ -6,18 +6,16 @@ What each mechanism and listener wants is in `tests/kafka/test_doors.py`.
 from __future__ import annotations
 
 import re
-import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import pytest
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
-from quotaform.model.secret import Secret
+from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from tests.kafka_python_request import KafkaPythonRequest
 from tests.workflow.command import Cluster, Repository, Result
@@ -58,14 +56,6 @@ def plan(repository: Repository, servers: str, properties: str | None = None) ->
     return result
 
 
-def test_where_nothing_listens_the_broker_is_to_be_checked(patient: Repository) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    one_sentence(
-        plan(patient, f"127.0.0.1:{port}"), f"127.0.0.1:{port}", "connection refused", "whether the broker is running"
-    )
-
-
 @pytest.mark.parametrize(
     "command", [["apply", "--auto-approve"], ["drift"], ["import"], ["snapshot"]], ids=lambda item: item[0]
 )
@@ -73,53 +63,6 @@ def test_every_command_says_it_the_same_way(patient: Repository, command: list[s
     patient.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1', '127.0.0.1:2']}}\n")
     one_sentence(patient(*command), "Cannot connect to lab: nothing listens at 127.0.0.1:", "Also tried: 127.0.0.1:")
     assert patient.receipts == []
-
-
-def test_a_host_name_that_nobody_knows_is_named(patient: Repository) -> None:
-    one_sentence(plan(patient, "broker.invalid:9092"), "host name broker.invalid", "cannot be resolved", "DNS")
-
-
-def test_a_web_server_is_no_broker(patient: Repository) -> None:
-    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
-        one_sentence(plan(patient, f"127.0.0.1:{port}"), f"127.0.0.1:{port} is a web server", "Kafka listener")
-
-
-class answering:  # noqa: N801
-    """A server on loopback that gives one answer, whatever is asked."""
-
-    def __init__(self, answer: bytes) -> None:
-        self._answer = answer
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self._open: list[socket.socket] = []
-
-    def __enter__(self) -> int:
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-        return int(self._server.getsockname()[1])
-
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._server.accept()
-                self._open.append(connection)
-                connection.recv(1024)
-                connection.sendall(self._answer)
-
-    def __exit__(self, *error: object) -> None:
-        # Only when its thread has ended: until then it could accept for whoever gets the number of the closed file.
-        with suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._thread.join(10)
-        for each in [*self._open, self._server]:
-            each.close()
-
-
-def test_a_mechanism_that_is_not_supported_is_named(patient: Repository, secured_sandbox: Sandbox) -> None:
-    properties = secured_sandbox.client_properties("SASL_PLAINTEXT").replace("SCRAM-SHA-512", "DIGEST-MD5")
-    refused = plan(patient, secured_sandbox.bootstrap_servers, properties)
-    assert refused.code == 3, refused
-    assert "DIGEST-MD5" in refused.err
-    assert not any(secret in refused.err for secret in SECRETS)
 
 
 def test_who_may_not_describe_and_who_may_not_alter_is_told(patient: Repository, secured_sandbox: Sandbox) -> None:
@@ -203,23 +146,6 @@ def test_a_password_comes_from_the_environment(patient: Repository, secured_sand
     missing = patient(*arguments, env=listed)
     assert missing.code == 3
     assert "QUOTAFORM_PASSWORD" in missing.err
-
-
-def test_properties_that_are_not_understood_are_named(patient: Repository) -> None:
-    servers = "127.0.0.1:1"
-    unknown = plan(patient, servers, "security.protocol=SASL_SSL\nsasl.mechanism=DIGEST-MD5\n")
-    assert unknown.code == 3, unknown
-    assert "client.properties:2" in unknown.err
-    assert "DIGEST-MD5" in unknown.err
-    jks = plan(
-        patient, servers, "security.protocol=SSL\nssl.truststore.location=trust.jks\nssl.truststore.password=hunter2\n"
-    )
-    assert jks.code == 3, jks
-    assert "client.properties:" in jks.err
-    assert "hunter2" not in jks.err
-    missing = patient("plan", "--bootstrap-server", servers, "--command-config", "nowhere.properties")
-    assert missing.code == 3, missing
-    assert "nowhere.properties" in missing.err
 
 
 def test_a_plan_for_a_broker_that_went_away_writes_nothing(

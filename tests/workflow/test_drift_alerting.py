@@ -16,9 +16,9 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from quotaform.drift import alert
 from quotaform.http.client import Limits
 from quotaform.model.entity import Entity
-from quotaform.notify import webhook
 from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
 from tests.builder import PRODUCER
@@ -248,8 +248,8 @@ def test_a_webhook_in_trouble_is_said_and_changes_nothing_else(
     applied: Repository, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, trouble: str, said: str
 ) -> None:
     if trouble == "hangs":
-        monkeypatch.setattr(webhook, "_LIMITS", Limits(connect=30.0, total=0.5))
-    monkeypatch.setattr(webhook, "_TOTAL", 3.0)
+        monkeypatch.setattr(alert, "_LIMITS", Limits(connect=30.0, total=0.5))
+    monkeypatch.setattr(alert, "_TOTAL", 3.0)
     cluster.set({PRODUCER: 9 * MIB}, user="alice")
     is_well = False
 
@@ -284,52 +284,6 @@ def test_a_webhook_in_trouble_is_said_and_changes_nothing_else(
             assert (result.code, result.err) == (2, "")
             assert events(server) == ["drift.detected"]
             assert metrics(applied.path / "q.prom")["last_notify_success lab"] == 1
-
-
-def test_a_state_of_another_cluster_is_said(applied: Repository, cluster: Cluster, receiver: HttpServer) -> None:
-    cluster.set({PRODUCER: 9 * MIB}, user="alice")
-    arguments = ("drift", "--notify", f"{receiver.url}/hook", "--notify-state", "state.json")
-    applied(*arguments)
-    state = json.loads(applied.read("state.json"))
-    state["clusters"]["lab"]["cluster_id"] = "another"
-    applied.write("state.json", json.dumps(state))
-    result = applied(*arguments)
-    assert result.code == 2
-    assert "Warning: lab: what is remembered is of another cluster (another)" in result.err
-    assert events(receiver) == ["drift.detected"] * 2
-    assert applied(*arguments).err == ""
-    assert events(receiver) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--metrics", "q.txt"), "node_exporter reads only files whose name ends with .prom"),
-        (("--notify", f"ftp://x/{TOKEN}"), "--notify is not the URL of a webhook: it must begin with https://"),
-        (("--notify", f"slck=https://x/{TOKEN}"), "it must be a URL, alone or after generic= or slack="),
-        (("--watch", "5m", "--listen", "9464"), "--listen: 9464 is not host:port; write for example 127.0.0.1:9464"),
-        (("--notify", f"https://me:{TOKEN}@x/"), "it must not contain a user name or a password"),
-        (("--notify-state", "s.json"), "--notify-state has no effect without --notify"),
-        (("--notify-failures",), "--notify-failures has no effect without --notify"),
-        (("--metrics", "q.prom", "--select", "user=a*"), "metrics and notifications are about whole clusters"),
-        (("--baseline", "-x"), "--baseline: "),
-        (("--watch", "5"), "write an interval from 1s to 24h, as in 30s, 5m or 1h"),
-        (("--watch", "0s"), "write an interval from 1s to 24h"),
-        (("--watch", "25h"), "write an interval from 1s to 24h"),
-        (("--watch", "5m", "--out", "json=x"), "--watch has no result to print"),
-        (("--watch", "5m", "--format", "json"), "--watch has no result to print"),
-        (("--watch", "5m", "--listen", "nowhere"), "--listen: "),
-        (("--listen", "127.0.0.1:0"), "--listen has no effect without --watch"),
-    ],
-)
-def test_options_that_cannot_be_used_are_wrong_usage(
-    repository: Repository, arguments: tuple[str, ...], message: str
-) -> None:
-    declare(repository)
-    result = repository("drift", *arguments)
-    assert result.code == 64, result.said
-    assert message in result.err
-    assert TOKEN not in result.said
 
 
 def test_an_empty_key_is_wrong_usage(repository: Repository) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from quotaform.model.secret import Secret
-from quotaform.notify.webhook import sign
+from quotaform.drift.alert import sign
+from quotaform.model.text import Secret
 from tests.git_repository import GitRepository
 from tests.markdown import ROOT, blocks
 from tests.workflow.command import Repository

@@ -7,7 +7,7 @@ import json
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.schema.catalog import load_schema
+from tests.loading import load_schema
 from tests.workflow.command import Repository
 
 pytestmark = pytest.mark.workflow
@@ -26,26 +26,6 @@ def declared(offline: Repository) -> Repository:
     )
     offline.write("quotas.d/prod/a.yaml", "quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 3MiB/s}\n")
     return offline
-
-
-def test_the_place_of_a_value_is_printed_and_what_it_overrides(declared: Repository) -> None:
-    done = declared("explain", "user=a", "--cluster", "prod")
-    assert (done.code, done.err) == (0, "")
-    assert done.out == (
-        "Cluster  prod   Source quotas.d\n\n"
-        "  user=a   (quotas.d/prod/a.yaml:2:5)\n"
-        "    producer_byte_rate = 3 MiB/s\n"
-        "        1 MiB/s  common  values  quotas.d/a.yaml:3:14\n"
-        "      * 3 MiB/s  prod    values  quotas.d/prod/a.yaml:3:14\n"
-    )
-
-
-def test_without_a_cluster_each_has_a_section(declared: Repository) -> None:
-    done = declared("explain", 'user="CN=a,O=b"')
-    assert [line for line in done.out.splitlines() if line.startswith("Cluster")] == [
-        "Cluster  lab   Source quotas.d",
-        "Cluster  prod   Source quotas.d",
-    ]
 
 
 def test_json_is_what_its_schema_says(declared: Repository) -> None:

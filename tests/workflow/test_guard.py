@@ -72,22 +72,6 @@ def test_eight_of_nine_deletions_are_shown_and_refused_until_their_number_is_giv
     assert json.loads(managed.read("receipt.json"))["allowances"] == ["delete=8"]
 
 
-def test_a_slip_of_the_unit_is_refused(managed: Repository, cluster: Cluster) -> None:
-    cluster.set({"producer_byte_rate": 5e3}, user="u0")
-    managed.quotas(entries("u0", value="5MB/s") + entries(*USERS[1:]), "quotas.yaml")
-    planned = managed("plan", "--format", "json")
-    assert planned.code == 4
-    (found,) = (each for each in json.loads(planned.out)["findings"] if each["blocking"])
-    assert (found["rule"], found["address"], found["override"]) == (
-        "change-factor",
-        "user=u0",
-        "--allow change-factor",
-    )
-    assert "from 5 kB/s to 5 MB/s, by a factor of 1000" in found["message"]
-    assert managed("apply", "--auto-approve").code == 4
-    assert cluster.values(user="u0") == {"producer_byte_rate": 5e3}
-
-
 @pytest.mark.parametrize("prune", ["report", "scope"])
 def test_an_emptied_directory_deletes_nothing(managed: Repository, cluster: Cluster, prune: str) -> None:
     text = managed.read("quotaform.yaml")

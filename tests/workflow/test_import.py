@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform import atomic_file
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
+from quotaform.system import files as atomic_file
 from tests.workflow.command import Cluster, Repository
 
 pytestmark = pytest.mark.workflow
@@ -158,62 +158,6 @@ def test_a_snapshot_holds_everything_and_can_be_imported_without_a_broker(
     assert repository("plan", "--snapshot", "live.json", "--detailed-exitcode").code == 0
 
 
-def test_an_import_writes_units_only_where_they_are_exact(repository: Repository, cluster: Cluster) -> None:
-    cluster.alter(SHAPES)
-    repository("import")
-    assert repository.read("quotas.d/imported.yaml") == (
-        "# yaml-language-server: $schema=../schemas/quotas.schema.json\n"
-        "quotas:\n"
-        "  - match: {client-id: <default>}\n"
-        "    values:\n"
-        "      request_percentage: unlimited\n"
-        "\n"
-        "  - match: {client-id: a}\n"
-        "    values:\n"
-        "      producer_byte_rate: 1023B/s\n"
-        "      controller_mutation_rate: 0.25/s\n"
-        "\n"
-        "  - match: {ip: 10.0.0.1}\n"
-        "    values:\n"
-        "      connection_creation_rate: unlimited\n"
-        "\n"
-        '  - match: {ip: "2001:db8::1"}\n'
-        "    values:\n"
-        "      connection_creation_rate: 1/s\n"
-        "\n"
-        "  - match: {ip: <default>}\n"
-        "    values:\n"
-        "      connection_creation_rate: 50/s\n"
-        "\n"
-        "  - match: {user: <default>}\n"
-        "    values:\n"
-        "      consumer_byte_rate: unlimited\n"
-        "      controller_mutation_rate: unlimited\n"
-        "\n"
-        "  - match: {user: <default>, client-id: <default>}\n"
-        "    values:\n"
-        "      request_percentage: 0.30000000000000004%\n"
-        "\n"
-        "  - match: {user: <default>, client-id: a}\n"
-        "    values:\n"
-        "      producer_byte_rate: 9007199254740994B/s\n"
-        "\n"
-        "  - match: {user: a}\n"
-        "    values:\n"
-        "      producer_byte_rate: 1MiB/s\n"
-        "      consumer_byte_rate: 5MB/s\n"
-        "      request_percentage: 12.5%\n"
-        "\n"
-        "  - match: {user: a, client-id: <default>}\n"
-        "    values:\n"
-        "      producer_byte_rate: unlimited\n"
-        "\n"
-        "  - match: {user: a, client-id: b}\n"
-        "    values:\n"
-        "      consumer_byte_rate: 1B/s\n"
-    )
-
-
 def test_a_second_import_takes_only_what_is_new_and_overwrites_nothing(
     repository: Repository, cluster: Cluster
 ) -> None:
@@ -227,15 +171,6 @@ def test_a_second_import_takes_only_what_is_new_and_overwrites_nothing(
     assert repository("import").out.startswith("Wrote quotas.d/imported-2.yaml (1 entity)")
     assert repository.read("quotas.d/imported.yaml") == first
     assert repository("plan", "--detailed-exitcode").code == 0
-
-
-def test_an_import_beside_files_that_are_invalid_writes_nothing(repository: Repository, cluster: Cluster) -> None:
-    cluster.set({"producer_byte_rate": MIB}, user="a")
-    repository.quotas("  - match: {user: x}\n    values: {producer_byte_rate: 0}\n")
-    refused = repository("import")
-    assert refused.code == 3
-    assert "quotas.d/quotas.yaml:3:" in refused.err
-    assert [path.name for path in (repository.path / "quotas.d").iterdir()] == ["quotas.yaml"]
 
 
 def test_an_import_can_be_split_by_the_first_word_of_the_names(repository: Repository, cluster: Cluster) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from quotaform import atomic_file
-from quotaform.cli.new_files import write_new_files
-from quotaform.errors import QuotaformError
 from quotaform.model.entity import Entity
+from quotaform.model.errors import QuotaformError
 from quotaform.sandbox import Sandbox
+from quotaform.system import files
+from quotaform.system.files import write_new_files
 from tests.workflow.command import Cluster, Repository, Result
 from tests.workflow.terminal import talk
 from tests.workflow.test_import import ODD_NAMES, ODD_VALUES, SHAPES
@@ -182,14 +182,14 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(offline: Repository, tm
 def test_all_is_taken_back_when_something_cannot_be_written(
     offline: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = atomic_file.write_new_text
+    write = files.write_new_text
 
     def fail_late(path: Path, text: str) -> None:
         if path.name == ".gitignore":
             raise OSError(ENOSPC, "No space left on device")
         write(path, text)
 
-    monkeypatch.setattr(atomic_file, "write_new_text", fail_late)
+    monkeypatch.setattr(files, "write_new_text", fail_late)
     done = offline("init", *EVERYTHING)
     assert (done.code, done.out) == (1, "")
     assert ".gitignore cannot be written: No space left on device" in done.err

@@ -56,40 +56,6 @@ def test_validate_warns_and_exits_0(tmp_path: Path) -> None:
     assert run("validate", "--quiet", cwd=tmp_path).out == "Valid: 1 file in quotas.d, 3 entities for lab.\n"
 
 
-def test_plan_lists_them_and_is_applyable(tmp_path: Path) -> None:
-    write(tmp_path)
-
-    result = run("plan", "--allow", "default-entity", "--out", "plan.json", cwd=tmp_path)
-
-    assert result.code == 0
-    assert f"  shadowed-entry        quotas.d/a.yaml:2:5: client-id=etl: {SHADOWED}\n" in result.out
-    assert f"  suspicious-unit       quotas.d/a.yaml:5:14: user=<default>: {UNIT}\n" in result.out
-    saved = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
-    assert saved["applyable"]
-    assert {each["rule"] for each in saved["findings"]} == {
-        "default-entity",
-        "shadowed-entry",
-        "default-user-brokers",
-        "suspicious-unit",
-        "over-capacity",
-    }
-    assert run("show", "plan.json", cwd=tmp_path).code == 0
-
-
-def test_lints_do_not_change_the_plan_id(tmp_path: Path) -> None:
-    def plan_id() -> str:
-        return str(json.loads(run("plan", "--format", "json", cwd=tmp_path).out)["plan_id"])
-
-    write(tmp_path)
-    before = plan_id()
-    (tmp_path / "quotaform.yaml").write_text(
-        "clusters: {lab: {snapshot: lab.json}}\nlints: {ignore: [{rule: shadowed-entry, reason: known}]}\n",
-        encoding="utf-8",
-    )
-
-    assert plan_id() == before
-
-
 def test_ignores_take_findings_away_and_one_without_use_is_a_note(tmp_path: Path) -> None:
     config = """\
 principals: {brokers: [kafka]}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from signal import SIGINT
-from socket import create_server
-from time import monotonic
 
 import pytest
 
@@ -80,13 +77,6 @@ def test_a_saved_plan_is_applied_to_its_own_cluster_only(fleet: Repository, clus
     assert fleet("apply", "us.json", "--cluster", "us").code == 0
 
 
-def test_no_earlier_plan_is_left_of_a_cluster_that_failed(fleet: Repository) -> None:
-    """The plan of an earlier run stayed, and the next apply of plans/*.json sent it."""
-    fleet.write("plans/down.json", "an earlier plan")
-    assert fleet("plan", "--all", "--out", "plans/{cluster}.json").code == 1
-    assert sorted(path.name for path in (fleet.path / "plans").iterdir()) == ["eu.json", "us.json"]
-
-
 def test_a_snapshot_among_the_clusters_is_planned_and_left_out_of_an_apply(
     fleet: Repository, cluster: Cluster, sandbox: Sandbox
 ) -> None:
@@ -105,61 +95,8 @@ def test_a_snapshot_among_the_clusters_is_planned_and_left_out_of_an_apply(
     assert fleet("apply", "--cluster", "past", "--auto-approve").code == 64
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (
-            ["plan.jsn"],
-            1,
-            "plan.jsn cannot be read: No such file or directory; quotaform plan --out plan.json saves a plan",
-        ),
-        (["quotas.d/all.yaml"], 64, "quotas.d/all.yaml contains quotas; apply takes saved plans or a quotas"),
-        (["plan.json", "quotas.d"], 64, "give one quotas directory, or saved plans"),
-    ],
-)
-def test_what_is_neither_a_plan_nor_a_directory_is_named(
-    fleet: Repository, arguments: list[str], code: int, words: str
-) -> None:
-    result = fleet("apply", *arguments)
-    assert (result.code, words in result.err) == (code, True)
-
-
-def test_an_address_needs_no_name_where_no_files_are_read(
-    fleet: Repository, cluster: Cluster, sandbox: Sandbox
-) -> None:
-    """`describe --bootstrap-server` was refused where quotaform.yaml names several clusters."""
-    cluster.set({PRODUCER: 5.0}, user="bob")
-    result = fleet("describe", "--bootstrap-server", sandbox.bootstrap_servers)
-    assert (result.code, "user=bob" in result.out) == (0, True)
-
-
 def test_a_request_is_resolved_as_planned_on_the_cluster_of_the_plan(fleet: Repository) -> None:
     """`resolve --plan` asked for `--cluster`, although the plan names its cluster."""
     assert fleet("plan", "--cluster", "us", "--out", "us.json").code == 0
     result = fleet("resolve", "--name", "user=alice", "--plan", "us.json")
     assert (result.code, "Cluster  us" in result.out, "1 MiB/s" in result.out) == (0, True, True)
-
-
-def test_one_document_tells_of_all_clusters(fleet: Repository, cluster: Cluster) -> None:
-    result = fleet("apply", "--all", "--auto-approve", "--format", "json")
-    assert result.code == 6
-    outcomes = {each["cluster"]: each for each in json.loads(result.out)["outcomes"]}
-    assert outcomes["eu"]["result"]["complete"]
-    assert outcomes["down"]["error"]["exit_code"] == 1
-    assert "Traceback" not in result.err
-
-
-def test_an_interrupt_waits_for_no_cluster(fleet: Repository) -> None:
-    with create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(120)
-        port = silent.getsockname()[1]
-        fleet.config(
-            f"clusters: {{a: {{bootstrap_servers: ['127.0.0.1:{port}']}}, b: {{bootstrap_servers: ['127.0.0.1:1']}}}}\n"
-        )
-        running = fleet.start("plan", "--all")
-        connection, _ = silent.accept()
-        with connection:
-            begun = monotonic()
-            running.signal(SIGINT)
-            assert running.end().code == 130
-            assert monotonic() - begun < 9, "the connection is given up after 10 seconds"

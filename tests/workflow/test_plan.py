@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from quotaform.model.entity import Entity
-from tests.git_repository import GitRepository
 from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment, run
 from tests.workflow.test_signals import socket_that_says_nothing
 
@@ -78,18 +77,6 @@ def test_every_rendering_of_one_run_says_the_same(changing: Repository) -> None:
     assert not list(changing.path.glob("*.tmp*")), "files are written by rename"
 
 
-def test_the_same_state_gives_the_same_plan_id(changing: Repository) -> None:
-    one, two = (json.loads(changing("plan", "--format", "json").out) for _ in range(2))
-    assert one["plan_id"] == two["plan_id"]
-    assert one["changes"] == two["changes"]
-
-
-def test_an_existing_plan_file_is_replaced_whole(changing: Repository) -> None:
-    changing.write("plan.json", "x" * 100_000)
-    changing("plan", "--out", "plan.json")
-    assert json.loads(changing.read("plan.json"))["kind"] == "quotaform.plan"
-
-
 def test_a_selection_makes_a_partial_plan_that_touches_nothing_else(changing: Repository, cluster: Cluster) -> None:
     planned = changing("plan", "--select", "user=*e*", "--exclude", "user=expired", "--out", "part.json")
     assert planned.last == "Plan: 1 to add, 1 to change, 1 to destroy."
@@ -104,12 +91,6 @@ def test_a_selection_makes_a_partial_plan_that_touches_nothing_else(changing: Re
     assert cluster.values(user="stranger") == {"producer_byte_rate": MIB}
 
 
-def test_a_directory_is_applied_in_part_when_selected(changing: Repository, cluster: Cluster) -> None:
-    assert changing("apply", "--auto-approve", "--select", "user=new").code == 0
-    assert cluster.values(user="new") == {"producer_byte_rate": MIB}
-    assert cluster.values(user="changed") == {"producer_byte_rate": 2 * MIB}
-
-
 def test_a_selection_of_nothing_plans_nothing(changing: Repository) -> None:
     seen = changing("plan", "--select", "user=nobody", "--detailed-exitcode")
     assert seen.code == 64
@@ -121,33 +102,6 @@ def test_a_saved_plan_takes_no_selection(changing: Repository) -> None:
     refused = changing("apply", "plan.json", "--select", "user=new")
     assert refused.code == 64
     assert "a saved plan is applied completely" in refused.err
-
-
-def test_effective_limits_are_told_with_their_source(repository: Repository, cluster: Cluster) -> None:
-    cluster.alter(
-        {
-            Entity(user=None): {"producer_byte_rate": 20 * MIB},
-            Entity(user="legacy"): {"producer_byte_rate": 5 * MIB, "consumer_byte_rate": 10 * MIB},
-            Entity(user="a", client_id="x"): {"producer_byte_rate": 3 * MIB},
-            Entity(user="b"): {"producer_byte_rate": 10 * MIB},
-        }
-    )
-    repository.quotas(
-        "  - match: {user: legacy}\n    state: absent\n"
-        "  - match: {user: a}\n    values: {producer_byte_rate: 2MiB/s}\n"
-        "  - match: {user: b}\n    values: {producer_byte_rate: 20MiB/s}\n"
-        "  - match: {client-id: x}\n    values: {producer_byte_rate: 2MiB/s}\n"
-    )
-    seen = repository("plan").out
-    assert "- producer_byte_rate = 5 MiB/s -> (falls back to 20 MiB/s from user=<default>)   (x4, loosen)" in seen
-    assert "- consumer_byte_rate = 10 MiB/s -> (no fallback: unlimited)   (loosen, UNLIMITED)" in seen
-    assert "~ producer_byte_rate = 10 MiB/s -> 20 MiB/s   (+100%, loosen)" in seen
-    assert (
-        "+ producer_byte_rate = 2 MiB/s   (was 20 MiB/s from user=<default>; -90%, tighten; differs for 1 client-id)"
-        in seen
-    )
-    assert "no effect: shadowed by user=<default>" in seen
-    assert "(1 to unlimited)" in seen
 
 
 def test_a_pinned_cluster_id_that_is_not_the_live_one_blocks(
@@ -169,18 +123,6 @@ def test_a_pinned_cluster_id_that_is_not_the_live_one_blocks(
     assert cluster.read() == before
     changing.config(f"{config}    cluster_id: {cluster.id}\n")
     assert changing("plan").code == 0
-
-
-def test_variables_of_the_environment_are_expanded_in_the_configuration(
-    changing: Repository, sandbox_servers: str
-) -> None:
-    changing.config("clusters: {lab: {bootstrap_servers: ['${env:QUOTAFORM_SERVERS}']}}\n")
-    listed = {"QUOTAFORM_ENV": "QUOTAFORM_SERVERS"}
-    assert changing("plan", env={"QUOTAFORM_SERVERS": sandbox_servers, **listed}).code == 0
-    missing = changing("plan", env=listed)
-    assert missing.code == 3
-    assert "quotaform.yaml:1:" in missing.err
-    assert "the environment variable QUOTAFORM_SERVERS is not set" in missing.err
 
 
 @pytest.fixture
@@ -232,59 +174,6 @@ def offline_path(tmp_path: Path) -> Path:
     return tmp_path / "away"
 
 
-def test_a_broken_snapshot_is_said_with_its_line(offline_path: Path) -> None:
-    away = Repository(offline_path)
-    away.quotas(CHANGES)
-    for content, told in (
-        ("", "snap.json"),
-        ('{"kind": "quotaform.snapshot", "format_version": "2.0"}', "2.0"),
-        ('{"kind": "other"}', "quotaform.snapshot"),
-        (b"\xff\xfe", "snap.json"),
-    ):
-        away.write("snap.json", content)
-        seen = away("plan", "--snapshot", "snap.json")
-        assert seen.code == 3, seen
-        assert told in seen.err
-    assert away("plan", "--snapshot", "none.json").code == 3
-
-
-def test_the_scope_tells_what_is_ours(changing: Repository, cluster: Cluster) -> None:
-    cluster.set({"producer_byte_rate": MIB}, user="kafka-admin")
-    config = changing.read("quotaform.yaml")
-    changing.config(f"{config}scope: {{exclude: [{{user: kafka-*}}]}}\n")
-    seen = changing("plan", "--show-unmanaged")
-    assert "Not managed, left unchanged: 1 in scope, 1 out of scope." in seen.out
-    assert "user=kafka-admin: producer_byte_rate = 1 MiB/s   (out of scope)" in seen.out
-    assert "kafka-admin" not in changing("drift").out
-    assert "1 out of scope" in changing("import").out
-
-
-def test_a_clusters_own_layer_is_merged_over_the_common_one(
-    repository: Repository, cluster: Cluster, sandbox_servers: str
-) -> None:
-    repository.config(
-        f"clusters:\n  lab: {{bootstrap_servers: ['{sandbox_servers}']}}\n"
-        f"  other: {{bootstrap_servers: ['{sandbox_servers}']}}\n"
-    )
-    repository.quotas(
-        "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 1MiB/s}\n"
-        "  - match: {user: b}\n    values: {producer_byte_rate: 1MiB/s}\n"
-    )
-    repository.quotas(
-        "  - match: {user: a}\n    values: {producer_byte_rate: 9MiB/s}\n  - match: {user: b}\n    state: absent\n",
-        "lab/own.yaml",
-    )
-    several = repository("plan")
-    assert several.code == 64
-    assert "several clusters (lab, other)" in several.err
-    assert "--cluster" in several.err
-    lab = repository("plan", "--cluster", "lab")
-    assert "+ producer_byte_rate = 9 MiB/s" in lab.out
-    assert "+ consumer_byte_rate = 1 MiB/s" in lab.out
-    assert lab.last == "Plan: 1 to add, 0 to change, 0 to destroy."
-    assert repository("plan", "--cluster", "other").last == "Plan: 2 to add, 0 to change, 0 to destroy."
-
-
 def test_colour_is_for_terminals_and_for_those_who_ask(changing: Repository) -> None:
     assert "\x1b[" not in changing("plan").out
     assert "\x1b[" in changing("plan", "--color", "always").out
@@ -293,18 +182,6 @@ def test_colour_is_for_terminals_and_for_those_who_ask(changing: Repository) -> 
     assert "\x1b[" in changing("drift", "--color", "always").out
     changing("plan", "--color", "always", "--out", "text=plan.txt", "--out", "json=plan.json")
     assert "\x1b[" not in changing.read("plan.txt") + changing.read("plan.json"), "files are never coloured"
-
-
-def test_quiet_leaves_the_result_and_takes_the_rest(changing: Repository) -> None:
-    assert changing("plan", "-q").out.splitlines()[2:] == changing("plan").out.splitlines()[2:]
-    applied = changing("apply", "--auto-approve", "-q")
-    assert (applied.code, applied.err) == (0, "")
-
-
-def test_verbose_says_on_stderr_what_is_done(changing: Repository) -> None:
-    seen = changing("plan", "-v")
-    assert "Reading quotas of lab ..." in seen.err
-    assert "Reading quotas" not in seen.out
 
 
 def test_a_reader_that_goes_away_is_no_accident(changing: Repository, cluster: Cluster) -> None:
@@ -342,17 +219,6 @@ def test_a_repository_can_be_named_from_elsewhere(changing: Repository, tmp_path
         assert [line.replace(f"{changing.path}/", "") for line in seen.out.splitlines()[3:]] == here
     assert run("apply", changing.path, "--auto-approve", cwd=tmp_path).code == 0
     assert len(changing.receipts) == 1, "the receipt lies beside quotaform.yaml"
-
-
-def test_the_commit_that_is_planned_is_named(changing: Repository) -> None:
-    repository = GitRepository(changing.path)
-    repository.git("init", "-q")
-    commit = repository.commit()
-    assert f"Source quotas.d @ {commit[:7]}\n" in changing("plan").out
-    changing.quotas("  - match: {user: new}\n    values: {producer_byte_rate: 3MiB/s}\n")
-    assert f"Source quotas.d @ {commit[:7]} (dirty)\n" in changing("plan").out
-    document = json.loads(changing("plan", "--format", "json").out)
-    assert document["source"] == {"directory": "quotas.d", "commit": commit, "dirty": True, "base": None}
 
 
 def test_a_plan_that_is_cut_short_while_reading_says_so(changing: Repository) -> None:

@@ -78,20 +78,6 @@ def test_an_unchanged_entry_that_a_policy_refuses_blocks_as_well(tmp_path: Path)
     assert REFUSED in result.out
 
 
-def test_what_is_not_selected_does_not_block(tmp_path: Path) -> None:
-    write(tmp_path, BAD + GOOD.replace("quotas:\n", "").replace("svc-a", "svc-c"))
-
-    assert run("plan", "--select", "user=svc-c", cwd=tmp_path).code == 0
-    assert run("plan", "--select", "user=svc-a", cwd=tmp_path).code == 4
-
-
-def test_entries_that_fit_pass(tmp_path: Path) -> None:
-    write(tmp_path, GOOD)
-
-    assert run("validate", cwd=tmp_path).code == 0
-    assert run("plan", cwd=tmp_path).code == 0
-
-
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_a_file_that_is_no_policy_is_an_invalid_file(tmp_path: Path, command: str) -> None:
     write(tmp_path, GOOD.replace("1MiB/s", "1MiB"), '{\n  "requird": ["owner"]\n}\n', "[policies/*.json, gone.json]")
@@ -187,17 +173,6 @@ def test_each_policy_of_the_pack_accepts_and_refuses(
     result = run("validate", cwd=tmp_path / "1")
     assert result.code == 3
     assert said in result.out
-
-
-def test_the_pack_is_valid_on_the_example_repository() -> None:
-    """Every file of the pack is a policy."""
-    from quotaform.desired.policy.reader import read_policy
-    from quotaform.desired.tree import SourceFile
-
-    files = sorted(PACK.glob("*.schema.json"))
-    assert len(files) >= 4
-    for path in files:
-        assert read_policy(SourceFile(path.name, path.read_bytes()))[1] == []
 
 
 def test_the_entries_of_this_repository_have_owners_as_the_pack_wants_them(tmp_path: Path) -> None:

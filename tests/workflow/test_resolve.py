@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
-from quotaform.schema.catalog import load_schema
+from tests.loading import load_schema
 from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment
 
 pytestmark = pytest.mark.workflow
@@ -40,31 +40,6 @@ def filled(cluster: Cluster) -> Cluster:
 
 def keys_of(document: dict[str, Any], request: int = 0) -> dict[str, Any]:
     return {key["key"]: key for key in document["requests"][request]["keys"]}
-
-
-def test_the_ladder_shows_who_wins_and_why(repository: Repository, filled: Cluster) -> None:
-    done = repository("resolve", *PAIR)
-    assert (done.code, done.err) == (0, "")
-    head, *lines = done.out.splitlines()
-    assert head.startswith(f"Cluster  lab (id {filled.id})   Live state read 2")
-    assert lines == [
-        "Per quota key, the first matching entry in order of precedence applies (*).",
-        "",
-        "user=alice,client-id=app1",
-        "  producer_byte_rate = 1 MiB/s per broker",
-        "    * 1 ClientInUser  user=alice,client-id=app1  1 MiB/s",
-        "      3 User          user=alice                 2 MiB/s   overridden",
-        "      6 DefaultUser   user=<default>             5 MiB/s   overridden",
-        "      one rate for all requests of alice with client-id app1",
-        "  consumer_byte_rate = unlimited (explicit) per broker",
-        "    * 3 User          user=alice                 unlimited",
-        "  request_percentage = 50% per broker",
-        "    * 6 DefaultUser   user=<default>             50%",
-        "      one rate for all client-ids of alice without an entry of their own; each other user has its own",
-        "  controller_mutation_rate = 5/s per cluster",
-        "    * 7 Client        client-id=app1             5/s",
-        "      one rate for all users together that send client-id app1",
-    ]
 
 
 def test_json_is_what_its_schema_says(repository: Repository, filled: Cluster) -> None:
@@ -96,43 +71,6 @@ def test_less_can_be_asked_for(repository: Repository, filled: Cluster) -> None:
     ]
 
 
-def test_a_user_alone_is_one_with_a_client_id_that_no_quota_mentions(repository: Repository, filled: Cluster) -> None:
-    """It was resolved with an empty client-id, so that a plan and resolve contradicted each other."""
-    filled.alter({Entity(client_id=None): {"controller_mutation_rate": 9.0}})
-    done = repository("resolve", "--name", "user=alice")
-    assert "user=alice   (with a client-id that no quota mentions)\n" in done.out
-    assert "  producer_byte_rate = 2 MiB/s per broker\n" in done.out
-    assert "  controller_mutation_rate = 9/s per cluster\n" in done.out
-    assert done.out.count("      differs for 1 client-id\n") == 2
-    document = json.loads(repository("resolve", "--name", "user=alice", "--format", "json").out)
-    assert document["requests"][0]["unmentioned"] == ["client-id"]
-    assert {key: row["differs"] for key, row in keys_of(document).items() if "differs" in row} == {
-        PRODUCER: {"client-id": 1},
-        "controller_mutation_rate": {"client-id": 1},
-    }
-    rows = list(csv.DictReader(StringIO(repository("resolve", "--name", "user=alice", "--format", "csv").out)))
-    assert [(row["unmentioned"], row["differing_client_ids"]) for row in rows] == [
-        ("client-id", count) for count in ("1", "", "", "1")
-    ]
-
-
-def test_what_a_plan_calls_effective_is_what_resolve_says(repository: Repository, filled: Cluster) -> None:
-    """A plan resolved alice with a client-id that no quota mentions, and resolve with an empty one."""
-    filled.alter({Entity(user="alice", client_id=None): {PRODUCER: 3 * MIB}})
-    repository.quotas("  - match: {user: alice}\n    values: {producer_byte_rate: 20MiB/s}\n")
-    assert repository("plan", "--out", "plan.json").code == 4, "a second key of alice becomes unlimited"
-    changes = json.loads(repository.read("plan.json"))["changes"]
-    change = next(each for each in changes if each["address"] == "user=alice")
-    planned = {row["key"]: row["effective"] for row in change["keys"]}
-    for side, options in (("before", ()), ("after", ("--plan", "plan.json"))):
-        keys = keys_of(json.loads(repository("resolve", "--name", "user=alice", "--format", "json", *options).out))
-        for key, effective in planned.items():
-            assert {name: keys[key][name] for name in ("value", "source")} == {
-                name: effective[side][name] for name in ("value", "source")
-            }
-    assert planned[PRODUCER]["before"]["source"] == "user=alice,client-id=<default>"
-
-
 def test_an_empty_client_id_is_asked_for_explicitly(repository: Repository, filled: Cluster) -> None:
     for empty in ("client-id=", 'client-id=""'):
         done = repository("resolve", "--name", empty, "--name", "user=alice")
@@ -142,14 +80,6 @@ def test_an_empty_client_id_is_asked_for_explicitly(repository: Repository, fill
         assert "  empty-client-id  " in done.out
         assert "KAFKA-13341" in done.out
         assert "differs" not in done.out
-
-
-def test_an_address_meets_its_entry_and_alone(repository: Repository, filled: Cluster) -> None:
-    done = repository("resolve", "--name", "ip=::ffff:10.0.0.7")
-    assert "* 1 Ip  ip=10.0.0.7  50/s\n" in done.out
-    assert "ip-alias" in done.out
-    mixed = repository("resolve", "--name", "ip=10.0.0.7", "--name", "user=alice")
-    assert (mixed.code, mixed.out) == (64, "")
 
 
 @pytest.mark.parametrize(
@@ -222,19 +152,6 @@ def test_a_plan_for_another_cluster_or_a_changed_one_is_refused(repository: Repo
 
 class TestMany:
     CSV = 'client_id,user,ip\napp1,alice,\n,alice,\napp1,,\n,,10.0.0.7\nzzz,bob,\n"""""",bob,\n'
-
-    def test_a_file_gives_one_row_per_request_and_key(self, repository: Repository, filled: Cluster) -> None:
-        repository.write("asked.csv", self.CSV)
-        done = repository("resolve", "--from", "asked.csv", "--format", "csv")
-        rows = list(csv.DictReader(StringIO(done.out)))
-        assert [len([row for row in rows if row["user"] == user]) for user in ("alice", "bob", "")] == [8, 8, 5]
-        assert (rows[0]["value"], rows[0]["source_name"]) == ("1048576", "ClientInUser")
-        assert rows[-1]["unlimited"] == "true"
-        assert (rows[-1]["client_id"], rows[-1]["unmentioned"]) == ('""', "")
-        assert [row["unmentioned"] for row in rows[4:12:4]] == ["client-id", "user"]
-        assert "warning: " in done.err
-        assert "[empty-client-id]" in done.err
-        assert repository("resolve", "--from", "asked.csv", "--format", "csv", "--quiet").err == ""
 
     def test_files_and_stdin_csv_and_json_lines_say_the_same(self, repository: Repository, filled: Cluster) -> None:
         rows = [

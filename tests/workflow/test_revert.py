@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -59,17 +58,6 @@ def test_a_revert_is_planned_applied_and_needed_no_more(applied: Repository, clu
     assert applied("plan", "--detailed-exitcode").code == 0
 
 
-def test_what_somebody_else_changed_since_refuses_the_revert(applied: Repository, cluster: Cluster) -> None:
-    cluster.alter({B: {"producer_byte_rate": 7 * MIB}})
-    refused = applied("plan", "--revert", "receipt.json", "--out", "revert.json", *ALLOW)
-    assert refused.code == 5
-    assert "user=b: producer_byte_rate is 7 MiB/s; the apply changed it from 1 MiB/s to 2 MiB/s" in refused.err
-    assert not (applied.path / "revert.json").exists()
-    rest = applied("plan", "--revert", "receipt.json", "--exclude", "user=b", *ALLOW)
-    assert rest.code == 0
-    assert rest.last == "Plan: 1 to add, 0 to change, 1 to destroy."
-
-
 def test_a_revert_is_possible_when_the_files_are_broken(applied: Repository, cluster: Cluster) -> None:
     applied.quotas("  - match: {user: [a\n")
     assert applied("plan").code == 3
@@ -113,33 +101,9 @@ def test_a_revert_keeps_to_the_scope_the_other_repositories_and_the_policies(
     assert cluster.values(user="old") == {"producer_byte_rate": MIB}
 
 
-def edited(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-
-
-def test_a_receipt_that_was_edited_or_cut_is_refused(applied: Repository) -> None:
-    path = applied.path / "receipt.json"
-    whole = path.read_text()
-    edited(path, '"before": 1048576', '"before": 9048576')
-    refused = applied("plan", "--revert", "receipt.json")
-    assert refused.code == 5
-    assert "receipt.json was changed after it was written" in refused.err
-    path.write_text(whole[:-50])
-    refused = applied("plan", "--revert", "receipt.json")
-    assert refused.code == 3
-    assert "receipt.json is not a valid receipt file" in refused.err
-    refused = applied("plan", "--revert", "quotaform.yaml")
-    assert refused.code == 3
-    refused = applied("plan", "--revert", "none.json")
-    assert refused.code == 1
-    assert "none.json cannot be read: No such file or directory" in refused.err
-
-
 def test_a_receipt_of_another_cluster_is_refused(applied: Repository) -> None:
-    from quotaform.document.envelope import sealed_lines
-    from quotaform.document.receipt import RECEIPT_LISTS
+    from quotaform.model.records.document import sealed_lines
+    from quotaform.plan.receipt_records import RECEIPT_LISTS
 
     document = json.loads(applied.read("receipt.json"))
     del document["digest"]
@@ -155,10 +119,7 @@ def test_a_receipt_of_another_cluster_is_refused(applied: Repository) -> None:
     assert "receipt.json is a receipt for cluster elsewhere, which is not in quotaform.yaml" in refused.err
 
 
-@pytest.mark.parametrize(
-    "more", [["--snapshot", "x.json"], ["--engine", "spark"], ["--all"], ["--base", "main"], ["--prune", "scope"]]
-)
-def test_a_revert_reads_the_cluster_of_its_receipt_only(applied: Repository, more: list[str]) -> None:
-    refused = applied("plan", "--revert", "receipt.json", *more)
-    assert refused.code == 64
-    assert "leave --" in refused.err
+def test_a_revert_reads_the_cluster_of_its_receipt_only(applied: Repository) -> None:
+    for more in (["--snapshot", "x.json"], ["--engine", "spark"], ["--all"], ["--base", "main"], ["--prune", "scope"]):
+        refused = applied("plan", "--revert", "receipt.json", *more)
+        assert (refused.code, "leave --" in refused.err) == (64, True), more

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from quotaform.cluster.scram import ScramGateway, make_upsertion
-from quotaform.model.scram import ScramDeletion, ScramMechanism
-from quotaform.model.secret import Secret
+from quotaform.cluster.scram_credential import ScramDeletion, ScramMechanism
+from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from tests.waiting import wait_until
 from tests.workflow.command import Repository, Result
@@ -110,25 +110,6 @@ def test_credentials_are_set_shown_and_deleted(repository: Repository, credentia
     assert credentials.read_until(left) == left
 
 
-def test_machines_get_json_without_secrets(repository: Repository, credentials: Credentials) -> None:
-    done = repository(*UPSERT, "--user", "a", "--password-env", "PW", "--format", "json", env={"PW": SECRET})
-    assert json.loads(done.out)["results"] == [
-        {"user": "a", "mechanism": SHA_512, "iterations": 4096, "outcome": "ok", "code": 0, "message": ""}
-    ]
-    credentials.read_until({"a": {SHA_512: 4096}})
-    shown = json.loads(repository("scram", "describe", "user=a", "--format", "json").out)
-    assert shown["users"] == [{"user": "a", "credentials": [{"mechanism": SHA_512, "iterations": 4096}], "error": None}]
-    assert SECRET not in done.said
-
-
-def test_a_user_that_has_none_is_shown_beside_those_that_have(repository: Repository, credentials: Credentials) -> None:
-    credentials.set("a")
-    shown = repository("scram", "describe", "--user", "nobody", "--user", "a")
-    assert shown.code == 1
-    assert f"a     {SHA_512}  4096" in shown.out
-    assert "nobody has no SCRAM credentials" in shown.out
-
-
 def test_when_some_fail_all_are_shown_and_the_exit_code_is_6(repository: Repository, credentials: Credentials) -> None:
     credentials.set("a")
     done = repository("scram", "delete", "--user", "nobody", "--user", "a", "--mechanism", SHA_512)
@@ -167,11 +148,6 @@ def test_each_user_can_have_a_password_of_its_own(repository: Repository, creden
     assert credentials.read().keys() == {"a", "b"}
     three = repository(*UPSERT, *two, "--user", "c", "--password-env", "PW_A", "--password-env", "PW_B", env=env)
     usage(three, "--password-env is given 2 times for 3 users; give one for all or one for each")
-
-
-def test_the_password_can_be_piped_in(repository: Repository, credentials: Credentials) -> None:
-    assert repository(*UPSERT, "--user", "a", "--password-file", "-", stdin=f"{SECRET}\n").code == 0
-    assert credentials.read() == {"a": {SHA_512: 4096}}
 
 
 def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository, credentials: Credentials) -> None:
@@ -216,10 +192,6 @@ def test_no_password_is_taken_from_the_command_line(offline: Repository, argumen
     usage(refused, "there is no --password", "can read a command line", "--password-file, --password-env or")
 
 
-def test_a_password_as_an_argument_is_refused_and_not_repeated(offline: Repository) -> None:
-    usage(offline(*UPSERT, "user=a", SECRET), "not the address of a user; write user=NAME", "can read a command line")
-
-
 def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repository) -> None:
     offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
     usage(offline(*UPSERT, "--user", "a"), "no terminal for the password prompt", "--password-file")
@@ -237,10 +209,6 @@ def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repos
     ("arguments", "words"),
     [
         (("upsert", "--user", "a"), "Missing option '--mechanism'"),
-        (("upsert", "--mechanism", SHA_512), "no user is given; write the address, as in user=NAME"),
-        (("delete", "--user", "a", "--mechanism", "PLAIN"), "choose SCRAM-SHA-256 or SCRAM-SHA-512"),
-        (("delete", "user=a", "user=a", "--mechanism", SHA_512), "given more than once"),
-        (("describe", "--user", ""), "an argument is empty"),
         (("describe", "--format", "yaml"), "choose text or json"),
         (("describe", "--cluster", "prod"), 'unknown cluster "…"'),
         (("describe", "--cluster", "file"), "which contains no SCRAM credentials"),
@@ -252,19 +220,6 @@ def test_wrong_usage_is_told_before_anything_is_asked(
 ) -> None:
     offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}, file: {snapshot: lab.json}}\n")
     usage(offline("scram", *arguments), words)
-
-
-def test_without_the_right_it_is_said_which_one_is_needed(offline: Repository, secured_sandbox: Sandbox) -> None:
-    kafka = secured_sandbox
-    offline.write("client.properties", kafka.client_properties("SASL_PLAINTEXT", user="tenant"))
-    where = ("--bootstrap-server", kafka.bootstrap_servers, "--command-config", "client.properties")
-    shown = offline("scram", "describe", *where)
-    assert (shown.code, shown.out) == (1, "")
-    assert "grant it DESCRIBE on the Cluster resource" in shown.err
-    refused = offline(*UPSERT, "--user", "x", "--password-env", "PW", *where, env={"PW": SECRET})
-    assert refused.code == 1
-    assert "grant it ALTER on the Cluster resource" in refused.out
-    assert "HeapByteBuffer" not in refused.said
 
 
 class TestCheckPrincipals:
@@ -293,13 +248,6 @@ class TestCheckPrincipals:
             ("unknown-principal", "warning", "user=reporting", 4),
         ]
 
-    def test_a_cluster_that_keeps_none_is_a_note(self, repository: Repository, credentials: Credentials) -> None:
-        repository.quotas(self.QUOTAS)
-        checked = repository("validate", "--check-principals", "--cluster", "lab")
-        assert checked.code == 0
-        assert "note: lab has no SCRAM credentials, so the users in the files were not checked" in checked.out
-        assert "warning" not in checked.out
-
     def test_any_cluster_can_be_asked(self, offline: Repository, sandbox: Sandbox, credentials: Credentials) -> None:
         credentials.set("a")
         offline.quotas(self.QUOTAS)
@@ -308,14 +256,6 @@ class TestCheckPrincipals:
         assert (checked.code, checked.out.count("[unknown-principal]")) == (0, 3)
         usage(offline("validate", *where), "--bootstrap-server requires --check-principals")
         usage(offline("validate", "--check-principals"), "no cluster is given")
-
-    def test_without_it_nobody_is_asked(self, offline: Repository) -> None:
-        offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
-        offline.quotas(self.QUOTAS)
-        assert offline("validate").code == 0
-        unreachable = offline("validate", "--check-principals")
-        assert (unreachable.code, unreachable.out) == (1, "")
-        assert "nothing listens at 127.0.0.1:1" in unreachable.err
 
 
 def test_credentials_go_only_to_the_cluster_that_is_pinned(offline: Repository, sandbox: Sandbox) -> None:

@@ -1,26 +1,47 @@
-"""What a run in a CI system adds: links, paths from the top of the repository, annotations and a job summary.
+"""What a run in a CI system adds: links, annotations, a job summary, and outputs of the step.
 
-The variables of the environment are read here, and in `quotaform.app.run`; views get what they say as arguments.
+The variables of the environment are read here, and in `quotaform.apply.applier`; views get what they say as arguments.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform import __version__
-from quotaform.app.place import Place
-from quotaform.app.rendering import FORMATS, digest_of, render, render_failed
-from quotaform.atomic_file import append_to_regular_file
-from quotaform.cli.format import REPORTED
+from quotaform.model.errors import (
+    BlockedError,
+    ClusterIdError,
+    ExitCode,
+    NotApprovedError,
+    PlanBlockedError,
+    QuotaformError,
+    RefusedError,
+)
+from quotaform.model.outcome import ClusterOutcome, Validation
+from quotaform.report.format import FORMATS, REPORTED, digest_of, render, render_failed
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.core.outcome import ClusterOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Finds files from the top of a repository."""
+
+    top: Path  # The top of the repository
+    here: Path  # The folder that paths are relative to
+
+    def __call__(self, file: str) -> str | None:
+        """Return the path of a file from the top of the repository; `None` for one that is outside."""
+        path = Path(os.path.normpath(self.here / file))
+        return path.relative_to(self.top).as_posix() if path.is_relative_to(self.top) else None
+
 
 SUMMARY_BYTES: Final = 1 << 20
 """How much GitHub takes as the summary of a step."""
@@ -34,15 +55,10 @@ _LEAST: Final = 4096
 
 @dataclass(frozen=True)
 class Ci:
-    """The run that this process is part of.
+    """The run that this process is part of."""
 
-    Attributes:
-        root: The quotas directory.
-        is_enabled: Whether anything is added (`--no-github`).
-    """
-
-    root: Path | None = None
-    is_enabled: bool = True
+    root: Path | None = None  # The quotas directory
+    is_enabled: bool = True  # Whether anything is added (`--no-github`)
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @property
@@ -58,7 +74,7 @@ class Ci:
     @cached_property
     def options(self) -> dict[str, Any]:
         """What renders results may need of the run."""
-        from quotaform.app.run import read_run
+        from quotaform.apply.applier import read_run
 
         run = read_run(self.variables)
         return {
@@ -75,7 +91,7 @@ class Ci:
         here = Path.cwd()
         if given and here.is_relative_to(Path(given).resolve()):
             return Path(given).resolve()
-        from quotaform.app.git.object_store import find_work_tree
+        from quotaform.git.object_store import find_work_tree
 
         top = find_work_tree(self.root or here)
         return here if top is None else top.resolve()
@@ -91,8 +107,6 @@ class Ci:
         A summary that cannot be written is a warning.
         """
         if self.is_enabled and self.variables.get("GITHUB_OUTPUT"):
-            from quotaform.cli.step_output import note_outcomes
-
             note_outcomes(outcomes)
         if not self.has_summary:
             return
@@ -106,6 +120,8 @@ class Ci:
             console.report_failure(f"The job summary cannot be written: {error.strerror or error}")
 
     def _append(self, make: Callable[[Mapping[str, Any]], str]) -> None:
+        from quotaform.system.files import append_to_regular_file
+
         path = Path(self.variables["GITHUB_STEP_SUMMARY"])
         room = SUMMARY_BYTES - path.stat().st_size
         if room < _LEAST:
@@ -125,7 +141,165 @@ def _outcome_text(subject: str, outcome: ClusterOutcome[Any], options: Mapping[s
 
 
 def _report_text(subject: str, outcomes: Sequence[ClusterOutcome[Any]], options: Mapping[str, Any]) -> str:
-    from quotaform.core.fleet_report import make_fleet_report
+    from quotaform.fleet.fleet_report import make_fleet_report
 
     report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in outcomes])
     return "".join(render("fleet-report", "markdown", report, **options))
+
+
+# What a step of GitHub Actions gives to later steps in the file `$GITHUB_OUTPUT`: the exit code and what it means.
+#
+# Actions makes one failure of every code that is not 0, so the reason is what a workflow can act on:
+#
+# | exit code | reason |
+# | --- | --- |
+# | 0 | `success` |
+# | 1 | `error` |
+# | 2 | `differences` |
+# | 3 | `invalid-files` |
+# | 4 | `blocked:RULE,RULE...`, `refused` (by the broker's dry run), `not-approved` |
+# | 5 | `stale` |
+# | 6 | `partial` |
+# | 64 | `usage` |
+# | 130, 143 | `interrupted`, `terminated` |
+#
+# Of several clusters the reason is that of the gravest.
+
+COMMANDS: Final = frozenset({"plan", "apply", "drift", "validate"})
+_REASONS: Final = {
+    ExitCode.DONE: "success",
+    ExitCode.ERROR: "error",
+    ExitCode.DIFFERENCES: "differences",
+    ExitCode.INVALID: "invalid-files",
+    ExitCode.BLOCKED: "blocked",
+    ExitCode.STALE: "stale",
+    ExitCode.PARTIAL: "partial",
+    ExitCode.USAGE: "usage",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.TERMINATED: "terminated",
+}
+
+
+@dataclass(slots=True)
+class StepOutput:
+    """What is to be written."""
+
+    blocked: set[str] = field(default_factory=set)  # Why clusters are blocked, in words such as `blocked:delete`
+    values: dict[str, str] = field(default_factory=dict)  # Further outputs by name
+
+    def reason(self, code: int) -> str:
+        """Return what an exit code means in this run."""
+        if code == ExitCode.BLOCKED and self.blocked:
+            rules = sorted({rule for word in self.blocked for rule in word.partition(":")[2].split(",") if rule})
+            return f"blocked:{','.join(rules)}" if rules else min(self.blocked)
+        return _REASONS[ExitCode(code)]
+
+
+_STEP: ContextVar[StepOutput | None] = ContextVar("_STEP", default=None)
+
+
+def _step() -> StepOutput:
+    """Return what is collected for the step that is running."""
+    step = _STEP.get()
+    if step is None:
+        step = StepOutput()
+        _STEP.set(step)
+    return step
+
+
+def note_error(error: QuotaformError) -> None:
+    """Take the reason from an error that ends the command."""
+    if isinstance(error, BlockedError):
+        _step().blocked.add(_error_reason(error))
+
+
+def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
+    """Take outputs from what became of clusters; numbers are those of all clusters together."""
+    from quotaform.drift.drift import DriftDigest
+    from quotaform.plan.plan import PlanDigest
+    from quotaform.plan.receipt import ReceiptDigest
+
+    step = _step()
+    totals: dict[str, int] = {}
+    ids: list[str] = []
+    fingerprints: list[str] = []
+    for outcome in outcomes:
+        if outcome.error is not None:
+            note_error(outcome.error)
+            continue
+        value = digest_of(outcome.require())
+        for name, number in _numbers(value).items():
+            totals[name] = totals.get(name, 0) + number
+        if isinstance(value, PlanDigest):
+            ids.append(value.plan_id)
+            if not value.is_applyable:
+                step.blocked.add(_blocked(value.blocking))
+        elif isinstance(value, ReceiptDigest):
+            ids.append(value.plan_id)
+        elif isinstance(value, DriftDigest):
+            fingerprints.append(value.fingerprint)
+    step.values |= {name: str(number) for name, number in totals.items()}
+    if ids:
+        step.values["plan_id"] = "\n".join(ids)
+    if fingerprints:
+        step.values["fingerprint"] = "\n".join(fingerprints)
+
+
+def _numbers(value: object) -> Mapping[str, int]:
+    from quotaform.drift.drift import DriftDigest
+    from quotaform.model.finding import Severity
+    from quotaform.model.quotas import Action
+    from quotaform.plan.plan import PlanDigest
+    from quotaform.plan.receipt import ReceiptDigest
+
+    if isinstance(value, PlanDigest):
+        counts = {name: value.summary[name] for name in (*Action, "blocked")}
+        return {"changes": value.changes, **counts}
+    if isinstance(value, ReceiptDigest):
+        return {"changes": value.may_have_changed, **value.applied}
+    if isinstance(value, DriftDigest):
+        return {"changes": value.entities, **value.summary, "pending": value.pending}
+    if isinstance(value, Validation):
+        return {"problems": sum(problem.severity is Severity.ERROR for problem in value.problems)}
+    return {}
+
+
+def _error_reason(error: BlockedError) -> str:
+    if isinstance(error, PlanBlockedError):
+        return _blocked(sorted({finding.rule for finding in error.findings if finding.blocking}))
+    if isinstance(error, ClusterIdError):
+        return "blocked:cluster-id"
+    if isinstance(error, RefusedError):
+        return "refused"
+    return "not-approved" if isinstance(error, NotApprovedError) else "blocked"
+
+
+def _blocked(rules: Iterable[str]) -> str:
+    return f"blocked:{','.join(rules)}"
+
+
+def end_step(code: int) -> str | None:
+    """Append the outputs to `$GITHUB_OUTPUT`, and return why that is not possible, if so."""
+    from quotaform.system.files import append_to_regular_file
+
+    step = _step()
+    _STEP.set(None)
+    name = os.environ.get("GITHUB_OUTPUT")
+    if not name:
+        return None
+    outputs = {"exitcode": str(code), "reason": step.reason(code), **step.values}
+    try:
+        append_to_regular_file(Path(name), "".join(_written(*each) for each in outputs.items()))
+    except OSError as error:
+        return f"the outputs of the step cannot be written: {error.strerror or error}"
+    return None
+
+
+def _written(name: str, value: str) -> str:
+    """Return an output with an end that its value cannot contain."""
+    from secrets import token_hex
+
+    end = f"quotaform-{token_hex(16)}"
+    while end in value:
+        end = f"quotaform-{token_hex(16)}"
+    return f"{name}<<{end}\n{value}\n{end}\n"

@@ -1,4 +1,4 @@
-"""Where output goes: results to stdout; progress, warnings and errors to stderr."""
+"""Where output goes, and where answers come from: results to stdout; progress, warnings and questions to stderr."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from quotaform.cli.stream import GuardedStream, make_harmless
-from quotaform.errors import QuotaformError
-from quotaform.printable import is_annotation, printable
+from quotaform.model.errors import NotApprovedError, QuotaformError
+from quotaform.model.printable import is_annotation, printable
+from quotaform.system.process import read_typed_line
 
 if TYPE_CHECKING:
-    from quotaform.views.style import Style
+    from quotaform.desired.config import Cluster
+    from quotaform.report.text import Style
+
 
 _PROGRESS_DELAY: Final = 1.0
 _PROGRESS_INTERVAL: Final = 0.1
@@ -33,17 +36,11 @@ class Color(StrEnum):
 
 @dataclass(slots=True)
 class Console:
-    """One run's output.
+    """One run's output."""
 
-    Attributes:
-        color: When to colour; AUTO is on a terminal, and not with NO_COLOR (https://no-color.org).
-        is_quiet: Whether progress and warnings are left out; failures never are.
-        is_verbose: Whether every step is a line on stderr, terminal or not.
-    """
-
-    color: Color = Color.AUTO
-    is_quiet: bool = False
-    is_verbose: bool = False
+    color: Color = Color.AUTO  # When to colour; AUTO is on a terminal, and not with NO_COLOR (https://no-color.org)
+    is_quiet: bool = False  # Whether progress and warnings are left out; failures never are
+    is_verbose: bool = False  # Whether every step is a line on stderr, terminal or not
     _last_step: str = ""
     _started: float = field(default_factory=time.monotonic)
     _shown_at: float = 0.0
@@ -52,7 +49,7 @@ class Console:
 
     def style(self) -> Style:
         """Return how to colour what goes to stdout."""
-        from quotaform.views.style import Style
+        from quotaform.report.text import Style
 
         is_coloured = self.color is Color.ALWAYS
         if self.color is Color.AUTO:
@@ -87,8 +84,7 @@ class Console:
     def write_commands(self, pieces: Iterable[str], *, is_result: bool = True) -> None:
         """Print commands for GitHub Actions, one per line: the only output in which such commands are left whole.
 
-        Args:
-            is_result: Whether they go to stdout, where a runner reads them as well as on stderr.
+        `is_result`: whether they go to stdout, where a runner reads them as well as on stderr.
         """
         self.clear()
         stream = sys.stdout if is_result else sys.stderr
@@ -129,6 +125,11 @@ class Console:
             _write_control(_WIPE)
 
 
+def step_console() -> Console:
+    """Return a console that shows the steps of a start: on a terminal in one line, otherwise in one line each."""
+    return Console(is_verbose=not sys.stderr.isatty())
+
+
 def share(done: int, total: int) -> str:
     """Return how much is done, as it stands behind a step.
 
@@ -146,7 +147,7 @@ def _write_control(text: str) -> None:
 
 def write_file(path: Path, text: str | Iterable[str]) -> None:
     """Write a file whole or not at all."""
-    from quotaform.atomic_file import write_text_atomically
+    from quotaform.system.files import write_text_atomically
 
     try:
         write_text_atomically(path, text)
@@ -156,7 +157,7 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
 
 def write_binary_file(path: Path, content: bytes) -> None:
     """Write a file that is no text, whole or not at all."""
-    from quotaform.atomic_file import write_bytes_atomically
+    from quotaform.system.files import write_bytes_atomically
 
     try:
         write_bytes_atomically(path, (content,))
@@ -166,8 +167,8 @@ def write_binary_file(path: Path, content: bytes) -> None:
 
 def remove_earlier(console: Console, path: Path) -> None:
     """Remove a file of an earlier run, so that it is not taken for the result of this one."""
-    from quotaform.atomic_file import remove_regular_file
     from quotaform.model.text import inert
+    from quotaform.system.files import remove_regular_file
 
     try:
         was_there = remove_regular_file(path)
@@ -177,23 +178,19 @@ def remove_earlier(console: Console, path: Path) -> None:
         console.warn(f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run")
 
 
-def require_writable(path: Path, *, makes_folder: bool = True) -> None:
-    """Make sure that a file can be written later, before anything else is done.
+def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) -> None:
+    """Make sure of a change to a cluster with `confirm: name`, whose name has to be typed.
 
-    Args:
-        makes_folder: Whether its folder is made; otherwise, the nearest folder that exists must be one to write to.
+    Raises `NotApprovedError` if another name was typed, or there is no terminal to ask on.
     """
-    from quotaform.files import require_no_way_out
-
-    try:
-        require_no_way_out(path)
-        folder = path.parent
-        if makes_folder:
-            folder.mkdir(parents=True, exist_ok=True)
-        while not makes_folder and not folder.exists() and folder != folder.parent:
-            folder = folder.parent
-        is_folder = path.is_dir()  # Raises for a name that is too long, which must not show after an apply.
-    except OSError as error:
-        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
-    if is_folder or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise QuotaformError(f"{path} cannot be written; nothing was done: name another file")
+    if chosen.confirm != "name" or auto_approve:
+        return
+    if not sys.stdin.isatty():
+        raise NotApprovedError(
+            [chosen.name],
+            f"cluster {chosen.name} requires typing its name (confirm: name), but there is no terminal",
+            remedy="use --auto-approve",
+        )
+    console.write_stderr(f"Type the name of the cluster, {chosen.name}, to change it: ")
+    if read_typed_line(sys.stdin).strip() != chosen.name:
+        raise NotApprovedError([chosen.name])

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.exit_code import ExitCode
+from quotaform.model.errors import ExitCode
+from quotaform.model.outcome import ClusterOutcome
 
 if TYPE_CHECKING:
-    from quotaform.app.comment.comment import CommentOutcome
-    from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
-    from quotaform.core.result import FormattedFile, Validation
-    from quotaform.model.scram import ScramResult, ScramUser
+    from quotaform.cluster.scram_credential import ScramResult, ScramUser
+    from quotaform.drift.drift import DriftDigest
+    from quotaform.model.outcome import FormattedFile, Validation
+    from quotaform.plan.plan import PlanDigest
+    from quotaform.plan.receipt import ReceiptDigest
+    from quotaform.review.run import CommentOutcome
 
 T = TypeVar("T")
 
@@ -36,12 +38,11 @@ _NOTHING_WRITTEN: Final = frozenset(
 def decide(outcomes: Iterable[ClusterOutcome[T]], judge: Callable[[T], ExitCode]) -> ExitCode:
     """Return the code of a run: the one that matters most among those of its outcomes.
 
-    >>> from quotaform.errors import ClusterError
+    >>> from quotaform.model.errors import ClusterError
     >>> decide([ClusterOutcome("a", 1), ClusterOutcome("b", error=ClusterError("down"))], ExitCode)
     <ExitCode.ERROR: 1>
 
-    Args:
-        judge: Returns the code of an outcome that has a value.
+    `judge`: returns the code of an outcome that has a value.
     """
     return gravest(
         judge(outcome.require()) if outcome.error is None else outcome.error.exit_code for outcome in outcomes
@@ -64,8 +65,7 @@ def gravest(codes: Iterable[ExitCode]) -> ExitCode:
 def judge_plan(plan: PlanDigest, *, is_detailed: bool = False) -> ExitCode:
     """Return the code of a plan.
 
-    Args:
-        is_detailed: Whether differences count (`--detailed-exitcode`).
+    `is_detailed`: whether differences count (`--detailed-exitcode`).
     """
     if not plan.is_applyable:
         return ExitCode.BLOCKED
@@ -75,8 +75,7 @@ def judge_plan(plan: PlanDigest, *, is_detailed: bool = False) -> ExitCode:
 def judge_drift(drift: DriftDigest, *, is_reported_only: bool = False) -> ExitCode:
     """Return the code of a comparison.
 
-    Args:
-        is_reported_only: Whether differences do not count (`--exit-zero`).
+    `is_reported_only`: whether differences do not count (`--exit-zero`).
     """
     if not drift.is_known:
         return ExitCode.ERROR
@@ -98,9 +97,7 @@ def judge_scram_users(users: Iterable[ScramUser]) -> ExitCode:
 def judge_lost_output(code: int, *, is_kept: bool) -> int:
     """Return the code of a run whose output could not be written.
 
-    Args:
-        code: The code of what was done.
-        is_kept: Whether something may have been changed, of which the code must tell.
+    `code`: the code of what was done. `is_kept`: whether something may have been changed, of which the code must tell.
     """
     return code if is_kept else gravest({ExitCode(code), ExitCode.ERROR})
 
@@ -113,8 +110,7 @@ def judge_comment(outcome: CommentOutcome) -> ExitCode:
 def judge_format(file: FormattedFile, *, is_written: bool) -> ExitCode:
     """Return the code of bringing a file into the style.
 
-    Args:
-        is_written: Whether differences are written, so that they do not count.
+    `is_written`: whether differences are written, so that they do not count.
     """
     if file.problems:
         return ExitCode.INVALID

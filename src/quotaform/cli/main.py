@@ -6,7 +6,7 @@ import os
 import sys
 
 from quotaform.cli.stream import GuardedStreams, drop_unwritten_output, open_closed_streams
-from quotaform.printable import printable
+from quotaform.model.printable import printable
 
 TYPE_CHECKING = False  # see `quotaform.cli.stream`
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def main() -> NoReturn:
         version_code = run(arguments)
         drop_unwritten_output()
         sys.exit(version_code)
-    from quotaform.cli.process import end_on_signals, ignore_signals, interrupt_code
+    from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code
 
     end_on_signals()
     open_closed_streams()
@@ -66,8 +66,7 @@ def run(arguments: list[str]) -> int:
             output.write(f"quotaform {__version__}\n")
             code = 0
         else:
-            from quotaform.cli.process import signals_raised
-            from quotaform.rare_collection import rare_collections
+            from quotaform.system.process import rare_collections, signals_raised
 
             with signals_raised(), rare_collections():
                 code = _run(arguments)
@@ -92,7 +91,7 @@ def _fail_lost(output: GuardedStream, code: int) -> int:
 
 def _end_step(arguments: list[str], code: int) -> None:
     """Give the exit code and its reason to the later steps of a job of GitHub Actions."""
-    from quotaform.cli.step_output import COMMANDS, end_step
+    from quotaform.cli.ci import COMMANDS, end_step
 
     if "--no-github" not in arguments and COMMANDS.intersection(globals_last(arguments)[:1]):
         problem = end_step(code)
@@ -101,8 +100,8 @@ def _end_step(arguments: list[str], code: int) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from quotaform.cli.process import TerminatedError
-    from quotaform.exit_code import ExitCode
+    from quotaform.model.errors import ExitCode
+    from quotaform.system.process import TerminatedError
 
     if any(map(_is_empty, arguments)):
         return _fail(
@@ -116,7 +115,7 @@ def _run(arguments: list[str]) -> int:
         return _fail(_with_notes("interrupted", interrupt), ExitCode.INTERRUPTED)
     except OSError as error:
         # A name that is too long, a disk that is full, no descriptor left: nothing to report to the authors.
-        from quotaform.cli.usage import shorten
+        from quotaform.cli.option.value import shorten
 
         place = f"{shorten(str(error.filename))} cannot be used: " if error.filename is not None else ""
         return _fail(f"{place}{error.strerror or error}", ExitCode.ERROR)
@@ -149,11 +148,10 @@ def _invoke(arguments: list[str]) -> int:
     import typer
 
     from quotaform.cli.root import Interruption, build_app
-    from quotaform.errors import InvalidFilesError, QuotaformError
-    from quotaform.exit_code import ExitCode
+    from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError, UsageError
 
     words = globals_last(arguments)
-    app = build_app(words[0] if words and _COMPLETION not in os.environ else None)
+    app = build_app(*(_completed_words() if _COMPLETION in os.environ else words or [""]))
     try:
         result = app(words, standalone_mode=False, prog_name="quotaform")
     except InvalidFilesError as error:
@@ -162,10 +160,13 @@ def _invoke(arguments: list[str]) -> int:
         return _print(f"{problems}\nError: {total}", error.exit_code)
     except QuotaformError as error:
         if "GITHUB_OUTPUT" in os.environ:
-            from quotaform.cli.step_output import note_error
+            from quotaform.cli.ci import note_error
 
             note_error(error)
-        return _fail(str(error), error.exit_code)
+        text = str(error)
+        if isinstance(error, UsageError) and error.argument is not None:
+            text = f"--{error.argument.replace('_', '-')}{text.removeprefix(error.argument)}"
+        return _fail(text, error.exit_code)
     except Interruption as stopped:
         raise stopped.interrupt from None
     except typer.Exit as ended:
@@ -175,6 +176,12 @@ def _invoke(arguments: list[str]) -> int:
     except typer.TyperException as error:
         return _fail_usage(error, words)
     return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _completed_words() -> list[str]:
+    """Return the words before the one that a shell completes; bash and zsh or fish say them in different variables."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:] or [""]
 
 
 def globals_last(arguments: list[str]) -> list[str]:
@@ -194,9 +201,9 @@ def globals_last(arguments: list[str]) -> list[str]:
 
 
 def _fail_usage(error: typer.TyperException, words: list[str]) -> int:
+    from quotaform.cli.option.value import usage_text
     from quotaform.cli.root import COMMANDS
-    from quotaform.cli.usage import usage_text
-    from quotaform.exit_code import ExitCode
+    from quotaform.model.errors import ExitCode
 
     message = str(error)
     if message.startswith("Usage:"):  # a group without a command: the help is the message
@@ -211,7 +218,7 @@ def _fail(message: str, code: int) -> int:
 
 def _print(message: str, code: int) -> int:
     from quotaform.cli.console import Console
-    from quotaform.cli.usage import cut_lines
+    from quotaform.cli.option.value import cut_lines
 
     Console().write_stderr(f"{cut_lines(message)}\n")
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -38,6 +39,20 @@ COMMANDS: Final = {
 
 Each is the function, or the group `app`, of the module of its name in `quotaform.cli.command`.
 """
+
+GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
+    "history": {},
+    "usage": {
+        "ingest": "Add existing recordings to a usage table.",
+        "record": "Record the usage metrics of brokers.",
+        "headroom": "Show how close clients are to their quotas.",
+        "backtest": "Show what a plan would have throttled, from recorded usage.",
+        "recommend": "Propose quotas that fit the recorded usage.",
+    },
+    "scram": {},
+    "sandbox": {},
+}
+"""The commands that have subcommands; with their summaries, if each of these is the function of a module of its own."""
 
 _MODULES: Final = {"import": "import_quotas"}
 """Modules that cannot have the name of their command."""
@@ -81,11 +96,11 @@ def root(
         typer.echo(context.get_help())
 
 
-def build_app(invoked: str | None = None) -> typer.Typer:
+def build_app(*words: str) -> typer.Typer:
     """Return the command with its subcommands.
 
-    Args:
-        invoked: The only subcommand that is needed: to import and inspect them all takes longer than most of them run.
+    `words`: the command line, as far as it names commands: others are only listed, since to import and inspect them all
+    takes longer than most of them run. All of them are there without any word.
     """
     app = typer.Typer(
         name="quotaform",
@@ -95,12 +110,43 @@ def build_app(invoked: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback(invoke_without_command=True)(root)
-    for name in (invoked,) if invoked in COMMANDS else COMMANDS:
-        function = _MODULES.get(name, name)
-        module = import_module(f"quotaform.cli.command.{function}")
-        group = getattr(module, "app", None)
-        if group is not None:
-            app.add_typer(group, name=name, short_help=COMMANDS[name])
+    for name in COMMANDS:
+        if name in GROUPS:
+            app.add_typer(_group(name, words), name=name, short_help=COMMANDS[name])
         else:
-            app.command(name, short_help=COMMANDS[name])(getattr(module, function))
+            app.command(name, short_help=COMMANDS[name])(_function(name) if _is_meant(name, words) else _listed)
     return app
+
+
+def _group(name: str, words: Sequence[str]) -> typer.Typer:
+    """Return the subcommands of a command."""
+    module = f"quotaform.cli.command.{name}"
+    if not _is_meant(name, words):
+        group = typer.Typer()
+        group.command("listed")(_listed)
+        return group
+    subcommands = GROUPS[name]
+    if not subcommands:
+        made: typer.Typer = import_module(module).app
+        return made
+    group = typer.Typer(help=COMMANDS[name], no_args_is_help=True)
+    for each, summary in subcommands.items():
+        is_meant = _is_meant(each, words[1:])
+        group.command(each, short_help=summary)(
+            getattr(import_module(f"{module}.{each}"), each) if is_meant else _listed
+        )
+    return group
+
+
+def _function(name: str) -> Callable[..., object]:
+    function = _MODULES.get(name, name)
+    found: Callable[..., object] = getattr(import_module(f"quotaform.cli.command.{function}"), function)
+    return found
+
+
+def _is_meant(name: str, words: Sequence[str]) -> bool:
+    return not words or words[0] == name
+
+
+def _listed() -> None:
+    """Stand for a command that is listed and not run."""

@@ -14,7 +14,7 @@ import sys
 from codecs import register_error
 from io import TextIOWrapper
 
-from quotaform.printable import break_lines, escape, line_end, spell
+from quotaform.model.printable import break_lines, escape, line_end, spell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Final, TextIO
 
 _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
-"""What `quotaform.views.style` writes."""
+"""What `quotaform.report.text` writes."""
 _HARMLESS: Final = frozenset({"closed", "encoding", "errors", "fileno", "isatty"})
 """What of a stream is passed on: nothing that writes."""
 _ESCAPE_UNENCODABLE: Final = "quotaform.escape"
@@ -93,7 +93,7 @@ def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -
 
     Args:
         text: Any number of lines, whole or in parts; a colour is never split.
-        before: As for `quotaform.printable.break_lines`.
+        before: As for `quotaform.model.printable.break_lines`.
     """
     if not text.replace("\n", "").isprintable():
         from re import split

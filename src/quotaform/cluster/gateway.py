@@ -5,46 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self, TypeVar
 
-from quotaform.errors import ClusterError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
-from quotaform.model.entity import Entity
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.errors import ClusterError, UnsettledError
 from quotaform.model.filter import EVERYTHING, EntityFilter
-from quotaform.model.quotas import Quotas
-from quotaform.model.snapshot import SnapshotFile
+from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.quotas import Quotas, SnapshotFile, same_values
+from quotaform.system.clock import SYSTEM_CLOCK, Clock
 
-Progress = Callable[[str, int, int], None]
-"""Called with the current step, the number of items done and the total (0 if unknown)."""
-
-
-def no_progress(what: str, done: int, total: int) -> None:
-    """Report nothing."""
-
-
-Sending = Callable[[Sequence[Alteration]], None]
+BeforeSend = Callable[[Sequence[Alteration]], None]
 """Called just before alterations are sent; their outcome is then unknown until the response arrives."""
 
 
-def no_sending(chunk: Sequence[Alteration]) -> None:
+def do_nothing(chunk: Sequence[Alteration]) -> None:
     """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """One configuration value, broker by broker.
+    """One configuration value, broker by broker."""
 
-    Attributes:
-        values: Node id to value; `None` when the broker has none.
-        errors: Node id to the reason why it could not be asked.
-    """
-
-    values: Mapping[int, str | None]
-    errors: Mapping[int, ClusterError]
+    values: Mapping[int, str | None]  # node id to value; `None` when the broker has none
+    errors: Mapping[int, ClusterError]  # node id to the reason why it could not be asked
 
 
-class QuotaReader(Protocol):
-    """A cluster to read."""
+class Gateway(Protocol):
+    """A cluster to read and, unless it is a snapshot, to change."""
 
     name: str
     """What messages call the cluster: its name in quotaform.yaml or its bootstrap servers."""
@@ -67,9 +55,7 @@ class QuotaReader(Protocol):
     def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the quotas of the entities that a filter selects, in one consistent read.
 
-        Args:
-            entity_filter: Which entities; everything if left out.
-            timeout: Seconds after which a read with all its retries is given up, if not the usual ones.
+        `timeout` is in seconds, for a read with all its retries.
 
         Raises:
             InvalidRequestError: The filter makes no sense to the broker (a user with an ip).
@@ -77,33 +63,17 @@ class QuotaReader(Protocol):
             ClusterError: The cluster could not be read.
         """
 
-
-class Gateway(QuotaReader, Protocol):
-    """A cluster to read and, unless it is a snapshot, to change."""
-
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
         """Return the quotas of at least these entities; those that do not exist are left out.
 
         Each entity's values are of one moment; those of two entities may not be.
-
-        Args:
-            entities: Which ones.
-            timeout: As for `describe`.
-
-        Raises:
-            ClusterError: The cluster could not be read.
         """
 
     def broker_config(self, name: str) -> BrokerConfig:
         """Ask every broker for one of its configuration values, each on a connection of its own.
 
-        Failures of single brokers are part of the result and are not raised.
-
-        Args:
-            name: Such as `client.quota.callback.class`.
-
-        Raises:
-            UnsupportedError: This is a snapshot, which holds no configuration.
+        Failures of single brokers are part of the result and are not raised. A snapshot holds no configuration
+        and raises `UnsupportedError`.
         """
 
     def alter(
@@ -111,15 +81,8 @@ class Gateway(QuotaReader, Protocol):
     ) -> AlterResult:
         """Send alterations, chunked by operations and bytes, one entry per entity.
 
-        Stops at the first chunk of unknown outcome; what comes after it is `NOT_SENT`.
-
-        Args:
-            alterations: At most one per entity.
-            validate_only: Let the broker check and change nothing.
-            progress: Called after each chunk.
-
-        Returns:
-            One row per alteration, in the given order.
+        Stops at the first chunk of unknown outcome; what comes after it is `NOT_SENT`. The rows are in the
+        given order.
 
         Raises:
             ClusterError: Nothing at all was sent.
@@ -127,20 +90,13 @@ class Gateway(QuotaReader, Protocol):
         """
 
     def alter_chunks(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False, sending: Sending = no_sending
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
     ) -> Iterator[tuple[AlterRow, ...]]:
         """Do what `alter` does, one request each time the iterator is asked for the next rows.
 
-        For callers who must know what was done whatever happens: an interrupt (Ctrl-C) while an answer is awaited
-        is raised again only after the rows of that request were yielded as `UNKNOWN` and the rest as `NOT_SENT`.
-
-        Args:
-            alterations: At most one per entity.
-            validate_only: Let the broker check and change nothing.
-            sending: Called with the alterations of each request before any byte of it is sent.
-
-        Returns:
-            The rows of each request, which together are those of all alterations in the given order.
+        For callers who must know what was done whatever happens: an interrupt (Ctrl-C) while an answer is
+        awaited is raised again only after the rows of that request were yielded as `UNKNOWN` and the rest as
+        `NOT_SENT`. `before_send` is called with the alterations of each request before any byte of it is sent.
 
         Raises:
             ClusterError: While the first rows are asked for: nothing at all was sent.
@@ -155,3 +111,81 @@ class Gateway(QuotaReader, Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+Made = TypeVar("Made")
+
+_BULK_ENTITIES: Final = 50
+_BULK_SHARE: Final = 0.02
+_MAX_WAIT: Final = 60.0
+
+SETTLE_SECONDS: Final = 3.0
+"""How long a read with unexpected values is repeated: a broker shows an acknowledged change late."""
+
+
+def bulk_of(different: int, entities: int) -> int:
+    """Return how many entities differ when that looks like a bulk change (2 %, and at least 50), else 0.
+
+    `different` is how many entities differ. `entities` is how many there are.
+    """
+    return different if different >= max(_BULK_ENTITIES, _BULK_SHARE * entities) else 0
+
+
+def read_settled(
+    reader: Gateway,
+    make: Callable[[Quotas], Made],
+    bulk: Callable[[Made, Quotas], int],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Made:
+    """Read all quotas of a cluster and make something of them; read again when they differ in bulk.
+
+    A describe right after a bulk change is a mixture of before and after: 100,000 acknowledged entities
+    took up to 20 s to show. When what was made of the first read differs in bulk, it counts only once a second
+    read, taken a moment later, is equal to the first. `make` is called while the cluster is given time, and again
+    with a later read. `bulk` says how many entities differ in bulk; 0 when one read is enough. Raises
+    `UnsettledError` if it kept changing for a minute.
+    """
+    progress(f"Reading quotas of {spell_name(reader.name)}", 0, 0)
+    read_at = clock.monotonic()
+    deadline = read_at + _MAX_WAIT
+    actual = reader.describe()
+    made = make(actual)
+    different = bulk(made, actual) if reader.is_live else 0
+    if not different:
+        return made
+    pause = min(1.0, max(0.05, different / 100_000))
+    while True:
+        progress("Reading again: many entities differ, a change may be in progress", 0, 0)
+        clock.sleep(max(0.0, pause - (clock.monotonic() - read_at)))
+        read_at = clock.monotonic()
+        again = reader.describe()
+        if is_same(actual, again):
+            return made
+        if clock.monotonic() > deadline:
+            raise UnsettledError(reader.name, _MAX_WAIT)
+        actual, made = again, make(again)
+
+
+def read_actual(
+    reader: Gateway,
+    declared: Collection[Entity] = (),
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Quotas:
+    """Read all quotas of a cluster; see `read_settled`. Many entities that no file declares count as a difference."""
+
+    def bulk(made: Quotas, actual: Quotas) -> int:
+        undeclared = sum(entity not in declared for entity in actual) if declared else len(actual)
+        return bulk_of(undeclared, max(len(declared), len(actual)))
+
+    return read_settled(reader, lambda actual: actual, bulk, clock=clock, progress=progress)
+
+
+def is_same(one: Quotas, other: Quotas) -> bool:
+    """Whether two reads are equal; a NaN equals a NaN."""
+    return one == other or (
+        one.keys() == other.keys() and all(same_values(values, other[entity]) for entity, values in one.items())
+    )

@@ -1,30 +1,250 @@
-"""Describes and alters the client quotas of a running cluster (KIP-546)."""
+"""A running cluster: connects, reads with retries, describes and alters client quotas (KIP-546)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor
-from time import monotonic
-from typing import Final
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Final, Protocol, Self, TypeVar
 
-from quotaform.cluster.age import FACTS, Age
-from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations
-from quotaform.cluster.broker_gateway import ALTER_TIMEOUT, BrokerGateway
-from quotaform.cluster.error_code import require_success
-from quotaform.cluster.gateway import BrokerConfig, Progress, Sending, no_progress, no_sending
+from quotaform.cluster.broker import (
+    NEEDS_IPV6,
+    BrokerRelease,
+    match_rows,
+    require_success,
+    rows_of,
+    service_hint,
+    split_alterations,
+)
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.gateway import BeforeSend, BrokerConfig, do_nothing
+from quotaform.cluster.scram_credential import ScramMechanism
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
-from quotaform.cluster.wire.codec import INT8, MalformedError, Reader, Writer
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
-from quotaform.errors import ClusterError, UnsupportedError
-from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
+from quotaform.cluster.wire.message import (
+    INT8,
+    BrokerRequest,
+    BrokerResponse,
+    MalformedError,
+    Reader,
+    ResponseT,
+    Writer,
+)
+from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome, RowT
 from quotaform.model.entity import IP, Entity
+from quotaform.model.errors import ClusterError, UnsupportedError, UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
+from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS, NumberKind
-from quotaform.model.quotas import Quotas, Values
-from quotaform.model.scram import ScramMechanism
-from quotaform.model.snapshot import SnapshotFile
+from quotaform.model.quotas import Quotas, SnapshotFile, Values
+from quotaform.model.server import Server, parse_servers
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds to get a usable connection."""
+SILENCE: Final = 4.0
+"""Seconds without data after which a read is sent to another broker on the first try; 100,000 quotas take 2."""
+LONE_SILENCE: Final = 10.0
+"""The same if there is no other broker and only the connection can be at fault."""
+ZOOKEEPER_SILENCE: Final = 30.0
+"""The same for brokers that read each quota from ZooKeeper: 6,000 quotas take 8."""
+ALTER_TIMEOUT: Final = 65.0
+"""The timeout of an alter in seconds: a broker may take up to 60 to forward it to the controller."""
+
+
+class Connection(Protocol):
+    """Sends one request at a time and returns its response; tests replace it to simulate failures.
+
+    `quotaform.cluster.wire.cluster_connection.ClusterConnection` is the one that is used.
+    """
+
+    cluster_id: str | None
+    brokers: Mapping[int, Server]
+    """The brokers that the cluster named, by node id."""
+    versions: Mapping[int, tuple[int, int]]
+    """The lowest and the highest version that the broker in use offers, by API key."""
+
+    def send(self, request: BrokerRequest[ResponseT], *, timeout: float, silence: float | None = None) -> ResponseT:
+        """Send a request to any broker and return its answer.
+
+        `silence`: seconds without a byte of the answer after which it is given up earlier.
+
+        Raises:
+            UnansweredError: It went out, and no answer came.
+            ClusterError: It never went out.
+        """
+
+    def send_to(self, node_id: int, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
+        """Send a request to one of `brokers`, connecting to it for that if need be, and return its answer."""
+
+    def close(self) -> None:
+        """Close the connection, from any thread; may be called more than once."""
+
+
+ItemT = TypeVar("ItemT")
+
+
+def send_in_turn(
+    chunks: Sequence[Sequence[ItemT]],
+    send: Callable[[Sequence[ItemT]], tuple[RowT, ...]],
+    rows_of: Callable[[Sequence[ItemT], Outcome, str], tuple[RowT, ...]],
+) -> Iterator[tuple[RowT, ...]]:
+    """Yield the rows of each chunk that is sent, until the outcome of one is unknown; those of the rest are not sent.
+
+    An interrupt while an answer is awaited is raised when all rows were yielded.
+
+    Raises:
+        ClusterError: While the first rows are asked for: nothing at all was sent.
+    """
+    reason, interrupt = "", None  # type: str, BaseException | None
+    for number, chunk in enumerate(chunks):
+        if reason:
+            yield rows_of(chunk, Outcome.NOT_SENT, reason)
+            continue
+        try:
+            rows = send(chunk)
+        except ClusterError as error:
+            if number == 0:
+                raise
+            reason = f"Not sent: {error}"
+            rows = rows_of(chunk, Outcome.NOT_SENT, reason)
+        except (KeyboardInterrupt, SystemExit) as error:
+            interrupt, reason = error, "Not sent: interrupted."
+            rows = rows_of(chunk, Outcome.UNKNOWN, "Interrupted while waiting for the response of the broker.")
+        except Exception as error:  # a bug, after which the outcome is unknown
+            interrupt, reason = error, "Not sent: an internal error."
+            rows = rows_of(chunk, Outcome.UNKNOWN, f"An internal error while it was sent: {error!r}")
+        if not reason and any(row.outcome is Outcome.UNKNOWN for row in rows):
+            reason = "Not sent, because the outcome of an earlier request is unknown."
+        yield rows
+    if interrupt is not None:
+        raise interrupt
+
+
+class BrokerGateway:
+    """A running cluster. Not safe for use from several threads at a time, `close` aside."""
+
+    def __init__(
+        self, connection: Connection, *, name: str, request_timeout: float = 30.0, api_timeout: float = 60.0
+    ) -> None:
+        """Make a gateway from a connection; `connect` makes both.
+
+        Times are seconds: for one request (an alter is given 65 at least), and for a read with all its retries.
+        """
+        self.name = name
+        self.connection = connection
+        self._request_timeout = request_timeout
+        self._api_timeout = api_timeout
+
+    @classmethod
+    def connect(
+        cls,
+        bootstrap_servers: str | Iterable[str | Server] = (),
+        client_config: ClientConfig | None = None,
+        *,
+        name: str | None = None,
+        timeout: float = CONNECT_TIMEOUT,
+    ) -> Self:
+        """Connect to a cluster.
+
+        Servers are `host:port`, several with commas or as a list; without any, those of the client config.
+        `timeout` is in seconds; most problems are certain, and reported, much earlier.
+
+        Raises:
+            ConnectError: No server could be used; the message says why and what to do.
+            AuthenticationError: A server did not accept the credentials; no other was tried.
+            UsageError: There is no server, or one is not `host:port`.
+        """
+        config = client_config or ClientConfig()
+        try:
+            servers = parse_servers(bootstrap_servers or config.bootstrap_servers)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        label = name or ",".join(map(str, servers))
+        connection = ClusterConnection(servers, config, name=label, timeout=timeout)
+        return cls(connection, name=label, request_timeout=config.request_timeout, api_timeout=config.api_timeout)
+
+    def _read(
+        self,
+        request: BrokerRequest[ResponseT],
+        *,
+        problem: str,
+        request_timeout: float,
+        api_timeout: float,
+        tries: int,
+        hint: str = "",
+    ) -> ResponseT:
+        """Send a read until it is answered; a lost connection is no failure, since reading again is harmless."""
+        try:
+            return self._ask(request, request_timeout=request_timeout, api_timeout=api_timeout, tries=tries)
+        except UnansweredError as error:
+            raise ClusterError(f"{problem}: {error}{hint}") from None
+
+    def _ask(
+        self,
+        request: BrokerRequest[ResponseT],
+        *,
+        request_timeout: float,
+        api_timeout: float,
+        tries: int,
+        silence: float | None = None,
+    ) -> ResponseT:
+        """Send what changes nothing until it is answered: after a lost connection, and after a silence, to the next.
+
+        A broker that is frozen must not use up all the time while others are well, and one that is busy with a large
+        answer must not be given up: each try waits twice as long for a byte as the one before.
+        """
+        deadline = monotonic() + api_timeout
+        silence = silence or self._silence
+        attempt = 1
+        while True:
+            timeout = max(1.0, min(request_timeout, deadline - monotonic()))
+            try:
+                return self.connection.send(request, timeout=timeout, silence=silence)
+            except UnansweredError:
+                if attempt == tries or monotonic() >= deadline:
+                    raise
+            sleep(0.1 * 2**attempt)
+            attempt += 1
+            silence *= 2
+
+    @property
+    def _silence(self) -> float:
+        """Seconds that a first try waits for a byte of the answer."""
+        if self.release.has_zookeeper:
+            return ZOOKEEPER_SILENCE
+        return SILENCE if len(self.connection.brokers) > 1 else LONE_SILENCE
+
+    def _alter(self, request: BrokerRequest[ResponseT]) -> ResponseT:
+        """Send an alter once; without a response its outcome is unknown."""
+        return self.connection.send(request, timeout=max(ALTER_TIMEOUT, self._request_timeout))
+
+    @property
+    def release(self) -> BrokerRelease:
+        """Which release the brokers are, as far as the one in use tells."""
+        return BrokerRelease.of(self.connection.versions)
+
+    @property
+    def service_hint(self) -> str:
+        """Where quotas are set instead, if the brokers are of a service that manages them itself; empty if not."""
+        return service_hint(server.host for server in self.connection.brokers.values())
+
+    def close(self) -> None:
+        """Close the connection; if called from another thread, abort the request in progress."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        """Return the gateway itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the gateway."""
+        self.close()
+
 
 BROKER_TIMEOUT: Final = 5.0
 """The timeout in seconds of requests to one particular broker, which are never essential to a command."""
@@ -57,11 +277,7 @@ class KafkaGateway(BrokerGateway):
         return len(self.connection.brokers) or None
 
     def cluster_id(self) -> str:
-        """Return the cluster id.
-
-        Raises:
-            UnsupportedError: The brokers are older than Kafka 0.10.1 and have none.
-        """
+        """Return the cluster id."""
         if not self.connection.cluster_id:
             raise UnsupportedError(f"{self.name} has no cluster id; its brokers are too old for client quotas.")
         return self.connection.cluster_id
@@ -71,15 +287,9 @@ class KafkaGateway(BrokerGateway):
 
         What a broker can evaluate is sent as it is; PREFIX, NOT and a type that is asked twice are evaluated
         here, over what the rest of the filter selects. A lost connection is no failure: reading again is harmless.
-
-        Raises:
-            InvalidRequestError: The filter makes no sense to the broker.
-            AuthorizationError: The principal lacks DESCRIBE_CONFIGS on the cluster.
-            UnsupportedError: The brokers are older than Kafka 2.6.
-            ClusterError: The cluster could not be read.
         """
-        if self.age.has_zookeeper and any(each.match == "" for each in entity_filter.for_brokers().components):
-            # Nobody has an empty name there, and the broker answers code -1.
+        if self.release.has_zookeeper and any(each.match == "" for each in entity_filter.for_brokers().components):
+            # No entity has an empty name there, and the broker answers code -1.
             return {}
         answer = self._read(
             _describe_request(entity_filter),
@@ -148,47 +358,21 @@ class KafkaGateway(BrokerGateway):
         return AlterResult(tuple(rows))
 
     def alter_chunks(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False, sending: Sending = no_sending
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
     ) -> Iterator[tuple[AlterRow, ...]]:
         """Send alterations request by request; see `quotaform.cluster.gateway.Gateway.alter_chunks`."""
-        chunks = split_alterations(alterations)
-        return self._alter_chunks(alterations, chunks, validate_only, sending)
 
-    def _alter_chunks(
-        self, alterations: Sequence[Alteration], chunks: Sequence[range], validate_only: bool, sending: Sending
-    ) -> Iterator[tuple[AlterRow, ...]]:
-        for indices in chunks:
-            chunk = alterations[indices.start : indices.stop]
-            reason, interrupt = "", None  # type: str, BaseException | None
-            sending(chunk)
-            try:
-                rows = self._alter_one(chunk, validate_only)
-            except ClusterError as error:
-                if indices.start == 0:
-                    raise
-                reason = f"Not sent: {error}"
-                rows = rows_of(chunk, Outcome.NOT_SENT, reason)
-            except (KeyboardInterrupt, SystemExit) as error:
-                interrupt, reason = error, "Not sent: interrupted."
-                rows = rows_of(chunk, Outcome.UNKNOWN, "Interrupted while waiting for the response of the broker.")
-            except Exception as error:  # a mistake of our own, after which nobody knows
-                interrupt, reason = error, "Not sent: an internal error."
-                rows = rows_of(chunk, Outcome.UNKNOWN, f"An internal error while it was sent: {error!r}")
-            if not reason and any(row.outcome is Outcome.UNKNOWN for row in rows):
-                reason = "Not sent, because the outcome of an earlier request is unknown."
-            yield rows
-            if not reason:
-                continue
-            if rest := alterations[indices.stop :]:
-                yield rows_of(rest, Outcome.NOT_SENT, reason)
-            if interrupt is not None:
-                raise interrupt
-            return
+        def send(chunk: Sequence[Alteration]) -> tuple[AlterRow, ...]:
+            before_send(chunk)
+            return self._alter_one(chunk, validate_only)
+
+        chunks = [alterations[indices.start : indices.stop] for indices in split_alterations(alterations)]
+        return send_in_turn(chunks, send, rows_of)
 
     def _alter_one(self, chunk: Sequence[Alteration], validate_only: bool) -> tuple[AlterRow, ...]:
         """Send what the newest brokers would accept; the rest is refused here, whatever this broker would do."""
-        age = self.age
-        refused = {each.entity: words for each in chunk if (words := refusal_of(each, age))}
+        release = self.release
+        refused = {each.entity: words for each in chunk if (words := refusal_of(each, release))}
         if not refused:
             return self._send_alter(chunk, validate_only)
         sent = [each for each in chunk if each.entity not in refused]
@@ -250,9 +434,8 @@ class DescribeBrokerConfig(BrokerRequest[DescribedConfig]):
             writer.number(INT8, _BROKER)
             writer.string(str(node_id))
             writer.array([self.name], writer.string)
-            writer.tags()
 
-        writer.array([self.node_id], resource)
+        writer.structures([self.node_id], resource)
         writer.boolean(False)
         if version >= 3:
             writer.boolean(False)
@@ -261,33 +444,24 @@ class DescribeBrokerConfig(BrokerRequest[DescribedConfig]):
     def read(self, reader: Reader, version: int) -> DescribedConfig:
         """Return the value."""
 
-        def synonym() -> None:
-            reader.string()
-            reader.nullable_string()
-            reader.int8()
-            reader.tags()
-
         def config() -> tuple[str, str | None]:
             found = reader.string(), reader.nullable_string()
             for _ in ("read-only", "source", "sensitive"):
                 reader.int8()
-            reader.array(synonym)
+            reader.structures(lambda: (reader.string(), reader.nullable_string(), reader.int8()))  # synonyms
             if version >= 3:
                 reader.int8()  # its type
                 reader.nullable_string()  # its documentation
-            reader.tags()
             return found
 
         def result() -> tuple[int, str | None, dict[str, str | None]]:
             code, message = reader.int16(), reader.nullable_string()
             reader.int8()
             reader.string()
-            found = code, message, dict(reader.array(config))
-            reader.tags()
-            return found
+            return code, message, dict(reader.structures(config))
 
         throttle = reader.int32()
-        results = reader.array(result)
+        results = reader.structures(result)
         reader.tags()
         if len(results) != 1:
             raise MalformedError("it has not one result for one resource")
@@ -302,13 +476,13 @@ _TOLERANCE: Final = 1e-6
 _FOREIGN: Final = frozenset(ScramMechanism)
 
 
-def refusal_of(alteration: Alteration, age: Age) -> str | None:
+def refusal_of(alteration: Alteration, release: BrokerRelease) -> str | None:
     """Return why an alteration must not be sent to a broker, in the words of Kafka 4; `None` if it may be.
 
     What all brokers refuse themselves is left to them.
     """
-    if age.has_zookeeper and ":" in (address := alteration.entity.names.get(IP) or ""):
-        return f"{address} is an IPv6 address; {FACTS['ipv6'].remedy}."
+    if release.has_zookeeper and ":" in (address := alteration.entity.names.get(IP) or ""):
+        return f"{address} is an IPv6 address; {NEEDS_IPV6}."
     for key, value in alteration.ops.items():
         if value is None:
             continue
@@ -324,6 +498,6 @@ def refusal_of(alteration: Alteration, age: Age) -> str | None:
         if value > known.maximum:
             kind = "a LONG" if known.kind is NumberKind.LONG else "an INT"
             return f"Proposed value for {key} is too large for {kind}."
-        if value - floor(value) > (0.0 if age.has_zookeeper else _TOLERANCE):
+        if value - floor(value) > (0.0 if release.has_zookeeper else _TOLERANCE):
             return f"{key} cannot be a fractional value."
     return None

@@ -16,24 +16,23 @@ Java client do (`org.apache.kafka.common.security.scram.internals.ScramFormatter
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import pbkdf2_hmac
 from secrets import token_bytes
 from typing import Final
 
-from quotaform.cluster.age import FACTS
-from quotaform.cluster.alter_chunk import MAX_BYTES, MAX_NAME_BYTES
-from quotaform.cluster.broker_gateway import BrokerGateway
-from quotaform.cluster.error_code import cut_words, grant, require_success
-from quotaform.cluster.wire.codec import INT8, INT32, Reader, Writer
-from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
-from quotaform.errors import ClusterError, UnsupportedError
-from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, Outcome
-from quotaform.model.entity import spell_name
-from quotaform.model.scram import (
+from quotaform.cluster.broker import (
+    MAX_BYTES,
+    MAX_NAME_BYTES,
+    NEEDS_SCRAM,
+    grant_remedy,
+    require_success,
+    shorten_message,
+)
+from quotaform.cluster.kafka import BrokerGateway, send_in_turn
+from quotaform.cluster.scram_credential import (
     DEFAULT_ITERATIONS,
     ScramAlteration,
     ScramCredential,
@@ -44,9 +43,14 @@ from quotaform.model.scram import (
     ScramUpsertion,
     ScramUser,
 )
-from quotaform.model.secret import Secret
+from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.cluster.wire.message import INT8, INT32, BrokerRequest, BrokerResponse, Reader, Writer
+from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, Outcome
+from quotaform.model.entity import spell_name
+from quotaform.model.errors import UnsupportedError
+from quotaform.model.text import Secret
 
-ALTER_ACL: Final = f"The principal is not authorised to alter SCRAM credentials: {grant('ALTER')}"
+ALTER_ACL: Final = f"The principal is not authorised to alter SCRAM credentials: {grant_remedy('ALTER')}"
 MAX_ALTERATIONS: Final = 1_000
 """Alterations per request: a controller writes one record for each, and rejects more than 10,000."""
 
@@ -78,14 +82,7 @@ class ScramGateway(BrokerGateway):
     def describe(self, users: Sequence[str] = ()) -> list[ScramUser]:
         """Return what the cluster keeps of some users, or of all that have credentials, by name.
 
-        Args:
-            users: Names, each once; all users if there are none. One without credentials has an error code.
-
-        Raises:
-            AuthorizationError: The principal lacks DESCRIBE on the cluster.
-            UnsupportedError: The brokers have no SCRAM API.
-            ClusterError: The cluster could not be read.
-            ValueError: A name that Kafka's protocol cannot carry.
+        A user without credentials has an error code.
         """
         for user in users:
             require_name(user)
@@ -108,13 +105,29 @@ class ScramGateway(BrokerGateway):
         )
         return sorted(map(_read_user, answer.users), key=lambda found: found.user)
 
+    def upsert(
+        self, passwords: Mapping[str, Secret], mechanisms: Sequence[ScramMechanism], iterations: int
+    ) -> ScramResult:
+        """Set the password of each user for each mechanism; see `alter`."""
+        return self.alter(
+            [
+                make_upsertion(user, mechanism, password, iterations)
+                for user, password in passwords.items()
+                for mechanism in mechanisms
+            ]
+        )
+
+    def delete(self, users: Sequence[str], mechanisms: Sequence[ScramMechanism]) -> ScramResult:
+        """Delete the credential of each user for each mechanism; see `alter`."""
+        return self.alter([ScramDeletion(user, mechanism) for user in users for mechanism in mechanisms])
+
     @contextmanager
     def _scram_api(self) -> Iterator[None]:
         try:
             yield
         except UnsupportedError:
             problem = f"The brokers of {self.name} have no SCRAM API"
-            raise UnsupportedError(problem, remedy=f"{FACTS['scram'].remedy}.") from None
+            raise UnsupportedError(problem, remedy=f"{NEEDS_SCRAM}.") from None
 
     def alter(self, alterations: Sequence[ScramAlteration]) -> ScramResult:
         """Set and delete credentials, each at most once per user and mechanism.
@@ -127,46 +140,28 @@ class ScramGateway(BrokerGateway):
             ClusterError: Nothing at all was sent.
             ValueError: One credential twice, or a name that Kafka's protocol cannot carry; nothing was sent.
         """
-        rows: list[ScramRow | None] = [None] * len(alterations)
-        reason, interrupt = "", None
-        for number, indices in enumerate(split_scram(alterations)):
-            part = [alterations[index] for index in indices]
-            if reason:
-                answers = _rows_of(part, Outcome.NOT_SENT, reason)
-            else:
-                try:
-                    answers = self._alter_one(part)
-                except ClusterError as error:
-                    if number == 0:
-                        raise
-                    reason = f"Not sent: {error}"
-                    answers = _rows_of(part, Outcome.NOT_SENT, reason)
-                except (KeyboardInterrupt, SystemExit) as error:
-                    interrupt, reason = error, "Not sent: interrupted."
-                    answers = _rows_of(
-                        part, Outcome.UNKNOWN, "Interrupted while waiting for the response of the broker."
-                    )
-            if not reason and any(row.outcome is Outcome.UNKNOWN for row in answers):
-                reason = "Not sent, because the outcome of an earlier request is unknown."
-            for index, row in zip(indices, answers, strict=True):
-                rows[index] = row
-        return ScramResult(tuple(row for row in rows if row is not None), interrupt)
+        rows: dict[int, ScramRow] = {}
+        interrupt: BaseException | None = None
+        requests = split_scram(alterations)
+        parts = [[alterations[index] for index in indices] for indices in requests]
+        try:
+            for answers, indices in zip(send_in_turn(parts, self._alter_one, _rows_of), requests, strict=True):
+                rows.update(zip(indices, answers, strict=True))
+        except (KeyboardInterrupt, SystemExit) as error:
+            interrupt = error
+        return ScramResult(tuple(rows[index] for index in range(len(alterations))), interrupt)
 
-    def _alter_one(self, part: Sequence[ScramAlteration]) -> list[ScramRow]:
+    def _alter_one(self, part: Sequence[ScramAlteration]) -> tuple[ScramRow, ...]:
         try:
             with self._scram_api():
                 answer = self._alter(AlterUserScramCredentials(part))
         except UnansweredError as error:
             return _rows_of(part, Outcome.UNKNOWN, f"{error} The change may have been made, or may still be made.")
-        return [_read_row(alteration, answer.outcomes.get(alteration.user)) for alteration in part]
+        return tuple(_read_row(alteration, answer.outcomes.get(alteration.user)) for alteration in part)
 
 
 def split_scram(alterations: Sequence[ScramAlteration]) -> list[list[int]]:
-    """Return the indices of each request: a user at most once, `MAX_ALTERATIONS` and `MAX_BYTES` at most.
-
-    Raises:
-        ValueError: One credential twice, or a name that Kafka's protocol cannot carry.
-    """
+    """Return the indices of each request: a user at most once, `MAX_ALTERATIONS` and `MAX_BYTES` at most."""
     seen: set[tuple[str, ScramMechanism]] = set()
     times: dict[str, int] = {}
     requests: dict[int, list[list[int]]] = {}
@@ -188,11 +183,7 @@ def split_scram(alterations: Sequence[ScramAlteration]) -> list[list[int]]:
 
 
 def require_name(user: str) -> int:
-    """Check that Kafka's protocol can carry a user name, and return its size in bytes.
-
-    Raises:
-        ValueError: It cannot.
-    """
+    """Check that Kafka's protocol can carry a user name, and return its size in bytes."""
     try:
         size = len(user.encode())
     except UnicodeEncodeError:
@@ -205,8 +196,8 @@ def require_name(user: str) -> int:
 
 
 def _read_user(result: DescribedUser) -> ScramUser:
-    credentials = (ScramCredential(ScramMechanism.spell(number), rounds) for number, rounds in result.credentials)
-    words = cut_words(result.error_message or "") or f"The broker returned error code {result.error_code}."
+    credentials = (ScramCredential(ScramMechanism.name_of(number), rounds) for number, rounds in result.credentials)
+    words = shorten_message(result.error_message or "") or f"The broker returned error code {result.error_code}."
     return ScramUser(result.user, tuple(sorted(credentials)), result.error_code, words if result.error_code else "")
 
 
@@ -220,11 +211,13 @@ def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None
         # The broker's own words are a dump of its request object.
         return ScramRow(alteration, Outcome.REFUSED, code, ALTER_ACL)
     outcome = Outcome.UNKNOWN if code in UNKNOWN_CODES else Outcome.REFUSED
-    return ScramRow(alteration, outcome, code, cut_words(message or "") or f"The broker returned error code {code}.")
+    return ScramRow(
+        alteration, outcome, code, shorten_message(message or "") or f"The broker returned error code {code}."
+    )
 
 
-def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> list[ScramRow]:
-    return [ScramRow(alteration, outcome, None, reason) for alteration in part]
+def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> tuple[ScramRow, ...]:
+    return tuple(ScramRow(alteration, outcome, None, reason) for alteration in part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,30 +256,19 @@ class DescribeUserScramCredentials(BrokerRequest[DescribedCredentials]):
         No users are an empty list and not null, which means the same: to a principal without the right a broker never
         answers it.
         """
-
-        def user(name: str) -> None:
-            writer.string(name)
-            writer.tags()
-
-        writer.array(self.users, user)
+        writer.structures(self.users, writer.string)
         writer.tags()
 
     def read(self, reader: Reader, version: int) -> DescribedCredentials:
         """Return the credentials."""
 
-        def credential() -> tuple[int, int]:
-            found = reader.int8(), reader.int32()
-            reader.tags()
-            return found
-
         def user() -> DescribedUser:
             name, code, message = reader.string(), reader.int16(), reader.nullable_string()
-            credentials = reader.array(credential)
-            reader.tags()
+            credentials = reader.structures(lambda: (reader.int8(), reader.int32()))
             return DescribedUser(user=name, error_code=code, error_message=message, credentials=credentials)
 
         throttle, code, message = reader.int32(), reader.int16(), reader.nullable_string()
-        users = reader.array(user)
+        users = reader.structures(user)
         reader.tags()
         return DescribedCredentials(throttle_time_ms=throttle, error_code=code, error_message=message, users=users)
 
@@ -315,7 +297,6 @@ class AlterUserScramCredentials(BrokerRequest[AlteredCredentials]):
         def deletion(asked: ScramDeletion) -> None:
             writer.string(asked.user)
             writer.number(INT8, asked.mechanism.number)
-            writer.tags()
 
         def upsertion(asked: ScramUpsertion) -> None:
             writer.string(asked.user)
@@ -323,21 +304,14 @@ class AlterUserScramCredentials(BrokerRequest[AlteredCredentials]):
             writer.number(INT32, asked.iterations)
             writer.bytes(asked.salt)
             writer.bytes(asked.salted_password)
-            writer.tags()
 
-        writer.array((each for each in self.alterations if isinstance(each, ScramDeletion)), deletion)
-        writer.array((each for each in self.alterations if isinstance(each, ScramUpsertion)), upsertion)
+        writer.structures((each for each in self.alterations if isinstance(each, ScramDeletion)), deletion)
+        writer.structures((each for each in self.alterations if isinstance(each, ScramUpsertion)), upsertion)
         writer.tags()
 
     def read(self, reader: Reader, version: int) -> AlteredCredentials:
         """Return the outcomes."""
-
-        def outcome() -> tuple[str, tuple[int, str | None]]:
-            found = reader.string(), (reader.int16(), reader.nullable_string())
-            reader.tags()
-            return found
-
         throttle = reader.int32()
-        outcomes = dict(reader.array(outcome))
+        outcomes = dict(reader.structures(lambda: (reader.string(), (reader.int16(), reader.nullable_string()))))
         reader.tags()
         return AlteredCredentials(throttle_time_ms=throttle, outcomes=outcomes)

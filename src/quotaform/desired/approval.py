@@ -6,28 +6,24 @@ from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any
 
-from quotaform.core.check import rule
-from quotaform.core.check.rule import APPROVABLE, RULES
-from quotaform.core.scope import is_glob, pattern_problem
-from quotaform.desired.day import read_expires
-from quotaform.desired.report import FileReport, Part
-from quotaform.desired.shape import explain_shape, has_shape
+from quotaform.desired.file_report import FileReport, Part, explain_shape, has_shape
+from quotaform.desired.schema import approvals as approvals_schema
 from quotaform.desired.tree import SourceFile, decode
-from quotaform.desired.value import read_values
+from quotaform.desired.value import read_expires, read_values
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
-from quotaform.model.address import parse_address
-from quotaform.model.approval import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS, Approval
-from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding
+from quotaform.model import rule
+from quotaform.model.entity import Entity, parse_address
+from quotaform.model.finding import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS, Approval, Finding
+from quotaform.model.rule import APPROVABLE, RULES
+from quotaform.model.scope import is_glob, pattern_problem
 from quotaform.model.text import did_you_mean, quote
 
 
 def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...], list[Finding]]:
     """Return the approvals in a file, and its problems.
 
-    Args:
-        today: The day (UTC) from which on an approval may be valid for `MOST_DAYS` at most.
+    `today`: the day (UTC) from which on an approval may be valid for `MOST_DAYS` at most.
     """
     text = decode(source)
     if isinstance(text, Finding):
@@ -38,8 +34,8 @@ def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...
     if document.root is not None:
         with suppress(StopReadingError):
             approvals = _read_items(document.root, report, today)
-            if not has_shape("approvals", document):
-                explain_shape("approvals", report)
+            if not has_shape(approvals_schema, document):
+                explain_shape(approvals_schema, report)
     report.findings.extend(document.problems)
     return tuple(approvals), report.findings.all()
 

@@ -1,65 +1,59 @@
-"""What quotaform.yaml says: clusters, profiles, scope and guards."""
+"""What quotaform.yaml says; which clusters names and globs choose; variables of the environment in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Final
 
-from quotaform.core.check.lint.setting import Capacity, LintSettings
-from quotaform.core.drift.ignore import DriftIgnore
-from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
-from quotaform.core.prune import PruneMode
-from quotaform.core.scope import FULL_SCOPE, Scope
-from quotaform.core.usage.record.source import NO_METRICS, ClusterMetrics
-from quotaform.core.usage.sizing.recommendation import SizingSettings
-from quotaform.model.location import Location
-from quotaform.model.quotas import Values
-from quotaform.model.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from quotaform.desired.variable import Referring
+from quotaform.desired.file_report import FileReport, NodePath
+from quotaform.model import rule
+from quotaform.model.errors import ClusterChoiceError, InvalidFilesError, UsageError
+from quotaform.model.finding import Location
+from quotaform.model.quotas import Snapshot, Values
+from quotaform.model.scope import FULL_SCOPE, Scope, count_problem, is_glob, matches_glob, pattern_problem
+from quotaform.model.settings import (
+    DEFAULT_GUARD_LIMITS,
+    NO_METRICS,
+    Capacity,
+    ClusterMetrics,
+    DriftIgnore,
+    GuardLimits,
+    LintSettings,
+    PruneMode,
+    SizingSettings,
+)
+from quotaform.model.text import did_you_mean, listed, quote
+from quotaform.model.variable import PLACES, ReferenceProblem, check_references, expand, problem_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster by name: a running one, or a snapshot file.
+    """A cluster by name: a running one, or a snapshot file."""
 
-    Attributes:
-        name: Its name in quotaform.yaml.
-        bootstrap_servers: Brokers to ask first, as HOST:PORT.
-        command_config: A file of Java client properties.
-        cluster_id: The id that the cluster must have.
-        confirm: `name` when the cluster's name must be typed to apply by hand.
-        snapshot: The snapshot file that stands for the cluster.
-        server_references: Those of `bootstrap_servers` that refer to environment variables, by their text. The
-            variables are looked up when the cluster is connected to; messages show the text.
-        config_reference: The same for `command_config`.
-        config_location: Where quotaform.yaml has `command_config`.
-        servers_location: Where quotaform.yaml has `bootstrap_servers`; `None` when the operator names them.
-        folder: The folder of the quotaform.yaml that names the files; `None` when the operator does.
-        taken: What the snapshot file holds, when it was read already.
-        given_servers: The bootstrap servers of the command line, when they stand for the cluster and nobody named it.
-        capacity: What its brokers can do, as far as that is declared.
-        metrics: Where the measurements of its brokers are.
-    """
-
-    name: str
-    bootstrap_servers: tuple[str, ...] = ()
-    command_config: Path | None = None
-    cluster_id: str | None = None
-    confirm: str | None = None
-    snapshot: Path | None = None
+    name: str  # its name in quotaform.yaml
+    bootstrap_servers: tuple[str, ...] = ()  # brokers to ask first, as HOST:PORT
+    command_config: Path | None = None  # a file of Java client properties
+    cluster_id: str | None = None  # the id that the cluster must have
+    confirm: str | None = None  # `name` when the cluster's name must be typed to apply by hand
+    snapshot: Path | None = None  # the snapshot file that stands for the cluster
+    # Those of `bootstrap_servers` that refer to environment variables, by their text. The variables are looked up when
+    # the cluster is connected to; messages show the text.
     server_references: Mapping[str, Referring] = field(default_factory=dict, compare=False)
-    config_reference: Referring | None = field(default=None, compare=False)
-    config_location: Location | None = field(default=None, compare=False)
+    config_reference: Referring | None = field(default=None, compare=False)  # the same for `command_config`
+    config_location: Location | None = field(default=None, compare=False)  # where quotaform.yaml has `command_config`
+    # Where quotaform.yaml has `bootstrap_servers`; `None` when the operator names them
     servers_location: Location | None = field(default=None, compare=False)
+    # The folder of the quotaform.yaml that names the files; `None` when the operator does
     folder: Path | None = field(default=None, compare=False)
+    # What the snapshot file holds, when it was read already
     taken: Snapshot | None = field(default=None, compare=False, repr=False)
+    # The bootstrap servers of the command line, when they stand for the cluster and nobody named it
     given_servers: str | None = None
+    # What its brokers can do, as far as that is declared
     capacity: Capacity = Capacity()  # noqa: RUF009
-    metrics: ClusterMetrics = NO_METRICS
+    metrics: ClusterMetrics = NO_METRICS  # where the measurements of its brokers are
 
     @property
     def has_name(self) -> bool:
@@ -74,44 +68,29 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class ListedPath:
-    """A path that quotaform.yaml lists: of a policy, which may be a glob, or of another quota repository.
+    """A path that quotaform.yaml lists: of a policy, which may be a glob, or of another quota repository."""
 
-    Attributes:
-        text: As it is written: relative to the folder of quotaform.yaml.
-    """
-
-    text: str
+    text: str  # as it is written: relative to the folder of quotaform.yaml
     location: Location = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The content of quotaform.yaml.
+    """The content of quotaform.yaml."""
 
-    Attributes:
-        clusters: By name.
-        profiles: Values by the name of the profile.
-        scope: The entities that the files manage.
-        prune: What happens to entities in scope that no file declares.
-        drift_ignore: Drift to ignore; it affects only `drift`.
-        policies: Where the policies are.
-        roots: Where other quota repositories are, whose entities these files do not declare.
-        lints: What is to be known about lints, and ignored.
-        guard_limits: What guards go by: `guards` and `protect`.
-        sizing: How quotas are sized by usage.
-        pins: The names of the live clusters that are pinned to an id, by the id.
-    """
-
-    clusters: Mapping[str, Cluster] = field(default_factory=dict)
-    profiles: Mapping[str, Values] = field(default_factory=dict)
-    scope: Scope = FULL_SCOPE
-    prune: PruneMode = PruneMode.REPORT
-    drift_ignore: tuple[DriftIgnore, ...] = ()
-    policies: tuple[ListedPath, ...] = ()
-    roots: tuple[ListedPath, ...] = ()
+    clusters: Mapping[str, Cluster] = field(default_factory=dict)  # by name
+    profiles: Mapping[str, Values] = field(default_factory=dict)  # values by the name of the profile
+    scope: Scope = FULL_SCOPE  # the entities that the files manage
+    prune: PruneMode = PruneMode.REPORT  # what happens to entities in scope that no file declares
+    drift_ignore: tuple[DriftIgnore, ...] = ()  # drift to ignore; it affects only `drift`
+    policies: tuple[ListedPath, ...] = ()  # where the policies are
+    roots: tuple[ListedPath, ...] = ()  # where other quota repositories are, whose entities these files do not declare
+    # What is to be known about lints, and ignored
     lints: LintSettings = LintSettings()  # noqa: RUF009
-    guard_limits: GuardLimits = DEFAULT_GUARD_LIMITS
+    guard_limits: GuardLimits = DEFAULT_GUARD_LIMITS  # what guards go by: `guards` and `protect`
+    # How quotas are sized by usage
     sizing: SizingSettings = SizingSettings()  # noqa: RUF009
+    # The names of the live clusters that are pinned to an id, by the id
     pins: Mapping[str, Sequence[str]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -131,3 +110,112 @@ def prune_problem(mode: PruneMode, scope: Scope) -> str | None:
         "prune: scope deletes every entity in scope that no file declares, so quotaform.yaml must list what is in "
         "scope: write scope: {include: [...]}, or prune: removed"
     )
+
+
+def choose_cluster(config: Config, name: str | None) -> Cluster:
+    """Return the cluster of a name; with one cluster the name may be left out.
+
+    Raises `UsageError` if there is no such cluster, or no name and no cluster, and `ClusterChoiceError` if there is no
+    name and there are several clusters.
+    """
+    if name is not None:
+        return _named(config, name)
+    if not config.clusters:
+        raise UsageError("quotaform.yaml defines no cluster; add one")
+    if len(config.clusters) > 1:
+        raise ClusterChoiceError(list(config.clusters))
+    return next(iter(config.clusters.values()))
+
+
+def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool = False) -> tuple[Cluster, ...]:
+    """Return the clusters that names and globs choose, each once, in the order of quotaform.yaml.
+
+    With one cluster nothing need be chosen.
+
+    `patterns`: names, or case-sensitive globs over names.
+
+    Raises `UsageError`: there is no such cluster, a glob matches none, or nothing is chosen and there is no cluster;
+    `ClusterChoiceError`: nothing is chosen and there are several.
+    """
+    if takes_all and config.clusters:
+        return tuple(config.clusters.values())
+    if not patterns:
+        return (choose_cluster(config, None),)
+    chosen: set[str] = set()
+    if problem := count_problem(patterns):
+        raise UsageError(f"--cluster: {problem}")
+    for pattern in patterns:
+        if problem := pattern_problem(pattern):
+            raise UsageError(f"{problem}; shorten it")
+        matching = {name for name in config.clusters if matches_glob(name, pattern)}
+        if not matching and not is_glob(pattern):
+            matching = {_named(config, pattern).name}
+        if not matching:
+            raise UsageError(f"no cluster matches {quote(pattern)}.{_listed(config)}")
+        chosen |= matching
+    return tuple(cluster for name, cluster in config.clusters.items() if name in chosen)
+
+
+def _named(config: Config, name: str) -> Cluster:
+    if name not in config.clusters:
+        guess = did_you_mean(name, config.clusters) or "; quotaform.yaml does not name it."
+        raise UsageError(f"unknown cluster {quote(name)}{guess}{_listed(config)}")
+    return config.clusters[name]
+
+
+def _listed(config: Config) -> str:
+    return f" The clusters are {listed(config.clusters)}" if config.clusters else ""
+
+
+EXPANDED: Final = frozenset({"bootstrap_servers", "command_config"})
+"""The fields of a cluster that may hold `${env:NAME}`."""
+_RULES: Final = {
+    ReferenceProblem.NOT_ALLOWED: rule.FORBIDDEN_VARIABLE,
+    ReferenceProblem.UNSET: rule.UNSET_VARIABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Referring:
+    """A text of quotaform.yaml with `${env:NAME}` in it."""
+
+    text: str  # as it is written, which is also what messages show
+    location: Location
+
+    def expand(self, environment: Mapping[str, str]) -> str:
+        """Return the text with its variables replaced, which is a secret.
+
+        Raises `InvalidFilesError` if a variable is not set or may not be read.
+        """
+        expansion = expand(self.text, environment)
+        if expansion.problems:
+            raise InvalidFilesError(
+                [
+                    _RULES.get(problem, rule.BAD_VARIABLE).finding(problem_text(problem, name), location=self.location)
+                    for problem, name in expansion.problems
+                ]
+            )
+        return expansion.text
+
+
+def check_variables(report: FileReport) -> None:
+    """Report each `${...}` that is invalid or in a place where it is not expanded, without reading the environment."""
+    for path, container, key, text in _texts(report.document.root, ()):
+        is_expanded = len(path) > 2 and path[0] == "clusters" and path[2] in EXPANDED
+        # Values say it themselves.
+        if "${" not in text or path[0] == "profiles":
+            continue
+        problems = [problem_text(problem, name) for problem, name in check_references(text)]
+        if not is_expanded:
+            problems = [f"{PLACES}; write the value itself"]
+        for message in problems:
+            report.at(*path).add(rule.BAD_VARIABLE, message, container, key)
+
+
+def _texts(node: Any, path: NodePath) -> Iterator[tuple[NodePath, Any, Any, str]]:
+    pairs = list(node.items()) if isinstance(node, dict) else list(enumerate(node)) if isinstance(node, list) else []
+    for key, value in pairs:
+        if isinstance(value, str):
+            yield (*path, key), node, key, value
+        else:
+            yield from _texts(value, (*path, key))

@@ -2,48 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from re import compile as regex
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from quotaform.core.check import rule
-from quotaform.core.drift.ignore import DriftIgnore
-from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits
-from quotaform.core.prune import PruneMode
-from quotaform.core.scope import MOST_PATTERNS, Scope
-from quotaform.core.usage.record.source import (
+from quotaform.desired.config import Cluster, Config, ListedPath, Referring, check_variables, prune_problem
+from quotaform.desired.file_report import FileReport, Part, explain_shape, has_shape
+from quotaform.desired.match import name_oddness, read_pattern
+from quotaform.desired.schema import config as config_schema
+from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.value import bare_keys, read_expires, read_values
+from quotaform.desired.yaml.document import StopReadingError, taken_for
+from quotaform.desired.yaml.reader import read_document
+from quotaform.model import rule
+from quotaform.model.entity import USER, spell_name
+from quotaform.model.finding import Finding
+from quotaform.model.moment import parse_duration
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Values
+from quotaform.model.scope import MOST_PATTERNS, Scope
+from quotaform.model.server import parse_server, spell_server
+from quotaform.model.settings import (
+    DEFAULT_GUARD_LIMITS,
+    EXPIRES_WITHIN_DAYS,
     MOST_SOURCES,
     NO_METRICS,
+    Capacity,
     ClusterMetrics,
+    CountLimit,
+    DriftIgnore,
+    GuardLimits,
+    LintIgnore,
+    LintSettings,
     MetricsSource,
+    PruneMode,
+    SizingSettings,
     SourceKind,
+    parse_percentile,
     parse_source,
     require_distinct,
 )
-from quotaform.core.usage.sizing.recommendation import SizingSettings, parse_percentile
-from quotaform.desired.config import Cluster, Config, ListedPath, prune_problem
-from quotaform.desired.day import read_expires
-from quotaform.desired.lint import MOST_LINT_IGNORES, MOST_PRINCIPALS, read_capacity, read_lint_settings
-from quotaform.desired.pattern import read_pattern
-from quotaform.desired.report import FileReport, Part
-from quotaform.desired.shape import explain_shape, has_shape
-from quotaform.desired.tree import SourceFile, decode
-from quotaform.desired.value import read_values
-from quotaform.desired.variable import Referring, check_variables
-from quotaform.desired.yaml.document import StopReadingError
-from quotaform.desired.yaml.reader import read_document
-from quotaform.desired.yaml.scalar import taken_for
-from quotaform.model.duration import parse_duration
-from quotaform.model.finding import Finding
-from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Values
-from quotaform.model.server import parse_server, spell_server
 from quotaform.model.text import did_you_mean, quote
+from quotaform.model.units import suspicious_unit_text
 from quotaform.model.variable import PREFIX
+
+T = TypeVar("T")
+
+MOST_LINT_IGNORES: Final = 200
+"""How many items `lints.ignore` may have."""
+MOST_PRINCIPALS: Final = 100
+"""How many principals `principals.brokers` may list."""
+MOST_DAYS: Final = 3650
+"""The largest `lints.expires_within_days`."""
+
+
+def read_lint_settings(root: dict[str, Any], report: FileReport, profiles: Mapping[str, Values]) -> LintSettings:
+    """Return the settings of lints; the schema reports values of the wrong shape."""
+    lints = _mapping(root, "lints")
+    days = lints.get("expires_within_days")
+    if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= MOST_DAYS:
+        days = EXPIRES_WITHIN_DAYS
+    return LintSettings(
+        ignores=_read_ignores(lints, report),
+        expires_within_days=days,
+        broker_principals=_read_principals(root, report),
+        profile_findings=tuple(_bare_profiles(root, report, profiles)),
+    )
+
+
+def read_capacity(cluster: str, node: dict[str, Any], report: FileReport) -> Capacity:
+    """Return the capacity of a cluster."""
+    written = _mapping(node, "capacity")
+    values = read_values(written, None, report.at("clusters", cluster, "capacity"))
+    return Capacity(values=values, places={key: report.document.place(written, key).key for key in values})
+
+
+def _read_ignores(lints: dict[str, Any], report: FileReport) -> tuple[LintIgnore, ...]:
+    ignores: list[LintIgnore] = []
+    for index, item in _items(lints, "ignore", dict):
+        part = report.at("lints", "ignore", index)
+        name, reason, address, match = (item.get(field) for field in ("rule", "reason", "address", "match"))
+        is_lint = isinstance(name, str) and _check_rule(name, item, part)
+        expires = read_expires(item, part)
+        pattern = read_pattern(match, part.at("match")) if isinstance(match, dict) else None
+        if is_lint and isinstance(reason, str) and reason.strip():
+            ignores.append(
+                LintIgnore(
+                    rule=str(name),
+                    reason=reason,
+                    address=address if isinstance(address, str) else None,
+                    match=pattern,
+                    expires=expires,
+                    location=report.document.place(lints["ignore"], index).value,
+                )
+            )
+    return tuple(ignores)
+
+
+def _check_rule(name: str, item: dict[str, Any], part: Part) -> bool:
+    if name in rule.LINTS:
+        return True
+    lints = ", ".join(rule.LINTS)
+    if name in rule.RULES:
+        text = f"{name} is not a lint, and only lints can be ignored: {lints}"
+    else:
+        text = f"unknown lint {quote(name)}{did_you_mean(name, rule.LINTS) or '.'} The lints are {lints}"
+    part.at("rule").add(rule.BAD_CHOICE, text, item, "rule")
+    return False
+
+
+def _read_principals(root: dict[str, Any], report: FileReport) -> tuple[str, ...] | None:
+    principals = _mapping(root, "principals")
+    if not isinstance(principals.get("brokers"), list):
+        return None
+    names = list(_items(principals, "brokers", str))
+    for index, name in names:
+        if oddness := name_oddness(USER, name):
+            part = report.at("principals", "brokers", index)
+            part.add(rule.BAD_NAME, f"{spell_name(name)} {oddness}", principals["brokers"], index)
+    return tuple(name for _, name in names if name)
+
+
+def _bare_profiles(root: dict[str, Any], report: FileReport, profiles: Mapping[str, Values]) -> list[Finding]:
+    written = _mapping(root, "profiles")
+    return [
+        rule.SUSPICIOUS_UNIT.finding(
+            suspicious_unit_text(key, values[key]), key=key, location=report.document.place(written[name], key).value
+        )
+        for name, values in profiles.items()
+        for key in bare_keys(written[name], values)
+    ]
+
 
 MOST_CLUSTERS: Final = 20_000
 """The limit on clusters in quotaform.yaml."""
@@ -64,8 +157,7 @@ _CLUSTER_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
     """Return the content of a configuration, and its problems.
 
-    Args:
-        directory: The folder that paths in it are relative to.
+    `directory`: the folder that paths in it are relative to.
     """
     text = decode(source)
     if isinstance(text, Finding):
@@ -83,8 +175,8 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
 def _read_root(report: FileReport, directory: Path) -> Config:
     root = report.document.root if isinstance(report.document.root, dict) else {}
     profiles = set(map(id, _mapping(root, "profiles").values()))
-    profiles |= set(map(id, value_mappings(root)))
-    profiles |= {id(node["capacity"]) for node in _mapping(root, "clusters").values() if _has_capacity(node)}
+    profiles |= {id(_mapping(_mapping(root, "recommend"), field)) for field in ("floor", "cap")}
+    profiles |= {id(node.get("capacity")) for node in _mapping(root, "clusters").values() if isinstance(node, dict)}
     _limit(root, report)
     check_variables(report)
     _check_texts(report, profiles)
@@ -107,8 +199,8 @@ def _read_root(report: FileReport, directory: Path) -> Config:
     config = replace(config, lints=read_lint_settings(root, report, config.profiles))
     for name in _mapping(root, "clusters"):
         _check_cluster_name(root["clusters"], name, report)
-    if not has_shape("config", report.document):
-        explain_shape("config", report)
+    if not has_shape(config_schema, report.document):
+        explain_shape(config_schema, report)
     return config
 
 
@@ -117,8 +209,12 @@ def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _has_capacity(node: Any) -> bool:
-    return isinstance(node, dict) and isinstance(node.get("capacity"), dict)
+def _items(node: dict[str, Any], key: str, kind: type[T]) -> Iterator[tuple[int, T]]:
+    """Yield the items of a list that have a type, with their places; the schema reports the others."""
+    listed = node.get(key)
+    for index, item in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(item, kind):
+            yield index, item
 
 
 def _limit(root: dict[str, Any], report: FileReport) -> None:
@@ -217,8 +313,8 @@ def _read_servers(name: str, node: dict[str, Any], report: FileReport) -> tuple[
     servers: list[str] = []
     references: dict[str, Referring] = {}
     listed = node.get("bootstrap_servers")
-    for index, text in enumerate(listed if isinstance(listed, list) else []):
-        if not isinstance(text, str) or not text:
+    for index, text in _items(node, "bootstrap_servers", str):
+        if not text:
             continue
         place = report.document.place(listed, index).value
         parts = [part.strip() for part in text.split(",")]
@@ -245,31 +341,26 @@ def _read_path(node: dict[str, Any], key: str, directory: Path) -> Path | None:
 
 
 def _read_profiles(node: dict[str, Any], report: FileReport) -> dict[str, Values]:
-    profiles: dict[str, Values] = {}
-    for name, values in node.items():
-        if isinstance(values, dict):
-            profiles[name] = read_values(values, None, report.at("profiles", name))
-    return profiles
+    return {
+        name: read_values(values, None, report.at("profiles", name))
+        for name, values in node.items()
+        if isinstance(values, dict)
+    }
 
 
 def _read_scope(node: dict[str, Any], report: FileReport) -> Scope:
     include, exclude = (
-        tuple(
-            read_pattern(item, report.at("scope", side, index))
-            for index, item in enumerate(node[side] if isinstance(node.get(side), list) else ())
-            if isinstance(item, dict)
-        )
+        tuple(read_pattern(item, report.at("scope", side, index)) for index, item in _items(node, side, dict))
         for side in ("include", "exclude")
     )
     return Scope(include=include, exclude=exclude)
 
 
 def _read_paths(root: dict[str, Any], field: str, report: FileReport) -> tuple[ListedPath, ...]:
-    listed = root.get(field)
     return tuple(
-        ListedPath(text, report.document.place(listed, index).value)
-        for index, text in enumerate(listed if isinstance(listed, list) else ())
-        if isinstance(text, str) and text
+        ListedPath(text, report.document.place(root[field], index).value)
+        for index, text in _items(root, field, str)
+        if text
     )
 
 
@@ -289,11 +380,8 @@ MOST_IGNORES: Final = 1000
 
 def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftIgnore, ...]:
     """Return the items of `drift_ignore`; the schema reports values of the wrong shape."""
-    listed = root.get("drift_ignore")
     ignores = []
-    for index, item in enumerate(listed if isinstance(listed, list) else ()):
-        if not isinstance(item, dict):
-            continue
+    for index, item in _items(root, "drift_ignore", dict):
         part = report.at("drift_ignore", index)
         keys = _read_keys(item, part)
         expires = read_expires(item, part)
@@ -306,44 +394,34 @@ def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftI
                     keys=keys,
                     reason=reason,
                     expires=expires,
-                    location=report.document.place(listed, index).value,
+                    location=report.document.place(root["drift_ignore"], index).value,
                 )
             )
     return tuple(ignores)
 
 
 def _read_keys(item: dict[str, Any], part: Part) -> frozenset[str]:
-    keys = item.get("keys")
     found = set()
-    for index, key in enumerate(keys if isinstance(keys, list) else ()):
-        if not isinstance(key, str):
-            continue
+    for index, key in _items(item, "keys", str):
         if key not in QUOTA_KEYS:
             guess = did_you_mean(key, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
-            part.at("keys", index).add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", keys, index)
+            part.at("keys", index).add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", item["keys"], index)
         found.add(key)
     return frozenset(found)
 
 
 def read_guard_limits(root: dict[str, Any], report: FileReport) -> GuardLimits:
     """Return the limits of the guards; the schema reports values that are not numbers or out of range."""
-    guards, protect = root.get("guards"), root.get("protect")
-    node = guards if isinstance(guards, dict) else {}
+    node = _mapping(root, "guards")
     return GuardLimits(
-        delete=_read_count_limit(node.get("delete"), DEFAULT_GUARD_LIMITS.delete),
-        update=_read_count_limit(node.get("update"), DEFAULT_GUARD_LIMITS.update),
+        delete=_read_count_limit(_mapping(node, "delete"), DEFAULT_GUARD_LIMITS.delete),
+        update=_read_count_limit(_mapping(node, "update"), DEFAULT_GUARD_LIMITS.update),
         change_factor=_read_number(node, "change_factor", DEFAULT_GUARD_LIMITS.change_factor),
-        protect=tuple(
-            read_pattern(item, report.at("protect", index))
-            for index, item in enumerate(protect if isinstance(protect, list) else ())
-            if isinstance(item, dict)
-        ),
+        protect=tuple(read_pattern(item, report.at("protect", index)) for index, item in _items(root, "protect", dict)),
     )
 
 
-def _read_count_limit(node: object, default: CountLimit) -> CountLimit:
-    if not isinstance(node, dict):
-        return default
+def _read_count_limit(node: dict[str, Any], default: CountLimit) -> CountLimit:
     return CountLimit(_read_number(node, "count", default.count), _read_number(node, "percent", default.percent))
 
 
@@ -362,36 +440,29 @@ def read_metrics(cluster: str, node: dict[str, Any], report: FileReport) -> Clus
     if not isinstance(written, dict):
         return NO_METRICS
     part = report.at("clusters", cluster, "metrics")
-    prometheus, labels = written.get("prometheus"), written.get("labels")
-    if isinstance(prometheus, str):
+    prometheus = _read_text(written, "prometheus")
+    if prometheus is not None:
         _check_url(prometheus, part.at("prometheus"), written, "prometheus")
     return ClusterMetrics(
         sources=_read_sources(written, part),
-        prometheus=prometheus if isinstance(prometheus, str) else None,
-        labels={
-            name: value
-            for name, value in (labels if isinstance(labels, dict) else {}).items()
-            if isinstance(value, str)
-        },
+        prometheus=prometheus,
+        labels={name: value for name, value in _mapping(written, "labels").items() if isinstance(value, str)},
         location=report.document.locate(part.path).value,
     )
 
 
 def _read_sources(written: dict[str, Any], part: Part) -> tuple[MetricsSource, ...]:
-    listed = written.get("brokers")
     sources: list[MetricsSource] = []
-    for index, text in enumerate(listed if isinstance(listed, list) else []):
-        if not isinstance(text, str):
-            continue
+    for index, text in _items(written, "brokers", str):
         place = part.at("brokers", index)
         try:
             source = parse_source(text)
             require_distinct([*sources, source])
         except ValueError as error:
-            place.add(rule.BAD_METRICS, str(error), listed, index)
+            place.add(rule.BAD_METRICS, str(error), written["brokers"], index)
             continue
         if source.kind is not SourceKind.JMX:
-            _check_url(source.address, place, listed, index)
+            _check_url(source.address, place, written["brokers"], index)
         sources.append(source)
     return tuple(sources)
 
@@ -407,54 +478,30 @@ def _check_url(text: str, part: Part, container: Any, key: str | int) -> None:
 
 def read_sizing(root: dict[str, Any], report: FileReport) -> SizingSettings:
     """Return how quotas are sized by usage; the schema reports values of the wrong shape."""
-    node = root.get("recommend")
-    if not isinstance(node, dict):
-        return SizingSettings()
-    part = report.at("recommend")
-    default = SizingSettings()
-    headroom, samples, outliers = node.get("headroom"), node.get("min_samples"), node.get("outlier_days")
+    node, part, default = _mapping(root, "recommend"), report.at("recommend"), SizingSettings()
+    headroom = node.get("headroom")
     is_number = isinstance(headroom, int | Decimal) and not isinstance(headroom, bool)
     return SizingSettings(
-        percentile=_read_percentile(node, part, default.percentile),
-        outlier_days=outliers if type(outliers) is int else default.outlier_days,
+        percentile=_read_parsed(node, "percentile", part, default.percentile, parse_percentile),
+        outlier_days=_read_number(node, "outlier_days", default.outlier_days),
         headroom=float(headroom) if is_number and headroom is not None else default.headroom,
-        floors=_read_values(node, "floor", report),
-        caps=_read_values(node, "cap", report),
-        min_history_days=_read_days(node, "min_history", part, default.min_history_days),
-        min_samples=samples if type(samples) is int else default.min_samples,
-        unused_after_days=_read_days(node, "unused_after", part, default.unused_after_days),
+        floors=read_values(_mapping(node, "floor"), None, report.at("recommend", "floor")),
+        caps=read_values(_mapping(node, "cap"), None, report.at("recommend", "cap")),
+        min_history_days=_read_parsed(node, "min_history", part, default.min_history_days, _days),
+        min_samples=_read_number(node, "min_samples", default.min_samples),
+        unused_after_days=_read_parsed(node, "unused_after", part, default.unused_after_days, _days),
     )
 
 
-def value_mappings(root: dict[str, Any]) -> list[Any]:
-    """Return the mappings of `recommend` that hold values of quota keys."""
-    node = root.get("recommend")
-    held = [node.get(field) for field in ("floor", "cap")] if isinstance(node, dict) else []
-    return [each for each in held if isinstance(each, dict)]
-
-
-def _read_values(node: dict[str, Any], field: str, report: FileReport) -> Values:
-    written = node.get(field)
-    return read_values(written, None, report.at("recommend", field)) if isinstance(written, dict) else {}
-
-
-def _read_percentile(node: dict[str, Any], part: Part, default: float) -> float:
-    text = node.get("percentile")
-    if not isinstance(text, str):
-        return default
-    try:
-        return parse_percentile(text)
-    except ValueError as error:
-        part.at("percentile").add(rule.BAD_VALUE, f"percentile: {error}", node, "percentile")
-    return default
-
-
-def _read_days(node: dict[str, Any], field: str, part: Part, default: float) -> float:
+def _read_parsed(node: dict[str, Any], field: str, part: Part, default: T, parse: Callable[[str], T]) -> T:
     text = node.get(field)
-    if not isinstance(text, str):
-        return default
-    try:
-        return parse_duration(text).total_seconds() / 86_400
-    except ValueError as error:
-        part.at(field).add(rule.BAD_VALUE, f"{field}: {error}", node, field)
+    if isinstance(text, str):
+        try:
+            return parse(text)
+        except ValueError as error:
+            part.at(field).add(rule.BAD_VALUE, f"{field}: {error}", node, field)
     return default
+
+
+def _days(text: str) -> float:
+    return parse_duration(text).total_seconds() / 86_400

@@ -1,25 +1,163 @@
-"""Loads quotas.d: reads, validates, expands and merges the files."""
+"""Loads quotas.d: the files that count for one cluster, merged; and what other repositories declare for it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from glob import escape
+from itertools import islice
 from threading import Lock
+from typing import Final
 
-from quotaform.core.check import rule
-from quotaform.core.check.finding_list import FindingList, first_findings
-from quotaform.core.scope import FULL_SCOPE, Scope
-from quotaform.desired.declaration import Profiles
-from quotaform.desired.loaded_file import FileLoader, LoadedFile, LoadFile, ParsedFiles
 from quotaform.desired.match import MAX_ENTITIES
-from quotaform.desired.merge import conclude
+from quotaform.desired.quotas_file import FileLoader, LoadedFile, LoadFile, ParsedFiles, Profiles
 from quotaform.desired.tree import Layout
-from quotaform.errors import InvalidFilesError
-from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired, Entry
-from quotaform.model.finding import Finding, Severity
-from quotaform.model.location import Location
+from quotaform.desired.writer import spell_scalar
+from quotaform.model import rule
+from quotaform.model.entity import DEFAULT_WORD, Entity, Part
+from quotaform.model.errors import InvalidFilesError
+from quotaform.model.finding import Finding, Location, Severity
+from quotaform.model.finding_list import FindingList, first_findings
+from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, LayerFile, ValuePlace, Values
+from quotaform.model.scope import FULL_SCOPE, Scope
+from quotaform.model.text import listed
+
+_FEW: Final = 5
+"""The limit on separate problems for entities of a file that are out of scope."""
+
+
+def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:
+    """Merge the files, and return the entries with all findings, sorted by location."""
+    desired, problems = assemble(files, today)
+    outside: dict[LayerFile | None, list[Entry]] = {}
+    for entity, entry in desired.items():
+        if not scope.contains(entity):
+            outside.setdefault(entry.file, []).append(entry)
+    for entries in outside.values():
+        problems.extend(_out_of_scope(entries, scope))
+    return desired, first_findings([*(problem for file in files for problem in file.problems), *problems.all()])
+
+
+def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, FindingList]:
+    """Merge the files: each entity once per layer, the cluster's layer over the common one, key by key.
+
+    `files`: the common files and those of at most one cluster. `today`: the day (UTC) on which entries may have
+    expired.
+    """
+    layers: dict[str | None, dict[Entity, Entry]] = {None: {}}
+    problems = FindingList()
+    for file in files:
+        layer = layers.setdefault(file.layer, {})
+        for entry in file.entries:
+            first = layer.setdefault(entry.entity, entry)
+            if first is not entry and not problems.is_full:
+                problems.add(_duplicate(entry, first))
+    common = layers[None]
+    desired: dict[Entity, Entry] = {}
+    for layer in layers.values():
+        for entity, entry in layer.items():
+            if entry.unset:
+                problems.extend(_unset_problems(entry, common.get(entity)))
+            if entry.expires is not None and entry.expires <= today:
+                entry = entry._replace(values={}, places=(), bare=(), cause=Cause.EXPIRED)
+                if problems.takes_others:
+                    problems.add(_expired(entry))
+            below = desired.get(entity)
+            desired[entity] = entry if below is None else _merge(below, entry)
+    return desired, problems
+
+
+def _merge(below: Entry, above: Entry) -> Entry:
+    """Return an entry of a layer over that of the layer below it, key by key."""
+    values: Values = {}
+    places: tuple[ValuePlace, ...] = ()
+    bare: tuple[str, ...] = ()
+    cause = above.cause
+    if above.cause is Cause.ENTRY:
+        if not above.values:
+            cause = below.cause
+        values = {
+            key: value
+            for key, value in {**below.values, **above.values}.items()
+            if above.unset is None or key not in above.unset
+        }
+        where: dict[str, ValuePlace] = {**below.provenances(), **dict(zip(above.values, above.places, strict=False))}
+        places = tuple(where[key] for key in values) if where.keys() >= values.keys() else ()
+        if below.bare or above.bare:
+            bare = tuple(key for key in values if key in (above.bare if key in above.values else below.bare))
+    return above._replace(
+        values=values,
+        places=places,
+        bare=bare,
+        cause=cause,
+        expires=below.expires if cause is Cause.EXPIRED and above.cause is Cause.ENTRY else above.expires,
+        owner=below.owner if above.owner is None else above.owner,
+        reason=below.reason if above.reason is None else above.reason,
+    )
+
+
+def _unset_problems(entry: Entry, common: Entry | None) -> Iterator[Finding]:
+    """Yield the problems of the keys that an entry removes from the common one."""
+    address = entry.entity.address
+    declared = common.values if common is not None else {}
+    for key, position in (entry.unset or {}).items():
+        if key not in declared:
+            who = f"the common entry at {common.location} has none" if common else f"no common file declares {address}"
+            text = f"{address} has no {key} to unset: {who}; remove it"
+            location = Location.at(entry.file.name, position) if entry.file else None
+            yield rule.BAD_UNSET.finding(text, address=address, key=key, location=location)
+    if declared and not entry.values and not declared.keys() - (entry.unset or {}).keys():
+        text = f"unset leaves {address} without any value; write state: absent instead"
+        yield rule.NO_VALUES.finding(text, address=address, location=entry.location)
+
+
+def _out_of_scope(entries: Sequence[Entry], scope: Scope) -> Iterator[Finding]:
+    """Yield a problem per entry of a file, or a single one at the first entry if there are many."""
+    if len(entries) > _FEW:
+        first = min(entries, key=lambda entry: entry.position)
+        shown = listed((entry.entity.address for entry in entries), _FEW)
+        yield rule.OUT_OF_SCOPE.finding(
+            f"{len(entries):,} entities of this file are outside of the scope in quotaform.yaml: {shown}; remove the "
+            f"entries, or extend the scope, as in: {_into_scope(first.entity, scope)}",
+            location=first.location,
+        )
+        return
+    for entry in entries:
+        yield rule.OUT_OF_SCOPE.finding(
+            f"{entry.entity.address} is declared here, but is outside of the scope in quotaform.yaml; remove the "
+            f"entry, or {_into_scope(entry.entity, scope)}",
+            address=entry.entity.address,
+            location=entry.location,
+        )
+
+
+def _into_scope(entity: Entity, scope: Scope) -> str:
+    """Return the line of quotaform.yaml to change for an entity to be in scope."""
+    for pattern in scope.exclude:
+        if Scope(include=(pattern,)).contains(entity):
+            return f"take {_spell_pattern(pattern.parts)} out of scope.exclude"
+    line = _spell_pattern((kind, None if name is None else escape(name)) for kind, name in entity.parts)
+    is_default = any(name is None for _, name in entity.parts)
+    return f"add {line} to scope.include{', where * does not stand for a default' if is_default else ''}"
+
+
+def _spell_pattern(parts: Iterable[Part]) -> str:
+    return f"{{{', '.join(f'{kind}: {spell_scalar(name or DEFAULT_WORD)}' for kind, name in parts)}}}"
+
+
+def _duplicate(entry: Entry, first: Entry) -> Finding:
+    address = entry.entity.address
+    text = f"{address} is declared twice; it is also at {first.location}. Keep one of the two"
+    return rule.DUPLICATE_ENTITY.finding(text, address=address, location=entry.location)
+
+
+def _expired(entry: Entry) -> Finding:
+    address = entry.entity.address
+    text = (
+        f"{address} has {entry.absent}, so it is treated as {STATE_ABSENT}; remove it after the entity has been deleted"
+    )
+    return rule.EXPIRED.finding(text, address=address, location=entry.location)
 
 
 class LoadedFiles:
@@ -27,21 +165,17 @@ class LoadedFiles:
 
     A file is parsed when the first cluster that it counts for is asked about; threads may share this. Once the files of
     a cluster have more problems than are shown, or too many entities, the rest of them is not parsed.
-
-    Attributes:
-        layout: The files as they were read.
-        parsed: The files that were parsed, and what they say, by name.
     """
 
     __slots__ = ("_by_layer", "_load", "_lock", "_scope", "_today", "layout", "parsed")
 
     def __init__(self, layout: Layout, load: LoadFile, today: date, scope: Scope) -> None:
-        self.layout = layout
+        self.layout = layout  # the files as they were read
         self._load = load
         self._today = today
         self._scope = scope
         self._by_layer: dict[str | None, list[LoadedFile]] = {}
-        self.parsed: ParsedFiles = {}
+        self.parsed: ParsedFiles = {}  # the files that were parsed, and what they say, by name
         self._lock = Lock()
 
     def __getstate__(self) -> tuple[Layout, LoadFile, date, Scope, ParsedFiles]:
@@ -69,8 +203,7 @@ class LoadedFiles:
 
         If there are problems, the result contains the valid entries. Files of other clusters are ignored.
 
-        Args:
-            cluster: Its name; `None` is about the common files alone.
+        `cluster`: its name; `None` is about the common files alone.
         """
         desired, findings = conclude(self.files(cluster), self._today, self._scope)
         return desired, first_findings([*self.layout.problems(cluster), *findings])
@@ -78,12 +211,10 @@ class LoadedFiles:
     def desired(self, cluster: str | None, others: Sequence[Finding] = ()) -> Desired:
         """Return the entries of a cluster.
 
-        Args:
-            cluster: Its name; `None` is about the common files alone.
-            others: What is wrong with other files of the repository.
+        `cluster`: its name; `None` is about the common files alone. `others`: what is wrong with other files of the
+        repository.
 
-        Raises:
-            InvalidFilesError: There are problems in the files; it contains all of them.
+        Raises `InvalidFilesError`: there are problems in the files; it contains all of them.
         """
         desired, findings = self.check(cluster)
         if others:
@@ -134,11 +265,9 @@ def load_files(
 ) -> LoadedFiles:
     """Return the files of a quotas directory, from which the entries of each cluster are read.
 
-    Args:
-        today: The day (UTC) on which entries may have expired.
-        scope: The entities that the files may speak of.
-        similar: The files of the directory in another state, and the profiles there: what was parsed for it and says
-            the same here is not parsed again.
+    `today`: the day (UTC) on which entries may have expired. `scope`: the entities that the files may speak of.
+    `similar`: the files of the directory in another state, and the profiles there: what was parsed for it and says the
+    same here is not parsed again.
     """
     other, other_profiles = similar or (None, profiles)
     # Not the other files themselves, which hold on to those that they were similar to, and so on.
@@ -151,3 +280,59 @@ def _too_many(file: LoadedFile) -> Finding:
         f"the files up to this one declare more than {MAX_ENTITIES:,} entities, the limit for one cluster; remove some"
     )
     return rule.TOO_MANY_ENTITIES.finding(text, location=Location(file.name))
+
+
+# What several quota repositories declare for one cluster: no entity may be declared by two of them.
+#
+# Each would take back what the other one applies.
+
+_MOST_CONFLICTS: Final = 1000
+"""How many conflicts are looked for, of which fewer are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one repository declares for one cluster; a tombstone and an expired entry claim an entity, too.
+
+    `cluster` is the name of the cluster in its quotaform.yaml; `None` without clusters.
+    """
+
+    cluster: str | None
+    cluster_id: str | None
+    desired: Desired
+
+    def is_of(self, cluster: str | None, cluster_id: str | None) -> bool:
+        """Whether it is about a cluster: the one with the same id, or with the same name when an id is not known.
+
+        >>> Claim("prod", "a", {}).is_of("main", "a"), Claim("prod", "a", {}).is_of("prod", "b")
+        (True, False)
+        >>> Claim("prod", None, {}).is_of("prod", "a")
+        True
+        """
+        if self.cluster_id and cluster_id:
+            return self.cluster_id == cluster_id
+        return self.cluster == cluster
+
+
+def check_claims(own: Iterable[Claim], others: Sequence[Claim]) -> list[Finding]:
+    """Return an error for each entity that a repository and another one declare for the same cluster.
+
+    `own` is what the repository declares.
+    """
+    return first_findings(islice(_conflicts(own, others), _MOST_CONFLICTS))
+
+
+def _conflicts(own: Iterable[Claim], others: Sequence[Claim]) -> Iterator[Finding]:
+    for claim in own:
+        for other in others:
+            if not other.is_of(claim.cluster, claim.cluster_id):
+                continue
+            for entity, entry in claim.desired.items():
+                second = other.desired.get(entity)
+                if second is not None:
+                    cluster = f" ({claim.cluster})" if claim.cluster else ""
+                    text = (
+                        f"{entity.address} is declared here and in another quota repository, at {second.location}, for "
+                        f"the same cluster{cluster}; declare it in one of them"
+                    )
+                    yield rule.CLAIMED_TWICE.finding(text, address=entity.address, location=entry.location)

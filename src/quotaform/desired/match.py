@@ -1,4 +1,4 @@
-"""Reads the `match` of an entry."""
+"""Reads the `match` of an entry and the patterns of quotaform.yaml; finds names that look like a mistake."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import product
 from math import prod
 from re import compile as regex
 from typing import Any, Final
+from unicodedata import name as character_name
+from unicodedata import normalize
 
-from quotaform.core.check import rule
-from quotaform.desired.odd_name import name_oddness
-from quotaform.desired.report import Part
-from quotaform.desired.yaml.document import Node, StopReadingError
-from quotaform.desired.yaml.scalar import Oddity, glued_key, taken_for
+from quotaform.desired.file_report import Part
+from quotaform.desired.yaml.document import Node, Oddity, StopReadingError, glued_key, taken_for
+from quotaform.model import rule
 from quotaform.model.entity import (
     DEFAULT_WORD,
     ENTITY_TYPES,
@@ -21,11 +21,53 @@ from quotaform.model.entity import (
     MAX_NAME_BYTES,
     Entity,
     can_combine,
+    ip_problem,
     meant_type,
     spell_name,
 )
-from quotaform.model.ip import ip_problem
+from quotaform.model.scope import Pattern, pattern_problem
 from quotaform.model.text import did_you_mean, inert, quote
+from quotaform.model.variable import PREFIX
+
+_LITERALLY: Final = "Kafka uses it literally; check that this is intended"
+_DEFAULT: Final = DEFAULT_WORD.strip("<>")
+_LATIN: Final = "LATIN"
+_LOOK_ALIKE: Final = frozenset({"CYRILLIC", "GREEK", "FULLWIDTH", "MATHEMATICAL"})
+_ASCII_END: Final = "\x7f"
+
+
+def name_oddness(entity_type: str, name: str) -> str | None:
+    """Return why a name is suspicious and what to check; `None` if it is not.
+
+    >>> print(name_oddness("user", "Default"))
+    is an ordinary name; did you mean <default>?
+    """
+    if name != DEFAULT_WORD and name.strip().strip("<>").lower() == _DEFAULT:
+        return f"is an ordinary name; did you mean {DEFAULT_WORD}?"
+    if not name.isprintable():
+        return f"contains characters that are not printable; {_LITERALLY}"
+    if PREFIX in name:
+        return f"contains a variable, which is not expanded here; {_LITERALLY}"
+    if name != name.strip():
+        return f"begins or ends with white space; {_LITERALLY}"
+    if "*" in name:
+        return f"contains *, but names are not patterns ({DEFAULT_WORD} means all others); {_LITERALLY}"
+    if name.startswith("User:"):
+        return f"begins with User:, but quotas use the name without it; did you mean {spell_name(name[5:])}?"
+    kind, equals, rest = name.partition("=")
+    if equals and kind in ENTITY_TYPES:
+        return f"begins with {kind}=, as addresses do in plans; did you mean {kind}: {spell_name(rest)}?"
+    return _letter_oddness(name) if name > _ASCII_END or not name.isascii() else None
+
+
+def _letter_oddness(name: str) -> str | None:
+    scripts = {character_name(character, "").partition(" ")[0] for character in name if character.isalpha()}
+    if _LATIN in scripts and (mixed := sorted(scripts & _LOOK_ALIKE)):
+        return f"mixes Latin and {mixed[0].capitalize()} letters, which look alike; {_LITERALLY}"
+    if name != normalize("NFC", name):
+        return f"is not in Unicode's composed form (NFC), as most programs write it; {_LITERALLY}"
+    return None
+
 
 MAX_ENTITIES: Final = 200_000
 """The limit on entities in a file; lists in a match multiply."""
@@ -37,13 +79,10 @@ _PLAIN: Final = regex(r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)[A-Za-z0-9
 def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
     """Return the entities that a match selects; none if it is invalid.
 
-    Args:
-        match: Entity type to name, list of names or `{name: ...}`.
-        room: How many entities the file may still declare.
+    `match`: entity type to name, list of names or `{name: ...}`. `room`: how many entities the file may still declare.
 
-    Raises:
-        UnclearError: Something is wrong and the document was read without details.
-        StopReadingError: There are more problems than are shown, or more entities than a file may declare.
+    Raises `UnclearError`: something is wrong and the document was read without details; `StopReadingError`: there are
+    more problems than are shown, or more entities than a file may declare.
     """
     errors = part.errors
     columns = [
@@ -188,3 +227,15 @@ def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, p
 
 
 _KINDS: Final = {Oddity.INFINITE: "infinity or not a number"}
+
+
+def read_pattern(node: dict[str, Any], part: Part) -> Pattern:
+    """Return a pattern; the schema reports values that are not text."""
+    parts: list[tuple[str, str | None]] = []
+    for entity_type in ENTITY_TYPES:
+        name = node.get(entity_type)
+        if isinstance(name, str):
+            if problem := pattern_problem(name):
+                part.at(entity_type).add(rule.TOO_LARGE, f"{problem}; shorten it", node, entity_type)
+            parts.append((entity_type, None if name == DEFAULT_WORD else name))
+    return Pattern(tuple(parts))

@@ -12,10 +12,9 @@ from itertools import chain, islice
 from pathlib import PurePath, PurePosixPath
 from typing import Final
 
-from quotaform.core.check import rule
+from quotaform.model import rule
 from quotaform.model.entity import spell_name
-from quotaform.model.finding import Finding
-from quotaform.model.location import Location
+from quotaform.model.finding import Finding, Location
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, inert, listed, quote
 
@@ -41,27 +40,17 @@ class Root(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """A quotas directory. Paths are relative to it and have slashes; hidden files and folders are left out.
+    """A quotas directory. Paths are relative to it and have slashes; hidden files and folders are left out."""
 
-    Attributes:
-        name: The directory in messages, as it was given.
-        files: Path to content, of the files that `is_read` asks for.
-        others: The paths of all other files.
-        folders: The paths of the folders; what is in a folder of a folder need not be listed.
-        unreadable: Path to reason, of files and folders that could not be read; `""` is the directory itself.
-        root: What there is at the path of the directory.
-        looked_at: If there is nothing: its absolute path, as far as it is known.
-        above: The directory above it to run this in, and what is there, in words.
-    """
-
-    name: str
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    others: Collection[str] = ()
-    folders: Collection[str] = ()
+    name: str  # the directory in messages, as it was given
+    files: Mapping[str, bytes] = field(default_factory=dict)  # path to content, of the files that `is_read` asks for
+    others: Collection[str] = ()  # the paths of all other files
+    folders: Collection[str] = ()  # the paths of the folders; what is in a folder of a folder need not be listed
+    # Path to reason, of files and folders that could not be read; `""` is the directory itself
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    root: Root = Root.DIRECTORY
-    looked_at: str | None = None
-    above: str | None = None
+    root: Root = Root.DIRECTORY  # what there is at the path of the directory
+    looked_at: str | None = None  # if there is nothing: its absolute path, as far as it is known
+    above: str | None = None  # the directory above it to run this in, and what is there, in words
 
     @property
     def has_files(self) -> bool:
@@ -78,26 +67,15 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """The text of one file.
+    """The text of one file."""
 
-    Attributes:
-        name: The file in messages.
-        text: Its content; bytes are UTF-8.
-        layer: The cluster that it is for; `None` for all.
-    """
-
-    name: str
-    text: bytes | str
-    layer: str | None = None
+    name: str  # the file in messages
+    text: bytes | str  # its content; bytes are UTF-8
+    layer: str | None = None  # the cluster that it is for; `None` for all
 
 
 class Layout:
-    """The files of a tree by layer, and what is wrong with where they are.
-
-    Attributes:
-        clusters: The names of all clusters: what folders may be called.
-        may_be_empty: Whether it is no problem that there is no file, see `Tree.missing`.
-    """
+    """The files of a tree by layer, and what is wrong with where they are."""
 
     __slots__ = (
         "_astray",
@@ -115,8 +93,8 @@ class Layout:
 
     def __init__(self, tree: Tree, clusters: Collection[str] = (), *, may_be_empty: bool = False) -> None:
         self.tree = tree
-        self.may_be_empty = may_be_empty
-        self.clusters = frozenset(clusters)
+        self.may_be_empty = may_be_empty  # whether it is no problem that there is no file, see `Tree.missing`
+        self.clusters = frozenset(clusters)  # the names of all clusters: what folders may be called
         self._known = dict.fromkeys(sorted(self.clusters))
         self._folders = dict.fromkeys(sorted(path for path in tree.folders if "/" not in path))
         self._paths: dict[str | None, list[str]] = {}

@@ -1,16 +1,17 @@
-"""Reads the `values` of an entry or a profile."""
+"""Reads the `values` of an entry or a profile, and the `expires` date of an item."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal
 from functools import lru_cache
 from re import compile as regex
 from typing import Any, Final
 
-from quotaform.core.check import rule
-from quotaform.desired.report import Part
-from quotaform.desired.yaml.scalar import Oddity
+from quotaform.desired.file_report import Part
+from quotaform.desired.yaml.document import Oddity
+from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.rule import FindingRule
@@ -58,9 +59,7 @@ def parse_fitting(key: str, raw: str | int | Decimal, types: tuple[str, ...]) ->
 def bare_keys(node: Mapping[str, Any], values: Mapping[str, float]) -> tuple[str, ...]:
     """Return the keys whose values are small byte rates without a unit.
 
-    Args:
-        node: The values as they are written.
-        values: The same as they were read.
+    `node`: the values as they are written. `values`: the same as they were read.
     """
     return tuple(
         [
@@ -133,3 +132,24 @@ def misfit_text(key: str, entity: Entity) -> str:
 def of_entity(entity: Entity | None, gap: str = " ") -> str:
     """Return how a message about an entity begins; empty when it is not known which."""
     return f"{entity.address}{gap}" if entity is not None else ""
+
+
+_DAY: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
+
+
+def read_expires(item: dict[str, Any], part: Part, example: str = "2026-12-31") -> date | None:
+    """Return the day that an item names; `None` when it names none, of which the schema finds the wrong type.
+
+    `example`: how a day is written, for the message.
+    """
+    raw = item.get("expires")
+    if not isinstance(raw, str):
+        return None
+    try:
+        if _DAY(raw):
+            return date.fromisoformat(raw)
+    except ValueError:
+        pass
+    text = f"expires: {quote(raw)} is not a date; write it as in {example}"
+    part.at("expires").add(rule.BAD_DATE, text, item, "expires")
+    return None

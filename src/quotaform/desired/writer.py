@@ -1,13 +1,16 @@
-"""Writes quotas as a quotas file that reads back bit for bit."""
+"""Writes quotas as a quotas file that reads back bit for bit, and says what no file can hold."""
 
 from __future__ import annotations
 
 from re import compile as regex
 from typing import Final
 
-from quotaform.core.check.writable import check_writable, writable_values
-from quotaform.desired.yaml.scalar import is_text
-from quotaform.model.entity import DEFAULT_WORD, Entity
+from quotaform.desired.writable import check_writable, writable_values
+from quotaform.desired.yaml.document import is_text
+from quotaform.model.entity import (
+    DEFAULT_WORD,
+    Entity,
+)
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas, Values
@@ -26,8 +29,7 @@ _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\
 def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, list[Finding]]:
     """Write quotas as the text of a quotas.d file, sorted by address.
 
-    Args:
-        schema: Where editors find the schema; `None` leaves the line out.
+    `schema`: where editors find the schema; `None` leaves the line out.
 
     Returns:
         The text, and what files cannot say: such an entity is left out, never written half.

@@ -10,12 +10,10 @@ from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
 
-from quotaform.errors import HttpError
-from quotaform.http.client import DEFAULT_LIMITS, Limits, send
+from quotaform.http.client import DEFAULT_LIMITS, Limits, Retry, asked_wait, is_rate_limited, send, send_again
 from quotaform.http.message import MIB, Request, Response, Url
-from quotaform.http.retry import Retry, asked_wait, is_rate_limited, send_again
-from quotaform.model.secret import Secret
-from quotaform.model.text import inert
+from quotaform.model.errors import HttpError
+from quotaform.model.text import Secret, inert
 
 PAGE_LIMIT: Final = 32 * MIB
 """The most bytes of one page of a list: 100 comments of GitHub, or 20 notes of GitLab, each as long as it may be."""
@@ -26,15 +24,11 @@ _NEXT: Final = regex(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transport:
-    """How requests are sent.
-
-    Attributes:
-        ca_file: The certificates that are trusted, in PEM; `None` for those of the system.
-    """
+    """How requests are sent."""
 
     retry: Retry
     limits: Limits = DEFAULT_LIMITS
-    ca_file: Path | None = None
+    ca_file: Path | None = None  # the certificates that are trusted, in PEM; `None` for those of the system
 
     def send(self, request: Request) -> Response:
         """Send a request until there is an answer that would stay the same."""
@@ -43,20 +37,14 @@ class Transport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """A REST API that takes and returns JSON.
-
-    Attributes:
-        token: What shows who asks; it is replaced where a server repeats it in a message.
-        credentials: The headers in which the token is sent.
-        remedies: Status to what to do about it.
-    """
+    """A REST API that takes and returns JSON."""
 
     base: Url
-    token: Secret = field(repr=False)
+    token: Secret = field(repr=False)  # what shows who asks; it is replaced where a server repeats it in a message
     credentials: Mapping[str, Secret]
     headers: Mapping[str, str]
     transport: Transport
-    remedies: Mapping[int, str]
+    remedies: Mapping[int, str]  # status to what to do about it
 
     def get(self, path: str) -> Any:
         """Return what is at a path."""

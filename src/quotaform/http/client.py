@@ -1,4 +1,4 @@
-"""One request over HTTP, bounded in time and size. Nothing that it raises shows a token, a path or a query.
+"""A request over HTTP, bounded in time and size, sent again where that helps; errors show no token, path or query.
 
 | limit | what happens |
 | --- | --- |
@@ -18,21 +18,63 @@ from __future__ import annotations
 
 import ssl
 import time
+from base64 import b64encode
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from io import BufferedReader, RawIOBase
 from os import environ
 from pathlib import Path
+from random import random
 from socket import gaierror, socket
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from quotaform import __version__
-from quotaform.errors import HttpError, QuotaformError
-from quotaform.files import PEM_LIMIT, read_text
 from quotaform.http.message import Request, Response, Url
-from quotaform.http.proxy import Proxy
+from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.server import Server
+from quotaform.system.files import PEM_LIMIT, read_text
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy."""
+
+    host: str
+    port: int
+    headers: dict[str, str] = field(repr=False)  # what it is sent: the login of its URL, if there is one
+
+    @classmethod
+    def of(cls, url: Url) -> Proxy | None:
+        """Return the proxy that the environment names for a URL; `None` when there is none, and for this machine.
+
+        Another machine's proxy would read what is sent, and would ask its own `localhost`. Raises `HttpError` if it
+        cannot be used.
+        """
+        if url.is_loopback:
+            return None
+        proxies = getproxies()
+        text = proxies.get(url.scheme) or proxies.get("all")
+        if not text or proxy_bypass(f"{url.host}:{url.port}"):
+            return None
+        try:
+            parts = urlsplit(text if "://" in text else f"http://{text}")
+            host, port = parts.hostname, parts.port or 80
+        except ValueError:
+            host, port = None, 0
+        if not host or parts.scheme != "http":
+            words = f"cannot be reached: the proxy of the variable {url.scheme}_proxy must be http://HOST:PORT"
+            raise HttpError(url.origin, words, may_have_arrived=False)
+        if parts.username is None:
+            return cls(host, port, {})
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        return cls(host, port, {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"})
+
 
 _REDIRECTS: Final = 3
 _REDIRECT: Final = frozenset({301, 302, 303, 307, 308})
@@ -43,14 +85,9 @@ _SAME_METHOD: Final = frozenset({307, 308})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long a request may take, in seconds.
+    """How long a request may take, in seconds."""
 
-    Attributes:
-        connect: To connect to one address of the host, TLS included.
-        total: For everything together.
-    """
-
-    connect: float = 10.0
+    connect: float = 10.0  # to connect to one address of the host, TLS included
     total: float = 30.0
 
 
@@ -65,9 +102,7 @@ def send(
 ) -> Response:
     """Send a request once and return the answer, whatever its status.
 
-    Args:
-        ca_file: The certificates that are trusted, in PEM; `None` for those of the system.
-        context: What is trusted and shown, instead.
+    `context` says what is trusted and shown, instead of `ca_file`.
 
     Raises:
         HttpError: There is no answer, or none that can be used.
@@ -87,24 +122,19 @@ def send(
 def _require_sendable(request: Request) -> None:
     for value in [*request.headers.values(), *(secret.reveal() for secret in request.credentials.values())]:
         if not value.isascii() or not value.isprintable():
-            raise HttpError(
-                request.url.origin,
-                "was not asked: the token or another header contains a line break or a character outside of ASCII",
-                may_have_arrived=False,
-            )
+            words = "was not asked: the token or another header contains a line break or a character outside of ASCII"
+            raise HttpError(request.url.origin, words, may_have_arrived=False)
 
 
 def _require_private(request: Request, proxy: Proxy | None) -> None:
-    """Require that nobody on the way can read the credentials: they are encrypted, or do not leave this machine."""
+    """Require that credentials are encrypted, or do not leave this machine."""
     if request.credentials and request.url.scheme != "https" and (proxy is not None or not request.url.is_loopback):
-        raise HttpError(
-            request.url.origin,
-            "would receive the token unencrypted, so nothing was sent; use https",
-            may_have_arrived=False,
-        )
+        words = "would receive the token unencrypted, so nothing was sent; use https"
+        raise HttpError(request.url.origin, words, may_have_arrived=False)
 
 
 def _redirected(request: Request, response: Response) -> Url:
+    problem = ""
     try:
         url = request.url.follow(response.headers["location"])
     except ValueError:
@@ -112,18 +142,14 @@ def _redirected(request: Request, response: Response) -> Url:
             request.url.origin, "redirects to something that is not a URL", status=response.status
         ) from None
     if url.origin != request.url.origin:
-        raise HttpError(
-            request.url.origin,
+        problem = (
             f"redirects to {url.origin}, and redirects to another host, scheme or port are not followed; if it is the "
-            "right one, give its URL",
-            status=response.status,
+            "right one, give its URL"
         )
-    if request.method not in ("GET", "HEAD") and response.status not in _SAME_METHOD:
-        raise HttpError(
-            request.url.origin,
-            f"redirects a {request.method} (status {response.status}); check the URL",
-            status=response.status,
-        )
+    elif request.method not in ("GET", "HEAD") and response.status not in _SAME_METHOD:
+        problem = f"redirects a {request.method} (status {response.status}); check the URL"
+    if problem:
+        raise HttpError(request.url.origin, problem, status=response.status)
     return url
 
 
@@ -176,11 +202,9 @@ class _Exchange:
         _require_private(self._request, proxy)
         host, port = (proxy.host, proxy.port) if proxy else (url.host, url.port)
         timeout = min(self._limits.connect, self._left())
-        connection: HTTPConnection
+        connection = HTTPConnection(host, port, timeout=timeout)
         if context is not None:
             connection = HTTPSConnection(host, port, timeout=timeout, context=context)
-        else:
-            connection = HTTPConnection(host, port, timeout=timeout)
         connection.response_class = self._answer  # type: ignore[assignment]  # http.client calls it, no more
         if proxy is None:
             return connection, url.target, {}
@@ -199,11 +223,7 @@ class _Exchange:
         return _TimedResponse(self._deadline, sock, *arguments, **options)
 
     def _headers(self) -> dict[str, str]:
-        shown = {
-            "User-Agent": f"quotaform/{__version__}",
-            "Accept-Encoding": "identity",
-            "Connection": "close",
-        }
+        shown = {"User-Agent": f"quotaform/{__version__}", "Accept-Encoding": "identity", "Connection": "close"}
         secret = {name: value.reveal() for name, value in self._request.credentials.items()}
         return shown | dict(self._request.headers) | secret
 
@@ -297,3 +317,120 @@ class _TimedReader(RawIOBase):
         if not self.closed:
             self._raw.close()
         super().close()
+
+
+# A request that is sent again after a failure that may pass, for a bounded time.
+#
+# | what happened | sent again |
+# | --- | --- |
+# | the server was not reached, for a reason that may pass | always |
+# | a rate limit (429, or 403 with its marks), 503 with `Retry-After` | always, after the time that it asks for |
+# | another 5xx, or no answer to what was sent | only what may be sent twice (`Request.may_repeat`) |
+# | anything else | never |
+#
+# When the time that a server asks for is longer than what is left, nothing is waited for: the answer is returned at
+# once.
+
+_SECONDARY_LIMIT_WAIT: Final = 60.0
+"""Seconds that GitHub asks to wait after a secondary rate limit that says no time."""
+_EPOCH: Final = 1_000_000_000
+"""From this on a reset is a time (GitHub, GitLab); below it is a number of seconds (draft-ietf-httpapi-ratelimit)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often a request is sent, and how time is measured."""
+
+    sleep: Callable[[float], None]
+    monotonic: Callable[[], float]
+    now: Callable[[], datetime]
+    attempts: int = 5
+    first_wait: float = 1.0  # seconds after the first failure; each further wait is twice as long
+    longest_wait: float = 30.0  # the most seconds of such a wait
+    total: float = 120.0  # seconds from the beginning after which nothing is sent again
+    jitter: Callable[[], float] = random
+    """A random number from 0 to 1, by which a wait is up to a half longer, so that runs that failed together do not
+    come back together."""
+    limited_wait: float = _SECONDARY_LIMIT_WAIT  # the fewest seconds after a rate limit that says no time
+
+
+def send_again(request: Request, send: Callable[[Request], Response], retry: Retry) -> Response:
+    """Send a request until there is an answer that would stay the same, and return the last answer.
+
+    Raises `HttpError` if there is no answer.
+    """
+    deadline = retry.monotonic() + retry.total
+    attempt = 0
+    while True:
+        outcome: Response | HttpError
+        try:
+            outcome = send(request)
+        except HttpError as error:
+            outcome = error
+        attempt += 1
+        wait = _wait(request, outcome, attempt, retry)
+        if wait is None or attempt >= retry.attempts or retry.monotonic() + wait >= deadline:
+            break
+        retry.sleep(wait)
+    if isinstance(outcome, HttpError):
+        raise outcome
+    return outcome
+
+
+def _wait(request: Request, outcome: Response | HttpError, attempt: int, retry: Retry) -> float | None:
+    """Return how many seconds to wait before the request is sent again; `None` when it is not."""
+    asked = None
+    if isinstance(outcome, HttpError):
+        is_again = outcome.may_pass and (request.may_repeat or not outcome.may_have_arrived)
+    else:
+        asked = asked_wait(outcome, retry.now(), retry.limited_wait)
+        is_again = asked is not None or (outcome.status >= 500 and request.may_repeat)
+    if not is_again:
+        return None
+    backoff = min(retry.first_wait * 2.0 ** (attempt - 1), retry.longest_wait)
+    return max(backoff, asked or 0.0) * (1 + retry.jitter() / 2)
+
+
+def is_rate_limited(response: Response) -> bool:
+    """Whether a server refused a request because there were too many.
+
+    GitHub answers 429 or 403, and 403 otherwise means that the token may not do this.
+    """
+    if response.status != 403:
+        return response.status == 429
+    return "retry-after" in response.headers or _is_used_up(response) or b"rate limit" in response.body[:4096].lower()
+
+
+def asked_wait(response: Response, now: datetime, unasked: float = _SECONDARY_LIMIT_WAIT) -> float | None:
+    """Return after how many seconds a server says to come again; `None` when it does not say to come again.
+
+    `unasked` is returned for a rate limit that says no time.
+    """
+    if not is_rate_limited(response) and not (response.status == 503 and "retry-after" in response.headers):
+        return None
+    after = _seconds(response.headers.get("retry-after"), now)
+    if after is None and _is_used_up(response):
+        after = _seconds(_header(response, "reset"), now)
+    return unasked if after is None else after
+
+
+def _is_used_up(response: Response) -> bool:
+    return _header(response, "remaining") == "0"
+
+
+def _header(response: Response, name: str) -> str | None:
+    return response.headers.get(f"x-ratelimit-{name}") or response.headers.get(f"ratelimit-{name}")
+
+
+def _seconds(value: str | None, now: datetime) -> float | None:
+    """Read a number of seconds, a time in seconds since 1970, or a date of HTTP."""
+    if value is None:
+        return None
+    if value.isascii() and value.isdecimal() and len(value) <= 12:
+        number = int(value)
+        return float(number) if number < _EPOCH else max(0.0, number - now.timestamp())
+    try:
+        date = parsedate_to_datetime(value)
+    except (OverflowError, ValueError):  # An hour may have any number of digits.
+        return None
+    return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())

@@ -11,8 +11,8 @@ from ipaddress import ip_address
 from typing import Any, Final, Self
 from urllib.parse import quote_plus, unquote, urlencode, urljoin, urlsplit
 
-from quotaform.errors import HttpError
-from quotaform.model.secret import Secret
+from quotaform.model.errors import HttpError
+from quotaform.model.text import Secret
 
 MIB: Final = 1 << 20
 BODY_LIMIT: Final = MIB
@@ -24,18 +24,12 @@ _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """Where a request goes.
-
-    Attributes:
-        scheme: `http` or `https`.
-        host: The name or the address, without brackets.
-        target: Path and query.
-    """
+    """Where a request goes."""
 
     scheme: str
-    host: str
+    host: str  # the name or the address, without brackets
     port: int
-    target: str = field(repr=False)
+    target: str = field(repr=False)  # path and query
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -73,7 +67,7 @@ class Url:
             return self.host == "localhost"
 
     def reveal(self) -> str:
-        """Return the whole URL; only for whoever hands it to the network."""
+        """Return the whole URL, to be sent and never shown."""
         return self.origin + self.target
 
     def follow(self, location: str) -> Url:
@@ -126,23 +120,17 @@ def _is_host(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request.
-
-    Attributes:
-        method: The method, in capitals.
-        headers: Headers that anybody may see.
-        credentials: Headers that nobody may see; they are sent encrypted, or to this machine without a proxy.
-        is_repeatable: Whether sending it twice does no more than sending it once; by default the method says so.
-        body_limit: The most bytes of the answer.
-    """
+    """One request."""
 
     method: str
     url: Url
     headers: Mapping[str, str] = field(default_factory=dict)
     credentials: Mapping[str, Secret] = field(default_factory=dict)
+    """Headers that are never shown; they are sent encrypted, or to this machine without a proxy."""
     body: bytes | None = field(default=None, repr=False)
     is_repeatable: bool = False
-    body_limit: int = BODY_LIMIT
+    """Whether sending it twice does no more than sending it once; by default the method says so."""
+    body_limit: int = BODY_LIMIT  # the most bytes of the answer
 
     @property
     def may_repeat(self) -> bool:
@@ -152,16 +140,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """One answer, whatever its status.
-
-    Attributes:
-        url: Where it came from.
-        headers: The headers, by name in lower case; repeated ones are joined by commas.
-    """
+    """One answer, whatever its status."""
 
     url: Url
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[str, str]  # the headers, by name in lower case; repeated ones are joined by commas
     body: bytes = field(repr=False)
 
     @property

@@ -1,4 +1,1 @@
-"""The domain model: entities, quota keys, values, quotas, alterations and precedence.
-
-It uses the standard library only and does no input or output.
-"""
+"""What quotas are: entities, keys, values, precedence, findings, settings; pure values."""

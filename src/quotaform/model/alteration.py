@@ -8,7 +8,8 @@ from enum import StrEnum
 from types import NoneType
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
-from quotaform.errors import (
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.errors import (
     AuthorizationError,
     ClusterError,
     InvalidRequestError,
@@ -16,10 +17,8 @@ from quotaform.errors import (
     UnknownOutcomeError,
     UnsupportedError,
 )
-from quotaform.model.argument import require_type
-from quotaform.model.entity import Entity, spell_name
-from quotaform.model.quotas import Values
-from quotaform.model.text import inert
+from quotaform.model.quotas import Values, same_value
+from quotaform.model.text import inert, require_type
 
 Ops: TypeAlias = Mapping[str, float | None]
 """Quota key to the value to set, `None` to remove the key."""
@@ -29,16 +28,12 @@ Ops: TypeAlias = Mapping[str, float | None]
 class Alteration:
     """The ops on one entity, which the broker applies atomically.
 
-    Attributes:
-        entity: Whose quotas change.
-        ops: Quota key to the value to set, in the unit of the key (bytes per second, percent of a thread), or `None`
-            to remove the key. What a broker cannot hold (NaN, infinity) is refused by `alter`.
-
-    Raises:
-        TypeError: The entity is not an `Entity`, or an op is not a number or `None` by quota key.
+    Raises `TypeError`: the entity is not an `Entity`, or an op is not a number or `None` by quota key.
     """
 
-    entity: Entity
+    entity: Entity  # whose quotas change
+    # Quota key to the value to set, in the unit of the key (bytes per second, percent of a thread), or `None` to remove
+    # the key. What a broker cannot hold (NaN, infinity) is refused by `alter`.
     ops: Ops
 
     def __post_init__(self) -> None:
@@ -131,8 +126,7 @@ class Result(Generic[RowT]):
     def raise_for_errors(self) -> None:
         """Raise the error of the first failed row, naming its subject and the number of others.
 
-        Raises:
-            ClusterError: The class for the broker's code; `UnknownOutcomeError` if the outcome is unknown.
+        Raises `ClusterError`: the class for the broker's code; `UnknownOutcomeError` if the outcome is unknown.
         """
         failed = self.failed
         if not failed:
@@ -156,18 +150,12 @@ def reason_of(code: int | None, message: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AlterRow:
-    """The result of one alteration.
+    """The result of one alteration."""
 
-    Attributes:
-        entity: Whose quotas it is about.
-        code: The broker's error code, 0 for none; `None` without a response.
-        message: The broker's message, or the reason why there is none; empty on success.
-    """
-
-    entity: Entity
+    entity: Entity  # whose quotas it is about
     outcome: Outcome
-    code: int | None = 0
-    message: str = ""
+    code: int | None = 0  # the broker's error code, 0 for none; `None` without a response
+    message: str = ""  # the broker's message, or the reason why there is none; empty on success
 
     @property
     def subject(self) -> str:
@@ -186,3 +174,19 @@ class AlterResult(Result[AlterRow]):
 
     def _failed_entities(self) -> Sequence[Entity]:
         return [row.entity for row in self.failed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Altered:
+    """What an alteration did, or would do."""
+
+    entity: Entity  # whose quotas it is about
+    ops: Ops  # what was asked for: quota key to the value to set, `None` to remove it
+    before: Values  # what the entity held
+    after: Values  # what it holds, freshly read; with `is_validation` what it would hold
+    is_validation: bool = False  # whether nothing was changed
+    is_late: bool = False  # whether the broker's answer was lost, and the change shows all the same
+
+    def has_changed(self, key: str) -> bool:
+        """Whether a key has, or would have, another value than before."""
+        return not same_value(self.before.get(key), self.after.get(key))

@@ -1,15 +1,18 @@
-"""An entity: a name or the default for each entity type."""
+"""An entity: a name or the default for each entity type; its address, and other spellings of its names."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from json import loads
 from re import compile as regex
+from shlex import quote as quote_for_shell
 from types import NoneType
 from typing import Any, Final, NoReturn
 
-from quotaform.model.argument import require_names, require_type
-from quotaform.model.text import quote
+from quotaform.model.text import quote, require_names, require_type
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -24,27 +27,17 @@ MAX_NAME_BYTES: Final = 32_767
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityType:
-    """One entity type.
+    """One entity type."""
 
-    Attributes:
-        name: As on the wire.
-        parameter: Its spelling without a hyphen, for parameters and columns.
-        description: What its names are, for editors.
-        examples: Names as files hold them.
-        glob: A pattern over names, as an example.
-        combines_with: The types that an entity may have besides.
-        spellings: Other spellings of the same word; on the command line, too, they are taken for mistakes.
-        related: Words that a file may use by mistake, and that may be types of their own elsewhere.
-    """
-
-    name: str
-    parameter: str
-    description: str
-    examples: tuple[Any, ...]
-    glob: str
-    combines_with: frozenset[str] = frozenset()
+    name: str  # as on the wire
+    parameter: str  # its spelling without a hyphen, for parameters and columns
+    description: str  # what its names are, for editors
+    examples: tuple[Any, ...]  # names as files hold them
+    glob: str  # a pattern over names, as an example
+    combines_with: frozenset[str] = frozenset()  # the types that an entity may have besides
+    # Other spellings of the same word; on the command line, too, they are taken for mistakes
     spellings: tuple[str, ...] = ()
-    related: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()  # words that a file may use by mistake, and that may be types of their own elsewhere
 
 
 _TYPE_ROWS: Final = (
@@ -86,7 +79,7 @@ ENTITY_TYPES: Final = tuple(KNOWN_TYPES)
 
 _RANK: Final = {entity_type: rank for rank, entity_type in enumerate(ENTITY_TYPES)}
 _UNKNOWN_RANK: Final = len(ENTITY_TYPES)
-_PLAIN: Final = regex(r"[A-Za-z0-9._@:/*-]+").fullmatch
+_PLAIN_NAME: Final = regex(r"[A-Za-z0-9._@:/*-]+").fullmatch
 _ABSENT: Final[Any] = object()
 
 Part = tuple[str, str | None]
@@ -115,8 +108,7 @@ class Entity:
     >>> Entity(user="<default>").address
     'user="<default>"'
 
-    Raises:
-        TypeError: A type is not a string or is given twice, or a name is neither a string nor `None`.
+    Raises `TypeError`: a type is not a string or is given twice, or a name is neither a string nor `None`.
     """
 
     __slots__ = ("_address", "_hash", "parts")
@@ -244,7 +236,7 @@ def spell_name(name: str) -> str:
     >>> print(spell_name("svc-orders"), spell_name("a b"), spell_name("x\n::error"))
     svc-orders "a b" "x\n::error"
     """
-    return name if _PLAIN(name) else quote(name, len(name))
+    return name if _PLAIN_NAME(name) else quote(name, len(name))
 
 
 def is_sendable(name: str) -> bool:
@@ -259,3 +251,217 @@ def is_sendable(name: str) -> bool:
         return len(name.encode()) <= MAX_NAME_BYTES
     except UnicodeEncodeError:
         return False
+
+
+_WORD: Final = r'"(?:[^"\\]|\\.)*"|[A-Za-z0-9._@:/*-]+'
+_ADDRESS_PART = regex(f"({_WORD})=({DEFAULT_WORD}|{_WORD}|)").match
+_RESOURCE = regex(rf"(?i)({'|'.join(ENTITY_TYPES)})[:/ ](.+)").fullmatch
+_ADDRESS_EXAMPLES: Final = "write for example user=svc-a, 'user=svc-a,client-id=<default>' or 'user=\"CN=a,O=b\"'"
+
+
+def parse_address(text: str) -> Entity:
+    r"""Parse an address as printed in plans; the types may be in any order.
+
+    >>> parse_address('user="CN=a,O=b",client-id=<default>')
+    Entity({'user': 'CN=a,O=b', 'client-id': None})
+    >>> parse_address('user="<default>"')
+    Entity({'user': '<default>'})
+
+    An empty client-id needs no quotes.
+
+    Raises `ValueError`: it is not an address; the message says what to write.
+    """
+    names: dict[str, str | None] = {}
+    position = 0
+    while text:
+        found = _ADDRESS_PART(text, position)
+        is_whole = found is not None and text[found.end() : found.end() + 1] in ("", ",")
+        if found is None or not is_whole or not (found[2] or found[1] == CLIENT_ID):
+            raise ValueError(f"{quote(text)} is not an address; {_hint(text)}")
+        entity_type, name = read_name(found[1]), found[2]
+        if entity_type in names:
+            raise ValueError(f"{quote(text)} has {quote(entity_type)} twice; an entity has one name per type")
+        names[entity_type] = None if name == DEFAULT_WORD else read_name(name)
+        position = found.end() + 1
+        if found.end() == len(text):
+            break
+    return Entity.of(names.items())
+
+
+def read_name(text: str) -> str:
+    r"""Return the name that a text stands for: a quoted name is unquoted if results print it that way.
+
+    >>> print(read_name('"a b"'), read_name('"a'), read_name("a b"))
+    a b "a a b
+    """
+    if text.startswith('"') and len(text) > 1:
+        try:
+            name = loads(text)
+        except ValueError:
+            return text
+        if isinstance(name, str) and text in (spell_name(name), quote(name, len(name))):
+            return name
+    return text
+
+
+def _hint(text: str) -> str:
+    entity_type, separator, name = text.partition("=")
+    tight = ",".join(map(str.strip, text.split(",")))
+    if tight != text and (entity := _try_address(tight)):
+        return f"remove the space: write {quote_for_shell(entity.address)}"
+    if resource := _RESOURCE(text):  # As kubectl and Kafka's principals have it.
+        return f"write {quote_for_shell(f'{resource[1].lower()}={spell_name(resource[2])}')}"
+    is_one_name = entity_type in ENTITY_TYPES and name and '"' not in name and DEFAULT_WORD not in name
+    if separator and is_one_name and not any(f"{other}=" in name for other in ENTITY_TYPES):
+        return f"quote the name: {quote_for_shell(f'{entity_type}={quote(name, len(name))}')}"
+    return _ADDRESS_EXAMPLES
+
+
+def _try_address(text: str) -> Entity | None:
+    try:
+        return parse_address(text)
+    except ValueError:
+        return None
+
+
+# Percent-encoded names, as Kafka's tools and metrics print them (org.apache.kafka.common.utils.Sanitizer).
+#
+# The rule is Java's URL-encoding in UTF-8, then `*` as `%2A` and a blank as `%20`. So letters, digits, `.`, `-` and `_`
+# stay as they are, and everything else is a `%` and two capital hexadecimal digits per byte, `~` included.
+
+
+_PLAIN_BYTES: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_")
+_SANITIZED_BYTES: Final = tuple(chr(byte) if byte in _PLAIN_BYTES else f"%{byte:02X}" for byte in range(256))
+_ESCAPE: Final = regex(rb"%([0-9A-F]{2})")
+
+
+@lru_cache(maxsize=65536)
+def sanitize(name: str) -> str:
+    """Return a name as Kafka's Sanitizer writes it.
+
+    >>> sanitize("CN=a b,O=Å"), sanitize("<default>"), sanitize("a*+~")
+    ('CN%3Da%20b%2CO%3D%C3%85', '%3Cdefault%3E', 'a%2A%2B%7E')
+
+    A lone surrogate, which no broker can hold, becomes `%3F`, as in Java.
+    """
+    return "".join([_SANITIZED_BYTES[byte] for byte in name.encode("utf-8", "replace")])
+
+
+def desanitize(text: str) -> str:
+    """Return the name that a text stands for: decoded if it is exactly what `sanitize` writes, else as it is.
+
+    Hence every name can be written in the way in which it is printed, and most also just as they are:
+
+    | text | name | because |
+    | --- | --- | --- |
+    | `CN%3Da%20b` | `CN=a b` | that is how `CN=a b` is printed |
+    | `CN=a b` | `CN=a b` | no name is printed with a blank |
+    | `100%`, `a%2gb`, `a%2eb`, `%41` | the same | no name is printed like this |
+    | `a%2520b` | `a%20b` | that is how `a%20b` is printed |
+
+    Only a name that itself looks like a sanitized one, such as `a%20b`, has to be written in the way it is printed.
+
+    >>> desanitize("CN%3Da%20b"), desanitize("100%"), desanitize("a%2520b")
+    ('CN=a b', '100%', 'a%20b')
+    """
+    if "%" not in text:
+        return text
+    try:
+        name = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), text.encode()).decode()
+    except UnicodeError:
+        return text
+    return name if sanitize(name) == text else text
+
+
+def sanitized_entity(entity: Entity) -> str:
+    """Return an entity as KIP-546 prints it.
+
+    >>> sanitized_entity(Entity(user="user one", client_id=None))
+    '{user=user%20one, client-id=<default>}'
+    """
+    parts = [
+        f"{sanitize(entity_type)}={DEFAULT_WORD if name is None else sanitize(name)}"
+        for entity_type, name in entity.parts
+    ]
+    return f"{{{', '.join(parts)}}}"
+
+
+# The canonical spelling of an IP address.
+#
+# A broker stores the string but enforces the address that it resolves to, so two spellings of one address are two
+# entities that set the same limit; host names are resolved on the controller (KIP-612,
+# org.apache.kafka.controller.ClientQuotaControlManager). quotaform therefore writes only canonical addresses.
+
+LOOPBACK: Final = "127.0.0.1"
+
+_SHORT = regex(r"(?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9})){0,2}").fullmatch
+
+_ZEROS = regex(r"[0-9.]*(?<![0-9])0[0-9][0-9.]*").fullmatch
+
+
+def canonical_ip(name: str) -> str | None:
+    """Return the canonical spelling of an address; `None` if it is not a single address.
+
+    >>> canonical_ip("0:0::1"), canonical_ip("::ffff:10.0.0.1"), canonical_ip("10.1"), canonical_ip("localhost")
+    ('::1', '10.0.0.1', '10.0.0.1', None)
+    """
+    host, slash, bits = name.partition("/")
+    if slash and bits not in {"32", "128"}:
+        return None
+    try:
+        address = ip_address(host.partition("%")[0].strip().removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return _expand(host)
+    if slash and int(bits) != address.max_prefixlen:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
+def _expand(name: str) -> str | None:
+    """Return the IPv4 address that Java reads from a short form such as 10.1."""
+    if not _SHORT(name) or "." not in name:
+        return None
+    *first, last = map(int, name.split("."))
+    if any(part > 255 for part in first) or last >= 256 ** (4 - len(first)):
+        return None
+    return str(IPv4Address(sum(part << (8 * (3 - place)) for place, part in enumerate(first)) + last))
+
+
+def address_of(name: str) -> str | None:
+    """Return the address that a broker reads from an ip name; `None` if it depends on the broker's resolver.
+
+    A broker resolves the name and stores the limit by the resulting address
+    (org.apache.kafka.server.metadata.ClientQuotaMetadataManager).
+
+    >>> address_of("localhost"), address_of("::ffff:10.0.0.1"), address_of("example.org")
+    ('127.0.0.1', '10.0.0.1', None)
+    """
+    return LOOPBACK if name == "localhost" else canonical_ip(name)
+
+
+def ip_problem(name: str) -> str | None:
+    """Return why a name is not a canonical address and what to write; `None` when it is one.
+
+    >>> ip_problem("10.0.0.1") is None
+    True
+    >>> print(ip_problem("10.0.0.0/8"))
+    10.0.0.0/8 is a network; Kafka limits single addresses or all of them (<default>)
+    """
+    canonical = canonical_ip(name)
+    if canonical == name:
+        return None
+    shown = name if name.isascii() and name.isprintable() and " " not in name and len(name) <= 80 else quote(name)
+    remedy = f"; write {canonical}" if canonical else ""
+    if "/" in name:
+        if canonical:
+            return f"{shown} is written as a network{remedy}"
+        return f"{shown} is a network; Kafka limits single addresses or all of them (<default>)"
+    if not canonical and _ZEROS(name):
+        return f"{shown} is not an IP address: some programs read leading zeros as octal; write it without them"
+    if not canonical:
+        return f"{shown} is not an IP address; host names are not used because a broker would have to look them up"
+    if "%" in name:
+        return f"{shown} has a scope id, which brokers do not keep{remedy}"
+    return f"{shown} is not the canonical spelling of this address{remedy}"

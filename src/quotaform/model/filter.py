@@ -21,10 +21,9 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any, Final
 
-from quotaform.model.argument import require_names, require_type
 from quotaform.model.entity import CLIENT_ID, IP, MAX_NAME_BYTES, USER, Entity, is_sendable, spell_name
 from quotaform.model.quotas import Quotas
-from quotaform.model.text import quote
+from quotaform.model.text import quote, require_names, require_type
 
 
 class Rule(StrEnum):
@@ -56,20 +55,13 @@ FilterName = str | None | _Any
 class FilterComponent:
     """What a filter asks of one entity type.
 
-    Attributes:
-        entity_type: Such as `user`.
-        rule: The rule of matching.
-        match: The text of EXACT, PREFIX and NOT; `None` for the others.
-
-    Raises:
-        TypeError: An argument has another type.
-        ValueError: The rule is unknown, needs a text and has none, or the other way round; or no name can be like the
-            text.
+    Raises `TypeError`: an argument has another type; `ValueError`: the rule is unknown, needs a text and has none, or
+    the other way round; or no name can be like the text.
     """
 
-    entity_type: str
-    rule: Rule
-    match: str | None = None
+    entity_type: str  # such as `user`
+    rule: Rule  # the rule of matching
+    match: str | None = None  # the text of EXACT, PREFIX and NOT; `None` for the others
 
     def __post_init__(self) -> None:
         require_type(self.entity_type, str, "entity_type", "a string")
@@ -110,14 +102,11 @@ class EntityFilter:
     False
     >>> EntityFilter.contains(user=ANY).matches(Entity(user=None))
     True
-
-    Attributes:
-        components: What is asked of each type; AND-ed. A type may be asked more than once.
-        is_strict: Whether entities with other types are left out.
     """
 
+    # What is asked of each type; AND-ed. A type may be asked more than once.
     components: tuple[FilterComponent, ...] = ()
-    is_strict: bool = False
+    is_strict: bool = False  # whether entities with other types are left out
 
     def __post_init__(self) -> None:
         require_type(self.components, (tuple, list), "components", "a tuple of FilterComponent")
@@ -157,11 +146,7 @@ class EntityFilter:
         client_id: FilterName = _ABSENT,
         ip: FilterName = _ABSENT,
     ) -> EntityFilter:
-        """Select entities that have exactly these types (strict); see `contains`.
-
-        Raises:
-            TypeError: As for `contains`.
-        """
+        """Select entities that have exactly these types (strict); see `contains`."""
         return cls(_components("EntityFilter.contains_only()", names, user, client_id, ip), is_strict=True)
 
     def matches(self, entity: Entity) -> bool:

@@ -1,14 +1,105 @@
-"""A finding about a file, an entity or a plan, and the orders in which findings are shown."""
+"""A finding: what is wrong and where, how severe, and what lifts it: an allowance or an approval."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
+from typing import Final, Self, TypeAlias
 
-from quotaform.model.allowance import Allowance
-from quotaform.model.location import Location
-from quotaform.printable import printable
+from quotaform.model.entity import Entity, parse_address, spell_name
+from quotaform.model.printable import printable
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.scope import escape_glob
+from quotaform.model.text import inert
+from quotaform.model.units import render_value, spell_value
+
+Position: TypeAlias = int
+"""A line and a column as one number, for where there are very many; see `pack_position`."""
+
+_COLUMN_BITS: Final = 32
+
+
+def pack_position(line: int, column: int) -> Position:
+    """Return a line and a column, both from 1 on, as one number.
+
+    >>> Location.at("quotas.d/orders.yaml", pack_position(12, 3))
+    Location(file='quotas.d/orders.yaml', line=12, column=3)
+    """
+    return line << _COLUMN_BITS | column
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a file; `line` and `column` count from 1, and 0 means the file as a whole.
+
+    >>> str(Location("quotas.d/orders.yaml", 12, 3))
+    'quotas.d/orders.yaml:12:3'
+    >>> str(Location("quotas.d/orders.yaml"))
+    'quotas.d/orders.yaml'
+    """
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    @classmethod
+    def at(cls, file: str, position: Position) -> Location:
+        """Return a place by a packed position; 0 means the file as a whole."""
+        return cls(file, position >> _COLUMN_BITS, position & (1 << _COLUMN_BITS) - 1)
+
+    def __str__(self) -> str:
+        # A relative path that GitHub Actions would take for a command, as a problem begins its line with it.
+        file = printable(f"./{self.file}" if self.file.lstrip().startswith("::") else self.file)
+        if not self.line:
+            return file
+        return f"{file}:{self.line}:{self.column}" if self.column else f"{file}:{self.line}"
+
+
+ALLOW: Final = "--allow"
+"""The option that gives one."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Allowance:
+    """A rule that is allowed for one plan, recorded in it and covered by its id.
+    >>> print(Allowance("to-unlimited"), Allowance("delete", 12))
+    to-unlimited delete=12
+    """
+
+    rule: str  # the id of the rule
+    number: int | None = None  # up to how much, for a rule that counts; `None` for any
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read RULE or RULE=N; raises `ValueError` for anything else.
+
+        >>> Allowance.parse("delete=12")
+        Allowance(rule='delete', number=12)
+        """
+        rule, separator, number = text.partition("=")
+        if not rule or (separator and not (number.isascii() and number.isdigit())):
+            raise ValueError(f"{text!r} is not RULE or RULE=N")
+        return cls(rule, int(number) if separator else None)
+
+    def covers(self, needed: Allowance) -> bool:
+        """Whether this allowance includes another one.
+
+        >>> Allowance("delete", 8).covers(Allowance("delete", 7)), Allowance("delete").covers(Allowance("delete", 7))
+        (True, False)
+        """
+        if self.rule != needed.rule or self.number is None or needed.number is None:
+            return self == needed
+        return self.number >= needed.number
+
+    @property
+    def option(self) -> str:
+        """The option that gives it."""
+        return f"{ALLOW} {self}"
+
+    def __str__(self) -> str:
+        return self.rule if self.number is None else f"{self.rule}={self.number}"
 
 
 class Severity(StrEnum):
@@ -22,32 +113,20 @@ class Severity(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One problem or note; the same value for validation, plans and drift.
-
-    Attributes:
-        rule: A short, stable name such as `duplicate-entity`.
-        message: What is wrong and what to do, in one or two sentences.
-        blocking: Whether it prevents a plan from being applied.
-        address: The address of the entity it is about, if any.
-        key: The quota key it is about, if any.
-        value: The value or the effective limit that the key would have, where an approval may depend on it.
-        override: What lifts the block, in words, if anything does.
-        allowance: The smallest allowance that lifts it, if one does.
-        allowed_by: What lifted it: an option or an approval; `None` for all other findings.
-        location: The place in the files, if any.
-
     Its texts quote what files and clusters hold, or come from a plan file, so they are made printable here.
     """
 
-    rule: str
-    message: str
+    rule: str  # a short, stable name such as `duplicate-entity`
+    message: str  # what is wrong and what to do, in one or two sentences
     severity: Severity = Severity.ERROR
-    blocking: bool = False
-    address: str | None = None
-    key: str | None = None
-    override: str | None = None
-    allowance: Allowance | None = None
-    allowed_by: str | None = None
-    location: Location | None = None
+    blocking: bool = False  # whether it prevents a plan from being applied
+    address: str | None = None  # the address of the entity it is about, if any
+    key: str | None = None  # the quota key it is about, if any
+    override: str | None = None  # what lifts the block, in words, if anything does
+    allowance: Allowance | None = None  # the smallest allowance that lifts it, if one does
+    allowed_by: str | None = None  # what lifted it: an option or an approval; `None` for all other findings
+    location: Location | None = None  # the place in the files, if any
+    # The value or the effective limit that the key would have, where an approval may depend on it
     value: float | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +140,7 @@ class Finding:
         return f"{where}{self.severity}: {self.message} [{self.rule}]"
 
 
-_WEIGHTS = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+_SEVERITY_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 _NOWHERE = Location("")
 
 
@@ -75,16 +154,101 @@ def by_place(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=order)
 
 
-def by_weight(findings: Iterable[Finding]) -> list[Finding]:
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings about a cluster: blocking findings, errors, warnings, notes; each by rule, address and key.
 
     Findings without an entity come first, in the order in which they were found.
     """
 
     def order(finding: Finding) -> tuple[bool, int, bool, str, str, str]:
-        weight = not finding.blocking, _WEIGHTS[finding.severity]
+        severity = not finding.blocking, _SEVERITY_ORDER[finding.severity]
         if finding.address is None:
-            return *weight, False, "", "", ""
-        return *weight, True, finding.rule, finding.address, finding.key or ""
+            return *severity, False, "", "", ""
+        return *severity, True, finding.rule, finding.address, finding.key or ""
 
     return sorted(findings, key=order)
+
+
+APPROVALS_NAME: Final = "approvals.yaml"
+"""The file of approvals, next to quotaform.yaml."""
+
+MOST_DAYS: Final = 30
+"""The limit on the days until an approval expires."""
+
+MOST_APPROVALS: Final = 1000
+"""The limit on the approvals in the file."""
+
+
+CHANGE: Final = "change"
+"""The default action of an approval: the entity is created or updated."""
+
+DELETE: Final = "delete"
+"""The other action of an approval: the entity is deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """An item of approvals.yaml."""
+
+    rule: str  # the id of the rule
+    entity: Entity  # the only entity that it is for; its names may be globs, see `quotaform.plan.check.approval`
+    cluster: str | None = None  # the only cluster that it is for, or a glob over names; `None` for any
+    reason: str  # why, in the words of the file
+    approver: str  # who approved it
+    expires: date  # the date (UTC) from which it has no effect
+    action: str = CHANGE  # what may happen to the entity: `CHANGE` or `DELETE`
+    # The only keys that it is for, each with the only value that may be the outcome; any if empty
+    to: tuple[tuple[str, float], ...] = ()
+    is_new: bool = field(default=False, compare=False)  # whether the base does not have it in this form
+    location: Location | None = field(default=None, compare=False)  # where it is written, if it comes from the file
+
+    def __str__(self) -> str:
+        bound = f", {self.bound}" if self.bound else ""
+        return f"approval of {inert(self.approver)}, until {self.expires}{bound}"
+
+    @property
+    def target(self) -> str:
+        """What it is for: an address, and the cluster if it names one."""
+        return f"{self.entity.address}{'' if self.cluster is None else f' on {spell_name(self.cluster)}'}"
+
+    @property
+    def is_for_any_value(self) -> bool:
+        """Whether it is for a change to any value."""
+        return self.action == CHANGE and not self.to
+
+    @property
+    def bound(self) -> str:
+        """What it is for only, in words; empty if for any change."""
+        if self.action == DELETE:
+            return "to delete it"
+        values = (f"{inert(key)} {render_value(QUOTA_KEYS.get(key), value)}" for key, value in self.to)
+        return f"for {', '.join(values)}" if self.to else ""
+
+
+def escaped_address(address: str) -> str:
+    """Return the address by which an approval is for this entity alone, whatever its names look like.
+
+    >>> escaped_address('user="svc-*"')
+    'user="svc-[*]"'
+    """
+    try:
+        entity = parse_address(address)
+    except ValueError:
+        return address
+    return Entity({kind: name and escape_glob(name) for kind, name in entity.parts}).address
+
+
+def bound_values(findings: Iterable[Finding]) -> str:
+    """Return what `to` of an approval of findings about one entity must be; empty if that cannot be written.
+
+    >>> bound_values([Finding(rule="change-factor", message="", key="producer_byte_rate", value=1048576.0)])
+    '{producer_byte_rate: 1MiB/s}'
+    """
+    found: dict[str, str] = {}
+    for finding in findings:
+        key = QUOTA_KEYS.get(finding.key or "")
+        text = None if key is None or finding.value is None else spell_value(key, finding.value)
+        if key is None or text is None or found.get(key.name, text) != text:
+            return ""
+        found[key.name] = text
+    return f"{{{', '.join(f'{key}: {text}' for key, text in sorted(found.items()))}}}" if found else ""

@@ -1,11 +1,48 @@
-"""Moments: ISO 8601 in UTC, as documents have them, and the days and ages that people write."""
+"""Moments and durations: ISO 8601 in UTC, as documents have them, and days and ages as people write them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from re import compile as regex
+from typing import Final
 
-from quotaform.model.duration import parse_duration
 from quotaform.model.text import quote
+
+
+def duration_text(duration: timedelta) -> str:
+    """Return a duration in its two largest units; what is smaller is left out.
+
+    >>> duration_text(timedelta(days=2, hours=3, minutes=59)), duration_text(timedelta(seconds=61))
+    ('2d 3h', '1m 1s')
+    """
+    seconds = int(duration.total_seconds())
+    parts = [
+        (seconds // 86_400, "d"),
+        (seconds // 3_600 % 24, "h"),
+        (seconds // 60 % 60, "m"),
+        (seconds % 60, "s"),
+    ]
+    first = next((index for index, (number, _) in enumerate(parts) if number), len(parts) - 1)
+    shown = [f"{number}{unit}" for number, unit in parts[first : first + 2] if number]
+    return " ".join(shown) or "0s"
+
+
+_DURATION: Final = regex(r"([0-9]{1,6})(s|m|h|d)").fullmatch
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read a duration: a whole number above zero, and one unit.
+
+    >>> parse_duration("24h")
+    datetime.timedelta(days=1)
+
+    Raises `ValueError`: it is none; the message says what to write.
+    """
+    match = _DURATION(text)
+    if match is None or not int(match[1]):
+        raise ValueError(f"{quote(text)} is not a duration; write for example 30m, 24h or 7d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
@@ -15,11 +52,9 @@ def parse_moment(text: str, now: datetime) -> datetime:
     >>> [spell_moment(parse_moment(text, now)) for text in ("2026-11-01T10:00:00+01:00", "2026-11-01", "7d")]
     ['2026-11-01T09:00:00Z', '2026-11-01T00:00:00Z', '2026-11-13T09:00:00Z']
 
-    Args:
-        now: The time from which an age is counted.
+    `now`: the time from which an age is counted.
 
-    Raises:
-        ValueError: It is none of them; the message says what to write.
+    Raises `ValueError`: it is none of them; the message says what to write.
     """
     try:
         if text == "now":

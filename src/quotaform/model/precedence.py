@@ -29,9 +29,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
-from quotaform.model.ip import address_of
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, address_of
 from quotaform.model.quota_key import keys_for
+
+CALLBACK: Final = "client.quota.callback.class"
+"""The broker configuration that replaces the choice of quotas (KIP-257)."""
 
 
 class Match(Enum):
@@ -43,21 +45,16 @@ class Match(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """One level of precedence.
+    """One level of precedence."""
 
-    Attributes:
-        number: 1 is asked first.
-        source: The name that KIP-248 gave to this quota source.
-        matches: What an entry of this level holds, per entity type; a type not listed is absent.
-        non_empty: The entity types whose names must not be empty: a request with an empty one meets no entry of this
-            level, not even a default. An entry with an empty one is met by nobody.
-        bucket: The entity types whose names distinguish one rate from another; requests that agree in them share it.
-    """
-
-    number: int
-    source: str
+    number: int  # 1 is asked first
+    source: str  # the name that KIP-248 gave to this quota source
+    # What an entry of this level holds, per entity type; a type not listed is absent
     matches: tuple[tuple[str, Match], ...]
+    # The entity types whose names must not be empty: a request with an empty one meets no entry of this level, not even
+    # a default. An entry with an empty one is met by nobody.
     non_empty: tuple[str, ...] = ()
+    # The entity types whose names distinguish one rate from another; requests that agree in them share it
     bucket: tuple[str, ...]
 
     @property
@@ -78,19 +75,14 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precedence:
-    """How the quotas of one kind of request are found.
+    """How the quotas of one kind of request are found."""
 
-    Attributes:
-        columns: The entity types for which a request has a name, in canonical order.
-        levels: The levels, the strongest first.
-        canonical: Per entity type whose names have several spellings, the function that returns the canonical one;
-            it returns `None` for a name that only a broker's resolver could tell, which is like no other then. A
-            broker holds an entry per spelling. Of several for one name, an exact spelling of the request's is meant;
-            without one, that in canonical spelling; without that, the first by code points.
-    """
-
-    columns: tuple[str, ...]
-    levels: tuple[Level, ...]
+    columns: tuple[str, ...]  # the entity types for which a request has a name, in canonical order
+    levels: tuple[Level, ...]  # the levels, the strongest first
+    # Per entity type whose names have several spellings, the function that returns the canonical one; it returns `None`
+    # for a name that only a broker's resolver could tell, which is like no other then. A broker holds an entry per
+    # spelling. Of several for one name, an exact spelling of the request's is meant; without one, that in canonical
+    # spelling; without that, the first by code points.
     canonical: Mapping[str, Callable[[str], str | None]] = field(default_factory=dict)
 
     @property

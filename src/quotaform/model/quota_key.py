@@ -17,33 +17,97 @@ class NumberKind(StrEnum):
     DOUBLE = "double"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaKey:
-    """One quota key.
+QUOTA_WINDOW_S: Final = 11.5
+"""Seconds that a rate of a broker covers: between 11 and 12 with the defaults of `quota.window.num` and
+`quota.window.size.seconds`, as the current window has begun but not ended, and one whose last request is less than 11 s
+old counts as a whole; between 10 and 11 for the first seconds after a time without requests, and before Kafka 3.8.
 
-    Attributes:
-        name: As on the wire, e.g. `producer_byte_rate`.
-        kind: LONG, INT or DOUBLE.
-        unit: What one unit is: `B/s` (bytes per second), `%` (of one thread) or `/s` (events per second).
-        measures: The unit in words.
-        per: Where the limit holds: `broker` (each one enforces the whole limit) or `cluster`.
-        entity_types: The entity types that may carry the key.
-        limits: What it limits, for editors and docs.
-        kip: The proposal that specified it.
-        examples: Values as people write them.
-        nan_effect: What brokers do when the value is NaN, as measured on Kafka 4.3.1.
+Source: org.apache.kafka.common.metrics.stats.Rate and SampledStat.
+"""
+
+MUTATION_WINDOW_S: Final = 60.0
+"""Seconds that a mutation rate of a broker covers: between 30 and 90 with the defaults of `metrics.num.samples` and
+`metrics.sample.window.ms`, as it is not measured by the windows of quotas.
+
+Source: kafka.server.ControllerMutationQuotaManager.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enforcement:
+    """How brokers enforce a quota key, as far as a replay of recorded rates needs it.
+
+    | key | requests wait | what waits | longest delay |
+    | --- | --- | --- | --- |
+    | producer_byte_rate, consumer_byte_rate | while the rate of the window is over the limit | is sent later | none |
+    | request_percentage | likewise | is sent later | 1 s per request |
+    | controller_mutation_rate | while a token bucket of 11 s of the limit is overdrawn | is sent later | none |
+    | connection_creation_rate | while the rate of the window is over the limit | is refused, and comes again | 1 s |
+
+    The numbers are those of the defaults of `quota.window.num` and `quota.window.size.seconds`, and of the same
+    settings of controllers.
+
+    Source: kafka.server.ClientQuotaManager, ClientRequestQuotaManager and ControllerMutationQuotaManager;
+    kafka.network.ConnectionQuotas; org.apache.kafka.common.metrics.stats.TokenBucket.
     """
 
-    name: str
-    kind: NumberKind
-    unit: str
-    measures: str
-    per: str
-    entity_types: frozenset[str]
-    limits: str
-    kip: str
-    examples: tuple[str | int, ...]
-    nan_effect: str
+    burst_s: float = 0.0  # How many seconds of the limit are admitted at once, beyond those of the rate's own window
+    is_refused: bool = False  # Whether what is over the limit is refused: it waits as long as clients try again
+    longest_delay_s: float | None = None  # The longest delay of one request; `None` if there is no such cap
+    answer: float = 0.0
+    """How large an answer is that is not sent, and does not count, unless all of it fits into the window: up to so much
+    of each window stays unused. What consumers ask for of a partition, by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientMetrics:
+    """How clients measure their own use of a quota key.
+
+    Source: KIP-714; org.apache.kafka.clients.producer.internals.SenderMetricsRegistry,
+    org.apache.kafka.clients.consumer.internals.FetchMetricsRegistry, org.apache.kafka.common.network.Selector.
+    """
+
+    kind: str  # `producer` or `consumer`
+    rate: str  # The metric of bytes, without `_rate` or `_total`
+    throttle_time: str
+    words: tuple[str, ...]  # With what names of metrics begin that no other kind of client has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMetrics:
+    """How brokers, and clients, measure the use of a quota key.
+
+    Source: org.apache.kafka.server.quota.ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager;
+    kafka.network.ConnectionQuotas.
+    """
+
+    mbean: str  # The `type` of the MBean
+    rate: str  # The attribute of the MBean with the rate
+    types: tuple[str, ...] = ()  # How names of metrics and labels also spell the type
+    label_types: tuple[str, ...] = ()  # How labels also spell it
+    units: tuple[str, ...] = ()  # What exporters add to the name of the rate; units of size are known
+    has_throttle_time: bool = True
+    window_s: float = QUOTA_WINDOW_S  # How many seconds a rate covers
+    client: ClientMetrics | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaKey:
+    """One quota key."""
+
+    name: str  # As on the wire, e.g. `producer_byte_rate`.
+    kind: NumberKind  # LONG, INT or DOUBLE
+    unit: str  # what one unit is: `B/s` (bytes per second), `%` (of one thread) or `/s` (events per second)
+    measures: str  # the unit in words
+    per: str  # where the limit holds: `broker` (each one enforces the whole limit) or `cluster`
+    entity_types: frozenset[str]  # the entity types that may carry the key
+    limits: str  # what it limits, for editors and docs
+    kip: str  # the proposal that specified it
+    examples: tuple[str | int, ...]  # values as people write them
+    nan_effect: str  # what brokers do when the value is NaN, as measured on Kafka 4.3.1
+    enforcement: Enforcement = Enforcement()  # how brokers enforce it
+    # How its use is measured; `None` if brokers have no metric of it, so that nothing can be recorded
+    metrics: KeyMetrics | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -82,6 +146,14 @@ _ROWS: Final = (
         kip="KIP-13",
         examples=("10MiB/s", "5MB/s", 1048576),
         nan_effect=_NOT_THROTTLED,
+        metrics=KeyMetrics(
+            mbean="Produce",
+            rate="byte-rate",
+            types=("producer",),
+            client=ClientMetrics(
+                kind="producer", rate="outgoing_byte", throttle_time="produce_throttle_time", words=("produce",)
+            ),
+        ),
     ),
     QuotaKey(
         name="consumer_byte_rate",
@@ -94,6 +166,15 @@ _ROWS: Final = (
         kip="KIP-13",
         examples=("20MiB/s", "50MB/s", 2097152),
         nan_effect="brokers answer every fetch with a single batch",
+        enforcement=Enforcement(answer=2.0**20),
+        metrics=KeyMetrics(
+            mbean="Fetch",
+            rate="byte-rate",
+            types=("consume", "consumer"),
+            client=ClientMetrics(
+                kind="consumer", rate="bytes_consumed", throttle_time="fetch_throttle_time", words=("fetch", "bytes")
+            ),
+        ),
     ),
     QuotaKey(
         name="request_percentage",
@@ -106,6 +187,8 @@ _ROWS: Final = (
         kip="KIP-124",
         examples=("150%", "12.5%", 200),
         nan_effect=_NOT_THROTTLED,
+        enforcement=Enforcement(longest_delay_s=1.0),
+        metrics=KeyMetrics(mbean="Request", rate="request-time", units=("percent", "percentage")),
     ),
     QuotaKey(
         name="controller_mutation_rate",
@@ -118,6 +201,14 @@ _ROWS: Final = (
         kip="KIP-599",
         examples=("20/s", 5),
         nan_effect=_NOT_THROTTLED,
+        enforcement=Enforcement(burst_s=11.0),
+        metrics=KeyMetrics(
+            mbean="ControllerMutation",
+            rate="mutation-rate",
+            types=("mutation",),
+            units=("mutations", "partitions"),
+            window_s=MUTATION_WINDOW_S,
+        ),
     ),
     QuotaKey(
         name="connection_creation_rate",
@@ -130,6 +221,14 @@ _ROWS: Final = (
         kip="KIP-612",
         examples=("50/s", 10),
         nan_effect="brokers close every new connection from the address",
+        enforcement=Enforcement(is_refused=True, longest_delay_s=1.0),
+        metrics=KeyMetrics(
+            mbean="socket-server-metrics",
+            rate="connection-accept-rate",
+            label_types=("connection", "connections", "ip"),
+            units=("connections",),
+            has_throttle_time=False,
+        ),
     ),
 )
 

@@ -1,11 +1,17 @@
-"""Quotas: the values of each entity."""
+"""Quotas: the values of each entity, as a cluster or its snapshot holds them and as files declare them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
 
+from quotaform.model import rule
 from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Location, Position
+from quotaform.model.text import inert
 
 Values: TypeAlias = Mapping[str, float]
 """Quota key to value; the value is the IEEE-754 double that goes over the wire (KIP-546)."""
@@ -26,3 +32,233 @@ def same_value(one: float | None, other: float | None) -> bool:
 def same_values(one: Values, other: Values) -> bool:
     """Whether two sets of values are the same to a broker."""
     return one == other or (one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The quotas of a cluster at one moment."""
+
+    cluster_name: str  # what the cluster was called
+    cluster_id: str
+    captured_at: str  # when it was read, as ISO 8601 in UTC
+    quotas: Quotas  # what it held
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A snapshot in the place of a cluster."""
+
+    path: str  # the file, as it was given; empty for a snapshot in memory
+    captured_at: str  # when the cluster was read, as the snapshot says
+
+
+STATE_ABSENT: Final = "state: absent"
+"""The spelling in files for an entity that must not exist."""
+
+
+class Cause(StrEnum):
+    """Why an entity has its desired state.
+
+    | cause | the files | the entity |
+    | --- | --- | --- |
+    | entry | declare values | has these values |
+    | tombstone | say `state: absent` | must not exist |
+    | expired | declare values that have expired | must not exist |
+    | undeclared | do not mention it | is pruned |
+    | revert | may say anything | gets back the values from before an apply |
+    """
+
+    ENTRY = "entry"
+    TOMBSTONE = "tombstone"
+    EXPIRED = "expired"
+    UNDECLARED = "undeclared"
+    REVERT = "revert"
+
+
+class LayerFile(NamedTuple):
+    """A file and the cluster that it is for; `None` for all."""
+
+    name: str
+    layer: str | None = None
+
+
+class ProfileUse(NamedTuple):
+    """A `profile:` of an entry: the profile's name, and where the word `profile` is."""
+
+    name: str
+    position: Position
+
+
+class Provenance(NamedTuple):
+    """Where a declared value comes from."""
+
+    location: Location  # the key in the file, or the `profile:` that gives it
+    layer: str | None = None  # the cluster whose own file it is in; `None` for a common file
+    profile: str | None = None
+
+
+ValuePlace: TypeAlias = "Position | ProfileUse | Provenance"
+"""Where a value of an entry comes from: a place in the entry's own file, its profile, or anything else."""
+
+
+class Entry(NamedTuple):
+    """One declared entity: what one file says, or all layers together.
+
+    There is one for every entity of every file, so it is a tuple, which takes a third of the time of a frozen
+    dataclass, and locations are stored compactly. Pass fields by name.
+    """
+
+    entity: Entity
+    values: Values  # every quota key that the entity must have; empty when it must not exist
+    file: LayerFile | None = None  # the file that the entry is in; `None` for an entry that is in no file
+    position: Position = 0  # where in the file it begins
+    # Where each of the values comes from, in their order; empty when that is not known
+    places: tuple[ValuePlace, ...] = ()
+    owner: str | None = None  # free text shown in plans
+    reason: str | None = None  # free text shown in plans
+    cause: Cause = Cause.ENTRY
+    expires: date | None = None  # the date (UTC) from which it is treated as absent
+    profile: ProfileUse | None = None
+    unset: Mapping[str, Position] | None = None  # the keys of the common entry that it removes, with their positions
+    bare: tuple[str, ...] = ()  # the keys of values that are small byte rates without a unit
+
+    @property
+    def location(self) -> Location | None:
+        """Where it begins."""
+        return None if self.file is None else Location.at(self.file.name, self.position)
+
+    @property
+    def absent(self) -> str | None:
+        """Why the entity must not exist: `state: absent` or `expired DATE`; `None` when it must."""
+        if self.cause is Cause.ENTRY:
+            return None
+        return f"expired {self.expires}" if self.cause is Cause.EXPIRED else STATE_ABSENT
+
+    def provenance(self, key: str) -> Provenance | None:
+        """Return where one of its values comes from; `None` when that is not known."""
+        return self.provenances().get(key)
+
+    def provenances(self) -> dict[str, Provenance]:
+        """Return where each of its values comes from; empty when that is not known."""
+        if self.file is None:
+            return {}
+        name, layer = self.file
+        result: dict[str, Provenance] = {}
+        for key, place in zip(self.values, self.places, strict=bool(self.places)):
+            if isinstance(place, int):
+                result[key] = Provenance(Location.at(name, place), layer)
+            elif isinstance(place, ProfileUse):
+                result[key] = Provenance(Location.at(name, place.position), layer, place.name)
+            else:
+                result[key] = place
+        return result
+
+
+Desired: TypeAlias = Mapping[Entity, Entry]
+"""The declared entries by entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the files were compared with."""
+
+    ref: str  # a git revision as it was given, or the path of a receipt
+    commit: str | None  # the commit of the revision; of a receipt, that of the files that were applied, if it says so
+    is_receipt: bool = False
+    is_history: bool = False  # whether it is what a cluster held at a moment, by a history
+
+    @property
+    def type(self) -> str:
+        """`git`, `receipt` or `history`."""
+        return "history" if self.is_history else "receipt" if self.is_receipt else "git"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredBase:
+    """What the base declares for one cluster."""
+
+    base: Base  # what the files are compared with
+    desired: Desired  # what it declares
+    # The entities that it declares with values that are not known: a receipt lists all of them and holds the values of
+    # those that the apply changed
+    unvalued: frozenset[Entity] = frozenset()
+
+    def values(self, entity: Entity) -> Values | None:
+        """Return what the base declares for an entity; `None` when it does not declare it, or nobody knows."""
+        entry = self.desired.get(entity)
+        return None if entry is None else entry.values
+
+    def declares(self, entity: Entity) -> bool:
+        """Whether the base declares values for an entity; a tombstone and an expired entry declare none."""
+        entry = self.desired.get(entity)
+        return entity in self.unvalued if entry is None else entry.cause is Cause.ENTRY
+
+
+def check_pinned_id(
+    cluster: str, pinned_id: str | None, found_id: str | None, snapshot: SnapshotFile | None = None
+) -> Finding | None:
+    """Return what is wrong when a cluster is not the one that quotaform.yaml pins; `None` and empty pin nothing."""
+    if not pinned_id or pinned_id == found_id:
+        return None
+    if snapshot is None:
+        found, remedy = f"the live id is {found_id}", "check the bootstrap servers"
+    else:
+        name = f"the snapshot {inert(snapshot.path)}" if snapshot.path else "the snapshot"
+        found = f"{name} is of a cluster with id {found_id}"
+        remedy = "give a snapshot of the pinned cluster"
+    return rule.CLUSTER_ID.finding(
+        f"cluster {cluster} is pinned to id {pinned_id}, and {found}; {remedy}; "
+        "change cluster_id in quotaform.yaml only if the cluster was replaced on purpose."
+    )
+
+
+class Action(StrEnum):
+    """What happens to a value or to an entity.
+
+    | action | before | after |
+    | --- | --- | --- |
+    | create | none | some |
+    | update | some | some, different |
+    | delete | some | none |
+    """
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+    @property
+    def glyph(self) -> str:
+        """The sign in front of a line: `+`, `~` or `-`."""
+        return _GLYPHS[self]
+
+
+_GLYPHS: Final = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}
+
+
+NO_VALUES: Final[Values] = {}
+"""What the cluster holds of an entity that is not there; one object, because a plan may create very many."""
+
+ACTION_ORDER = {Action.DELETE: 0, Action.UPDATE: 1, Action.CREATE: 2}
+"""The order in which a plan lists its entities; within an action they go by address."""
+
+
+def action_of(before: float | None, after: float | None) -> Action:
+    """What happens to a value; `None` is no value."""
+    if before is None:
+        return Action.CREATE
+    return Action.DELETE if after is None else Action.UPDATE
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row of a plan: a quota key of an entity, its value before and after; `None` is no value."""
+
+    entity: Entity
+    key: str
+    before: float | None
+    after: float | None
+
+    @property
+    def action(self) -> Action:
+        """What happens to the value."""
+        return action_of(self.before, self.after)

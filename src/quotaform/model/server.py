@@ -143,8 +143,7 @@ def parse_servers(written: str | Iterable[str | Server]) -> tuple[Server, ...]:
     >>> [str(server) for server in parse_servers("b1:9092, [::1]:9093,b1:9092")]
     ['b1:9092', '[::1]:9093']
 
-    Raises:
-        ValueError: There is none, or one is not `host:port`.
+    Raises `ValueError`: there is none, or one is not `host:port`.
     """
     items = [written] if isinstance(written, str) else list(written)
     servers: list[Server] = []

@@ -1,15 +1,16 @@
-"""Escapes untrusted text for printing, and says what is wrong with JSON."""
+"""Text in messages: foreign text is quoted, secret text is never shown, types are called by their names."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from json import JSONDecodeError, dumps
 from re import DOTALL
 from re import compile as regex
-from typing import Final
+from typing import Any, Final
 
-from quotaform.printable import break_commands, escape, is_command, printable
+from quotaform.model.printable import break_commands, escape, is_command, printable
 
 LONGEST: Final = 80
 """The limit on characters of untrusted text in a message."""
@@ -140,3 +141,62 @@ def did_you_mean(word: str, words: Collection[str]) -> str:
 
 def _fold(word: str) -> str:
     return word.lower().replace("-", "_")
+
+
+def require_type(value: object, kinds: type[Any] | tuple[type[Any], ...], argument: str, expected: str) -> None:
+    """Make sure that an argument has one of some types; a bool is not a number.
+
+    >>> require_type(5, str, "user", "a string")
+    Traceback (most recent call last):
+    TypeError: user must be a string, not int
+
+    `value`: the argument, which is not quoted in the message: it may be a secret. `argument`: what the message calls
+    the argument. `expected`: what it calls the types.
+
+    Raises `TypeError`: it has another type.
+    """
+    is_wrong_bool = isinstance(value, bool) and kinds is not bool
+    if is_wrong_bool or not isinstance(value, kinds):
+        raise TypeError(f"{argument} must be {expected}, not {spell_type(value)}")
+
+
+def require_names(names: object, caller: str) -> None:
+    """Raise `TypeError` unless an argument is a mapping of entity types, which are strings, or `None` for none."""
+    if names is None:
+        return
+    require_type(names, Mapping, f"the argument of {caller}", "a mapping of entity type to name")
+    for entity_type in names:  # type: ignore[attr-defined]
+        require_type(entity_type, str, f"an entity type in {caller}", "a string")
+
+
+def spell_type(value: object) -> str:
+    """Return what messages call the type of a value.
+
+    >>> spell_type(None), spell_type([]), spell_type(str)
+    ('None', 'list', 'the class str')
+    """
+    if value is None:
+        return "None"
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """A text that is printed as stars in messages, logs, tracebacks and `repr`.
+
+    >>> password = Secret("hunter2")
+    >>> f"{password} {password!r}", password.reveal()
+    ("*** Secret('***')", 'hunter2')
+    """
+
+    _text: str = field()
+
+    def reveal(self) -> str:
+        """Return the text itself, only to send it over the network."""
+        return self._text
+
+    def __str__(self) -> str:
+        return "***"
+
+    def __repr__(self) -> str:
+        return "Secret('***')"

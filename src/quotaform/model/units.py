@@ -58,8 +58,7 @@ def parse_value(key: QuotaKey, text: str) -> float:
     >>> parse_value(PRODUCER_BYTE_RATE, "10MiB/s"), parse_value(REQUEST_PERCENTAGE, "12.5%")
     (10485760.0, 12.5)
 
-    Raises:
-        ValueError: The text is not a value of this key; the message says why and what to write.
+    Raises `ValueError`: the text is not a value of this key; the message says why and what to write.
     """
     if text == UNLIMITED:
         return key.maximum
@@ -138,8 +137,7 @@ def parse_number(text: str) -> float:
     >>> parse_number("1e3"), parse_number("9223372036854775807")
     (1000.0, 9.223372036854776e+18)
 
-    Raises:
-        ValueError: It is anything else, or not finite.
+    Raises `ValueError`: it is anything else, or not finite.
     """
     if not _NUMBER(text) or not isfinite(value := float(text)):
         raise ValueError(f"{quote(text, _SHOWN)} is not a finite decimal number")
@@ -217,10 +215,9 @@ def render_value(key: QuotaKey | None, value: float, *, decimal: bool | None = N
     >>> render_value(PRODUCER_BYTE_RATE, 128000.0), render_value(PRODUCER_BYTE_RATE, 128000.0, decimal=True)
     ('125 KiB/s', '128 kB/s')
 
-    Args:
-        key: The quota key, or `None` for a key that this version does not know: then the plain number.
-        value: The value, which may be one that quotaform would not write (NaN, a fraction of a byte).
-        decimal: Whether units that are powers of 1000 are preferred, or those of IEC; `None` for neither.
+    `key`: the quota key, or `None` for a key that this version does not know: then the plain number. `value`: the
+    value, which may be one that quotaform would not write (NaN, a fraction of a byte). `decimal`: whether units that
+    are powers of 1000 are preferred, or those of IEC; `None` for neither.
     """
     if key is None or not isfinite(value) or value <= 0:
         return readable(value)
@@ -260,9 +257,8 @@ def render_measured(key: QuotaKey | None, value: float, *, decimal: bool = False
     >>> render_measured(PRODUCER_BYTE_RATE, 12345678.0, decimal=True)
     '12.3 MB/s'
 
-    Args:
-        key: The quota key, or `None` for a key that this version does not know: then the number alone.
-        decimal: Whether units are powers of 1000, as those of the limit are beside which it stands; see `is_decimal`.
+    `key`: the quota key, or `None` for a key that this version does not know: then the number alone. `decimal`: whether
+    units are powers of 1000, as those of the limit are beside which it stands; see `is_decimal`.
     """
     if not isfinite(value):
         return plain(value)
@@ -342,3 +338,11 @@ def spell_value(key: QuotaKey, value: float) -> str | None:
     whole = int(value)
     spellings = [f"{whole // size}{name}" for size, name in _SPELLED_FACTORS if whole % size == 0]
     return min(spellings, key=len)
+
+
+def suspicious_unit_text(key: str, value: float) -> str:
+    """Say that a byte rate is a small number without a unit."""
+    number = plain(value)
+    return (
+        f"{key}: {number} is {number} bytes per second; write {number}B/s if that is meant, else a unit as in 10MiB/s"
+    )

@@ -76,14 +76,10 @@ class ReferenceProblem(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """A text with its variables expanded, which may contain a secret and is never shown.
+    """A text with its variables expanded, which may contain a secret and is never shown."""
 
-    Attributes:
-        text: The text; what was not replaced is in it as it was written.
-        problems: What was not replaced, and the name in it, in the order of the text.
-    """
-
-    text: str = field(repr=False)
+    text: str = field(repr=False)  # the text; what was not replaced is in it as it was written
+    # What was not replaced, and the name in it, in the order of the text
     problems: tuple[tuple[ReferenceProblem, str], ...] = ()
 
 

@@ -8,7 +8,7 @@ Usage::
 `quotaform.sandbox.detached` keeps one running for `quotaform sandbox start`.
 """
 
-from quotaform.sandbox.jar import KAFKA_VERSION
+from quotaform.sandbox.release import KAFKA_VERSION
 from quotaform.sandbox.sandbox import Sandbox
 
 __all__ = ["KAFKA_VERSION", "Sandbox"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from stat import S_ISREG, S_IWGRP, S_IWOTH
 from typing import BinaryIO, Final
 
-from quotaform.errors import SandboxError
+from quotaform.model.errors import SandboxError
 
 _LONGEST: Final = 200
 
@@ -25,9 +25,6 @@ def cache_directory() -> Path:
 
     `QUOTAFORM_CACHE` wins, then the platform's place: `$XDG_CACHE_HOME/quotaform` or
     `~/.cache/quotaform`, on macOS `~/Library/Caches/quotaform`.
-
-    Raises:
-        SandboxError: It is in a home directory, and there is none.
     """
     try:
         if own := os.environ.get("QUOTAFORM_CACHE"):
@@ -45,11 +42,7 @@ def cache_directory() -> Path:
 
 
 def make_directory(path: Path) -> Path:
-    """Make a directory of the cache and return it; nobody else may write to it.
-
-    Raises:
-        SandboxError: It cannot be made, or is not this user's alone.
-    """
+    """Make a directory of the cache, to which only this user may write, and return it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.stat()
@@ -74,9 +67,7 @@ def make_directory(path: Path) -> Path:
 def open_own_file(path: Path, *, creates: bool) -> BinaryIO:
     """Open a file of the cache; never waits for what is no regular file.
 
-    Args:
-        path: The file.
-        creates: Whether to make it if it is not there, to be appended to; otherwise it is only read.
+    With `creates` it is made if it is not there, to be appended to; otherwise it is only read.
 
     Raises:
         FileNotFoundError: It is not there.
@@ -126,11 +117,7 @@ def lock_descriptor(descriptor: int, *, shared: bool = False) -> bool:
 
 @contextmanager
 def locked(path: Path, *, patience: float) -> Iterator[None]:
-    """Hold the exclusive lock of a file, waiting up to `patience` seconds for it.
-
-    Raises:
-        SandboxError: Somebody else kept the lock for longer.
-    """
+    """Hold the exclusive lock of a file, waiting up to `patience` seconds for it."""
     make_directory(path.parent)
     deadline = time.monotonic() + patience
     with open_own_file(path, creates=True) as file:

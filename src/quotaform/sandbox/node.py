@@ -1,16 +1,46 @@
-"""One broker of a sandbox: its ports, configuration and command lines."""
+"""One broker of a sandbox: its ports, its configuration, and what makes it measurable from outside."""
 
 from __future__ import annotations
 
 import base64
 import secrets
+import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
+from typing import Final
 
-from quotaform.sandbox.port import HOST
+from quotaform.model.errors import SandboxError
+from quotaform.sandbox.cache import shown
 from quotaform.sandbox.release import NEWEST, Release
+
+HOST = "127.0.0.1"
+
+# Below the ranges from which Linux (32768) and macOS (49152) take the local ports of outgoing connections:
+# a broker that is restarted must find its port free, and a stray connection would have taken it.
+_RANGE = range(18_000, 32_000)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` different ports that are free at this moment.
+
+    Another process may take one before its use: the caller must be ready to try others.
+    """
+    found: set[int] = set()
+    for _ in range(1000):
+        if len(found) == count:
+            return sorted(found)
+        port = _RANGE[secrets.randbelow(len(_RANGE))]
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        found.add(port)
+    raise SandboxError(f"There are no {count} free ports between {_RANGE.start} and {_RANGE.stop} on {HOST}.")
+
 
 CONTROLLER = "CONTROLLER"
 
@@ -36,16 +66,7 @@ ZOOKEEPER_SESSION_SECONDS = 6
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker; with KRaft also a controller: its combined mode (KIP-500).
-
-    Attributes:
-        number: Its id.
-        directory: Its files.
-        directory_id: The id of its log directory.
-        ports: The port of each listener.
-        metrics_port: The port of the exporter of its metrics, if it has one.
-        jmx_port: The port of JMX, if it is open.
-    """
+    """A broker; with KRaft also a controller: its combined mode (KIP-500)."""
 
     number: int
     directory: Path
@@ -73,7 +94,7 @@ class Node:
             return ""
 
     def written_cluster_id(self) -> str:
-        """Return the cluster id that a broker with ZooKeeper has written beside its data; empty if it has not yet."""
+        """Return the cluster id that a broker with ZooKeeper has written next to its data; empty if it has not yet."""
         try:
             text = (self.directory / "data" / "meta.properties").read_text(encoding="ascii")
         except OSError:
@@ -100,15 +121,7 @@ def new_uuid() -> str:
 def node_properties(
     node: Node, nodes: Sequence[Node], protocols: Mapping[str, str], release: Release = NEWEST, zookeeper: str = ""
 ) -> dict[str, str]:
-    """Return the `server.properties` of one node of a quorum.
-
-    Args:
-        node: The node.
-        nodes: All nodes of the quorum, itself included.
-        protocols: The security protocol of each listener.
-        release: Which properties there are.
-        zookeeper: The address of ZooKeeper, for a release that has it.
-    """
+    """Return the `server.properties` of one node of a quorum."""
     clients = ",".join(f"{listener}://{node.address(listener)}" for listener in protocols if listener != CONTROLLER)
     copies = str(len(nodes))
     properties = _SMALL | {
@@ -152,3 +165,50 @@ def zookeeper_properties(directory: Path, port: int) -> dict[str, str]:
         "maxSessionTimeout": "60000",
         "admin.enableServer": "false",
     }
+
+
+EXPORTER_RULES: Final = "jmx-exporter-rules.yml"
+"""The file of this package with the exporter's rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """How the brokers of a sandbox can be measured, on loopback and without authentication."""
+
+    exporter: Path | None = None  # the jar of the exporter, which serves `/metrics` of each broker; `None` for none
+    jmx: bool = False
+    """Whether each broker opens a port for JMX, which lets any local process run what the broker may run."""
+
+    @property
+    def ports(self) -> int:
+        """How many ports each node needs for it."""
+        return (self.exporter is not None) + self.jmx
+
+    def write_rules(self, directory: Path) -> None:
+        """Write the rules of the exporter to the directory of the sandbox."""
+        if self.exporter is not None:
+            text = resources.files(__package__).joinpath(EXPORTER_RULES).read_text(encoding="utf-8")
+            (directory / EXPORTER_RULES).write_text(text, encoding="utf-8")
+
+    def options(self, node: Node, directory: Path) -> Sequence[str]:
+        """Return the options of a node's JVM."""
+        options: list[str] = []
+        if self.exporter is not None:
+            # The JVM takes what follows the first `=` as the agent's options.
+            if "=" in str(self.exporter):
+                raise SandboxError(
+                    f"Java cannot load an agent from {shown(self.exporter.parent)}, because its name contains '='; "
+                    "set QUOTAFORM_CACHE to another directory."
+                )
+            rules = directory / EXPORTER_RULES
+            options.append(f"-javaagent:{self.exporter}={HOST}:{node.metrics_port}:{rules}")
+        if self.jmx:
+            options += [
+                f"-Dcom.sun.management.jmxremote.host={HOST}",
+                f"-Dcom.sun.management.jmxremote.port={node.jmx_port}",
+                f"-Dcom.sun.management.jmxremote.rmi.port={node.jmx_port}",
+                "-Dcom.sun.management.jmxremote.authenticate=false",
+                "-Dcom.sun.management.jmxremote.ssl=false",
+                f"-Djava.rmi.server.hostname={HOST}",
+            ]
+        return options

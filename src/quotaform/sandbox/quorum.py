@@ -1,35 +1,134 @@
-"""Starts and stops the brokers of one sandbox."""
+"""Starts and stops the brokers of one sandbox, through a supervisor process that outlives its owner."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import signal
 import socket
 import struct
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from quotaform.errors import SandboxError, UsageError
-from quotaform.sandbox import security
+from quotaform.model.errors import SandboxError, UsageError
+from quotaform.sandbox import security, supervisor
 from quotaform.sandbox.cache import make_directory, shown
-from quotaform.sandbox.certificate import Certificates, make_certificates
-from quotaform.sandbox.java import Java
-from quotaform.sandbox.monitoring import Monitoring
+from quotaform.sandbox.java import LOGGING, Java, Runtime, java_environment
 from quotaform.sandbox.node import (
     CONTROLLER,
+    HOST,
     ZOOKEEPER_SESSION_SECONDS,
+    Monitoring,
     Node,
+    free_ports,
     new_uuid,
     node_properties,
     zookeeper_properties,
 )
-from quotaform.sandbox.port import HOST, free_ports
 from quotaform.sandbox.release import Release
-from quotaform.sandbox.runtime import LOGGING, Runtime
-from quotaform.sandbox.server_properties import render_properties
-from quotaform.sandbox.supervisor_client import SupervisorClient
+from quotaform.sandbox.security import Certificates, make_certificates, render_properties
+
+_END_SECONDS = 2 * supervisor.LONG_GRACE
+"""Seconds to wait for the supervisor's end."""
+
+
+class SupervisorClient:
+    """Starts processes, signals them and ends them all, through a supervisor that outlives its owner."""
+
+    def __init__(self, *, inherited: Sequence[int] = ()) -> None:
+        """Start the supervisor.
+
+        The data directory, `directory`, goes with the supervisor.
+        """
+        self._lock = threading.Lock()
+        # Its own session keeps a Ctrl-C in the terminal away from it and from the brokers.
+        self._process = subprocess.Popen(  # noqa: S603 (this package's own module)
+            [sys.executable, "-I", str(Path(supervisor.__file__)), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=java_environment(),
+            start_new_session=True,
+            pass_fds=inherited,
+        )
+        self.pid = self._process.pid
+        try:
+            self.directory = Path(self._read()["directory"])
+        except BaseException:
+            self.stop()
+            raise
+
+    def spawn(self, name: str, argv: Sequence[str], log: Path) -> int:
+        """Start a process, its output appended to `log`; return its process id."""
+        return int(self._ask(do="spawn", name=name, argv=list(argv), log=str(log))["pid"])
+
+    def exit_code(self, name: str) -> int | None:
+        """Return how a process ended: None while it runs, negative for a signal."""
+        code = self._ask(do="poll", name=name)["code"]
+        return None if code is None else int(code)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a process."""
+        self._ask(do="signal", name=name, signal=int(number))
+
+    def save_at_end(self, source: Path, target: Path) -> None:
+        """Let a file of the data directory be copied elsewhere before the directory goes."""
+        self._ask(do="keep", **{"from": str(source), "to": str(target)})
+
+    def detach(self) -> None:
+        """Keep the supervisor running after this process; SIGTERM then ends it."""
+        self._ask(do="detach")
+        self._close()
+        # Not waited for: it is meant to be running still.
+        self._process.returncode = 0
+
+    def stop(self) -> None:
+        """End all processes, remove the data directory and wait for both; again is allowed."""
+        if self._process.returncode is not None:
+            return
+        self._close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _close(self) -> None:
+        with self._lock:
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):
+                        pipe.close()
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        with self._lock:
+            assert self._process.stdin is not None  # noqa: S101 (made with a pipe)
+            try:
+                self._process.stdin.write(json.dumps(request).encode() + b"\n")
+                self._process.stdin.flush()
+            except (BrokenPipeError, ValueError) as error:
+                raise SandboxError("The sandbox is no longer running; start it again.") from error
+            return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None  # noqa: S101 (made with a pipe)
+        line = self._process.stdout.readline()
+        if not line:
+            raise SandboxError("The sandbox's supervisor process ended unexpectedly; start the sandbox again.")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise SandboxError(f"The sandbox could not start or signal a process: {answer['error']}.")
+        return answer
+
 
 _TIMEOUT_SECONDS = 120.0
 """Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
@@ -75,12 +174,7 @@ class Quorum:
         self.runtime = Runtime(java, jars, self.directory)
 
     def start(self, brokers: int, *, secured: bool, properties: Mapping[str, str]) -> None:
-        """Configure, format and start the nodes, and wait until each of them sees them all.
-
-        Raises:
-            PortTakenError: A port was taken meanwhile.
-            SandboxError: A node did not come up.
-        """
+        """Configure, format and start the nodes, and wait until each of them sees them all."""
         if "," in str(self.directory):
             raise SandboxError(
                 f"Kafka cannot keep data in {shown(self.directory)}, because its name contains a comma; "
@@ -127,27 +221,15 @@ class Quorum:
         self._supervisor.detach()
 
     def signal(self, number: int, what: signal.Signals) -> None:
-        """Send a signal to a node.
-
-        Raises:
-            UsageError: There is no such node.
-        """
+        """Send a signal to a node."""
         self._supervisor.signal(self._name(number), what)
 
     def wait_for_exit(self, number: int) -> None:
-        """Wait until a node's process has ended.
-
-        Raises:
-            SandboxError: It does not end.
-        """
+        """Wait until a node's process has ended."""
         self._wait_for_exits([self._name(number)])
 
     def restart(self, number: int) -> None:
-        """Start a node again, stopping it first if it runs, and wait until it answers.
-
-        Raises:
-            SandboxError: It did not come up.
-        """
+        """Start a node again, stopping it first if it runs, and wait until it answers."""
         if self._supervisor.exit_code(self._name(number)) is None:
             self.signal(number, signal.SIGTERM)
             # A paused process sees the SIGTERM only when it goes on.
@@ -311,7 +393,7 @@ def probe(host: str, port: int, *, timeout: float = 1.0) -> Answer | None:
 
 
 def accepts(host: str, port: int, *, timeout: float = 1.0) -> bool:
-    """Return whether somebody listens at a port."""
+    """Return whether a port accepts connections."""
     try:
         with socket.create_connection((host, port), timeout):
             return True

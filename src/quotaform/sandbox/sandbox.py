@@ -11,19 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from quotaform.errors import SandboxError, UsageError
+from quotaform.model.errors import SandboxError, UsageError
+from quotaform.model.outcome import Progress, no_progress
 from quotaform.sandbox import security
 from quotaform.sandbox.cache import cache_directory, make_directory, shown
-from quotaform.sandbox.certificate import Certificates
-from quotaform.sandbox.jar import find_exporter, find_jars, release_of
-from quotaform.sandbox.java import find_java
-from quotaform.sandbox.monitoring import Monitoring
-from quotaform.sandbox.node import CONTROLLER
-from quotaform.sandbox.port import HOST
-from quotaform.sandbox.progress import Progress, no_progress
+from quotaform.sandbox.java import find_java, java_environment
+from quotaform.sandbox.node import CONTROLLER, HOST, Monitoring
 from quotaform.sandbox.quorum import PortTakenError, Quorum
-from quotaform.sandbox.release import Release, chosen_release
-from quotaform.sandbox.runtime import java_environment
+from quotaform.sandbox.release import Release, chosen_release, find_exporter, find_jars, release_of
+from quotaform.sandbox.security import Certificates
 
 _TRIES = 5
 
@@ -56,17 +52,10 @@ class Sandbox:
     ) -> None:
         """Describe a sandbox; `start` or `with` starts it.
 
-        Args:
-            brokers: How many nodes, numbered from 1.
-            secured: Whether clients must authenticate and be authorised.
-            properties: More broker properties, which win over the sandbox's own.
-            exporter: Whether each broker serves the metrics of its quotas to Prometheus (`metrics_urls`).
-            jmx: Whether each broker opens a port for JMX (`jmx_addresses`), on loopback and without authentication.
-            jvm: More options of the brokers' JVM, such as `-Dname=value`.
-            kafka: Which release, such as `3.3` or `3.3.2`.
-
-        Raises:
-            UsageError: Less than one broker, or a release that the sandbox does not have.
+        Brokers are numbered from 1. `properties` win over the sandbox's own, and `jvm` are more options of the
+        brokers' JVM. With `exporter` each broker serves the metrics of its quotas to Prometheus
+        (`metrics_urls`), with `jmx` it opens a port for JMX on loopback, without authentication
+        (`jmx_addresses`). `kafka` is a release such as `3.3` or `3.3.2`.
         """
         if brokers < 1:
             raise UsageError(f"A sandbox needs at least 1 broker, not {brokers}.")
@@ -92,15 +81,7 @@ class Sandbox:
     # Lifecycle
 
     def start(self, *, inherited: Sequence[int] = (), progress: Progress = no_progress) -> Self:
-        """Start all brokers and wait until they answer; a started sandbox is left as it is.
-
-        Args:
-            inherited: File descriptors that the supervisor holds open as long as it lives.
-            progress: Called with what is being done.
-
-        Raises:
-            SandboxError: A piece is missing, or a broker did not come up.
-        """
+        """Start all brokers and wait until they answer; a started sandbox is left as it is."""
         if self._quorum is not None:
             return self
         if sys.platform == "win32":
@@ -164,9 +145,6 @@ class Sandbox:
 
         After a `kill` Kafka lets it register again only when its old session is over; that takes up to
         `broker.session.timeout.ms`, 9 seconds by default.
-
-        Raises:
-            SandboxError: It did not come up.
         """
         self._started.restart(node)
 
@@ -232,11 +210,7 @@ class Sandbox:
 
     @property
     def certificates(self) -> Certificates:
-        """The PEM files of a secured sandbox.
-
-        Raises:
-            UsageError: The sandbox is not secured.
-        """
+        """The PEM files of a secured sandbox."""
         if (certificates := self._started.certificates) is None:
             raise UsageError("This sandbox has no certificates; start it secured.")
         return certificates
@@ -252,15 +226,9 @@ class Sandbox:
     ) -> str:
         """Return the text of a Java-style client properties file for a listener.
 
-        Args:
-            listener: A name out of `listeners`.
-            user: For SASL; `admin` if not given. See `quotaform.sandbox.security.USERS`.
-            password: Its password; that of the known user if not given.
-            mechanism: The SASL mechanism; the user's first if not given, PLAIN before Kafka 3.5.
-            certificate: For MTLS: `quota-admin`, a super user, or `tenant`, without rights.
-
-        Raises:
-            UsageError: There is no such listener or certificate, or no password is known.
+        The user is `admin` if not given (`quotaform.sandbox.security.USERS`), its mechanism the first of the
+        user, PLAIN before Kafka 3.5. A certificate, for MTLS, is `quota-admin`, a super user, or `tenant`,
+        without rights.
         """
         return security.client_properties(
             listener,

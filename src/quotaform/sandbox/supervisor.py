@@ -187,7 +187,7 @@ def _save(source: Path, target: Path) -> None:
 def _own_parent() -> Path | None:
     """Make the directory of all sandboxes of this user, in the temporary one that everybody may write to.
 
-    `None` when somebody else has made something of its name: what is in there is theirs.
+    `None` when another user has made something of its name.
     """
     path = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.geteuid()}"
     with contextlib.suppress(FileExistsError):
@@ -202,7 +202,7 @@ def _make_directory(parent: Path | None) -> Path:
     import fcntl
 
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-    # Locked before it gets its name, so that nobody finds it free; the descriptor is never closed.
+    # Locked before it gets its name, so that it is never found free; the descriptor is never closed.
     nameless = directory / f"{_LOCK}.new"
     fcntl.flock(os.open(nameless, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), fcntl.LOCK_EX)
     nameless.rename(directory / _LOCK)

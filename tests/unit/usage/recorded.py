@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.sample import Dropped, DropReason, Item, Rejected, Sample
-from quotaform.core.usage.sample.series import Attribute, Series
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series
 
 DATA = Path(__file__).parents[2] / "data" / "usage"
 ORIGIN = Origin("prod", "1")

@@ -14,14 +14,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.format.recording_format import detect_format
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.sample import Rejected, Sample
-from quotaform.errors import FileReadError
-from quotaform.spark.usage.ingest.document import add_recording
-from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
-from quotaform.spark.usage.ingest.stream import Range
+from quotaform.model.errors import FileReadError
+from quotaform.usage.format import FORMATS
+from quotaform.usage.format.text import detect_format
+from quotaform.usage.ingest.document import add_recording
+from quotaform.usage.ingest.rows import ParsedRows
+from quotaform.usage.ingest.source import Range
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.sample import Rejected, Sample
 from tests.unit.usage.recorded import DATA
 
 ORIGIN = Origin("prod", "1")
@@ -205,12 +205,12 @@ def test_what_stands_behind_an_answer_is_not_lost_in_silence() -> None:
 @pytest.mark.parametrize(
     ("data", "parser", "samples", "reasons"),
     [
-        (PAGE, "quotaform.core.usage.format.exposition._item", 49, ["line 21: "]),
-        (PAGE[:-1], "quotaform.core.usage.format.exposition._item", 48, ["line 21: ", "line 50: "]),
-        (JMXTOOL, "quotaform.core.usage.format.jmxtool._row", 1, ["line at byte 68, from which on nothing is read: "]),
+        (PAGE, "quotaform.usage.format.prometheus._item", 49, ["line 21: "]),
+        (PAGE[:-1], "quotaform.usage.format.prometheus._item", 48, ["line 21: ", "line 50: "]),
+        (JMXTOOL, "quotaform.usage.format.jmxtool._row", 1, ["line at byte 68, from which on nothing is read: "]),
         (
             json.dumps([ELEMENT, json.loads(json.dumps(ELEMENT).replace('"a"', '"u20"'))]),
-            "quotaform.spark.usage.ingest.element.read_metric",
+            "quotaform.usage.ingest.document.read_metric",
             2,
             ["series at byte "],
         ),

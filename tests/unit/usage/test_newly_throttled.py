@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy
 
-from quotaform.spark.usage.bucket.bucket_rows import RECORDED_LIMIT, BucketRows
-from quotaform.spark.usage.headroom.headroom import _use
-from quotaform.spark.usage.recommend.bucket_day import _days
-from quotaform.spark.usage.replay.demand import replayed
+from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows
+from quotaform.usage.headroom.run import _bucket_use
+from quotaform.usage.recommend.spark import _days
+from quotaform.usage.replay.spark import replayed
 
 NAN = float("nan")
 START = 1_795_132_800
@@ -38,7 +38,7 @@ def throttled(rows: BucketRows) -> tuple[int, int, int]:
     day = _days(99.0, rows)
     assert sum(day["throttled"]) <= sum(day["samples"])
     return (
-        round(_use(rows)["throttled_s"] / STEP_S),
+        round(_bucket_use(rows)["throttled_s"] / STEP_S),
         int(numpy.count_nonzero(bucket.is_newly_throttled)),
         int(sum(day["throttled"])),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.errors import UsageError
-from quotaform.metrics.prometheus_login import NO_LOGIN, PrometheusLogin
+from quotaform.model.errors import UsageError
+from quotaform.usage.record.reader import NO_LOGIN, PrometheusLogin
 
 PREFIX = "QUOTAFORM_PROMETHEUS_"
 

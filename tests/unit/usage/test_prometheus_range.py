@@ -10,14 +10,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from quotaform.cli.command.usage.ingest import PrometheusRange
-from quotaform.core.usage.format.prometheus import parse_prometheus
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.sample import Sample
-from quotaform.errors import MetricsError, UsageError
 from quotaform.http.message import Url
-from quotaform.metrics import prometheus_range
-from quotaform.metrics.prometheus_login import PrometheusLogin
-from quotaform.metrics.prometheus_range import RangeQuery, save_answers
+from quotaform.model.errors import MetricsError
+from quotaform.usage.format.prometheus import parse_prometheus
+from quotaform.usage.ingest import input
+from quotaform.usage.ingest.input import RangeQuery, save_answers
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.record.reader import PrometheusLogin
+from quotaform.usage.sample import Sample
 from tests.http_server import HttpServer, Received, answer
 
 LOGIN = PrometheusLogin.from_environment({"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"})
@@ -80,7 +80,7 @@ def test_what_is_too_much_is_asked_for_in_halves(tmp_path: Path, status: int) ->
 
 
 def test_an_answer_that_is_too_large_is_asked_for_in_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus_range, "BODY_LIMIT", 3000)
+    monkeypatch.setattr(input, "BODY_LIMIT", 3000)
     with HttpServer(recorded) as server:
         save_answers(query(server), tmp_path, lambda done, total: None)
     assert times_in(tmp_path) == [START + 60 * number for number in range(1441)]
@@ -102,21 +102,6 @@ def test_what_cannot_be_answered_is_one_sentence(tmp_path: Path, reply: bytes, m
     assert message in str(error.value)
     assert "hidden" not in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"since": "7d"}, "give --prometheus URL"),
-        ({"prometheus": "http://a"}, "requires --since"),
-        ({"prometheus": "a", "since": "7d"}, "invalid URL"),
-        ({"prometheus": "http://a", "since": "1d", "until": "2d"}, "--since must be before --until"),
-        ({"prometheus": "http://a", "since": "1d", "step": "x"}, "--step x: write a duration"),
-    ],
-)
-def test_options_that_cannot_be_used_are_refused(options: dict[str, str], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        PrometheusRange(**options).range_query(has_others=False)  # type: ignore[arg-type]
 
 
 def test_times_are_multiples_of_the_step() -> None:

@@ -17,20 +17,18 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from quotaform.app.usage.record import RecordRequest, record
+from quotaform.cli.command.schema import schema_builder
 from quotaform.cli.main import run
-from quotaform.core.usage.format.exposition import parse_exposition
-from quotaform.core.usage.record.recording import Recording, UsageRow, explain_no_rows, read_rows
-from quotaform.core.usage.record.source import parse_source
-from quotaform.core.usage.sample.sample import Dropped, DropReason
-from quotaform.errors import MetricsError, NothingReadError, QuotaformError, UsageError, missing_extra
-from quotaform.metrics.open import open_reader
-from quotaform.metrics.reading import Reading, origin_of, read_items
-from quotaform.schema.validator import explainer
-from quotaform.spark.schemas import arrow_schema
-from quotaform.spark.usage.schemas import USAGE
-from quotaform.spark.usage.table.usage_file import UsageDirectory, usage_table
-from quotaform.views.usage.record_text import render_recording
+from quotaform.model.errors import MetricsError, NothingReadError, QuotaformError, UsageError, missing_extra
+from quotaform.model.records.validator import explainer
+from quotaform.model.settings import parse_source
+from quotaform.resolve.spark_quotas import arrow_schema
+from quotaform.usage.format.prometheus import parse_exposition
+from quotaform.usage.record.reader import Reading, open_reader, origin_of, read_items
+from quotaform.usage.record.recording import Recording, UsageRow, explain_no_rows, read_rows, render_recording
+from quotaform.usage.record.run import RecordRequest, UsageDirectory, record, usage_table
+from quotaform.usage.sample import Dropped, DropReason
+from quotaform.usage.table.schema import USAGE
 from tests.http_server import HttpServer, answer
 
 PAGE = b"""\
@@ -212,7 +210,7 @@ class FullDisk(Kept):
 @pytest.mark.slow
 def test_rows_that_cannot_be_written_are_kept_for_the_next_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first file that could not be written ended the recording, and its rows were lost."""
-    monkeypatch.setattr("quotaform.app.usage.record.FLUSH_SECONDS", 0.4)
+    monkeypatch.setattr("quotaform.usage.record.run.FLUSH_SECONDS", 0.4)
     kept, reader = FullDisk(), FakeReader(lambda _: PAGE)
     result = recorded(kept, {"1": reader}, seconds=1.5, interval=0.05)
     assert (result.rows, result.unwritten, result.failure) == (len(kept.rows), 0, None)
@@ -237,7 +235,7 @@ def test_a_recording_that_cannot_be_written_ends_with_its_summary() -> None:
 
 
 def test_a_recording_ends_when_more_rows_wait_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.app.usage.record.MOST_ROWS", 5)
+    monkeypatch.setattr("quotaform.usage.record.run.MOST_ROWS", 5)
     kept, started = FullDisk(failures=99), monotonic()
     result = recorded(kept, {"1": FakeReader(lambda _: PAGE)}, seconds=None, interval=0.01)
     assert monotonic() - started < 10
@@ -304,8 +302,13 @@ def test_an_interrupt_ends_a_recording_that_is_written(monkeypatch: pytest.Monke
         ),
         (b"<p>hello\n", "its answer cannot be read: line 1:"),
         (b"kafka_server_produce_user_alice_client_id_app_byte_rate 5.0\n", "put rules that keep labels"),
+        # A page with metrics of whole quota managers, too, was said to have no bucket yet.
+        (
+            b"kafka_server_Produce_user_alice_byte_rate 5\nkafka_server_Produce_queue_size 0\n",
+            "put rules that keep labels before the catch-all rule of the exporter",
+        ),
     ],
-    ids=["nothing", "no-bucket", "no-quota", "counters", "no-page", "no-labels"],
+    ids=["nothing", "no-bucket", "no-quota", "counters", "no-page", "no-labels", "no-labels-and-managers"],
 )
 def test_a_page_without_rows_says_why(page: bytes, said: str) -> None:
     assert said in (explain_no_rows(read_rows(parse_exposition(page, origin_of("lab", "1"), 1.0))) or "")
@@ -363,8 +366,7 @@ LONG_PAGES = {
 def test_the_time_limit_of_an_answer_holds_while_it_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page of 600,000 series was read to its end, whatever `--for` and the timeout said."""
     times = count(step=0.5)
-    monkeypatch.setattr("quotaform.metrics.reading.monotonic", lambda: next(times))
-    monkeypatch.setattr("quotaform.metrics.open.monotonic", lambda: 0.0)
+    monkeypatch.setattr("quotaform.usage.record.reader.monotonic", lambda: next(times))
     with HttpServer(lambda _: answer(200, LONG_PAGES[name])) as server:
         reader = open_reader(parse_source(server.url), "lab")
         with pytest.raises(MetricsError, match=r"answered with more than can be read within 3 s; have it serve fewer"):
@@ -378,7 +380,7 @@ def test_the_time_of_the_request_counts_for_reading_the_answer() -> None:
 
 
 def test_an_answer_of_very_many_samples_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.metrics.reading.MOST_SAMPLES", 3)
+    monkeypatch.setattr("quotaform.usage.record.reader.MOST_SAMPLES", 3)
     with pytest.raises(MetricsError, match="answered with more than 3 samples; have it serve fewer metrics"):
         read_items([Dropped(DropReason.NAN, 1)] * 4, "http://b1", 60.0, monotonic())
 
@@ -530,30 +532,7 @@ def test_rows_that_were_not_written_are_in_the_summary_and_the_exit_code(
         assert run(["usage", "record", *arguments, *source, "--format", "json"]) == 1
     printed = capsys.readouterr()
     document = json.loads(printed.out)
-    assert list(explainer("usage-record").iter_errors(document)) == []
+    assert list(explainer(schema_builder("usage-record")).iter_errors(document)) == []
     assert (document["rows"], document["unwritten"]) == (0, 2)
     assert document["failure"].endswith("u cannot be written: No space left on device; files written before stay")
     assert "Error: 2 rows were not written: " in printed.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--source", "b1:7071"], "--source: the URL must begin with"),
-        (["--source", "http://b1/x", "--interval", "often"], "--interval often: write a duration"),
-        (["--source", "http://b1/x", "--for", "9999d"], "--for 9999d: it is 366 days at most"),
-    ],
-)
-def test_wrong_usage_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
-    assert run(["usage", "record", "--cluster", "lab", "--usage", str(tmp_path / "u"), *arguments]) == 64
-    assert said in capsys.readouterr().err
-
-
-def test_names_that_an_exporter_swallows_are_not_taken_for_a_broker_without_quotas() -> None:
-    """A page with metrics of whole quota managers, too, was said to have no bucket yet."""
-    page = "kafka_server_Produce_user_alice_byte_rate 5\nkafka_server_Produce_queue_size 0\n"
-    found = explain_no_rows(read_rows(parse_exposition(page, origin_of("lab", "1"), 100.0)))
-    assert found is not None
-    assert "put rules that keep labels before the catch-all rule of the exporter" in found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.app.usage.source_run import next_slot
-from quotaform.core.usage.record.source import SourceKind, parse_source, require_distinct
+from quotaform.model.settings import SourceKind, parse_source, require_distinct
+from quotaform.usage.record.run import next_slot
 
 
 @pytest.mark.parametrize(

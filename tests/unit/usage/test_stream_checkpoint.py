@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cluster.topic import Topic
-from quotaform.errors import StreamError
-from quotaform.spark.usage.stream.checkpoint import FILE, StreamIdentity, open_checkpoint
+from quotaform.model.errors import StreamError
+from quotaform.usage.stream.checkpoint import FILE, StreamIdentity, open_checkpoint
+from quotaform.usage.stream.topic import Topic
 
 USAGE = StreamIdentity(
     topic="usage", topic_id="t1", cluster_id="c1", input_format="otlp", usage="/usage", quarantine="/bad"
@@ -147,7 +147,7 @@ def test_what_spark_writes_when_a_stream_begins_lasts_before_the_table_has_anyth
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: set[str] = set()
-    monkeypatch.setattr("quotaform.atomic_file.sync_file", lambda path: synced.add(str(path.relative_to(tmp_path))))
+    monkeypatch.setattr("quotaform.system.files.sync_file", lambda path: synced.add(str(path.relative_to(tmp_path))))
     with open_checkpoint(str(tmp_path), USAGE) as checkpoint:
         for note in ("metadata", "sources/0/0", "offsets/0"):
             (checkpoint.spark / note).parent.mkdir(parents=True, exist_ok=True)

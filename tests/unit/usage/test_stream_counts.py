@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.usage.sample.sample import DropReason
-from quotaform.core.usage.stream import StreamCounts
+from quotaform.usage.ingest.ingest import StreamCounts
+from quotaform.usage.sample import DropReason
 
 
 def test_counts_of_batches_are_added_reason_by_reason() -> None:

@@ -8,10 +8,10 @@ from typing import cast
 import pyarrow
 import pytest
 
-from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.metric.origin import Origin
-from quotaform.core.usage.sample.sample import DropReason, Item
-from quotaform.spark.usage.stream.message import Message, _column, parse_message
+from quotaform.usage.format import FORMATS
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.sample import DropReason, Item
+from quotaform.usage.stream.message import Message, _column, parse_message
 
 AT = 1_790_000_000_123_456
 RATE = 'kafka_server_quota_byte_rate{quota_type="Produce",user="a%3Db"} 5'

@@ -6,10 +6,11 @@ from typing import cast
 
 import pytest
 
-from quotaform.cluster.topic import Topic, TopicGateway
-from quotaform.errors import AuthorizationError, ClusterError
-from quotaform.spark.usage.stream import run
-from quotaform.spark.usage.stream.run import described
+from quotaform.cli.command.usage.stream import TopicSource
+from quotaform.model.errors import AuthorizationError, ClusterError
+from quotaform.usage.stream import run
+from quotaform.usage.stream.run import described
+from quotaform.usage.stream.topic import Topic, TopicGateway
 
 TOPIC = Topic(name="usage", topic_id="t1", partitions=1, cluster_id="c1")
 
@@ -52,3 +53,10 @@ def test_a_broker_that_stays_away_ends_the_stream(monkeypatch: pytest.MonkeyPatc
 def test_a_client_that_may_not_ask_is_not_kept_waiting() -> None:
     with pytest.raises(AuthorizationError):
         asked(AuthorizationError("no", remedy="grant it", code=29), TOPIC)
+
+
+def test_options_that_fit_are_taken() -> None:
+    TopicSource().require_valid(["a.json"])
+    source = TopicSource(topic="usage", bootstrap_server="b1:9092", checkpoint="c", duration="5m")
+    source.require_valid([])
+    assert (source.wait_s(), source.every_s(), source.for_s()) == (600, 10, 300)

@@ -13,59 +13,23 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.clock import SYSTEM_CLOCK
-from quotaform.app.usage.top import TopReader
+from quotaform.cli.command.schema import schema_builder
 from quotaform.cli.main import run
-from quotaform.core.usage.format.exposition import parse_exposition
-from quotaform.core.usage.record.recording import UsageRow
-from quotaform.core.usage.top import BucketState, Top, Unread, make_top
-from quotaform.errors import ConnectError, MetricsError
 from quotaform.http.message import Url
-from quotaform.metrics.prometheus import PrometheusReader
-from quotaform.metrics.prometheus_login import PrometheusLogin
-from quotaform.metrics.reading import Reading, origin_of
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.quotas import Quotas
-from quotaform.schema.validator import explainer
-from quotaform.views.usage.top_text import render_top
+from quotaform.model.records.validator import explainer
+from quotaform.system.clock import SYSTEM_CLOCK
+from quotaform.usage.format.prometheus import parse_exposition
+from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, Reading, origin_of
+from quotaform.usage.top.run import TopReader
+from quotaform.usage.top.top import BucketState, Unread, render_top
+from tests.golden.usage_example import QUOTAS, ROWS, row, top
 from tests.http_server import HttpServer, Received, answer
 
 AT = datetime(2026, 11, 22, 17, 20, 5, tzinfo=UTC)
 KEY = "producer_byte_rate"
-QUOTAS: Quotas = {
-    Entity(user="alice"): {KEY: 1000.0},
-    Entity(user=None): {KEY: 5000.0, "request_percentage": 2147483647.0},
-    Entity(client_id="etl"): {"request_percentage": 50.0},
-    Entity(ip=None): {"connection_creation_rate": 10.0},
-}
-
-
-def row(
-    rate: float | None = None,
-    throttle: float | None = None,
-    *,
-    user: str | None = None,
-    client_id: str | None = None,
-    ip: str | None = None,
-    key: str = KEY,
-    broker: str = "1",
-    ts: float = 1.0,
-) -> UsageRow:
-    return UsageRow(ts, 11.5, "lab", broker, key, user, client_id, ip, rate, throttle)
-
-
-def top(*rows: UsageRow, quotas: Quotas | None = QUOTAS, unread: tuple[Unread, ...] = ()) -> Top:
-    return make_top("lab", AT, rows, quotas, unread)
-
-
-ROWS = (
-    row(100.0, user="quiet"),
-    row(1100.0, 20.0, user="alice"),
-    row(1200.0, 900.0, user="alice", broker="2"),
-    row(4600.0, user="bob"),
-    row(60.0, 5.0, client_id="etl", key="request_percentage", user="eve"),
-    row(11.0, ip="10.0.0.1", key="connection_creation_rate"),
-)
 
 
 def test_throttled_buckets_come_first_then_those_close_to_their_limit_then_the_others() -> None:
@@ -92,13 +56,13 @@ def test_an_explicit_unlimited_value_is_no_limit() -> None:
 
 
 def test_the_last_of_several_measurements_of_a_bucket_counts() -> None:
-    assert [bucket.rate for bucket in top(row(1.0, user="a", ts=2.0), row(9.0, user="a", ts=1.0)).buckets] == [1.0]
+    assert [bucket.rate for bucket in top(row(1.0, user="a")._replace(ts=2.0), row(9.0, user="a")).buckets] == [1.0]
 
 
 def test_clients_of_one_name_that_measured_themselves_are_added_up() -> None:
     """The rate of one of them was shown as that of the bucket."""
     rows = [
-        row(rate, throttle, client_id="etl", ts=ts)._replace(broker=None, instance=name)
+        row(rate, throttle, client_id="etl")._replace(ts=ts, broker=None, instance=name)
         for rate, throttle, name, ts in ((1.0, None, "a", 1.0), (3.0, 5.0, "a", 2.0), (4.0, 7.0, "b", 1.0))
     ]
     [bucket] = top(*rows).buckets
@@ -106,23 +70,6 @@ def test_clients_of_one_name_that_measured_themselves_are_added_up() -> None:
 
 
 # Text
-
-
-def test_the_first_line_says_how_many_are_throttled_and_where() -> None:
-    text = render_top(top(*ROWS, unread=(Unread("broker 3 (http://b3)", "did not answer within 5 s"),)))
-    lines = text.splitlines()
-    assert (
-        lines[0]
-        == "lab 2026-11-22T17:20:05Z: 3 buckets throttled, 2 close (80% or more), 6 measured on 2 brokers (incomplete)"
-    )
-    assert lines[1:3] == ["broker 3 (http://b3) did not answer within 5 s", ""]
-    assert [" ".join(line.split()) for line in lines[3:6]] == [
-        "BROKER BUCKET KEY RATE LIMIT % THROTTLE",
-        f"2 user=alice {KEY} 1.2 kB/s 1 kB/s 120% 900 ms",
-        "by the quota of user=alice (User), shared by all client-ids of alice without an entry of their own",
-    ]
-    assert "quiet" not in text
-    assert "quiet" in render_top(top(*ROWS), shows_all=True)
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 8), (20, 2)])
@@ -133,46 +80,6 @@ def test_what_is_shown_fits_the_terminal_and_what_is_left_out_is_counted(width: 
     assert max(map(len, lines)) <= width
     shown = sum(line.startswith("1 ") for line in lines)
     assert lines[-1].startswith(f"... and {59 - shown} more"[: width - 1])
-
-
-def test_a_limit_of_buckets_is_kept() -> None:
-    text = render_top(top(*ROWS), limit=1)
-    assert text.count("throttled,") == 1
-    assert text.endswith("... and 4 more buckets\n")
-
-
-def test_nothing_to_show_is_said() -> None:
-    assert render_top(top()).splitlines()[1:] == ["No bucket was measured."]
-    assert "All buckets are below their limits" in render_top(top(row(1.0, user="a")))
-
-
-def test_without_limits_nobody_is_said_to_be_below_one() -> None:
-    """With a cluster that could not be read, all buckets were said to be below their limits."""
-    text = render_top(top(row(1.0, user="a"), quotas=None))
-    assert "0 buckets throttled, 1 measured on 1 broker" in text
-    assert text.splitlines()[1:] == [
-        "No bucket is throttled; whether one is close to its limit is not known (--all-buckets shows them)."
-    ]
-
-
-def test_that_nobody_could_be_measured_is_no_zero() -> None:
-    text = render_top(top(unread=(Unread("broker 3 (http://b3)", "did not answer within 5 s"),)))
-    assert text.splitlines() == [
-        "lab 2026-11-22T17:20:05Z: no measurements, so it is unknown who is throttled",
-        "broker 3 (http://b3) did not answer within 5 s",
-    ]
-
-
-def test_unknown_quotas_hide_no_throttling() -> None:
-    text = render_top(top(row(1200.0, 900.0, user="alice"), quotas=None))
-    assert "by which quota is not known, as the cluster cannot be read" in text
-    assert "no quota limits it any more" in render_top(top(row(1200.0, 900.0, user="x"), quotas={}))
-
-
-def test_hostile_names_are_inert() -> None:
-    rows = [row(2000.0, 9.0, user="a\x1b[2J\n::error::x", broker="\x1b]0;x")]
-    text = render_top(top(*rows, unread=(Unread("broker \x1b[2J", "fails\n::error::"),)))
-    assert all(line.isprintable() for line in text.splitlines())
 
 
 # Reading
@@ -352,7 +259,7 @@ def test_a_prometheus_that_refuses_says_what_to_do(reply: bytes, said: str) -> N
 @pytest.mark.parametrize("begin", [b"", b" ", b"\r\n", b"\xef\xbb\xbf", b"1 "])
 def test_an_answer_of_very_many_values_is_not_parsed(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stood before the first bracket let 64 MiB of JSON go to the parser, which looks at no deadline."""
-    monkeypatch.setattr("quotaform.metrics.prometheus._MOST_VALUES", 1000)
+    monkeypatch.setattr("quotaform.usage.record.reader._MOST_VALUES", 1000)
     with pytest.raises(MetricsError, match="answered with more than 1,000 values; have it serve fewer metrics"):
         ask(answer(200, begin + b"[[]" + b",[]" * 500 + b"]"))
 
@@ -379,32 +286,9 @@ def test_the_command_reads_once_from_what_quotaform_yaml_names(
         assert run(["top", "--once", "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert run(["top", "--once", "--source", f"1={server.url}/metrics", "--source", "2=http://127.0.0.1:1/x"]) == 1
-    assert list(explainer("top").iter_errors(found)) == []
+    assert list(explainer(schema_builder("top")).iter_errors(found)) == []
     [bucket] = found["buckets"]
     assert (bucket["address"], bucket["source"], bucket["throttle_ms"]) == ("user=alice", "user=alice", 900)
     text = capsys.readouterr().out
     assert "broker 2 (http://127.0.0.1:1) cannot be reached" in text
     assert "1 bucket throttled" in text.splitlines()[0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--format", "json"], "--format json is for one reading; give --once"),
-        (["--once"], "it is not known where cluster b:1 is measured"),
-        (["--once", "--source", "1=http://a/x", "--prometheus", "http://p"], "two ways to the same measurements"),
-        (["--once", "--prometheus", "p:9090"], "--prometheus: invalid URL"),
-        (["--once", "--prometheus", "http://p", "--label", "x"], "--label x: write NAME=VALUE"),
-        (["--interval", "2h"], "--interval 2h: it is"),
-    ],
-)
-def test_wrong_usage_is_said(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    said: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run(["top", "--bootstrap-server", "b:1", *arguments]) == 64
-    assert said in capsys.readouterr().err

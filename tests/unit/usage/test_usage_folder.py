@@ -11,8 +11,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from quotaform.errors import EngineError
-from quotaform.spark.usage.table.usage_folder import add_rows
+from quotaform.model.errors import EngineError
+from quotaform.usage.table.append import add_rows
 
 
 def rows_of(*files: int) -> Any:

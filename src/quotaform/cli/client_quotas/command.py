@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform import __version__
 from quotaform.cli.console import Console
-from quotaform.cli.process import end_on_signals, ignore_signals, interrupt_code, signals_raised
+from quotaform.cli.option.value import cut_lines
 from quotaform.cli.stream import GuardedStreams, drop_unwritten_output, open_closed_streams
-from quotaform.cli.usage import cut_lines
-from quotaform.errors import ClusterError, QuotaformError, UsageError
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
-from quotaform.model.sanitizer import desanitize, sanitize
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, desanitize, sanitize
+from quotaform.model.errors import ClusterError, QuotaformError, UsageError
+from quotaform.model.printable import printable
 from quotaform.model.text import quote
 from quotaform.model.units import parse_number
-from quotaform.printable import printable
-from quotaform.rare_collection import rare_collections
+from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code, rare_collections, signals_raised
 
 if TYPE_CHECKING:
-    from quotaform.admin import QuotaAdmin
-    from quotaform.core.resolve.request import Request
+    from quotaform.resolve.quota_admin import QuotaAdmin
+    from quotaform.resolve.request import Request
 
 PROGRAM: Final = "kafka-client-quotas"
 
@@ -168,7 +166,7 @@ def _run(options: Namespace) -> None:
     operation = options.operation
     request = _read_request(parts) if operation == "resolve" else None
 
-    from quotaform.admin import QuotaAdmin
+    from quotaform.resolve.quota_admin import QuotaAdmin
 
     admin = QuotaAdmin.connect(
         ",".join(options.bootstrap_server), command_config=options.command_config, properties=properties or None
@@ -188,24 +186,24 @@ def _run(options: Namespace) -> None:
 
 
 def _describe(admin: QuotaAdmin, parts: Mapping[str, str | None]) -> str:
+    from quotaform.cli.client_quotas.report import render_described
     from quotaform.model.filter import EntityFilter
-    from quotaform.views.quotas.client_quotas_text import render_described
 
     return render_described(admin.describe(EntityFilter.contains(parts)))
 
 
 def _read_request(parts: Mapping[str, str | None]) -> Request:
-    from quotaform.core.resolve.request import request_of
+    from quotaform.resolve.request import request_of
 
     return request_of(Entity(parts), allows_defaults=True)
 
 
 def _resolve(admin: QuotaAdmin, request: Request) -> str:
     """Return what limits a request; the names that are assumed for it go to stderr."""
-    from quotaform.core.resolve.index import QuotaIndex
-    from quotaform.core.resolve.request import unmentioned_types
-    from quotaform.core.resolve.resolver import Resolver
-    from quotaform.views.quotas.client_quotas_text import render_assumed, render_resolved
+    from quotaform.cli.client_quotas.report import render_assumed, render_resolved
+    from quotaform.resolve.index import QuotaIndex
+    from quotaform.resolve.request import unmentioned_types
+    from quotaform.resolve.resolve import Resolver
 
     resolved = Resolver(QuotaIndex(admin.describe())).resolve(request)
     if unmentioned := unmentioned_types(request):

@@ -1,1 +1,1 @@
-"""One module per subcommand of `quotaform`."""
+"""One module per command; a command imports no other."""

@@ -9,12 +9,10 @@ from typing import Annotated, Final
 import typer
 
 from quotaform.cli.exit_code import gravest, judge_comment
-from quotaform.cli.option.completion import complete_from
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.usage import require_choice
-from quotaform.core.comment import CommentMode
-from quotaform.exit_code import ExitCode
+from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.option.value import complete_from, require_choice
+from quotaform.model.errors import ExitCode
+from quotaform.review.comment import CommentMode
 
 PLATFORMS: Final = ("github", "gitlab")
 
@@ -96,9 +94,17 @@ def comment(
       quotaform comment plans/prod-eu.md plans/lab.md --mode changes-only
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
-    from quotaform.app.comment.comment import make_transport, open_comments, post_comments, read_drafts
-    from quotaform.app.comment.pull_request import Given, Platform, find_pull_request, find_token
-    from quotaform.views.comment_text import comment_warnings, render_comment
+    from quotaform.review.comment import comment_warnings, render_comment
+    from quotaform.review.run import (
+        Given,
+        Platform,
+        find_pull_request,
+        find_token,
+        make_transport,
+        open_comments,
+        post_comments,
+        read_drafts,
+    )
 
     console = output.console()
     require_choice("mode", mode, tuple(CommentMode))

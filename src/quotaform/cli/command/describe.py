@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.app.rendering import render
 from quotaform.cli.console import Console
-from quotaform.cli.format import format_option, require_format
-from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.exit_code import decide
+from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SnapshotOption
-from quotaform.cli.option.completion import complete_entity_type, complete_quota_key
 from quotaform.cli.option.entity import DefaultOption, EntityArgument, NameOption
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.errors import UnknownKeyError, UsageError
-from quotaform.exit_code import ExitCode
+from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.value import complete_entity_type, complete_quota_key
+from quotaform.cli.present import echo_sections, gather, require_sections
+from quotaform.model.errors import ExitCode, UnknownKeyError, UsageError
+from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
@@ -57,7 +57,7 @@ def describe(
             autocompletion=complete_quota_key,
         ),
     ] = None,
-    target: OneCluster,
+    target: ManyClusters,
     snapshot: SnapshotOption = None,
     format_name: Annotated[str, format_option("describe")] = "text",
     output: Output,
@@ -76,14 +76,10 @@ def describe(
       quotaform describe --name user=svc-orders
       quotaform describe --prefix user=svc- --default client-id --format json
       quotaform describe --any user --not user=admin --strict --quota-type producer_byte_rate
+      quotaform describe --all --name user=svc-orders
     """
-    from quotaform.admin import QuotaAdmin
-    from quotaform.app.clock import timestamp
-    from quotaform.app.describe import describe_quotas
-    from quotaform.app.repository.gateway import open_pinned_gateway
-    from quotaform.app.steps import repeated
-    from quotaform.cli.option.entity_reader import read_filter
-    from quotaform.model.entity import spell_name
+    from quotaform.api import Described, describe_clusters
+    from quotaform.cli.option.entity import read_filter
 
     console = output.console()
     require_format("describe", format_name)
@@ -97,40 +93,45 @@ def describe(
         is_strict=strict,
     )
     keys = tuple(dict.fromkeys(quota_type or ()))
-    chosen = target.choose(snapshot=snapshot)
-    reading = f"Reading quotas of {spell_name(chosen.label)}"
-    with repeated(console.progress, reading), QuotaAdmin(open_pinned_gateway(chosen)) as admin:
-        try:
-            found = describe_quotas(admin, entity_filter, keys)
-        except UnknownKeyError as error:
-            raise UsageError(f"--quota-type: {error}") from None
-        cluster_id = admin.cluster_id() if format_name == "json" else ""
-    if entity is not None and not found and not keys:
-        console.warn(f"{entity.address} has no quotas of its own; quotaform resolve shows which ones limit a request.")
-    if format_name == "yaml":
-        _warn_of_yaml(console, found, is_selected=bool(keys))
-    text = render(
-        "describe",
-        format_name,
-        found,
-        style=console.style(),
-        is_filtered=bool(keys or entity_filter.components),
-        cluster_name=chosen.label,
-        cluster_id=cluster_id,
-        read_at=timestamp(),
-        snapshot=admin.snapshot,
-        heading=chosen.label if chosen.has_name else None,
-        entity_filter=entity_filter,
-        quota_types=keys,
-    )
-    console.echo(text)
-    return ExitCode.DONE
+    clusters = target.choose(snapshot=snapshot, needs_name=False)
+    require_sections(format_name, len(clusters))
+    found = describe_clusters(clusters, entity_filter, keys, progress=console.progress)
+    gathered = gather(found, [cluster.name for cluster in clusters])
+
+    def rendered(described: Described) -> Iterable[str]:
+        if entity is not None and not described.quotas and not keys:
+            console.warn(
+                f"{entity.address} has no quotas of its own; quotaform resolve shows which ones limit a request."
+            )
+        if format_name == "yaml":
+            _warn_of_yaml(console, described.quotas, is_selected=bool(keys))
+        return render(
+            "describe",
+            format_name,
+            described.quotas,
+            style=console.style(),
+            is_filtered=bool(keys or entity_filter.components),
+            cluster_name=described.cluster_name,
+            cluster_id=described.cluster_id,
+            read_at=described.read_at,
+            snapshot=described.snapshot,
+            heading=described.heading,
+            entity_filter=entity_filter,
+            quota_types=keys,
+        )
+
+    try:
+        echo_sections(console, format_name, gathered.outcomes, rendered)
+    except UnknownKeyError as error:
+        raise UsageError(f"--quota-type: {error}") from None
+    gathered.raise_interrupt()
+    return decide(gathered.outcomes, lambda _: ExitCode.DONE)
 
 
 def _warn_of_yaml(console: Console, found: Quotas, *, is_selected: bool) -> None:
     """Say what a file cannot hold, and what one with these entries would do."""
     from quotaform.desired.writer import render_quotas
-    from quotaform.views.finding.finding_text import render_findings
+    from quotaform.report.finding import render_findings
 
     for line in render_findings(render_quotas(found)[1]):
         console.report_failure(line)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from quotaform.app.rendering import render
-from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.exit_code import ExitCode
-from quotaform.model.checkup import StepStatus
+from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cluster.checkup import StepStatus
+from quotaform.model.errors import ExitCode
+from quotaform.report.format import render
 
 
 @with_option_groups
@@ -28,8 +26,8 @@ def doctor(*, target: OneCluster, format_name: Annotated[str, format_option("doc
       quotaform doctor --cluster prod-eu
       quotaform doctor --bootstrap-server broker-1:9093 --command-config client.properties --format json
     """
-    from quotaform.app.doctor import check_cluster
-    from quotaform.app.steps import repeated
+    from quotaform.repository.cluster_work import repeated
+    from quotaform.repository.run import check_cluster
 
     console = output.console()
     require_format("doctor", format_name)

@@ -4,42 +4,182 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import escape, glob
+from os import environ
+from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 from quotaform.cli.console import Console
-from quotaform.cli.documents import STDOUT, documents_of
 from quotaform.cli.exit_code import decide, judge_drift
-from quotaform.cli.fleet_report import FleetReports
-from quotaform.cli.format import REPORT, format_option, out_option, report_option, require_format
-from quotaform.cli.option.alerting import Alerting
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.engine import SPARK, Engine
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import ReportOutput
-from quotaform.cli.outcomes import (
+from quotaform.cli.option.output import (
+    ReportOutput,
+    format_option,
+    out_option,
+    report_option,
+    require_format,
+    with_option_groups,
+)
+from quotaform.cli.option.value import cut_lines, shorten
+from quotaform.cli.planning import make_request, plan_engine, require_selected
+from quotaform.cli.present import (
+    PLACEHOLDER,
+    STDOUT,
+    FleetReports,
     OutputFiles,
+    cluster_paths,
     digests,
+    documents_of,
     echo_outcomes,
+    file_name,
     require_one,
     warn_of_started_receipts,
 )
-from quotaform.cli.plan_engine import plan_engine
-from quotaform.cli.plan_request import make_request
-from quotaform.cli.selection import require_selected
-from quotaform.cli.usage import cut_lines, shorten
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import QuotaformError, UsageError
+from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.server import Server, parse_server
+from quotaform.model.variable import OwnSecret
+from quotaform.report.format import REPORT
 
 if TYPE_CHECKING:
-    from quotaform.app.drift.report import DriftReporter
-    from quotaform.app.plan.request import PlanRequest
-    from quotaform.core.drift.drift import Drift
-    from quotaform.spark.history.against import Past
+    from quotaform.drift.alert import DriftReporter, Receiver
+    from quotaform.drift.drift import Drift
+    from quotaform.drift.event import Warn
+    from quotaform.history.drift import Past
+    from quotaform.model.text import Secret
+    from quotaform.plan.run import PlanRequest
+
+
+_URL: Final = OwnSecret.NOTIFY_URL
+_KEY: Final = OwnSecret.NOTIFY_SECRET
+_SUFFIX: Final = ".prom"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alerting:
+    """Metrics and notifications."""
+
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="PATH",
+            help="Write Prometheus metrics to a file for node_exporter's textfile collector, whose name ends with "
+            ".prom; with {cluster} in it, to one file for each cluster.",
+        ),
+    ] = None
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--notify",
+            metavar="[slack=]URL",
+            help="Post a notification to a webhook when drift is found, changes or is resolved; slack= for Slack and "
+            f"compatible ones. Repeatable; the variable {_URL} does the same and keeps the URL secret.",
+        ),
+    ] = None
+    notify_state: Annotated[
+        Path | None,
+        typer.Option(
+            "--notify-state",
+            metavar="PATH",
+            help="File that keeps what was notified, so that the same drift is notified once and its resolution, too.",
+        ),
+    ] = None
+    notify_failures: Annotated[
+        bool,
+        typer.Option("--notify-failures", help="Also notify when a cluster cannot be compared, once until it can."),
+    ] = False
+
+    def is_used(self) -> bool:
+        """Whether any of it is asked for."""
+        return bool(self.metrics or self.notify_state or self.notify_failures or self._receivers())
+
+    def reporter(self, clusters: Sequence[str], warn: Warn, *, is_watch: bool = False) -> DriftReporter:
+        """Return what writes metrics and notifies.
+
+        `is_watch`: whether it is used again and again, so that metrics are written once for each round.
+        """
+        from quotaform.apply.applier import read_run
+        from quotaform.drift.alert import AlertOptions, DriftAlerts, DriftReporter, MetricStore
+        from quotaform.system.clock import SYSTEM_CLOCK
+
+        self._require_metric_paths(clusters)
+        receivers = self._receivers()
+        if (self.notify_failures or self.notify_state) and not (receivers or self.metrics):
+            option = "--notify-state" if self.notify_state else "--notify-failures"
+            raise UsageError(f"{option} has no effect without --notify; give --notify URL, or set {_URL}")
+        run = read_run()
+        options = AlertOptions(
+            receivers=receivers,
+            state_path=self.notify_state,
+            notifies_failures=self.notify_failures,
+            key=_key(),
+            run=None if run is None else run.url,
+        )
+        return DriftReporter(
+            metrics=MetricStore(self._metric_path, warn, is_deferred=is_watch),
+            alerts=DriftAlerts(options=options, clock=SYSTEM_CLOCK, warn=warn),
+            clock=SYSTEM_CLOCK,
+        )
+
+    def metric_files(self) -> list[Path]:
+        """Return the files of `--metrics` that earlier runs may have written."""
+        if self.metrics is None:
+            return []
+        pattern = "*".join(escape(part) for part in self.metrics.split(PLACEHOLDER))
+        return [Path(name) for name in sorted(glob(pattern))]  # noqa: PTH207 (an absolute path, too)
+
+    def _require_metric_paths(self, clusters: Sequence[str]) -> None:
+        """Make sure that the metrics of each cluster have a place.
+
+        Raises `UsageError` if the collector would not read the file, or clusters would overwrite each other's.
+        """
+        if self.metrics is None:
+            return
+        if not self.metrics.endswith(_SUFFIX):
+            raise UsageError(
+                f"--metrics {shorten(self.metrics)}: node_exporter reads only files whose name ends with {_SUFFIX}; "
+                f"write for example --metrics quotaform{_SUFFIX}"
+            )
+        if PLACEHOLDER in self.metrics:
+            cluster_paths("--metrics", self.metrics, clusters, example="")
+
+    def _metric_path(self, cluster: str) -> Path | None:
+        """Return where the metrics of a cluster go."""
+        return None if self.metrics is None else Path(self.metrics.replace(PLACEHOLDER, file_name(cluster)))
+
+    def _receivers(self) -> tuple[Receiver, ...]:
+        given = [("--notify", text) for text in self.notify or ()]
+        given += [(_URL, text) for text in environ.get(_URL, "").split()]
+        if not given:
+            return ()
+        from quotaform.drift.alert import Receiver
+
+        receivers = {}
+        for source, text in given:
+            try:
+                receiver = Receiver.parse(text)
+            except ValueError as error:
+                # Not shown: it may hold a token.
+                raise UsageError(f"{source} is not the URL of a webhook: {error}") from None
+            receivers[receiver.id] = receiver
+        return tuple(receivers.values())
+
+
+def _key() -> Secret | None:
+    from quotaform.model.text import Secret
+
+    text = environ.get(_KEY)
+    if text is None:
+        return None
+    if not text:
+        raise UsageError(f"{_KEY} is empty; set it to the key that the receiver has, or unset it")
+    return Secret(text)
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9464"
@@ -145,10 +285,10 @@ def drift(
       quotaform drift --all --against 7d --history /srv/quota-history
       quotaform drift --notify slack=https://hooks.slack.com/... --notify-state drift-state.json
     """
-    from quotaform.app.base.base import BaseChoice, require_ref
-    from quotaform.app.clock import SYSTEM_CLOCK
-    from quotaform.core.prune import PruneMode
-    from quotaform.views.plan.outcome_text import render_drift_total
+    from quotaform.cli.outcome_text import render_drift_total
+    from quotaform.model.settings import PruneMode
+    from quotaform.plan.base import BaseChoice, require_ref
+    from quotaform.system.clock import SYSTEM_CLOCK
 
     console = output.console()
     require_format("drift", format_name)
@@ -161,7 +301,7 @@ def drift(
     past = _past(against, history, engine, has_others=baseline is not None or alerting.is_used())
     _require_watchable(watching, bool(past or out or report or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
-    agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),), is_exact=True)
+    agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "baseline"),), is_exact=True)
     started = SYSTEM_CLOCK.monotonic()
     reports = FleetReports(console, "drift", report or ())
     try:
@@ -221,13 +361,13 @@ def _past(against: str | None, history: str | None, engine: Engine, *, has_other
         )
     if engine.engine not in (None, SPARK):
         raise UsageError("a history is read on Spark; leave --engine out")
-    from quotaform.cli.option.moment import read_moment_option
-    from quotaform.spark.session.session import require_installed
+    from quotaform.cli.option.value import read_moment_option
+    from quotaform.fleet.session import require_installed
 
     moment = read_moment_option("--against", against)
     require_installed(engine.session())
-    from quotaform.spark.history.against import Past
-    from quotaform.spark.history.store import require_history
+    from quotaform.history.drift import Past
+    from quotaform.history.table import require_history
 
     require_history(history, is_read=True)
     return Past(history, moment)
@@ -258,9 +398,7 @@ def _reporter(
             "metrics and notifications are about whole clusters; leave out --select and --exclude, or use drift_ignore "
             "in quotaform.yaml"
         )
-    from quotaform.views.drift.log_text import warning_text
-
-    return alerting.reporter(clusters, lambda warning: console.report_failure(f"Warning: {warning_text(warning)}"))
+    return alerting.reporter(clusters, lambda warning: console.report_failure(f"Warning: {warning}"))
 
 
 def watch_drift(
@@ -272,12 +410,10 @@ def watch_drift(
     """
     from random import SystemRandom
 
-    from quotaform.app.clock import SYSTEM_CLOCK, timestamp
-    from quotaform.app.drift.watch import Watch
-    from quotaform.app.drift.watched_files import WatchedFiles
-    from quotaform.app.repository.gateway import open_gateway
-    from quotaform.notify.metrics_server import MetricsServer
-    from quotaform.views.drift.log_text import event_text, warning_text
+    from quotaform.drift.prometheus import MetricsServer
+    from quotaform.drift.watch import Watch, WatchedFiles
+    from quotaform.repository.gateway import open_gateway
+    from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
     def log(line: str) -> None:
         console.write_stderr(f"{timestamp(SYSTEM_CLOCK)} {cut_lines(line)}\n")
@@ -286,12 +422,12 @@ def watch_drift(
     names = [cluster.name for cluster in request.clusters]
     watch = Watch(
         files=WatchedFiles(request, lambda config: target.choose(request.repository, config)),
-        reporter=alerting.reporter(names, lambda warning: log(f"Warning: {warning_text(warning)}"), is_watch=True),
+        reporter=alerting.reporter(names, lambda warning: log(f"Warning: {warning}"), is_watch=True),
         connect=open_gateway,
         clock=SYSTEM_CLOCK,
         interval=interval,
         jitter=SystemRandom().random,
-        log=lambda event: log(event_text(event)),
+        log=log,
         is_alone=target.all_clusters,
     )
     try:
@@ -314,16 +450,13 @@ def report_failed_drift(
     quotaform.yaml could not be used, so the clusters are those that `--cluster` names, and those that the files of
     `--metrics` and `--notify-state` know. Wrong usage is not reported: it is for whoever typed it.
 
-    Args:
-        seconds: How long the run took.
+    `seconds`: how long the run took.
     """
-    from quotaform.views.drift.log_text import warning_text
-
     try:
         if isinstance(error, UsageError) or not alerting.is_used():
             return
         named = target.literal_names
-        reporter = alerting.reporter(named, lambda warning: console.report_failure(f"Warning: {warning_text(warning)}"))
+        reporter = alerting.reporter(named, lambda warning: console.report_failure(f"Warning: {warning}"))
         clusters = {*named, *_known_clusters(reporter, alerting, target.cluster or ())}
         reporter.report([ClusterOutcome(name, error=error) for name in sorted(clusters)], seconds)
         if not clusters:
@@ -337,7 +470,7 @@ def report_failed_drift(
 
 
 def _known_clusters(reporter: DriftReporter, alerting: Alerting, patterns: Sequence[str]) -> set[str]:
-    from quotaform.core.scope import matches_glob
+    from quotaform.model.scope import matches_glob
 
     known = reporter.metrics.clusters_in(alerting.metric_files()) | reporter.alerts.clusters_remembered()
     return {name for name in known if not patterns or any(matches_glob(name, pattern) for pattern in patterns)}

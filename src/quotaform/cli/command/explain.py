@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from quotaform.app.rendering import render
 from quotaform.cli.exit_code import decide
-from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.common import ClustersOption, ConfigOption, DirectoryArgument
 from quotaform.cli.option.entity import RequiredEntity
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.outcomes import report_failures
-from quotaform.exit_code import ExitCode
+from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.present import report_failures
+from quotaform.model.errors import ExitCode
+from quotaform.report.format import render
 
 
 @with_option_groups
@@ -37,9 +35,9 @@ def explain(
       quotaform explain 'user=svc-a,client-id=<default>' --cluster prod-eu
       quotaform explain 'user="CN=a,O=b"' quotas.d --format json
     """
-    from quotaform.app.clock import today
-    from quotaform.app.explain import explain_entity
-    from quotaform.app.repository.repository import Repository
+    from quotaform.repository.repository import Repository
+    from quotaform.resolve.run import explain_entity
+    from quotaform.system.clock import today
 
     console = output.console()
     require_format("explain", format_name)

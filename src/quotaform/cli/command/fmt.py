@@ -10,14 +10,13 @@ import typer
 
 from quotaform.cli.console import write_file
 from quotaform.cli.exit_code import gravest, judge_format
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.errors import UsageError
+from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.core.result import FormattedFile
-    from quotaform.exit_code import ExitCode
+    from quotaform.model.errors import ExitCode
+    from quotaform.model.outcome import FormattedFile
 
 
 @with_option_groups
@@ -54,8 +53,8 @@ def fmt(
       quotaform fmt --diff quotas.d/orders.yaml
       quotaform fmt - < quotas.d/orders.yaml
     """
-    from quotaform.app.format_files import format_text, read_files
-    from quotaform.files import QUOTAS_LIMIT, read_stdin
+    from quotaform.repository.format_files import format_text, read_files
+    from quotaform.system.files import QUOTAS_LIMIT, read_stdin
 
     console = output.console()
     takes_stdin = any(str(path) == "-" for path in paths or ())
@@ -85,8 +84,7 @@ class _Run:
     def take(self, file: FormattedFile, path: Path | None) -> None:
         """Write or show what changes in a file.
 
-        Args:
-            path: Where to write it; `None` for the standard output, to which it is not written here.
+        `path`: where to write it; `None` for the standard output, to which it is not written here.
         """
         for problem in file.problems:
             self._console.write_stderr(f"{problem}\n")
@@ -96,7 +94,7 @@ class _Run:
         if self.writes and path is not None:
             write_file(path, file.after)
         if self._shows_diff:
-            from quotaform.views.format_text import render_format_diff
+            from quotaform.report.text import render_format_diff
 
             self._console.echo(render_format_diff(file, self._console.style()))
         elif not self.writes or path is not None:

@@ -9,28 +9,24 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from quotaform.app.rendering import render
 from quotaform.cli.console import Console
 from quotaform.cli.exit_code import gravest
-from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.drawn_output import DrawnOutOption
 from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.entity import EntitiesArgument, read_address
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.moment import read_moment_option
-from quotaform.cli.option.output import Output
-from quotaform.cli.table_output import TableOutput
-from quotaform.errors import InvalidFilesError, UsageError
-from quotaform.exit_code import ExitCode
+from quotaform.cli.option.output import DrawnOutOption, Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.value import read_moment_option
+from quotaform.cli.present import TableOutput
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError
+from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from quotaform.core.history import EntityHistory, HistoryAppend
-    from quotaform.core.usage.chart.chart import Chart
-    from quotaform.spark.history.receipt import Receipts
+    from quotaform.history.append import Receipts
+    from quotaform.history.history import EntityHistory, HistoryAppend
+    from quotaform.report.chart import Chart
 
 app = typer.Typer(
     help="Keep snapshots over time: who had what when, and who changed it (on Spark).", no_args_is_help=True
@@ -96,10 +92,10 @@ def append(
     console.keep_code()
     require_format("history-append", format_name)
     session = place.session()
-    from quotaform.cli.job_progress import JobProgress
-    from quotaform.spark.history.append import append as append_snapshots
-    from quotaform.spark.history.store import open_history, require_history
-    from quotaform.spark.session.session import spark_session
+    from quotaform.cli.option.engine import JobProgress
+    from quotaform.fleet.session import spark_session
+    from quotaform.history.append import append as append_snapshots
+    from quotaform.history.table import open_history, require_history
 
     if snapshots and (target.all_clusters or target.is_narrow):
         raise UsageError(
@@ -122,19 +118,19 @@ def append(
 def _source(snapshots: Sequence[str], target: ManyClusters) -> Callable[[SparkSession], DataFrame]:
     """Return what returns the table of the snapshots, given a session."""
     if snapshots:
-        from quotaform.spark.snapshot_file import find_snapshots, read_snapshots
+        from quotaform.fleet.snapshot import find_snapshots, read_snapshots
 
         paths = find_snapshots(snapshots)
         return lambda spark: read_snapshots(spark, paths)
-    from quotaform.spark.source import read_clusters
+    from quotaform.fleet.data_source import read_clusters
 
     clusters = target.choose()
     return lambda spark: read_clusters(spark, clusters, is_pinned=True)
 
 
 def _receipts(folder: Path | None, target: ManyClusters) -> Receipts:
-    from quotaform.app.apply.receipt_name import receipt_folder
-    from quotaform.spark.history.receipt import Receipts
+    from quotaform.history.append import Receipts
+    from quotaform.plan.receipt_file import receipt_folder
 
     if folder is None:
         repository = target.repository()
@@ -190,11 +186,11 @@ def show(
     if usage is not None and not files.has_pictures:
         raise UsageError("--usage is drawn beside the limits; give --out html=PATH, png=PATH or svg=PATH, too")
     session = place.session()
-    from quotaform.cli.job_progress import JobProgress
-    from quotaform.spark.history.query import entity_history, of_clusters, rows_of_entities
-    from quotaform.spark.history.store import open_history, require_history
-    from quotaform.spark.session.session import spark_session
-    from quotaform.spark.usage.table.usage_table import require_usage
+    from quotaform.cli.option.engine import JobProgress
+    from quotaform.fleet.session import spark_session
+    from quotaform.history.spark import entity_history, of_clusters, rows_of_entities
+    from quotaform.history.table import open_history, require_history
+    from quotaform.usage.table.table import require_usage
 
     require_history(history, is_read=True)
     if usage is not None:
@@ -215,18 +211,18 @@ def show(
 
 
 def _read_usage(spark: SparkSession, name: str) -> DataFrame:
-    from quotaform.spark.usage.table.usage_table import read_usage
+    from quotaform.usage.table.table import read_usage
 
     return read_usage(spark, name)
 
 
 def _limits_chart(found: EntityHistory, usage: str | None, used: DataFrame | None) -> Chart:
     """Return a chart of the limits, with what was used if a table says so."""
-    from quotaform.views.usage.history_chart import drawn_limits, history_chart
+    from quotaform.history.report import drawn_limits, history_chart
 
     if used is None:
         return history_chart(found)
-    from quotaform.spark.usage.picture.curve import entity_curves
+    from quotaform.usage.picture import entity_curves
 
     return history_chart(found, usage, entity_curves(used, drawn_limits(found)))
 
@@ -262,10 +258,10 @@ def diff(
     since, until = _two_moments(at)
     files = TableOutput("history-diff", out or ())
     session = place.session()
-    from quotaform.cli.job_progress import JobProgress
-    from quotaform.spark.history.query import difference, of_clusters
-    from quotaform.spark.history.store import open_history, require_history
-    from quotaform.spark.session.session import spark_session
+    from quotaform.cli.option.engine import JobProgress
+    from quotaform.fleet.session import spark_session
+    from quotaform.history.spark import difference, of_clusters
+    from quotaform.history.table import open_history, require_history
 
     require_history(history, is_read=True)
     progress = JobProgress(console, "Comparing the history at two times", session)

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.new_files import write_new_files
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
-from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.engine import SPARK, Engine
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.usage import require_choice
-from quotaform.errors import UsageError
+from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.option.value import complete_from, require_choice
+from quotaform.model.errors import UsageError
+from quotaform.system.files import write_new_files
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -55,8 +53,8 @@ def import_quotas(
       quotaform import --bootstrap-server localhost:9092
       quotaform import --cluster prod-eu --split prefix
     """
-    from quotaform.app.init.import_quotas import import_cluster
-    from quotaform.views.import_text import render_import
+    from quotaform.review.import_text import render_import
+    from quotaform.review.init import import_cluster
 
     console = output.console()
     console.keep_code()
@@ -88,10 +86,9 @@ def import_quotas(
 def _opened(cluster: Cluster, engine: Engine, console: Console) -> Gateway:
     """Return the gateway of a cluster; one that is read on Spark holds what was read."""
     if engine.choose(console, 1, lambda: 0) == SPARK:
-        from quotaform.cli.job_progress import JobProgress
-        from quotaform.cluster.snapshot import SnapshotGateway
-        from quotaform.document.snapshot import load_snapshot
-        from quotaform.spark.snapshot import SNAPSHOT, take_snapshots
+        from quotaform.cli.option.engine import JobProgress
+        from quotaform.cluster.snapshot import SnapshotGateway, load_snapshot
+        from quotaform.fleet.snapshot import SNAPSHOT, take_snapshots
 
         session = engine.session()
         (taken,) = take_snapshots(
@@ -99,6 +96,6 @@ def _opened(cluster: Cluster, engine: Engine, console: Console) -> Gateway:
         )
         text = "".join(taken.require().documents[SNAPSHOT]())
         return SnapshotGateway(load_snapshot(text, cluster.name), name=cluster.name, path=cluster.name)
-    from quotaform.app.repository.gateway import open_pinned_gateway
+    from quotaform.repository.gateway import open_pinned_gateway
 
     return open_pinned_gateway(cluster)

@@ -9,15 +9,13 @@ from typing import Annotated
 
 import typer
 
-from quotaform.app.init.ci_files import CI_FILES
 from quotaform.cli.console import Console
 from quotaform.cli.option.common import BootstrapOption, CommandConfigOption
-from quotaform.cli.option.completion import complete_from
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.usage import one_of, require_choice
-from quotaform.errors import UsageError
-from quotaform.interrupt import read_typed_line
+from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.option.value import complete_from, one_of, require_choice
+from quotaform.model.errors import UsageError
+from quotaform.review.ci_files import CI_FILES
+from quotaform.system.process import read_typed_line
 
 
 @with_option_groups
@@ -59,10 +57,10 @@ def init(
       quotaform init --cluster prod-eu --bootstrap-server broker1:9092 --import --ci github
       quotaform init kafka-quotas --cluster lab --bootstrap-server localhost:9092 --no-import --ci none
     """
-    from quotaform.app.init.init import InitRequest, make_repository, require_cluster, require_nothing_there
-    from quotaform.app.repository.revision import CONFIG_NAME
-    from quotaform.cli.new_files import write_new_files
-    from quotaform.views.init_text import render_init
+    from quotaform.repository.revision import CONFIG_NAME
+    from quotaform.review.import_text import render_init
+    from quotaform.review.init import InitRequest, make_repository, require_cluster, require_nothing_there
+    from quotaform.system.files import write_new_files
 
     console = output.console()
     folder = directory or Path()

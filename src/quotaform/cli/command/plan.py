@@ -1,52 +1,209 @@
-"""`quotaform plan`: show what an apply would do."""
+"""`quotaform plan`: show what apply would change."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
 from quotaform.cli.ci import Ci
-from quotaform.cli.console import Console
-from quotaform.cli.documents import STDOUT, documents_of
+from quotaform.cli.console import Console, remove_earlier, write_file
 from quotaform.cli.exit_code import decide, judge_plan
-from quotaform.cli.fleet_report import FleetReports
-from quotaform.cli.format import REPORT, format_option, out_option, report_option, require_format
-from quotaform.cli.limit_changes import LimitChangeFiles
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import AllowOption, DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
-from quotaform.cli.option.comparison import Comparison
 from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, SparkPlace
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import ReportOutput
-from quotaform.cli.option.principals import PrincipalOptions
-from quotaform.cli.outcomes import (
+from quotaform.cli.option.output import (
+    ReportOutput,
+    format_option,
+    out_option,
+    report_option,
+    require_format,
+    with_option_groups,
+)
+from quotaform.cli.option.value import one_of, shorten
+from quotaform.cli.planning import Comparison, make_request, plan_engine, require_selected
+from quotaform.cli.present import (
+    PLACEHOLDER,
+    STDOUT,
+    FleetReports,
     OutputFiles,
+    cluster_paths,
     digests,
+    documents_of,
     echo_outcomes,
+    report_saved_files,
     require_one,
     warn_of_started_receipts,
 )
-from quotaform.cli.plan_engine import plan_engine
-from quotaform.cli.plan_request import make_request
-from quotaform.cli.saved_file import report_saved_files
-from quotaform.cli.selection import require_selected
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Plan
-from quotaform.errors import QuotaformError, UsageError
+from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import inert
+from quotaform.report.format import FORMATS, REPORT, Document, render
+from quotaform.system.files import require_writable
 
 if TYPE_CHECKING:
-    from quotaform.app.plan.request import PlanRequest
-    from quotaform.cli.outcomes import Gathered
-    from quotaform.core.digest import PlanDigest
-    from quotaform.core.usage.backtest import ClusterBacktest
+    from quotaform.cli.present import Gathered
     from quotaform.desired.config import Cluster
-    from quotaform.spark.usage.replay.backtest_run import BacktestRequest
+    from quotaform.plan.backtest import ClusterBacktest
+    from quotaform.plan.plan import Plan, PlanDigest
+    from quotaform.plan.principals import PrincipalList
+    from quotaform.plan.run import PlanRequest
+    from quotaform.usage.replay.run import BacktestRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipalOptions:
+    """The options of a command that shows the blast radius of a plan."""
+
+    principals: Annotated[
+        str | None,
+        typer.Option(
+            "--principals",
+            metavar="FILE|TABLE|scram",
+            help="Show whose effective limits change: of a CSV or JSON lines file with user, client_id, ip (- is "
+            "stdin), of all users with SCRAM credentials, or with --engine spark of a table (Parquet, or a name in the "
+            "catalog).",
+        ),
+    ] = None
+    principals_out: Annotated[
+        str | None,
+        typer.Option(
+            "--principals-out",
+            metavar="[FORMAT=]PATH",
+            help="With --principals: write all changes of limits to a file, .csv or .jsonl; for a table, parquet=DIR.",
+        ),
+    ] = None
+
+    def require_valid(self) -> None:
+        """Make sure that the options go together."""
+        if self.principals is None and self.principals_out is not None:
+            raise UsageError("--principals-out requires --principals")
+
+    def require_files(self, engine: Engine) -> None:
+        """Make sure that files of principals are there, before Spark is started to read them.
+
+        Raises `EngineError` if Spark is not installed.
+        """
+        from quotaform.plan.principals import is_table
+
+        if self.principals is not None and is_table(self.principals, on_spark=True):
+            from quotaform.fleet.session import require_installed
+
+            require_installed(engine.session())
+            from quotaform.fleet.principals import require_files
+
+            require_files(self.principals, engine.session())
+
+    def read(
+        self, console: Console, files: LimitChangeFiles, engine: Engine, *, on_spark: bool
+    ) -> PrincipalList | None:
+        """Read the list of principals; `None` if nobody asked for the blast radius.
+
+        `on_spark`: whether the plans are computed on Spark.
+        """
+        if self.principals is None:
+            return None
+        from quotaform.plan.principals import read_principals
+
+        found = read_principals(self.principals, files.names, files.folder, on_spark=on_spark)
+        if found.table is not None:
+            self.require_files(engine)
+        if found.nameless:
+            from quotaform.resolve.request_file import nameless_note
+
+            console.warn(f"Warning: {nameless_note(self.principals, found.nameless)}")
+        return found
+
+
+T = TypeVar("T")
+
+_OPTION: Final = "--principals-out"
+_SUBJECT: Final = "limit-changes"
+PARQUET: Final = "parquet"
+"""The format of a folder that Spark writes."""
+_SUFFIXES: Final = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+def read_changes_path(text: str) -> tuple[str, Path]:
+    """Read the value of `--principals-out`: FORMAT=PATH, or a path whose suffix says the format.
+
+    >>> read_changes_path("changed.csv")[0], read_changes_path("jsonl=changed.txt")[0]
+    ('csv', 'jsonl')
+    """
+    name, separator, path = text.partition("=")
+    if not (separator and name in (*FORMATS[_SUBJECT], PARQUET)):
+        path = text
+        name = _SUFFIXES.get(Path(path).suffix.lower(), "")
+    if not name:
+        raise UsageError(
+            f"{_OPTION} {shorten(text)}: the name must end in {one_of(_SUFFIXES)}, or begin with "
+            f"{one_of(f'{each}=' for each in (*FORMATS[_SUBJECT], PARQUET))}"
+        )
+    if path in ("", "-"):
+        raise UsageError(f"{_OPTION} {shorten(text)}: a path is missing; write for example {_OPTION} changed.csv")
+    return name, Path(path)
+
+
+class LimitChangeFiles:
+    """Writes the changes of limits of each cluster, if that was asked for."""
+
+    def __init__(self, console: Console, text: str | None, clusters: Sequence[str]) -> None:
+        """Read the value of `--principals-out`.
+
+        Raises `UsageError` if it cannot be read, or several clusters would share one file.
+        """
+        self._console = console
+        self._format, self._paths = "", dict[str, Path]()
+        self._folder: str | None = None
+        if text is None:
+            return
+        self._format, path = read_changes_path(text)
+        if self._format == PARQUET:
+            if os.path.lexists(path):
+                raise UsageError(f"{_OPTION} {shorten(text)}: there is such a file or folder already; name a new one")
+            self._folder = text.partition("=")[2]
+            return
+        paths: Mapping[str, Path] = cluster_paths(_OPTION, path, clusters, example=f"changed/{PLACEHOLDER}.csv")
+        for each in paths.values():
+            require_writable(each)
+        self._paths.update(paths)
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Cluster to its file, as plans name it."""
+        return {cluster: path.as_posix() for cluster, path in self._paths.items()}
+
+    @property
+    def folder(self) -> str | None:
+        """The folder of all changes as Parquet, if that is what was asked for."""
+        return self._folder
+
+    @property
+    def documents(self) -> tuple[Document, ...]:
+        """What is to be rendered of each plan."""
+        return (Document(_SUBJECT, self._format, {}, _SUBJECT),) if self._paths else ()
+
+    def write(self, outcomes: Iterable[ClusterOutcome[T]]) -> None:
+        """Write the changes of each plan.
+
+        The file of a cluster that failed is removed, so that an earlier one is not taken for its result.
+        """
+        for outcome in outcomes if self._paths else ():
+            path = self._paths[outcome.cluster]
+            if outcome.error is None:
+                write_file(path, render(_SUBJECT, self._format, outcome.require(), document=_SUBJECT))
+            else:
+                remove_earlier(self._console, path)
+
+    def remove(self) -> None:
+        """Remove the files of an earlier run, so that they are not taken for the result of this one."""
+        for path in self._paths.values():
+            remove_earlier(self._console, path)
 
 
 @with_option_groups
@@ -107,7 +264,7 @@ def plan(
       quotaform plan --backtest /srv/usage
       quotaform plan --revert .quotaform/receipts/RECEIPT.json --out revert.json
     """
-    from quotaform.views.plan.outcome_text import render_plan_total
+    from quotaform.cli.outcome_text import render_plan_total
 
     console = output.console()
     if summary:
@@ -187,9 +344,8 @@ def write_failed_plan(
 
     Wrong usage is not written: it is for whoever typed it.
 
-    Args:
-        out: The values of `--out`.
-        clusters: The names of the clusters, as far as they are known: quotaform.yaml may be invalid.
+    `out`: the values of `--out`. `clusters`: the names of the clusters, as far as they are known: quotaform.yaml may be
+    invalid.
     """
     if isinstance(error, UsageError) or not clusters:
         return
@@ -204,11 +360,6 @@ def write_failed_plan(
 
 _MOST_FILES: Final = 10
 
-if TYPE_CHECKING:
-    from quotaform.app.plan.request import PlanRequest
-    from quotaform.core.digest import PlanDigest
-    from quotaform.desired.config import Cluster
-
 
 def report_saved(
     console: Console,
@@ -220,9 +371,8 @@ def report_saved(
 
     The plan of a pull request is not applied but made again after the merge, so there is no command for it.
 
-    Args:
-        files: Cluster to plan file, for each time that plans were saved.
-        outcomes: The plans; those of failed clusters were not saved.
+    `files`: cluster to plan file, for each time that plans were saved. `outcomes`: the plans; those of failed clusters
+    were not saved.
     """
     plans = {outcome.cluster: outcome.require() for outcome in outcomes if outcome.error is None}
     saved = [paths[name] for paths in files for name in plans]
@@ -248,7 +398,7 @@ def _can_apply(request: PlanRequest, cluster: Cluster, plan: PlanDigest) -> bool
 
 def _target(request: PlanRequest, cluster: Cluster) -> Iterator[str]:
     """Yield the options without which `apply` would not find the cluster."""
-    from quotaform.app.repository.revision import CONFIG_NAME
+    from quotaform.repository.revision import CONFIG_NAME
 
     known = request.config.clusters.get(cluster.name)
     if known is not None and request.repository.config_path != Path(CONFIG_NAME):
@@ -261,24 +411,14 @@ def _target(request: PlanRequest, cluster: Cluster) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class PlanBacktest:
-    """The value of `--backtest`, and where Spark runs that replays the usage; the plan is made in this process.
+    """The value of `--backtest`, and where Spark runs that replays the usage; the plan is made in this process."""
 
-    Attributes:
-        usage: The usage table; `None` if no backtest is asked for.
-    """
-
-    usage: str | None
+    usage: str | None  # The usage table; `None` if no backtest is asked for
     place: SparkPlace
 
     @classmethod
     def read(cls, usage: str | None, engine: Engine) -> PlanBacktest:
-        """Return the backtest that the options ask for.
-
-        Raises:
-            UsageError: Options exclude each other, or cannot be used.
-            EngineError: Spark is not installed.
-            InvalidFilesError: There is no usage table of that name, as far as is known before Spark starts.
-        """
+        """Return the backtest that the options ask for."""
         place = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf)
         if usage is not None:
             if engine.engine in (SPARK, AUTO):
@@ -287,7 +427,7 @@ class PlanBacktest:
                     "(--master and --remote say where usage is replayed)"
                 )
             session = place.session()
-            from quotaform.spark.usage.table.usage_table import require_usage
+            from quotaform.usage.table.table import require_usage
 
             require_usage(usage, session)
         return cls(usage, place)
@@ -308,8 +448,8 @@ class PlanBacktest:
         plans = [outcome.value for outcome in gathered.outcomes if outcome.value is not None]
         if self.usage is None or not plans or gathered.interrupt is not None:
             return gathered
-        from quotaform.core.usage.backtest import MOST_IN_PLAN
-        from quotaform.spark.usage.replay.backtest_run import BacktestRequest
+        from quotaform.plan.backtest import MOST_IN_PLAN
+        from quotaform.usage.replay.run import BacktestRequest
 
         has_others = len(plans) < len(gathered.outcomes)
         request = BacktestRequest(usage=self.usage, most=MOST_IN_PLAN, has_others=has_others)
@@ -322,9 +462,9 @@ class PlanBacktest:
 
     def _found(self, request: BacktestRequest, plans: list[Plan], console: Console) -> Mapping[str, ClusterBacktest]:
         session = self.place.session()
-        from quotaform.cli.job_progress import JobProgress
-        from quotaform.spark.session.session import spark_session
-        from quotaform.spark.usage.replay.backtest_run import backtested
+        from quotaform.cli.option.engine import JobProgress
+        from quotaform.fleet.session import spark_session
+        from quotaform.usage.replay.run import backtested
 
         progress = JobProgress(console, "Replaying usage", session)
         with spark_session(session, progress) as spark:

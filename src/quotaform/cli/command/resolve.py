@@ -2,33 +2,137 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.app.rendering import render
-from quotaform.cli.format import format_option, require_format
-from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.exit_code import decide
+from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SnapshotOption
-from quotaform.cli.option.completion import complete_quota_key
-from quotaform.cli.option.engine import SPARK, Engine
+from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.resolve_engine import OUT_FORMATS, choose_engine, read_few, read_out, write_table
-from quotaform.errors import UsageError
-from quotaform.exit_code import ExitCode
+from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.value import complete_quota_key, shorten
+from quotaform.cli.present import echo_sections, gather, require_sections
+from quotaform.model.errors import ExitCode, UsageError
+from quotaform.report.format import render
 
 if TYPE_CHECKING:
-    from quotaform.app.resolve.resolve import ResolveRequest
-    from quotaform.cli.console import Console
-    from quotaform.core.plan import Plan
-    from quotaform.core.resolve.resolution import Detail
-    from quotaform.model.entity import Entity
+    from pyspark.sql import SparkSession
 
+    from quotaform.cli.console import Console
+    from quotaform.desired.config import Cluster
+    from quotaform.model.entity import Entity
+    from quotaform.model.outcome import Progress
+    from quotaform.plan.plan import Plan
+    from quotaform.resolve.resolve import Detail
+    from quotaform.resolve.run import AssumedPlan, ResolveRequest
+
+
+OUT_FORMATS: Final = ("parquet", "csv", "table")
 _STDIN: Final = "-"
+
+
+def choose_engine(engine: Engine, principals: str | None, out: str | None) -> str:
+    """Return where requests are resolved, `local` or `spark`.
+
+    `principals`: the value of `--from`.
+    """
+    from quotaform.plan.principals import is_table
+
+    engine.require_valid()
+    needs_spark = out is not None or (principals is not None and principals != _STDIN and is_table(principals))
+    if not engine.is_given:
+        if needs_spark:
+            what = (
+                f"--out {shorten(out)} writes a table"
+                if out is not None
+                else f"--from {shorten(principals or '')} is a table"
+            )
+            raise UsageError(f"{what}, which Spark does; add --engine spark")
+        return LOCAL
+    if engine.engine == AUTO and not needs_spark:
+        return LOCAL
+    if principals is None:
+        raise UsageError("--engine spark resolves many requests; give them by --from, or leave --engine out")
+    if principals == _STDIN:
+        raise UsageError("--from - is read in one process; give --engine spark a file or a table")
+    return SPARK
+
+
+def write_table(
+    console: Console,
+    engine: Engine,
+    cluster: Cluster,
+    *,
+    principals: str,
+    out: str,
+    plan: Plan | None,
+    detail: Detail,
+) -> None:
+    """Resolve principals on Spark into a table, and print what it amounts to.
+
+    Raises `UsageError` if the value of `--out` is wrong, or there is something at that place.
+    """
+    target_kind, target = read_out(out)
+    if not detail.overridden:
+        raise UsageError("--out writes no overridden entries; leave --omit-overridden out")
+    with _session(console, engine, principals) as (spark, progress):
+        from quotaform.fleet.resolve import Target, write_resolved
+        from quotaform.resolve.report import render_resolve_table
+
+        report = write_resolved(
+            spark,
+            cluster,
+            principals,
+            Target(target_kind, target),
+            plan=plan,
+            detail=detail,
+            progress=progress,
+            warn=lambda text: console.warn(f"Warning: {text}"),
+        )
+    console.echo(render_resolve_table(report, console.style()))
+
+
+def read_few(console: Console, engine: Engine, cluster: Cluster, principals: str) -> Sequence[Entity]:
+    """Read principals of a cluster on Spark that are few enough to be printed."""
+    with _session(console, engine, principals) as (spark, _):
+        from quotaform.fleet.resolve import few_principals
+
+        return few_principals(spark, principals, cluster.name, lambda text: console.warn(f"Warning: {text}"))
+
+
+def read_out(text: str) -> tuple[str, str]:
+    """Read the value of `--out`."""
+    kind, separator, name = text.partition("=")
+    if not separator:
+        kind, name = OUT_FORMATS[0], text
+    if kind not in OUT_FORMATS:
+        raise UsageError(f"--out {shorten(text)}: choose from {', '.join(f'{each}=' for each in OUT_FORMATS)}")
+    if name in ("", "-"):
+        raise UsageError(f"--out {shorten(text)}: a folder is missing; write for example --out parquet=resolved")
+    return kind, name
+
+
+@contextmanager
+def _session(console: Console, engine: Engine, principals: str) -> Iterator[tuple[SparkSession, Progress]]:
+    """Yield a session, if the principals can be there."""
+    from quotaform.cli.option.engine import JobProgress
+    from quotaform.fleet.session import require_installed, spark_session
+
+    session = replace(engine.session(), has_joins=True)
+    require_installed(session)
+    from quotaform.fleet.principals import require_files
+
+    require_files(principals, session)
+    progress = JobProgress(console, "Resolving principals", session)
+    with spark_session(session, progress) as spark:
+        progress("Resolving principals", 0, 0)
+        yield spark, progress
 
 
 @with_option_groups
@@ -63,7 +167,7 @@ def resolve(
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="PLAN.json", help="Resolve as if this saved plan were applied.")
     ] = None,
-    target: OneCluster,
+    target: ManyClusters,
     snapshot: SnapshotOption = None,
     engine: Engine,
     out: Annotated[
@@ -95,17 +199,17 @@ def resolve(
       quotaform resolve user=svc-orders,client-id=etl
       quotaform resolve user=svc-orders
       quotaform resolve ip=10.0.0.7 --format json
+      quotaform resolve user=svc-orders --all
       quotaform resolve user=svc-orders,client-id=etl --plan plan.json
       quotaform resolve --from clients.csv --format csv --key producer_byte_rate
       quotaform resolve --from principals.parquet --engine spark --out parquet=resolved
     """
-    from quotaform.app.plan.plan_file import load_plan_file
-    from quotaform.app.repository.gateway import open_pinned_gateway
-    from quotaform.app.resolve.resolve import ResolveRun
-    from quotaform.app.steps import repeated
-    from quotaform.core.resolve.resolution import Detail
-    from quotaform.model.entity import spell_name
+    from quotaform.api import resolve_clusters
+    from quotaform.apply.freshness import AsIfApplied
     from quotaform.model.quota_key import key_order
+    from quotaform.plan.plan_file import load_plan_file
+    from quotaform.resolve.resolve import Detail
+    from quotaform.resolve.run import ResolveRequest, ResolveRun
 
     console = output.console()
     require_format("resolve", format_name)
@@ -118,52 +222,52 @@ def resolve(
             raise UsageError(f"--out prints counts as text; leave --format {format_name} out")
     source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
+    assumed = None if saved is None else AsIfApplied(saved)
     planned = saved.header.cluster_name if saved is not None else None
     if on_spark and from_file is not None:
-        chosen = target.choose(snapshot=snapshot, planned=planned)
+        clusters = target.choose(snapshot=snapshot, planned=planned, needs_name=False)
+        if len(clusters) > 1:
+            raise UsageError("--engine spark resolves requests on one cluster; choose one with --cluster")
         if out is not None:
-            write_table(console, engine, chosen, principals=from_file, out=out, plan=saved, detail=detail)
+            write_table(console, engine, clusters[0], principals=from_file, out=out, plan=saved, detail=detail)
             return ExitCode.DONE
-        request = _made(read_few(console, engine, chosen, from_file), saved, detail)
+        request = ResolveRequest.of(read_few(console, engine, clusters[0], from_file), assumed, detail)
     else:
-        request = _request(console, source, saved, detail)
-        chosen = target.choose(snapshot=snapshot, planned=planned)
-    reading = f"Reading quotas of {spell_name(chosen.label)}"
-    with repeated(console.progress, reading) as steps, open_pinned_gateway(chosen) as gateway:
-        run = ResolveRun(request, gateway, steps)
-    console.echo(render("resolve", format_name, run, header=run.header, findings=run.findings, style=console.style()))
-    if format_name == "csv":
-        for finding in run.findings():
-            console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
-    return ExitCode.DONE
+        request = _request(console, source, assumed, detail)
+        clusters = target.choose(snapshot=snapshot, planned=planned, needs_name=False)
+    require_sections(format_name, len(clusters))
+    names = [cluster.name for cluster in clusters]
+    gathered = gather(resolve_clusters(clusters, request, progress=console.progress), names)
+
+    def rendered(run: ResolveRun) -> Iterable[str]:
+        yield from render("resolve", format_name, run, header=run.header, findings=run.findings, style=console.style())
+        if format_name == "csv":
+            for finding in run.findings():
+                console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
+
+    echo_sections(console, format_name, gathered.outcomes, rendered)
+    gathered.raise_interrupt()
+    return decide(gathered.outcomes, lambda _: ExitCode.DONE)
 
 
-def _request(console: Console, source: Entity | str, plan: Plan | None, detail: Detail) -> ResolveRequest:
+def _request(console: Console, source: Entity | str, plan: AssumedPlan | None, detail: Detail) -> ResolveRequest:
     """Read the requests, so that problems in files are reported without waiting for a broker."""
-    from quotaform.app.resolve.request_file import RequestFile, nameless_note
-    from quotaform.app.resolve.resolve import ResolveRequest
+    from quotaform.resolve.request_file import RequestFile, nameless_note
+    from quotaform.resolve.run import ResolveRequest
 
     if not isinstance(source, str):
-        return _made((source,), plan, detail)
+        return ResolveRequest.of((source,), plan, detail)
     rows = RequestFile.read_stdin() if source == _STDIN else RequestFile.read(Path(source))
     if rows.nameless:
         console.warn(f"Warning: {nameless_note(rows.name, rows.nameless)}")
     return ResolveRequest(entities=rows, has_clients=rows.has_clients, has_ips=rows.has_ips, plan=plan, detail=detail)
 
 
-def _made(entities: Sequence[Entity], plan: Plan | None, detail: Detail) -> ResolveRequest:
-    from quotaform.app.resolve.resolve import ResolveRequest
-    from quotaform.model.entity import IP
-
-    ips = sum(IP in entity.types for entity in entities)
-    return ResolveRequest(entities=entities, has_clients=ips < len(entities), has_ips=ips > 0, plan=plan, detail=detail)
-
-
 def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) -> Entity | str:
     """Return who makes the one request, or the file that has the requests."""
-    from quotaform.cli.option.entity_reader import read_entity
-    from quotaform.core.resolve.request import request_of
+    from quotaform.cli.option.entity import read_entity
     from quotaform.model.entity import DEFAULT_WORD
+    from quotaform.resolve.request import request_of
 
     if file is not None:
         if entity is not None or names:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.console import Console
+from quotaform.cli.console import Console, step_console
 
 if TYPE_CHECKING:
     from quotaform.sandbox.detached import DetachedSandbox
@@ -106,11 +105,6 @@ def status(name: Name = "default", output: Output = Format.TEXT) -> None:
     which = "" if name == "default" else f" --name {name}"
     console.warn(f"The sandbox {name} is not running; start it with: quotaform sandbox start{which}")
     raise typer.Exit(1)
-
-
-def step_console() -> Console:
-    """Return a console that shows the steps of a start: on a terminal in one line, otherwise in one line each."""
-    return Console(is_verbose=not sys.stderr.isatty())
 
 
 def _echo(console: Console, sandbox: DetachedSandbox, output: Format) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -9,23 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 from typer.core import TyperCommand
 
-from quotaform.app.rendering import render
-from quotaform.cli.approval import require_confirmed
-from quotaform.cli.console import Console
+from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.exit_code import judge_scram, judge_scram_users
-from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.entity import ENTITY
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.usage import usage_text
-from quotaform.errors import InvalidFilesError, UsageError
-from quotaform.model.entity import ENTITY_TYPES
+from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.value import complete_from, usage_text
+from quotaform.model.entity import ENTITY_TYPES, USER, parse_address
+from quotaform.model.errors import FileReadError, InvalidFilesError, UsageError
+from quotaform.model.text import Secret, quote
+from quotaform.report.format import render
+from quotaform.system.files import read_bytes, read_stdin
 
 if TYPE_CHECKING:
     from quotaform.cluster.scram import ScramGateway
-    from quotaform.model.scram import ScramResult
+    from quotaform.cluster.scram_credential import ScramMechanism, ScramResult
 
 
 _OPTION: Final = regex("--[a-z]+(-[a-z]+)*").fullmatch
@@ -64,8 +66,6 @@ class PasswordCommand(RedactedCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, and refuse what may be a password."""
         if not ctx.resilient_parsing and any(argument.partition("=")[0] == "--password" for argument in args):
-            from quotaform.cli.option.credential_reader import NO_ARGV
-
             raise UsageError(f"there is no --password: {NO_ARGV}")
         return super().parse_args(ctx, args)
 
@@ -129,8 +129,7 @@ def describe(
       quotaform scram describe
       quotaform scram describe user=alice user=bob --format json
     """
-    from quotaform.app.scram import open_scram
-    from quotaform.cli.option.credential_reader import read_users
+    from quotaform.repository.run import open_scram
 
     console = output.console()
     require_format("scram", format_name)
@@ -194,9 +193,7 @@ def upsert(
       quotaform scram upsert user=alice --mechanism SCRAM-SHA-512 --password-file alice.password
       quotaform scram upsert user=a user=b --mechanism SCRAM-SHA-256 --mechanism SCRAM-SHA-512 --password-env PW
     """
-    from quotaform.app.scram import open_scram, upsertions
-    from quotaform.cli.option.credential_reader import read_mechanisms, read_users
-    from quotaform.cli.option.password_reader import ask_password, read_passwords
+    from quotaform.repository.run import open_scram
 
     console = output.console()
     console.keep_code()
@@ -210,7 +207,7 @@ def upsert(
         if not passwords:
             passwords = {name: ask_password(name) for name in users}
         console.progress("Setting SCRAM credentials", 0, 0)
-        result = gateway.alter(upsertions(passwords, mechanisms, iterations))
+        result = gateway.upsert(passwords, mechanisms, iterations)
         return _conclude(result, gateway, format_name, console)
 
 
@@ -235,8 +232,7 @@ def delete(
     Examples:
       quotaform scram delete user=alice --mechanism SCRAM-SHA-256
     """
-    from quotaform.app.scram import deletions, open_scram
-    from quotaform.cli.option.credential_reader import read_mechanisms, read_users
+    from quotaform.repository.run import open_scram
 
     console = output.console()
     console.keep_code()
@@ -247,7 +243,7 @@ def delete(
     require_confirmed(console, chosen, auto_approve=auto_approve)
     with open_scram(chosen) as gateway:
         console.progress("Deleting SCRAM credentials", 0, 0)
-        result = gateway.alter(deletions(users, mechanisms))
+        result = gateway.delete(users, mechanisms)
         code = _conclude(result, gateway, format_name, console)
     if result.wrote_anything:
         console.warn(_RESTART_BUG)
@@ -260,3 +256,170 @@ def _conclude(result: ScramResult, gateway: ScramGateway, format_name: str, cons
     if result.interrupt is not None:
         raise result.interrupt
     return judge_scram(result)
+
+
+NO_ARGV: Final = (
+    "other processes of this machine can read a command line, and shells keep it in their history; "
+    "use --password-file, --password-env or the prompt"
+)
+_ADDRESS: Final = "user=NAME"
+
+
+def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
+    """Read the names of mechanisms, each at most once."""
+    from quotaform.cluster.scram_credential import ScramMechanism
+
+    known = {str(mechanism): mechanism for mechanism in ScramMechanism}
+    for name in names:
+        if name.upper() not in known:
+            raise UsageError(f"unknown SCRAM mechanism {quote(name)}; choose {' or '.join(known)}")
+    return tuple(known[name] for name in _require_once("--mechanism", [name.upper() for name in names]))
+
+
+def read_users(addresses: Sequence[str], names: Sequence[str], *, takes_all: bool = False) -> Sequence[str]:
+    """Return the names of users from their addresses, or from `--user`; each can be a name, and is given once.
+
+    `addresses`: the arguments. No message shows one that is no address: it may be a password. `takes_all`: whether none
+    stands for all users.
+    """
+    from quotaform.cluster.scram import require_name
+
+    if addresses and names:
+        raise UsageError("users are given by their addresses; leave --user out")
+    users = [_read_user(text) for text in addresses] or list(names)
+    if not users and not takes_all:
+        raise UsageError(f"no user is given; write the address, as in {_ADDRESS}")
+    for name in _require_once("user", users):
+        try:
+            require_name(name)
+        except ValueError as error:
+            raise UsageError(f"user: {error}") from None
+    return users
+
+
+def _read_user(text: str) -> str:
+    try:
+        names = parse_address(text).names
+    except ValueError:
+        names = {}
+    if names.keys() == {USER} and (name := names[USER]):
+        return name
+    raise UsageError(
+        f"an argument is not the address of a user; write {_ADDRESS}, or 'user=\"CN=a,O=b\"' in quotes. If it was a "
+        f"password: {NO_ARGV}"
+    )
+
+
+def _require_once(option: str, names: Sequence[str]) -> Sequence[str]:
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{option} {quote(name)} is given more than once")
+    return names
+
+
+STDIN: Final = Path("-")
+"""Stands for the standard input where a password file is asked for."""
+_MOST_BYTES: Final = 1 << 16
+_VARIABLE: Final = regex(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+
+
+def read_passwords(
+    users: Sequence[str], files: Sequence[Path], variables: Sequence[str], console: Console
+) -> Mapping[str, Secret]:
+    """Return the password of each user from files or the environment; none when they are to be asked for."""
+    if files and variables:
+        raise UsageError("--password-file and --password-env cannot be combined; give one of them")
+    if not files and not variables:
+        if not sys.stdin.isatty():
+            raise UsageError("there is no terminal for the password prompt; use --password-file or --password-env")
+        return {}
+    option = "--password-file" if files else "--password-env"
+    count = len(files or variables)
+    if count not in (1, len(users)):
+        raise UsageError(f"{option} is given {count} times for {len(users)} users; give one for all or one for each")
+    passwords = [read_password_variable(name) for name in variables]
+    for number, path in enumerate(files, 1):
+        where = "the password file" if count == 1 else f"password file {number}"
+        passwords.append(read_password_file(path, where))
+        if is_open_to_all(path):
+            console.warn(f"Warning: every user of this machine can read {where}; run chmod 600 on it.")
+    return dict(zip(users, passwords * (1 if count == len(users) else len(users)), strict=True))
+
+
+def ask_password(user: str) -> Secret:
+    """Ask for a password on the terminal, twice, without showing it."""
+    from getpass import GetPassWarning, getpass
+    from warnings import catch_warnings, simplefilter
+
+    from quotaform.model.entity import spell_name
+
+    name = spell_name(user)
+    try:
+        with catch_warnings():
+            # It would go on and show what is typed.
+            simplefilter("error", GetPassWarning)
+            first = require_password(getpass(f"Password for {name}: "), f"the password for {name}")
+            is_same = getpass(f"Repeat the password for {name}: ") == first.reveal()
+    except GetPassWarning:
+        raise UsageError("this terminal would display the password; use --password-file or --password-env") from None
+    except EOFError:
+        raise UsageError(f"no password was given for {name}; nothing was changed") from None
+    if not is_same:
+        raise UsageError(f"the two passwords for {name} differ; nothing was changed")
+    return first
+
+
+def read_password_file(path: Path, where: str = "the password file") -> Secret:
+    """Read a password: the one line of a file, without the line break at its end.
+
+    `path`: the file. No message shows its name: somebody may have given the password itself. `where`: what messages
+    call the file.
+    """
+    try:
+        content = read_stdin(_MOST_BYTES) if path == STDIN else read_bytes(path, _MOST_BYTES)
+    except FileReadError as error:
+        hint = "; --password-file takes the name of a file, not the password" if error.is_missing else ""
+        raise UsageError(f"{where} cannot be read: {error.reason}{hint}") from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{where} is not UTF-8 text") from None
+    return require_password(text.removesuffix("\n").removesuffix("\r"), where)
+
+
+def read_password_variable(name: str) -> Secret:
+    """Read a password from an environment variable.
+
+    Raises `UsageError` if it is not set, or holds no password; the message shows nothing of it.
+    """
+    if not _VARIABLE(name):
+        # Somebody may have given the password itself, which is not repeated.
+        raise UsageError("--password-env takes the name of an environment variable with the password")
+    text = os.environ.get(name)
+    if text is None:
+        raise UsageError("the environment variable given with --password-env is not set")
+    return require_password(text, f"the environment variable {name}")
+
+
+def require_password(text: str, where: str) -> Secret:
+    """Make sure that a text can be a password.
+
+    `where`: where it comes from, as messages say it.
+    """
+    if not text:
+        raise UsageError(f"{where} is empty; a password must not be empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{where} is not UTF-8 text") from None
+    if any(character in text for character in "\n\r\0"):
+        raise UsageError(f"{where} has more than one line; a password is a single line")
+    return Secret(text)
+
+
+def is_open_to_all(path: Path) -> bool:
+    """Whether others than its owner may read a password file."""
+    if path == STDIN or os.name == "nt":
+        return False
+    status = path.stat()
+    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & (stat.S_IROTH | stat.S_IRGRP))

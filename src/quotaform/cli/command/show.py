@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from quotaform.app.rendering import render
 from quotaform.cli.ci import Ci
 from quotaform.cli.console import Color, Console
-from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.common import ColorOption
-from quotaform.cli.outcomes import print_result
-from quotaform.exit_code import ExitCode
+from quotaform.cli.option.output import format_option, require_format
+from quotaform.cli.present import print_result
+from quotaform.model.errors import ExitCode
+from quotaform.report.format import render
 
 
 def show(
@@ -33,7 +33,7 @@ def show(
     Example:
       quotaform show plan.json
     """
-    from quotaform.app.plan.plan_file import load_plan_file
+    from quotaform.plan.plan_file import load_plan_file
 
     console = Console(color)
     require_format("plan", format_name)

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.cluster_path import cluster_paths
-from quotaform.cli.console import Console, require_writable, write_file
+from quotaform.cli.console import Console, write_file
 from quotaform.cli.exit_code import decide
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.engine import SPARK, Engine
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.outcomes import report_failures
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.exit_code import ExitCode
+from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.present import cluster_paths, report_failures
+from quotaform.model.errors import ExitCode
+from quotaform.model.outcome import ClusterOutcome
+from quotaform.system.files import require_writable
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -79,18 +78,18 @@ def _taken(
 ) -> Iterator[ClusterOutcome[tuple[int, Iterable[str]]]]:
     """Yield how many entities each cluster holds, and its snapshot."""
     if engine.choose(console, len(clusters), lambda: 0) == SPARK:
-        from quotaform.cli.job_progress import JobProgress
-        from quotaform.spark.snapshot import SNAPSHOT
-        from quotaform.spark.snapshot import take_snapshots as take_on_spark
-        from quotaform.views.style import counted
+        from quotaform.cli.option.engine import JobProgress
+        from quotaform.fleet.snapshot import SNAPSHOT
+        from quotaform.fleet.snapshot import take_snapshots as take_on_spark
+        from quotaform.report.text import counted
 
         session = engine.session()
         progress = JobProgress(console, f"Reading {counted(len(clusters), 'cluster')}", session)
         for stored in take_on_spark(clusters, session=session, progress=progress):
             yield stored.map(lambda made: (made.digest.entities, made.documents[SNAPSHOT]()))
         return
-    from quotaform.app.snapshot import take_snapshots
-    from quotaform.document.snapshot import dump_snapshot
+    from quotaform.cluster.snapshot import dump_snapshot
+    from quotaform.repository.run import take_snapshots
 
     for outcome in take_snapshots(clusters, progress=console.progress):
         yield outcome.map(lambda taken: (len(taken.quotas), [dump_snapshot(taken)]))

@@ -14,25 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import typer
 
-from quotaform.app.rendering import render
 from quotaform.cli.console import Console
-from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.metrics import SourceOption, open_readers, read_seconds, read_sources
-from quotaform.cli.option.output import Output
+from quotaform.cli.option.common import SourceOption, open_readers, read_seconds, read_sources
+from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
 from quotaform.cli.stream import GuardedStream
-from quotaform.errors import QuotaformError, UsageError
-from quotaform.exit_code import ExitCode
-from quotaform.interrupt import signal_name
+from quotaform.model.errors import ExitCode, QuotaformError, UsageError
+from quotaform.report.format import render
+from quotaform.system.process import signal_name
 
 if TYPE_CHECKING:
-    from quotaform.admin import QuotaAdmin
-    from quotaform.app.usage.top import TopReader
-    from quotaform.core.usage.top import Top
     from quotaform.desired.config import Cluster
-    from quotaform.metrics.reading import Reader
     from quotaform.model.quotas import Quotas
+    from quotaform.resolve.quota_admin import QuotaAdmin
+    from quotaform.usage.record.reader import Reader
+    from quotaform.usage.top.run import TopReader
+    from quotaform.usage.top.top import Top
 
 _LONGEST: Final = 3600.0
 _LONGEST_DESCRIBE_S: Final = 60.0
@@ -107,8 +104,8 @@ def top(
         readers = _named(open_readers(given, chosen.label, console))
     else:
         readers = _configured_readers(chosen, prometheus, labels, console)
-    from quotaform.app.clock import SYSTEM_CLOCK
-    from quotaform.app.usage.top import TopReader
+    from quotaform.system.clock import SYSTEM_CLOCK
+    from quotaform.usage.top.run import TopReader
 
     quotas = _LiveQuotas(chosen)
     # There is no next reading that a late answer would be for.
@@ -131,8 +128,8 @@ def top(
 
 def _show(reader: TopReader, seconds: float, console: Console, options: Mapping[str, Any]) -> None:
     """Draw what is read on a terminal until somebody ends it."""
-    from quotaform.app.usage.top import in_thread
     from quotaform.model.text import inert
+    from quotaform.usage.top.run import in_thread
 
     style = console.style()
 
@@ -248,10 +245,9 @@ def _configured_readers(
     """Return what reads the sources that quotaform.yaml names, or a Prometheus."""
     from os import environ
 
-    from quotaform.app.repository.address import require_allowed_metrics
     from quotaform.http.message import Url
-    from quotaform.metrics.prometheus import PrometheusReader
-    from quotaform.metrics.prometheus_login import PrometheusLogin
+    from quotaform.repository.gateway import require_allowed_metrics
+    from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader
 
     if cluster.metrics.sources and not (prometheus or labels):
         require_allowed_metrics(cluster.metrics)
@@ -281,8 +277,8 @@ class _LiveQuotas:
         self._admin: QuotaAdmin | None = None
 
     def read(self) -> Quotas:
-        from quotaform.admin import QuotaAdmin
-        from quotaform.app.repository.gateway import open_pinned_gateway
+        from quotaform.repository.gateway import open_pinned_gateway
+        from quotaform.resolve.quota_admin import QuotaAdmin
 
         if self._admin is None:
             self._admin = QuotaAdmin(open_pinned_gateway(self._cluster))
@@ -302,7 +298,7 @@ def _read_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
     """Read the values of `--label`."""
     from re import fullmatch
 
-    from quotaform.cli.usage import shorten
+    from quotaform.cli.option.value import shorten
 
     labels: dict[str, str] = {}
     for text in texts:

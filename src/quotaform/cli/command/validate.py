@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.app.rendering import render
 from quotaform.cli.exit_code import decide, judge_validation
-from quotaform.cli.format import format_option, out_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import ReportOutput
-from quotaform.cli.outcomes import OutputFiles, print_result, report_failures
-from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import UsageError
+from quotaform.cli.option.output import ReportOutput, format_option, out_option, require_format, with_option_groups
+from quotaform.cli.present import OutputFiles, print_result, report_failures
+from quotaform.model.errors import UsageError
+from quotaform.model.outcome import ClusterOutcome
+from quotaform.report.format import render
 
 if TYPE_CHECKING:
-    from quotaform.app.repository.repository import Repository
-    from quotaform.core.result import Validation
     from quotaform.desired.config import Cluster, Config
+    from quotaform.model.outcome import Validation
+    from quotaform.repository.repository import Repository
 
 _ALL: Final = "all"
 """Stands for the clusters, which are checked together."""
@@ -62,7 +60,7 @@ def validate(
       quotaform validate team-a team-b
       quotaform validate --check-principals
     """
-    from quotaform.app.validate import validate_files
+    from quotaform.plan.validate import validate_files
 
     console = output.console()
     require_format("validation", format_name)
@@ -89,12 +87,12 @@ def validate(
     if not check_principals or not report.is_valid:
         show(report)
         return judge_validation(report)
-    from quotaform.app.principal import ask_for_principals, with_findings
+    from quotaform.plan.validate import add_user_findings, check_clusters_users
 
-    outcomes = ask_for_principals(checked, _running_clusters(target, repository, checked.config))
+    outcomes = check_clusters_users(checked, _running_clusters(target, repository, checked.config))
     if len(outcomes) == 1:
         outcomes[0].require()
-    report = with_findings(report, outcomes)
+    report = add_user_findings(report, outcomes)
     show(report)
     report_failures(console, outcomes)
     return decide(outcomes, lambda _: judge_validation(report))
@@ -102,7 +100,7 @@ def validate(
 
 def _validate_together(directories: Sequence[Path], target: ManyClusters, *, check_principals: bool) -> Validation:
     """Check several quota repositories."""
-    from quotaform.app.validate import validate_together
+    from quotaform.plan.validate import validate_together
 
     if target.config is not None or check_principals:
         option = "--check-principals" if check_principals else "--config"

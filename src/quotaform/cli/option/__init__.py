@@ -1,1 +1,1 @@
-"""Options that several commands share, and what they say."""
+"""The options of several commands."""

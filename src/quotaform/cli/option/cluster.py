@@ -16,12 +16,12 @@ from quotaform.cli.option.common import (
     CommandConfigOption,
     ConfigOption,
 )
-from quotaform.errors import ClusterChoiceError, NoClusterError, UsageError
+from quotaform.model.errors import ClusterChoiceError, NoClusterError, UsageError
 from quotaform.model.text import listed, quote
 
 if TYPE_CHECKING:
-    from quotaform.app.repository.repository import Repository, Target
     from quotaform.desired.config import Cluster, Config
+    from quotaform.repository.repository import Repository, Target
 
 _GLOB_SIGNS: Final = frozenset("*?[")
 
@@ -37,7 +37,7 @@ class OneCluster:
 
     def repository(self, directory: Path | None = None) -> Repository:
         """Return the repository that the options and a quotas directory mean."""
-        from quotaform.app.repository.repository import Repository
+        from quotaform.repository.repository import Repository
 
         return Repository.at(directory, self.config)
 
@@ -52,15 +52,9 @@ class OneCluster:
     ) -> Cluster:
         """Return the cluster that is meant.
 
-        Args:
-            repository: Where quotaform.yaml is, if not where the options alone say.
-            config: Its content, if it was read already.
-            planned: The cluster of a saved plan, which is meant when no option says anything else.
-            needs_name: Whether an address alone is not enough, because files of a cluster are read or written.
-
-        Raises:
-            UsageError: It is not in quotaform.yaml, none is named and there are several, or options exclude each other.
-            InvalidFilesError: quotaform.yaml or the snapshot is invalid.
+        `repository`: where quotaform.yaml is, if not where the options alone say. `config`: its content, if it was read
+        already. `planned`: the cluster of a saved plan, which is meant when no option says anything else. `needs_name`:
+        whether an address alone is not enough, because files of a cluster are read or written.
         """
         names = (self.cluster,) if self.cluster else ()
         target = _target(names, self.bootstrap_server, self.command_config, snapshot)
@@ -87,7 +81,7 @@ class ManyClusters:
 
     def repository(self, directory: Path | None = None) -> Repository:
         """Return the repository that the options and a quotas directory mean."""
-        from quotaform.app.repository.repository import Repository
+        from quotaform.repository.repository import Repository
 
         return Repository.at(directory, self.config)
 
@@ -108,18 +102,19 @@ class ManyClusters:
         return tuple(self.cluster or ())
 
     def choose(
-        self, repository: Repository | None = None, config: Config | None = None, *, snapshot: Path | None = None
+        self,
+        repository: Repository | None = None,
+        config: Config | None = None,
+        *,
+        snapshot: Path | None = None,
+        planned: str | None = None,
+        needs_name: bool = True,
     ) -> tuple[Cluster, ...]:
         """Return the clusters that are meant, in the order of quotaform.yaml; at least one.
 
-        Args:
-            repository: Where quotaform.yaml is, if not where the options alone say.
-            config: Its content, if it was read already.
-
-        Raises:
-            UsageError: A name or a glob fits no cluster, none is named and there are several, or options exclude
-                each other.
-            InvalidFilesError: quotaform.yaml or the snapshot is invalid.
+        `planned` is the cluster of a saved plan, which is meant when no option says anything else. Without
+        `needs_name`, an address alone is enough, because no files of a cluster are read or written. Raises `UsageError`
+        if options exclude each other, or it is not clear which clusters are meant.
         """
         names = self.patterns()
         target = _target(names, self.bootstrap_server, self.command_config, snapshot)
@@ -128,19 +123,15 @@ class ManyClusters:
             raise UsageError(f"{option} can be used for one cluster only; choose one with --cluster")
         repository = repository or self.repository()
         with _options_named(repository, target, "choose with --cluster, or use --all"):
-            target = replace(target, takes_all=self.all_clusters)
-            return repository.clusters(repository.config() if config is None else config, target)
+            config = repository.config() if config is None else config
+            if planned is not None and planned in config.clusters and not (self.is_narrow or snapshot):
+                target = replace(target, clusters=(planned,))
+            return repository.clusters(config, replace(target, takes_all=self.all_clusters, needs_name=needs_name))
 
     def choose_for_plan(self, repository: Repository, file: Path, name: str, *, noun: str = "plan") -> Cluster:
         """Return the cluster that a saved plan is for, or a receipt; the options may say where it is.
 
-        Args:
-            name: What the plan calls the cluster.
-            noun: What the file is.
-
-        Raises:
-            UsageError: quotaform.yaml does not have it, or options name another one or exclude each other.
-            InvalidFilesError: quotaform.yaml is invalid.
+        `name`: what the plan calls the cluster. `noun`: what the file is.
         """
         if self.all_clusters:
             raise UsageError(f"{file} is a {noun} for cluster {name}; leave --all out")
@@ -166,7 +157,7 @@ class ManyClusters:
 
 
 def _target(names: tuple[str, ...], servers: str | None, command_config: Path | None, snapshot: Path | None) -> Target:
-    from quotaform.app.repository.repository import Target
+    from quotaform.repository.repository import Target
 
     if snapshot and servers:
         raise UsageError("--snapshot and --bootstrap-server cannot be combined; give one of them")

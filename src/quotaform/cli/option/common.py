@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from quotaform.cli.console import Color
-from quotaform.cli.option.completion import complete_from
-from quotaform.cli.usage import require_choice
+from quotaform.cli.option.value import complete_from, require_choice, shorten
+from quotaform.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.cli.console import Console
+    from quotaform.model.settings import MetricsSource
+    from quotaform.usage.record.reader import Reader
 
 
 def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     """Return the clusters of quotaform.yaml that a shell may complete to; none when it cannot be read."""
-    from quotaform.app.repository.repository import Repository
-    from quotaform.errors import QuotaformError
+    from quotaform.model.errors import QuotaformError
+    from quotaform.repository.repository import Repository
 
     directories = [context.params.get("directory"), *(context.params.get("directories") or ())]
     given = next(filter(None, directories), None), context.params.get("config")
@@ -28,7 +35,7 @@ def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _complete_rule(incomplete: str) -> list[str]:
-    from quotaform.cli.option.allowance_reader import allowed_rules
+    from quotaform.model.rule import allowed_rules
 
     return [rule for rule in allowed_rules() if rule.startswith(incomplete)]
 
@@ -116,3 +123,66 @@ QuietOption: TypeAlias = Annotated[
 VerboseOption: TypeAlias = Annotated[
     bool, typer.Option("--verbose", "-v", help="Log steps to stderr; show tracebacks of internal errors.")
 ]
+
+
+UsageOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--usage", metavar="DIR|TABLE", help="The usage table, as quotaform usage record or ingest writes it."
+    ),
+]
+
+
+_LONGEST_INTERVAL: Final = 24 * 3600.0
+
+SourceOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source",
+        metavar="[BROKER=]URL",
+        help="Source of a broker's metrics: http://HOST:PORT/metrics of an exporter, or jmx:HOST:PORT. "
+        "Repeatable. [default: metrics.brokers of the cluster in quotaform.yaml]",
+    ),
+]
+
+
+def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:
+    """Read the values of `--source`. Raises `UsageError` if one is none, or two are of one broker."""
+    from quotaform.model.settings import parse_source, require_distinct
+
+    try:
+        sources = tuple(parse_source(text) for text in texts)
+        require_distinct(sources)
+    except ValueError as error:
+        raise UsageError(f"--source: {error}") from None
+    return sources
+
+
+def open_readers(sources: Sequence[MetricsSource], cluster: str, console: Console) -> Mapping[str, Reader]:
+    """Return what reads the sources, by broker.
+
+    Raises `UsageError` if one has no URL that can be used, and `SandboxError` if one needs Kafka's reader of JMX, which
+    cannot be had.
+    """
+    from quotaform.model.settings import SourceKind
+    from quotaform.usage.record.reader import open_reader
+
+    command: list[str] = []
+    if any(source.kind is SourceKind.JMX for source in sources):
+        from quotaform.sandbox.tool import jmx_tool_command
+
+        command = jmx_tool_command(console.progress)
+    return {source.broker: open_reader(source, cluster, command) for source in sources}
+
+
+def read_seconds(option: str, text: str, *, longest: float = _LONGEST_INTERVAL) -> float:
+    """Read a duration."""
+    from quotaform.model.moment import duration_text, parse_duration
+
+    try:
+        seconds = parse_duration(text).total_seconds()
+    except ValueError:
+        raise UsageError(f"{option} {shorten(text)}: write a duration, as in 10s, 5m or 1h") from None
+    if seconds > longest:
+        raise UsageError(f"{option} {shorten(text)}: it is {duration_text(timedelta(seconds=longest))} at most")
+    return seconds

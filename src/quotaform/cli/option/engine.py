@@ -1,20 +1,22 @@
-"""The options that say where a command computes: in this process, or on Spark, and where Spark runs."""
+"""Where a command computes: in this process, or on Spark, and where Spark runs; how far it is."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from quotaform.cli.option.completion import complete_from
-from quotaform.cli.usage import require_choice
-from quotaform.errors import UsageError
+from quotaform.cli.console import Console, share
+from quotaform.cli.option.value import complete_from, require_choice
+from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.cli.console import Console
-    from quotaform.spark.session.options import SessionOptions
+    from quotaform.fleet.options import SessionOptions
+
 
 LOCAL: Final = "local"
 SPARK: Final = "spark"
@@ -61,9 +63,9 @@ class SparkPlace:
 
         Raises `EngineError` if Spark is not installed.
         """
-        from quotaform.spark.session.session import require_installed
+        from quotaform.fleet.session import require_installed
 
-        options = replace(_session(self.master, self.remote, self.spark_conf), has_joins=True, is_only_engine=True)
+        options = replace(_session(self.master, self.remote, self.spark_conf), has_joins=True)
         require_installed(options)
         return options
 
@@ -99,22 +101,17 @@ class Engine:
     def choose(self, console: Console, clusters: int, size: Callable[[], int]) -> str:
         """Return the engine, `local` or `spark`; why `auto` chooses Spark, or cannot use it, is reported.
 
-        Args:
-            size: Returns how many bytes the quota files have; called if it matters.
-
-        Raises:
-            UsageError: There is no such engine, or options exclude each other or cannot be used.
-            EngineError: Spark is asked for, and not installed.
+        `size`: returns how many bytes the quota files have; called if it matters.
         """
         self.require_valid()
         if self.engine != AUTO:
             if not self.is_given:
                 return LOCAL
-            from quotaform.spark.session.session import require_installed
+            from quotaform.fleet.session import require_installed
 
             require_installed(self.session())
             return SPARK
-        from quotaform.spark.session.auto import MOST_CLUSTERS, chosen_engine
+        from quotaform.fleet.options import MOST_CLUSTERS, chosen_engine
 
         engine, reason = chosen_engine(clusters, 0 if clusters > MOST_CLUSTERS else size(), self.session())
         if engine == SPARK:
@@ -137,7 +134,7 @@ class Engine:
 
 
 def _session(master: str | None, remote: str | None, settings: Sequence[str] | None) -> SessionOptions:
-    from quotaform.spark.session.options import SessionOptions
+    from quotaform.fleet.options import SessionOptions
 
     options = SessionOptions(master=master, remote=remote, conf=_read_settings(settings or ()))
     options.require_valid()
@@ -153,3 +150,43 @@ def _read_settings(texts: Sequence[str]) -> dict[str, str]:
             raise UsageError("--spark-conf: write KEY=VALUE, for example spark.executor.memory=4g")
         settings[name] = value
     return settings
+
+
+_INTERVAL: Final = 30.0
+"""The least number of seconds between two lines of a log."""
+
+
+@dataclass(slots=True)
+class JobProgress:
+    """A `Progress`: on a terminal that of the console, elsewhere (a log of CI, a notebook) a few lines on stderr.
+
+    One line says that the work begins. Others follow at intervals, and only if more of it is done.
+    """
+
+    console: Console  # Where it is shown; nothing is when it is quiet
+    work: str  # What begins, such as `Planning 3 clusters`
+    session: SessionOptions
+    _last: tuple[str, int] | None = None
+    _written_at: float = field(default_factory=monotonic)
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show how far the work is.
+
+        `total`: how many there are; 0 if unknown.
+        """
+        if not (self.console.is_quiet or sys.stderr.isatty()):
+            if self._last is None:
+                self._write(f"{self.work} on Spark{self._place()} ...", ("", 0))
+            elif done and (what, done) != self._last and monotonic() - self._written_at >= _INTERVAL:
+                self._write(f"{what}{share(done, total)} ...", (what, done))
+        self.console.progress(what, done, total)
+
+    def _write(self, line: str, shown: tuple[str, int]) -> None:
+        self._last, self._written_at = shown, monotonic()
+        self.console.warn(line)
+
+    def _place(self) -> str:
+        from quotaform.fleet.session import new_session_place
+
+        place = new_session_place(self.session)
+        return f" ({place})" if place is not None else ""

@@ -1,14 +1,17 @@
-"""How command lines name entities: by address; `quotaform.cli.option.entity_reader` reads the options beside it."""
+"""How command lines name entities: by address, or by --name, --default, --any, --prefix and --not."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from quotaform.cli.option.completion import complete_entity_type, complete_name
-from quotaform.errors import UsageError
-from quotaform.model.entity import Entity
+from quotaform.cli.option.value import complete_entity_type, complete_name
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, meant_type, read_name
+from quotaform.model.errors import UsageError
+from quotaform.model.filter import EntityFilter, FilterComponent, Rule
+from quotaform.model.text import did_you_mean, inert, quote
 
 ENTITY: Final = "ENTITY"
 """What help texts call an argument that is an address."""
@@ -16,7 +19,7 @@ ENTITY: Final = "ENTITY"
 
 def read_address(text: str) -> Entity:
     """Read an address, wherever a command takes one."""
-    from quotaform.model.address import parse_address
+    from quotaform.model.entity import parse_address
 
     try:
         return parse_address(text)
@@ -62,3 +65,122 @@ DefaultOption: TypeAlias = Annotated[
 ]
 FormerNameOption: TypeAlias = Annotated[list[str] | None, typer.Option("--name", hidden=True)]
 FormerDefaultOption: TypeAlias = Annotated[list[str] | None, typer.Option("--default", hidden=True)]
+
+
+# What the options that name entities say: `--name`, `--default`, `--any`, `--prefix` and `--not`.
+#
+# Each option is one `type=name`, may be repeated, and takes the name as it is: a comma or an `=` in it means nothing. A
+# name may also be written as plans and other results print it, in double quotes with JSON's escapes.
+
+Pair = tuple[str, str]
+
+
+def read_pair(option: str, text: str) -> Pair:
+    r"""Read `type=name`.
+
+    >>> read_pair("--name", "user=CN=a,O=b"), read_pair("--name", 'user="a\\tb"')
+    (('user', 'CN=a,O=b'), ('user', 'a\tb'))
+
+    Raises `UsageError` if it is no pair, or it says `<default>`, which may mean two things.
+    """
+    entity_type, separator, name = text.partition("=")
+    if not separator or not entity_type:
+        raise UsageError(f"{option} {quote(text)} is not TYPE=NAME; write for example {option} user=alice")
+    _require_known(option, entity_type)
+    if name == DEFAULT_WORD and option == "--not":
+        raise UsageError(
+            f"{option} {quote(text)}: --not leaves out a name and keeps the default; "
+            f"to leave it out give --prefix {entity_type}="
+        )
+    if name == DEFAULT_WORD:
+        raise UsageError(
+            f"{option} {quote(text)}: for the default write --default {entity_type}; for the literal name "
+            f"{DEFAULT_WORD} write it in double quotes, {option} '{entity_type}=\"{name}\"'"
+        )
+    if not name.startswith('"') and (second := next((kind for kind in ENTITY_TYPES if f",{kind}=" in name), None)):
+        first, _, rest = name.partition(f",{second}=")
+        raise UsageError(
+            f"{option} {quote(text)} contains two names; write {option} {entity_type}={inert(first)} "
+            f"{option} {second}={inert(rest)}, or {option} '{entity_type}={quote(name)}' for one name with a comma"
+        )
+    return entity_type, read_name(name)
+
+
+def _require_known(option: str, entity_type: str) -> None:
+    """Refuse what is not an entity type of Kafka: a broker refuses it too, in words that name no option."""
+    if entity_type in ENTITY_TYPES:
+        return
+    meant = meant_type(entity_type)
+    guess = f"; did you mean {meant}?" if meant is not None else did_you_mean(entity_type, ENTITY_TYPES)
+    raise UsageError(
+        f"{option}: {quote(entity_type)} is not an entity type{guess or '.'} "
+        f"The types are {', '.join(ENTITY_TYPES)}; kafka-client-quotas also takes types that only the broker knows"
+    )
+
+
+def read_entity(
+    names: Iterable[str] | None, defaults: Iterable[str] | None = None, *, entity: Entity | None = None
+) -> Entity:
+    """Return the entity that the argument is, or that `--name` and `--default` say; without parts if none is given.
+
+    Raises `UsageError` if a type comes twice or does not exist, an option cannot be read, or there are both ways.
+    """
+    if entity is not None:
+        if names or defaults:
+            raise UsageError(f"{entity.address} names the entity; leave {'--name' if names else '--default'} out")
+        for entity_type in entity.types:
+            _require_known(entity.address, entity_type)
+        return entity
+    parts: dict[str, str | None] = {}
+    for entity_type, name in _named(names, defaults):
+        if entity_type in parts:
+            raise UsageError(f"{quote(entity_type)} is given twice; an entity has one name or the default per type")
+        parts[entity_type] = name
+    return Entity(parts)
+
+
+def _named(names: Iterable[str] | None, defaults: Iterable[str] | None) -> list[tuple[str, str | None]]:
+    pairs: list[tuple[str, str | None]] = [read_pair("--name", text) for text in names or ()]
+    return pairs + [(_read_type("--default", text), None) for text in defaults or ()]
+
+
+def _read_type(option: str, text: str) -> str:
+    if not text or "=" in text:
+        raise UsageError(f"{option} {quote(text)} is not an entity type; write for example {option} user")
+    _require_known(option, text)
+    return text
+
+
+def read_filter(
+    *,
+    entity: Entity | None = None,
+    names: Iterable[str] | None = None,
+    defaults: Iterable[str] | None = None,
+    any_names: Iterable[str] | None = None,
+    prefixes: Iterable[str] | None = None,
+    others: Iterable[str] | None = None,
+    is_strict: bool = False,
+) -> EntityFilter:
+    """Read a filter: what all options ask for together, or one entity alone.
+
+    Raises `UsageError` if an option cannot be read, or a type has two names, which no entity has.
+    """
+    components: list[FilterComponent] = []
+    if entity is not None and (any_names or prefixes or others):
+        raise UsageError(f"{entity.address} names one entity; leave --any, --prefix and --not out")
+    try:
+        for entity_type, name in read_entity(names, defaults, entity=entity).parts:
+            components.append(FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name))
+        components += [FilterComponent(_read_type("--any", text), Rule.ANY) for text in any_names or ()]
+        components += [FilterComponent(*_ruled("--prefix", Rule.PREFIX, text)) for text in prefixes or ()]
+        components += [FilterComponent(*_ruled("--not", Rule.NOT, text)) for text in others or ()]
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if is_strict and not components:
+        raise UsageError("--strict leaves out entities with other types than the given ones; give at least one type")
+    return EntityFilter(tuple(components), is_strict or entity is not None)
+
+
+def _ruled(option: str, rule: Rule, text: str) -> tuple[str, Rule, str]:
+    entity_type, name = read_pair(option, text)
+    return entity_type, rule, name

@@ -1,1 +1,1 @@
-"""Java client properties and the connection settings read from them."""
+"""Java client properties, and the connection settings that they make."""

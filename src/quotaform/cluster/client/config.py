@@ -1,15 +1,15 @@
-"""The connection settings of a cluster."""
+"""What a connection is made with: the settings of a client, and the credentials of a SASL mechanism."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
     from quotaform.cluster.client.tls import Tls
-    from quotaform.cluster.sasl.credentials import Credentials
     from quotaform.model.server import Server
 
 
@@ -18,26 +18,31 @@ class ClientConfig:
     """The settings of a client; what is left out is as in Kafka's own clients.
 
     It holds everything that it needs, PEM texts included, so that it can be sent to another machine.
-
-    Attributes:
-        bootstrap_servers: `host:port`, used where no others are given.
-        client_id: What the broker calls this client in logs, metrics and quotas.
-        canonical_names: Whether bootstrap servers are connected to by the names that their addresses have.
-        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
-        credentials: What to authenticate with, if the protocol has SASL.
-        tls: What is trusted and shown, if the protocol has TLS.
-        request_timeout: Seconds for one request.
-        api_timeout: Seconds for one operation with all its retries.
     """
 
     bootstrap_servers: tuple[str | Server, ...] = ()
-    client_id: str | None = None
-    canonical_names: bool = False
+    client_id: str | None = None  # what the broker calls this client in logs, metrics and quotas
+    canonical_names: bool = False  # whether bootstrap servers are connected to by the names that their addresses have
     security_protocol: str = "PLAINTEXT"
     credentials: Credentials | None = None
     tls: Tls | None = None
-    request_timeout: float = 30.0
-    api_timeout: float = 60.0
+    request_timeout: float = 30.0  # seconds for one request
+    api_timeout: float = 60.0  # seconds for one operation with all its retries
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether the protocol is TLS underneath."""
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def is_sasl(self) -> bool:
+        """Whether the protocol authenticates by SASL."""
+        return self.security_protocol.startswith("SASL_")
+
+    @property
+    def has_truststore(self) -> bool:
+        """Whether the client properties say which certificates are trusted."""
+        return self.tls is not None and self.tls.ca is not None
 
     @property
     def has_certificate(self) -> bool:
@@ -47,3 +52,38 @@ class ClientConfig:
     def ssl_context(self) -> SSLContext | None:
         """Return a TLS context; `None` for a protocol without TLS."""
         return self.tls.context() if self.tls else None
+
+
+Exchange = Generator[bytes, bytes, None]
+"""One run of a mechanism on the side of the client, which touches no connection to the broker.
+
+It yields tokens for the broker and is sent the broker's answers; when it returns, both sides are satisfied. It raises
+`LoginError` when there is nothing to authenticate with, and `UnprovenError` when an answer is not what the mechanism
+prescribes; any other error counts as the latter. A refusal of the broker is thrown into it as a `CodeError`, which it
+may replace by a `RefusedError`.
+"""
+
+
+class Credentials(Protocol):
+    """What a client authenticates with. Can be pickled: a task on another machine connects with it, too.
+
+    No member but `exchange` and `java_properties` shows a secret, or the value of a variable.
+    """
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism, as the broker is asked for it."""
+
+    @property
+    def who(self) -> str:
+        """What messages call the client, such as `user alice`."""
+
+    @property
+    def check(self) -> str:
+        """What to check if a broker does not accept the client; ends the sentence of an error."""
+
+    def exchange(self, host: str) -> Exchange:
+        """Begin to authenticate to the broker on a host."""
+
+    def java_properties(self) -> dict[str, str]:
+        """Return the `sasl.*` properties of a Java client that authenticates in the same way; with the secrets."""

@@ -1,19 +1,27 @@
-"""Builds a Python SSL context from the settings of Java clients, with all stores as PEM."""
+"""TLS as Java clients configure it: `ssl.*` properties, PKCS12, JKS and PEM stores, and the SSL context they make."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from base64 import encodebytes
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha1
+from io import BytesIO
 from pathlib import Path
+from re import DOTALL, Match
 from re import compile as regex
-from ssl import PROTOCOL_TLS_CLIENT, VERIFY_X509_PARTIAL_CHAIN, SSLContext, SSLError, TLSVersion
+from ssl import PROTOCOL_TLS_CLIENT, VERIFY_X509_PARTIAL_CHAIN, DER_cert_to_PEM_cert, SSLContext, SSLError, TLSVersion
 from sys import platform
 from tempfile import mkstemp
-from typing import Final
+from typing import Final, NamedTuple
+from warnings import catch_warnings, simplefilter
 
-from quotaform.model.secret import Secret
+from quotaform.cluster.client.properties import ClientProperties, is_word
+from quotaform.model.errors import missing_extra
+from quotaform.model.text import Secret
+from quotaform.system.files import PEM_LIMIT
 
 TLS_VERSIONS: Final = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
 """What Kafka offers by default; older ones are broken and not offered here."""
@@ -40,31 +48,18 @@ def openssl_name(suite: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """What is trusted and what is shown.
+    """What is trusted and what is shown."""
 
-    Attributes:
-        ca: The PEM text of the certificates that are trusted; `None` for those of the system.
-        key_store: The PEM text of a private key and its certificate chain, if a client certificate is shown.
-        key_password: The password of an encrypted private key.
-        check_host: Whether the server's certificate must be for the host that was connected to.
-        versions: The TLS versions to offer, by Java's names.
-        ciphers: The cipher suites to offer, by Java's names; those of OpenSSL if there is none.
-    """
-
-    ca: str | None = None
+    ca: str | None = None  # the PEM text of the certificates that are trusted; `None` for those of the system
     key_store: Secret | None = None
+    """The PEM text of a private key and its certificate chain, if a client certificate is shown."""
     key_password: Secret | None = None
     check_host: bool = True
-    versions: tuple[str, ...] = tuple(TLS_VERSIONS)
-    ciphers: tuple[str, ...] = ()
+    versions: tuple[str, ...] = tuple(TLS_VERSIONS)  # the TLS versions to offer, by Java's names
+    ciphers: tuple[str, ...] = ()  # the cipher suites to offer, by Java's names; those of OpenSSL if there is none
 
     def context(self) -> SSLContext:
-        """Return a context for connections to a broker.
-
-        Raises:
-            TrustError: The trusted certificates cannot be read.
-            KeyStoreError: Key, chain or password do not fit.
-        """
+        """Return a context for connections to a broker."""
         context = SSLContext(PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.check_host
         offered = [TLS_VERSIONS[name] for name in self.versions]
@@ -142,3 +137,341 @@ class TrustError(ValueError):
 
 class KeyStoreError(ValueError):
     """The client's key or certificate cannot be used; the message goes on after naming them."""
+
+
+# Reads the stores of Java clients, PKCS12 and JKS, as PEM; as in Java, the first bytes say which of them a file is.
+#
+# | what a store holds | trusted | shown to brokers |
+# | --- | --- | --- |
+# | certificates only | all of them | |
+# | private keys | the certificate of each, and certificates with an alias of their own | the first key and its chain |
+#
+# Java chooses one of several keys by what the broker asks for, and finds nothing in a PKCS12 truststore of OpenSSL's.
+# JKS is small and has not changed since JDK 1.2 (`sun.security.provider.JavaKeyStore`, `KeyProtector`): no library
+# here.
+
+CONVERT: Final = "keytool -importkeystore -srckeystore STORE -srcstoretype TYPE -destkeystore NEW -deststoretype PKCS12"
+_IS_PKCS12: Final = regex(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", DOTALL).match
+_SALTS: Final = regex(rb"\x30([\x00-\x7f])\x04([\x00-\x7f])").finditer
+_MOST_ITERATIONS: Final = 5_000_000
+"""Java's limit for one key (`sun.security.pkcs12.PKCS12KeyStore`), here for a whole store: two seconds."""
+_SHA1: Final = 20
+_MASKED_KEY: Final = regex(
+    rb"\x06\x0a\x2b\x06\x01\x04\x01\x2a\x02\x11\x01\x01(?:\x05\x00)?\x04(?:[\x00-\x7f]|\x81.|\x82..|\x83...)", DOTALL
+).search
+"""What is before a key in DER: the object identifier 1.3.6.1.4.1.42.2.17.1.1, and the head of an OCTET STRING."""
+
+
+class StoreError(ValueError):
+    """A store cannot be used; the message goes on after naming it."""
+
+
+class _Store(NamedTuple):
+    """What a store holds: certificates in DER, and the first key (PKCS#8 in DER, or what JKS makes of it)."""
+
+    trusted: Sequence[bytes]
+    chain: Sequence[bytes] = ()
+    key: bytes = b""
+
+
+def kind_of(content: bytes) -> str | None:
+    """Return JKS, PKCS12 or PEM; `None` for something else."""
+    if content.startswith(b"\xfe\xed\xfe\xed"):
+        return "JKS"
+    if _IS_PKCS12(content):
+        return "PKCS12"
+    return "PEM" if b"-----BEGIN " in content else None
+
+
+def read_store(content: bytes, store: str, password: str | None, key_password: str | None) -> str:
+    """Return the certificates of a truststore, or the decrypted key of a keystore with its certificates, as PEM."""
+    kind = kind_of(content)
+    if not content:
+        raise StoreError("it is empty")
+    if kind == "PEM":
+        raise StoreError(f"it is a PEM file; set ssl.{store}.type=PEM")
+    if kind is None:
+        raise StoreError(f"it is no PEM, PKCS12 or JKS store; convert it: {CONVERT}")
+    found = (_read_jks if kind == "JKS" else _read_pkcs12)(content, password)
+    if found is None or (password is None and store == "keystore"):
+        state = "missing" if password is None else "wrong, or the file is damaged"
+        raise StoreError(f"ssl.{store}.password is {state}")
+    certificates = found.trusted if store == "truststore" else found.chain
+    if not certificates:
+        raise StoreError(f"it contains no {'certificate' if store == 'truststore' else 'private key'}")
+    pem = "".join(map(DER_cert_to_PEM_cert, certificates))
+    if store == "truststore":
+        return pem
+    if kind == "JKS":
+        key = _unmask(found.key, (key_password or password or "").encode("utf-16-be"))
+    elif key_password in (None, password):
+        key = found.key
+    else:
+        raise StoreError("in a PKCS12 store the key has the password of the store; remove ssl.key.password")
+    return f"-----BEGIN PRIVATE KEY-----\n{encodebytes(key).decode()}-----END PRIVATE KEY-----\n{pem}"
+
+
+def _read_jks(content: bytes, password: str | None) -> _Store | None:
+    """Read a magic number, a version, the entries, and a digest; without a password that is not checked, as in Java."""
+    body, digest = content[:-_SHA1], content[-_SHA1:]
+    if password is not None and _sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body) != digest:
+        return None
+    stream = BytesIO(body)
+
+    def take(size: int) -> bytes:
+        taken = stream.read(size)
+        if len(taken) < size:
+            raise StoreError("it is damaged")
+        return taken
+
+    def number(size: int = 4) -> int:
+        return int.from_bytes(take(size))
+
+    def certificate() -> bytes:
+        if version == 2:
+            take(number(2))  # its type, which is X.509
+        return take(number())
+
+    trusted, first = list[bytes](), _Store(())
+    _, version = take(4), number()
+    for _ in range(number()):
+        is_key = number() == 1
+        take(number(2) + 8)  # alias and time
+        if not is_key:
+            trusted.append(certificate())
+            continue
+        key, chain = take(number()), [certificate() for _ in range(number())]
+        trusted += chain[:1]
+        first = first if first.chain else _Store((), chain, key)
+    return first._replace(trusted=trusted)
+
+
+def _unmask(masked: bytes, password: bytes) -> bytes:
+    """Return a private key of a JKS store as PKCS#8: it follows a salt, and a digest follows it."""
+    found = _MASKED_KEY(masked)
+    content = masked[found.end() :] if found else b""
+    block, body, digest = content[:_SHA1], content[_SHA1:-_SHA1], content[-_SHA1:]
+    blocks = [block := _sha1(password + block) for _ in range(0, len(body), _SHA1)]
+    key = bytes(left ^ right for left, right in zip(body, b"".join(blocks), strict=False))
+    if _sha1(password + key) != digest:
+        raise StoreError("its private key cannot be decrypted: ssl.key.password is wrong or missing")
+    return key
+
+
+def _sha1(data: bytes) -> bytes:
+    return sha1(data, usedforsecurity=False).digest()
+
+
+def _read_pkcs12(content: bytes, password: str | None) -> _Store | None:
+    try:
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    except ImportError:
+        raise StoreError(f"PKCS12 stores are read by cryptography: {missing_extra('stores')}") from None
+    if sum(_iterations(content)) > _MOST_ITERATIONS:
+        raise StoreError(f"it asks for more than {_MOST_ITERATIONS:,} iterations of its password")
+    try:
+        with catch_warnings():
+            simplefilter("ignore")  # about what older Javas wrote into certificates
+            store = load_pkcs12(content, None if password is None else password.encode())
+            others = [(each, each.certificate.public_bytes(Encoding.DER)) for each in store.additional_certs]
+            if store.key is None or store.cert is None:
+                return _Store([der for _, der in others])
+            chain, last = [store.cert.certificate.public_bytes(Encoding.DER)], store.cert.certificate
+            # Certificates of a chain have no alias; Java writes their subject in its place.
+            aliased = [der for each, der in others if each.friendly_name and b"=" not in each.friendly_name]
+            issuers = {each.certificate.subject: (each.certificate, der) for each, der in others}
+            while last.issuer != last.subject and last.issuer in issuers:
+                last, der = issuers.pop(last.issuer)
+                chain.append(der)
+            key = store.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+            return _Store([chain[0], *aliased], chain, key)
+    except Exception as error:
+        if "password" in str(error):
+            return None
+        # What a key, a certificate or the encryption is, may be unknown to the library.
+        raise StoreError("it is damaged, or of a kind that is not supported; give it as PEM") from None
+
+
+def _iterations(content: bytes) -> Iterator[int]:
+    """Yield how often the password is hashed for each part of a store, and for the digest at its end (RFC 7292)."""
+    for salt in _SALTS(content):
+        at, size = salt.end() + salt[2][0], 0
+        if content[at : at + 1] == b"\x02":
+            size = int.from_bytes(content[at + 1 : at + 2])
+        # The parameters are a SEQUENCE of salt and iterations, and of little else.
+        if 0 < size < 10 and salt[2][0] + size + 4 <= salt[1][0]:
+            yield int.from_bytes(content[at + 2 : at + 2 + size])
+    for size in range(1, 10):
+        if content[-2 - size : -size] == bytes((2, size)):
+            yield int.from_bytes(content[-size:])
+            return
+
+
+_MARKER: Final = regex(r"-----(BEGIN|END) [A-Z0-9 ]{1,64}-----")
+_SUITE_NAME: Final = regex(r"(TLS|SSL)_[A-Z0-9_]{1,40}_WITH_[A-Z0-9_]{1,40}").fullmatch
+_INLINE: Final = {
+    "truststore": ("ssl.truststore.certificates",),
+    "keystore": ("ssl.keystore.key", "ssl.keystore.certificate.chain"),
+}
+
+
+def read_tls(reader: ClientProperties) -> Tls:
+    """Return what the keys say; problems go to the reader."""
+    before = len(reader.problems)
+    ca, key_store, ciphers = _read_store(reader, "truststore"), _read_store(reader, "keystore"), _read_ciphers(reader)
+    # The key of a store that is no PEM was decrypted when it was read.
+    key_password = reader.get("ssl.key.password") if _kind(reader, "keystore") == "PEM" else None
+    tls = Tls(
+        ca=ca,
+        key_store=Secret(key_store) if key_store is not None else None,
+        key_password=Secret(key_password) if key_password else None,
+        check_host=_read_host_check(reader),
+        versions=_read_versions(reader, ciphers),
+        ciphers=ciphers,
+    )
+    # The certificates of the system, which take a while to load, need no check.
+    if len(reader.problems) == before and (tls.ca is not None or tls.key_store is not None):
+        try:
+            tls.context()
+        except (TrustError, KeyStoreError) as error:
+            store = "truststore" if isinstance(error, TrustError) else "keystore"
+            key = next(key for key in (f"ssl.{store}.location", _INLINE[store][0]) if reader.has(key))
+            reader.report(key, f"{key} cannot be used: {error}")
+    return tls
+
+
+def _kind(reader: ClientProperties, store: str) -> str:
+    return (reader.get(f"ssl.{store}.type") or "JKS").upper()
+
+
+def _read_store(reader: ClientProperties, store: str) -> str | None:
+    """Return a store as PEM; `None` if there is none, or none that can be read."""
+    location, inline = f"ssl.{store}.location", [key for key in _INLINE[store] if reader.has(key)]
+    keys = [location, *inline, f"ssl.{store}.type", f"ssl.{store}.password", "ssl.key.password"]
+    # A value that cannot be known has been reported.
+    if any(reader.has(key) and reader.get(key) is None for key in keys):
+        return None
+    if not (reader.has(location) or inline) or not _is_readable(reader, store, inline):
+        return None
+    if reader.has(location) and inline:
+        reader.report(inline[0], f"{inline[0]} and {location} exclude each other; remove one")
+        return None
+    if inline:
+        if missing := [key for key in _INLINE[store] if key not in inline]:
+            reader.report(inline[0], f"{inline[0]} requires {missing[0]}")
+        return "\n".join(_rewrap(reader.get(key) or "") for key in inline)
+    found = reader.read_file(location, reader.get(location) or "", PEM_LIMIT, f"{location} names a file")
+    if found is None:
+        return None
+    _, content = found
+    passwords = reader.get(f"ssl.{store}.password") or None, reader.get("ssl.key.password") or None
+    try:
+        if _kind(reader, store) == "PEM":
+            return _read_pem(content, f"ssl.{store}")
+        return read_store(content, store, *passwords)
+    except StoreError as error:
+        reader.report(location, f"{location} cannot be used: {error}")
+        return None
+
+
+def _is_readable(reader: ClientProperties, store: str, inline: list[str]) -> bool:
+    """Check a store's type, and that a PEM store has no store password."""
+    kind, type_key, password = _kind(reader, store), f"ssl.{store}.type", f"ssl.{store}.password"
+    if kind == "PEM":
+        if reader.has(password):
+            instead = "; the password of an encrypted key is ssl.key.password" if store == "keystore" else ""
+            reader.report(password, f"{password} cannot be used with {type_key}=PEM; remove it{instead}")
+    elif kind not in ("PKCS12", "JKS"):
+        reader.report(
+            type_key,
+            f"{reader.render(type_key)} is not supported; set it to PEM, PKCS12 or JKS, or convert the store:"
+            f" {CONVERT}",
+        )
+        return False
+    elif inline:
+        reader.report(inline[0], f"{inline[0]} requires {type_key}=PEM")
+        return False
+    return True
+
+
+def _read_pem(content: bytes, name: str) -> str:
+    """Return the blocks of a PEM file without what is around them, which may be in any language."""
+    if (kind := kind_of(content)) in ("JKS", "PKCS12"):
+        raise StoreError(f"it is a {kind} store; set {name}.type={kind}")
+    return "\n".join("".join(block) for block in _blocks(content.decode(errors="replace")))
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the blocks of a PEM text: first line, content, last line; what is around them is a comment."""
+    begin: Match[str] | None = None
+    for marker in _MARKER.finditer(text):
+        if marker[1] == "BEGIN":
+            begin = begin or marker
+        elif begin is not None:
+            yield begin[0], text[begin.end() : marker.start()], marker[0]
+            begin = None
+
+
+def _rewrap(text: str) -> str:
+    """Return PEM text as OpenSSL wants it; in properties it may have spaces for line ends, as Kafka accepts."""
+    return "\n".join(_rewrap_one(*block) for block in _blocks(text))
+
+
+def _rewrap_one(first: str, content: str, last: str) -> str:
+    if ":" in content:
+        return f"{first}{content}{last}"
+    body = "".join(content.split())
+    lines = [body[start : start + 64] for start in range(0, len(body), 64)]
+    return "\n".join([first, *lines, last])
+
+
+def _read_host_check(reader: ClientProperties) -> bool:
+    key = "ssl.endpoint.identification.algorithm"
+    algorithm = reader.get(key)
+    if algorithm is not None and algorithm.lower() not in {"", "https"}:
+        reader.report(
+            key, f"{reader.render(key)} is unknown; use https to check the host name, or an empty value not to"
+        )
+    return algorithm != ""
+
+
+def _read_versions(reader: ClientProperties, ciphers: tuple[str, ...]) -> tuple[str, ...]:
+    key = "ssl.enabled.protocols"
+    protocol = reader.get("ssl.protocol") or "TLS"
+    # SSL is another name of TLS in Java, too.
+    if protocol not in ("TLS", "SSL") and protocol not in TLS_VERSIONS:
+        known = " or ".join(TLS_VERSIONS)
+        reader.report("ssl.protocol", f"{reader.render('ssl.protocol')} is not supported; use {known}")
+    names = [name.strip() for name in (reader.get(key) or ",".join(TLS_VERSIONS)).split(",") if name.strip()]
+    unknown = [name for name in names if name not in TLS_VERSIONS]
+    if unknown:
+        holds = ", ".join(unknown) if is_word(reader.written(key)) else "an unsupported value"
+        reader.report(key, f"{key} contains {holds}; supported are {' and '.join(TLS_VERSIONS)}")
+    # A Java context for TLSv1.2 knows nothing later.
+    versions = tuple(name for name in names if name in TLS_VERSIONS and (protocol != "TLSv1.2" or name == protocol))
+    if not versions and not unknown:
+        reader.report(key, f"{key} and ssl.protocol have no version in common")
+    if versions and ciphers:
+        # As in Java, a version without a suite is not offered.
+        with_suite = {"TLSv1.3" if name in SUITES_1_3 else "TLSv1.2" for name in ciphers}
+        versions = tuple(name for name in versions if name in with_suite)
+        if not versions:
+            reader.report("ssl.cipher.suites", "ssl.cipher.suites names no suite of the TLS versions that are enabled")
+    return versions or tuple(TLS_VERSIONS)
+
+
+def _read_ciphers(reader: ClientProperties) -> tuple[str, ...]:
+    key = "ssl.cipher.suites"
+    names = [name.strip() for name in (reader.get(key) or "").split(",") if name.strip()]
+    if unknown := [name for name in names if name not in SUITES_1_3 and openssl_name(name) is None]:
+        shown = ", ".join(unknown) if all(map(_SUITE_NAME, unknown)) else "an unknown name"
+        example = "such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+        reader.report(key, f"{key} contains {shown}, which cannot be offered; give names of Java and IANA, {example}")
+        return ()
+    if 0 < len(SUITES_1_3.intersection(names)) < len(SUITES_1_3) and not CAN_CHOOSE:
+        all_of_them = ", ".join(sorted(SUITES_1_3))
+        reader.report(
+            key, f"{key}: before 3.15, Python offers all suites of TLS 1.3 or none; name {all_of_them}, or none"
+        )
+    return tuple(names)

@@ -1,1 +1,1 @@
-"""The SASL mechanisms: what each reads from client properties, and the tokens that it exchanges with a broker."""
+"""The mechanisms of SASL."""

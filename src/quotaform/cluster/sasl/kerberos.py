@@ -8,11 +8,11 @@ from secrets import token_hex
 from socket import gethostbyaddr
 from typing import TYPE_CHECKING, Final
 
-from quotaform.cluster.client.client_properties import ClientProperties
-from quotaform.cluster.client.jaas import read_jaas, render_jaas
-from quotaform.cluster.sasl.credentials import Exchange
+from quotaform.cluster.client.config import Exchange
+from quotaform.cluster.client.properties import ClientProperties
+from quotaform.cluster.sasl.jaas import read_jaas, render_jaas
 from quotaform.cluster.wire.failure import LoginError, UnprovenError
-from quotaform.errors import missing_extra
+from quotaform.model.errors import missing_extra
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
@@ -48,24 +48,14 @@ _ABSENT: Final = frozenset({-1765328243, -1765328203, -1765328189, 39756032 - (1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kerberos:
-    """Where Kerberos tickets come from. Files are opened when one authenticates, on the machine that does.
+    """Where Kerberos tickets come from. Files are opened when one authenticates, on the machine that does."""
 
-    Attributes:
-        service: The first part of the broker's principal, such as `kafka`.
-        principal: That of the client, if it is given.
-        keytab: The file with its key.
-        uses_cache: Whether a ticket of the ticket cache is taken; it goes before the keytab.
-        cache: The ticket cache; `None` for that of the process (`KRB5CCNAME`, or the library's own).
-        is_shown: Whether messages may repeat these values: none comes from a variable.
-        mechanism: The mechanism.
-    """
-
-    service: str
+    service: str  # the first part of the broker's principal, such as `kafka`
     principal: str | None = None
     keytab: str | None = None
-    uses_cache: bool = False
-    cache: str | None = None
-    is_shown: bool = True
+    uses_cache: bool = False  # whether a ticket of the ticket cache is taken; it goes before the keytab
+    cache: str | None = None  # the ticket cache; `None` for that of the process (`KRB5CCNAME`, or the library's own)
+    is_shown: bool = True  # whether messages may repeat these values: none comes from a variable
     mechanism: str = "GSSAPI"
 
     @property

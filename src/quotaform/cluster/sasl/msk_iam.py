@@ -15,12 +15,12 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform import __version__
-from quotaform.cluster.client.client_properties import ClientProperties
-from quotaform.cluster.client.jaas import read_jaas, render_jaas
-from quotaform.cluster.sasl.credentials import Exchange
-from quotaform.cluster.wire.codec import MalformedError
+from quotaform.cluster.client.config import Exchange
+from quotaform.cluster.client.properties import ClientProperties
+from quotaform.cluster.sasl.jaas import read_jaas, render_jaas
 from quotaform.cluster.wire.failure import LoginError
-from quotaform.errors import missing_extra
+from quotaform.cluster.wire.message import MalformedError
+from quotaform.model.errors import missing_extra
 from quotaform.model.server import LIST_IT, UNLISTED, Server
 from quotaform.model.text import inert
 
@@ -54,12 +54,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MskIam:
-    """Where credentials of AWS come from: botocore's chain, or a profile; and a role to assume with them.
-
-    Attributes:
-        options: The options of the login module that count.
-        who: What messages call the client.
-    """
+    """Where credentials of AWS come from: botocore's chain, or a profile; and a role to assume with them."""
 
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     who: str = field(default="the AWS credentials of this process", compare=False)
@@ -109,34 +104,26 @@ def read(reader: ClientProperties, mechanism: str) -> MskIam | None:
 
 
 def payload(credentials: Any, *, host: str, region: str, now: datetime) -> bytes:
-    """Return the message that signs in to the broker on a host, valid for 15 minutes."""
-    action = {"Action": "kafka-cluster:Connect"}
-    query = presign(credentials, action, host=host, region=region, service="kafka-cluster", expires=900, now=now)
-    fields = {"version": _VERSION, "host": host, "user-agent": f"quotaform/{__version__}"}
-    return json.dumps(fields | {name.lower(): value for name, value in query.items()}).encode()
-
-
-def presign(
-    credentials: Any, query: Mapping[str, str], *, host: str, region: str, service: str, expires: int, now: datetime
-) -> dict[str, str]:
-    """Return a query of a GET request with what signs it, valid for `expires` seconds; `now` has a zone."""
+    """Return the message that signs in to the broker on a host, valid for 15 minutes; `now` has a zone."""
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
 
     bracketed = f"[{host}]" if ":" in host else host
-    signer, request = SigV4Auth(credentials, service, region), AWSRequest("GET", f"https://{bracketed}/")
+    signer, request = SigV4Auth(credentials, "kafka-cluster", region), AWSRequest("GET", f"https://{bracketed}/")
     request.context["timestamp"] = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     request.params = {
-        **query,
+        "Action": "kafka-cluster:Connect",
         "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
         "X-Amz-Credential": signer.scope(request),
         "X-Amz-Date": request.context["timestamp"],
-        "X-Amz-Expires": str(expires),
+        "X-Amz-Expires": "900",
         **({"X-Amz-Security-Token": credentials.token} if credentials.token else {}),
         "X-Amz-SignedHeaders": "host",
     }
     signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
-    return {**request.params, "X-Amz-Signature": signature}
+    signed = {**request.params, "X-Amz-Signature": signature}
+    fields = {"version": _VERSION, "host": host, "user-agent": f"quotaform/{__version__}"}
+    return json.dumps(fields | {name.lower(): value for name, value in signed.items()}).encode()
 
 
 _temporary: Final[dict[tuple[MskIam, str], Any]] = {}
@@ -144,11 +131,7 @@ _temporary: Final[dict[tuple[MskIam, str], Any]] = {}
 
 
 def _find(source: MskIam, host: str) -> tuple[Any, str]:
-    """Return credentials and the region of the broker on a host.
-
-    Raises:
-        LoginError: There are none.
-    """
+    """Return credentials and the region of the broker on a host."""
     region = match[1] if (match := _REGION(host.lower())) else environ.get("AWS_REGION", "")
     try:
         from botocore.session import Session
@@ -207,8 +190,8 @@ def _load(source: MskIam, session: Any, region: str) -> Any:
 
 def _require_listed(request: Any, **_: object) -> None:
     """Hold a request of botocore, and the proxy for it, to the hosts that the operator lists."""
+    from quotaform.http.client import Proxy
     from quotaform.http.message import Url
-    from quotaform.http.proxy import Proxy
 
     url = Url.parse(request.url)
     proxy = Proxy.of(url)

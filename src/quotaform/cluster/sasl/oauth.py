@@ -12,10 +12,10 @@ from pathlib import Path
 from re import compile as regex
 from typing import Final
 
-from quotaform.cluster.client.client_properties import ClientProperties
-from quotaform.cluster.client.jaas import parse_jaas, read_jaas, render_jaas
-from quotaform.cluster.client.tls_properties import read_tls
-from quotaform.cluster.sasl.credentials import Exchange
+from quotaform.cluster.client.config import Exchange
+from quotaform.cluster.client.properties import ClientProperties
+from quotaform.cluster.client.tls import read_tls
+from quotaform.cluster.sasl.jaas import parse_jaas, read_jaas, render_jaas
 from quotaform.cluster.sasl.token_source import (
     ALGORITHMS,
     Assertion,
@@ -30,15 +30,14 @@ from quotaform.cluster.sasl.token_source import (
 )
 from quotaform.cluster.wire.connect_error import SASL_FAILED
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
-from quotaform.errors import ConnectError, QuotaformError
-from quotaform.executable import find_executable
-from quotaform.files import is_within
 from quotaform.http.client import DEFAULT_LIMITS, Limits
 from quotaform.http.message import Url, file_of, form_value
-from quotaform.model.secret import Secret
+from quotaform.model.errors import ConnectError, QuotaformError
 from quotaform.model.server import ALLOWED_HOSTS, Server
-from quotaform.model.text import quote
+from quotaform.model.text import Secret, quote
 from quotaform.model.variable import OwnSecret
+from quotaform.system.executable import find_executable
+from quotaform.system.files import is_within
 
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer."
 _JAAS, _HANDLER = "sasl.jaas.config", "sasl.login.callback.handler.class"
@@ -63,22 +62,14 @@ _NUMBER: Final = regex(r"[0-9]{1,10}(\.[0-9]{1,6})?").fullmatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bearer:
-    """A source of tokens, and what is sent with them.
-
-    Attributes:
-        subject: The claim of a token that names the user.
-        skew: Seconds by which clocks may differ.
-        window: The part of a token's lifetime after which it is replaced.
-        extensions: What the broker gets beside the token (KIP-342).
-        properties: The `sasl.*` properties of a Java client.
-    """
+    """A source of tokens, and what is sent with them."""
 
     source: Source
     who: str
-    subject: str
-    skew: float
-    window: float
-    extensions: tuple[tuple[str, Secret], ...]
+    subject: str  # the claim of a token that names the user
+    skew: float  # seconds by which clocks may differ
+    window: float  # the part of a token's lifetime after which it is replaced
+    extensions: tuple[tuple[str, Secret], ...]  # what the broker gets with the token (KIP-342)
     properties: tuple[tuple[str, Secret], ...]
     mechanism = "OAUTHBEARER"
     check = "check issuer, audience and lifetime of its tokens; the log of the broker says what it does not accept"
@@ -308,6 +299,6 @@ def _shown(reader: ClientProperties, option: str) -> str:
 def _number(reader: ClientProperties, key: str, default: float, least: float = 0, most: float = 2**31 - 1) -> float:
     value = reader.get(key)
     if value and not (_NUMBER(value) and least <= float(value) <= most):
-        reader.report(key, f"{reader.spell(key)} is not a number from {least} to {most}")
+        reader.report(key, f"{reader.render(key)} is not a number from {least} to {most}")
         return default
     return float(value) if value else default

@@ -10,12 +10,12 @@ from re import compile as regex
 from secrets import token_urlsafe
 from typing import Final
 
-from quotaform.cluster.client.client_properties import ClientProperties
-from quotaform.cluster.client.jaas import parse_jaas, read_jaas, render_jaas
-from quotaform.cluster.sasl.credentials import Exchange
-from quotaform.cluster.wire.codec import MalformedError
+from quotaform.cluster.client.config import Exchange
+from quotaform.cluster.client.properties import ClientProperties
+from quotaform.cluster.sasl.jaas import parse_jaas, read_jaas, render_jaas
 from quotaform.cluster.wire.failure import UnprovenError
-from quotaform.model.secret import Secret
+from quotaform.cluster.wire.message import MalformedError
+from quotaform.model.text import Secret
 
 MODULES: Final = {
     "PlainLoginModule": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -29,21 +29,14 @@ _DIGITS: Final = regex(r"[0-9]{1,12}").fullmatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Password:
-    """A user name and a password.
-
-    Attributes:
-        mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
-        username: The user name, or the id of a delegation token.
-        password: The password, or the HMAC of a delegation token.
-        is_token: Whether they are those of a delegation token.
-        shown: What messages call the user, if the name comes from a variable.
-    """
+    """A user name and a password."""
 
     mechanism: str
-    username: str
-    password: Secret
+    username: str  # the user name, or the id of a delegation token
+    password: Secret  # the password, or the HMAC of a delegation token
     is_token: bool = False
     shown: str | None = field(default=None, compare=False)
+    """What messages call the user, if the name comes from a variable."""
 
     @property
     def who(self) -> str:
@@ -122,12 +115,8 @@ def _plain(username: str, password: Secret) -> Exchange:
 def scram(mechanism: str, username: str, password: Secret, *, nonce: str, extension: str = "") -> Exchange:
     """Begin a SCRAM exchange.
 
-    Args:
-        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
-        username: The user name.
-        password: The password; its bytes count as they are, as in Kafka, which does not normalise them.
-        nonce: Something that was never used before.
-        extension: Further attributes of the first message, each after a comma.
+    The bytes of the password count as they are: Kafka does not normalise them. `extension` are further attributes
+    of the first message, each after a comma.
     """
     name = _HASHES[mechanism]
     bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}{extension}"

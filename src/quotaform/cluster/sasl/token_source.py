@@ -20,14 +20,12 @@ from uuid import uuid4
 
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.wire.failure import LoginError
-from quotaform.errors import FileReadError, HttpError, missing_extra
-from quotaform.files import LEADS_OUT, MIB, read_text
-from quotaform.http.client import Limits, send
+from quotaform.http.client import Limits, Retry, send, send_again
 from quotaform.http.message import Request, Response, Url, form_value
-from quotaform.http.retry import Retry, send_again
-from quotaform.model.secret import Secret
-from quotaform.model.text import inert
+from quotaform.model.errors import FileReadError, HttpError, missing_extra
+from quotaform.model.text import Secret, inert
 from quotaform.model.variable import OwnSecret
+from quotaform.system.files import LEADS_OUT, MIB, read_text
 
 _LONGEST_MESSAGE: Final = 200
 _PIECE: Final = 8
@@ -59,11 +57,7 @@ class SecretFile:
         return f"the file of {self.key}"
 
     def fetch(self) -> str:
-        """Return its text as it is now, without white space around it.
-
-        Raises:
-            LoginError: It cannot be read.
-        """
+        """Return its text as it is now, without white space around it."""
         try:
             return read_text(self.path, MIB, within=self.within).strip()
         except FileReadError as error:
@@ -91,11 +85,7 @@ class Assertion:
     has_id: bool
 
     def fetch(self) -> str:
-        """Return a new one.
-
-        Raises:
-            LoginError: The extra, the key or the template cannot be used.
-        """
+        """Return a new one."""
         now, template = int(time()), self.template.fetch() if self.template else "{}"
         try:
             given = json.loads(template)
@@ -134,35 +124,21 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A token endpoint (RFC 6749, section 4.4; RFC 7523): https, or this machine.
-
-    Attributes:
-        what: What messages call it.
-        form: The fields of a request.
-        login: The header `Authorization`; `None` with an assertion.
-        secrets: What is not shown when the endpoint repeats it.
-        assertion: The field for an assertion, and what makes one.
-        backoff: Seconds after the first failure.
-        patience: Seconds after which nothing is sent again, as in Java's client.
-    """
+    """A token endpoint (RFC 6749, section 4.4; RFC 7523): https, or this machine."""
 
     url: Url
     what: str
     form: tuple[tuple[str, str], ...]
     login: Secret | None
-    secrets: tuple[Secret, ...]
-    assertion: tuple[str, Assertion | SecretFile] | None
+    secrets: tuple[Secret, ...]  # what is not shown when the endpoint repeats it
+    assertion: tuple[str, Assertion | SecretFile] | None  # the field for an assertion, and what makes one
     tls: Tls
     limits: Limits
-    backoff: float
-    patience: float
+    backoff: float  # seconds after the first failure
+    patience: float  # seconds after which nothing is sent again, as in Java's client
 
     def fetch(self) -> str:
-        """Ask for a token, again while that may help.
-
-        Raises:
-            LoginError: There is none.
-        """
+        """Ask for a token, again while that may help."""
         form, secrets = list(self.form), [secret.reveal() for secret in self.secrets]
         if self.assertion is not None:
             form.append((self.assertion[0], self.assertion[1].fetch()))
@@ -233,11 +209,7 @@ class Command:
     what = f"the command of {OwnSecret.TOKEN_COMMAND}"
 
     def fetch(self) -> str:
-        """Run it and return what it prints.
-
-        Raises:
-            LoginError: It fails.
-        """
+        """Run it and return what it prints."""
         argv, remedy = [each.reveal() for each in self.argv], f"run it by hand, and correct {OwnSecret.TOKEN_COMMAND}"
         try:
             done = subprocess.run(  # noqa: S603 (the operator's own)
@@ -286,11 +258,7 @@ _kept: Final[dict[Source, _Kept]] = {}
 
 
 def get_token(source: Source, *, subject: str, skew: float, window: float) -> Secret:
-    """Return a token that is valid for a while, the same as before if it is; `Bearer` has the rules.
-
-    Raises:
-        LoginError: There is none, or none that can be used.
-    """
+    """Return a token that is valid for a while, the same as before if it is; `Bearer` has the rules."""
     now, kept = time(), _kept.get(source)
     if kept is not None and now < kept.renew_at:
         return kept.token
@@ -323,8 +291,7 @@ def forget_token(source: Source) -> None:
 def _check(text: str, subject: str, now: float) -> float:
     """Return when a token expires, in seconds since 1970; what Java's client checks is checked (`ClientJwtValidator`).
 
-    Raises:
-        ValueError: It cannot be used; the message holds nothing of it.
+    Raises `ValueError` if it cannot be used; the message holds nothing of it.
     """
     if not text:
         raise ValueError("it is empty")

@@ -7,9 +7,8 @@ from threading import Event
 from time import monotonic
 from typing import Final
 
+from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.wire.certificate import Validity, read_validity, unverified_context
-from quotaform.cluster.wire.codec import INT32, MalformedError
 from quotaform.cluster.wire.connect_error import SASL_FAILED
 from quotaform.cluster.wire.failure import (
     EXPIRED,
@@ -21,13 +20,18 @@ from quotaform.cluster.wire.failure import (
     Stage,
     TooOldError,
     UnprovenError,
+    Validity,
+    read_validity,
+    unverified_context,
 )
 from quotaform.cluster.wire.message import (
+    INT32,
     UNSUPPORTED_VERSION,
     ApiVersions,
     BrokerRequest,
     BrokerVersions,
     ClusterMetadata,
+    MalformedError,
     Metadata,
     ResponseT,
     SaslAuthenticate,
@@ -45,13 +49,8 @@ _SESSION_SHARE: Final = 0.85
 class BrokerConnection:
     """A connection to a broker; deadlines are times of `monotonic`.
 
-    Attributes:
-        server: Where the broker is.
-        stage: The stage that connecting has reached.
-        client_id: What the broker calls this client.
-        versions: The lowest and the highest version that the broker speaks, by API key.
-        stream: The connection below Kafka's protocol.
-        session_lifetime: Seconds after which the broker wants to be authenticated to again; 0 for never.
+    `versions` are the lowest and the highest that the broker speaks, by API key. `session_lifetime` is in seconds,
+    0 for never.
     """
 
     def __init__(
@@ -60,17 +59,11 @@ class BrokerConnection:
         config: ClientConfig,
         *,
         ssl_context: SSLContext | None,
-        software_version: str,
         closing: Event,
     ) -> None:
         """Describe a connection; `open` makes it.
 
-        Args:
-            server: Where the broker is.
-            config: How to talk to it.
-            ssl_context: For a protocol with TLS.
-            software_version: The version of this program that the broker is given.
-            closing: Once it is set, every call ends.
+        Once `closing` is set, every call ends.
         """
         self.server = server
         self.stage = Stage.CONNECT
@@ -78,8 +71,7 @@ class BrokerConnection:
         self.session_lifetime = 0.0
         self._config = config
         self._ssl_context = ssl_context
-        self._software_version = software_version
-        self.client_id = config.client_id or f"quotaform/{software_version}"
+        self.client_id = config.client_id or f"quotaform/{__version__}"
         self.stream = Stream(closing)
         self._correlation_id = 0
         self._authenticate_at: float | None = None
@@ -87,8 +79,7 @@ class BrokerConnection:
     def open(self, deadline: float) -> ClusterMetadata:
         """Connect, authenticate, and return which cluster this is.
 
-        Raises:
-            Exception: Any cause of `quotaform.cluster.wire.failure`; `stage` says where.
+        Raises any cause of `quotaform.cluster.wire.failure`; `stage` says where.
         """
         self.stream.connect(self.server, deadline)
         if self._ssl_context is not None:
@@ -117,7 +108,7 @@ class BrokerConnection:
             return None
 
     def _ask_versions(self, deadline: float) -> BrokerVersions:
-        request = ApiVersions(self._software_version)
+        request = ApiVersions(__version__)
         version = request.VERSIONS[-1]
         answer = self.exchange(request, deadline, version)
         if answer.error_code == UNSUPPORTED_VERSION and version:
@@ -130,14 +121,9 @@ class BrokerConnection:
     def authenticate(self, deadline: float) -> float:
         """Authenticate with SASL; repeated on the same connection before a session expires (KIP-368).
 
-        Getting a token or ticket, in which the broker has no part, moves the deadline; it is returned.
-
-        Raises:
-            LoginError: There is nothing to authenticate with; nothing of it was sent.
-            CodeError: The server does not accept the mechanism or the credentials.
-            UnprovenError: The server's tokens are not what the mechanism prescribes.
-            LostError: The server hung up, as it does after wrong credentials.
-            OSError: The connection was lost, or there was no response in time.
+        Getting a token or ticket, in which the broker has no part, moves the deadline; it is returned. Raises
+        `LoginError` before anything was sent, `CodeError` if the server does not accept the mechanism or the
+        credentials, and `LostError` if it hung up, as it does after wrong credentials.
         """
         credentials = self._config.credentials
         if credentials is None:
@@ -180,11 +166,7 @@ class BrokerConnection:
         return self.stream.is_idle
 
     def choose_version(self, request: BrokerRequest[ResponseT]) -> int:
-        """Return the best version of a request that both sides speak.
-
-        Raises:
-            TooOldError: There is none.
-        """
+        """Return the best version of a request that both sides speak."""
         lowest, highest = self.versions.get(request.API_KEY, (0, -1))
         known = [version for version in request.VERSIONS if lowest <= version <= highest]
         if not known:
@@ -194,12 +176,7 @@ class BrokerConnection:
     def exchange(self, request: BrokerRequest[ResponseT], deadline: float, version: int | None = None) -> ResponseT:
         """Send a request and return its answer, in a version that was chosen for it unless one is given.
 
-        Raises:
-            TooOldError: The broker does not know the request.
-            NotKafkaError: What comes back is something else.
-            MalformedError: The same, further in.
-            LostError: The connection was ended.
-            OSError: The connection was lost, or there was no response in time.
+        Raises the causes of `quotaform.cluster.wire.failure`, or `OSError`.
         """
         version = self.choose_version(request) if version is None else version
         frame = self.encode(request, version)
@@ -213,20 +190,12 @@ class BrokerConnection:
         return self.receive(request, version, deadline)
 
     def encode(self, request: BrokerRequest[ResponseT], version: int) -> bytes:
-        """Return the bytes of the next request.
-
-        Raises:
-            ValueError: Something in it cannot be encoded.
-        """
+        """Return the bytes of the next request."""
         self._correlation_id = self._correlation_id + 1 & 0x7FFFFFFF
         return request.encode(version, correlation_id=self._correlation_id, client_id=self.client_id)
 
     def send(self, frame: bytes, deadline: float) -> None:
-        """Send the bytes of a request.
-
-        Raises:
-            OSError: The connection was lost, or the broker did not take them in time.
-        """
+        """Send the bytes of a request."""
         self.stream.send(frame, deadline)
 
     def receive(

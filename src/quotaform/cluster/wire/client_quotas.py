@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from struct import error as StructError  # noqa: N812 (it is a class)
 from typing import Final
 
-from quotaform.cluster.wire.codec import FLOAT64, INT8, MalformedError, Reader, Writer, read_uvarint
-from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
+from quotaform.cluster.wire.message import (
+    FLOAT64,
+    INT8,
+    BrokerRequest,
+    BrokerResponse,
+    MalformedError,
+    Reader,
+    Writer,
+    read_uvarint,
+)
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity, Part
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
@@ -20,26 +28,17 @@ _MAX_PARTS: Final = 16
 _MAX_KEYS: Final = 1_000
 """What an answer may hold: of an entity that takes hundreds of bytes here, a few bytes are enough on the wire."""
 
-_NO_ERROR: Final = b"\0\0\0"
-"""Code 0 and no message, as a row of a flexible answer begins."""
-
 Row = tuple[list[Part], int, str | None]
 """A row of a response: the entity's parts in any order, the error code and the broker's message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedQuotas(BrokerResponse):
-    """The quotas of a cluster.
-
-    Attributes:
-        error_code: 0 for none.
-        error_message: The broker's words; not to be relied on.
-        quotas: Every entity with every name and value as it came; empty with an error.
-    """
+    """The quotas of a cluster."""
 
     error_code: int
     error_message: str | None
-    quotas: dict[Entity, dict[str, float]]
+    quotas: dict[Entity, dict[str, float]]  # every entity with every name and value as it came; empty with an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,8 @@ class DescribeClientQuotas(BrokerRequest[DescribedQuotas]):
             writer.string(asked.entity_type)
             writer.number(INT8, _MATCH_TYPES[asked.rule])
             writer.nullable_string(asked.match)
-            writer.tags()
 
-        writer.array(self.entity_filter.components, component)
+        writer.structures(self.entity_filter.components, component)
         writer.boolean(self.entity_filter.is_strict)
         writer.tags()
 
@@ -162,13 +160,8 @@ def _read_compact_entries(reader: Reader, count: int) -> dict[Entity, dict[str, 
 def _read_compact_parts(reader: Reader, position: int, texts: dict[bytes, str]) -> tuple[list[Part], int]:
     """Return the parts of an entity and the position after them.
 
-    Args:
-        reader: Where the answer is; its own position is not used.
-        position: Where the parts begin.
-        texts: The entity types that were decoded before.
-
-    Raises:
-        IndexError, UnicodeDecodeError, MalformedError: They are not there.
+    `texts` are the entity types that were decoded before. Raises `IndexError`, `UnicodeDecodeError` or
+    `MalformedError`.
     """
     data = reader.data
     parts: list[Part] = []
@@ -218,12 +211,7 @@ class AlteredQuotas(BrokerResponse):
 
 @dataclass(frozen=True, slots=True)
 class AlterClientQuotas(BrokerRequest[AlteredQuotas]):
-    """Alter quotas, which must be what `split_alterations` lets pass.
-
-    Attributes:
-        alterations: At most one per entity.
-        validate_only: Whether the broker is to check and change nothing.
-    """
+    """Alter quotas, which must be what `split_alterations` lets pass."""
 
     API_KEY = 49
     VERSIONS = range(2)
@@ -234,7 +222,7 @@ class AlterClientQuotas(BrokerRequest[AlteredQuotas]):
     validate_only: bool = False
 
     def write(self, writer: Writer, version: int) -> None:
-        """Append the fields. A value beside `remove` is ignored by the broker; Kafka's own client sends 0 there."""
+        """Append the fields. The broker ignores the value of a removal; Kafka's own client sends 0 there."""
         texts: dict[str, bytes] = {}
 
         def known(text: str) -> bytes:
@@ -269,47 +257,16 @@ class AlterClientQuotas(BrokerRequest[AlteredQuotas]):
     def read(self, reader: Reader, version: int) -> AlteredQuotas:
         """Return the rows."""
 
+        def row() -> Row:
+            error_code, error_message = reader.int16(), reader.nullable_string()
+            parts = _read_parts(reader)
+            reader.tags()
+            return parts, error_code, error_message
+
         throttle = reader.int32()
         count = reader.count() or 0
         if count > len(self.alterations):
             raise MalformedError(f"it has {count:,} rows for {len(self.alterations):,} entities")
-        rows = _read_compact_rows(reader, count) if reader.is_flexible else _read_rows(reader, count)
+        rows = [row() for _ in range(count)]
         reader.tags()
         return AlteredQuotas(throttle_time_ms=throttle, rows=rows)
-
-
-def _read_rows(reader: Reader, count: int) -> list[Row]:
-    rows: list[Row] = []
-    for _ in range(count):
-        error_code, error_message = reader.int16(), reader.nullable_string()
-        rows.append((_read_parts(reader), error_code, error_message))
-        reader.tags()
-    return rows
-
-
-def _read_compact_rows(reader: Reader, count: int) -> list[Row]:
-    """Do what `_read_rows` does for flexible answers, in half the time when they are free of errors."""
-    data, position = reader.data, reader.position
-    rows: list[Row] = []
-    texts: dict[bytes, str] = {}
-    try:
-        for _ in range(count):
-            code, message = 0, None
-            if data.startswith(_NO_ERROR, position):
-                position += len(_NO_ERROR)
-            else:
-                reader.position = position
-                code, message = reader.int16(), reader.nullable_string()
-                position = reader.position
-            parts, position = _read_compact_parts(reader, position, texts)
-            rows.append((parts, code, message))
-            if data[position]:
-                position = _pass_tags(reader, position)
-            else:
-                position += 1
-    except IndexError:
-        raise MalformedError("it is truncated") from None
-    except UnicodeDecodeError:
-        raise MalformedError("a string in it is not UTF-8") from None
-    reader.position = position
-    return rows

@@ -13,16 +13,13 @@ from threading import Event, Lock
 from time import monotonic
 from typing import Final
 
-from quotaform import __version__
-from quotaform.cluster.age import FACTS, Age, service_hint
+from quotaform.cluster.broker import NEEDS_CLIENT_QUOTAS, BrokerRelease, service_hint
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.certificate import Validity, read_pem_validity
 from quotaform.cluster.wire.connect_error import connect_error
 from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
-    Intent,
     LoginError,
     OtherClusterError,
     Stage,
@@ -32,7 +29,7 @@ from quotaform.cluster.wire.failure import (
 )
 from quotaform.cluster.wire.message import BrokerRequest, ResponseT
 from quotaform.cluster.wire.stream import SLICE, canonical_servers
-from quotaform.errors import ClusterError, UnsupportedError
+from quotaform.model.errors import ClusterError, UnsupportedError
 from quotaform.model.server import Server
 
 _FIRST_BACKOFF: Final = 0.1
@@ -54,13 +51,6 @@ class ClusterConnection:
 
     Not safe for use from several threads at a time; only `close` may be called from another one, and ends what is
     being done.
-
-    Attributes:
-        name: What messages call the cluster.
-        cluster_id: The id that the cluster gave itself, if it has one.
-        brokers: The brokers that the cluster named, by node id.
-        versions: The lowest and the highest version that the broker in use offers, by API key.
-        broker: The connection in use, if there is one.
     """
 
     def __init__(
@@ -73,15 +63,10 @@ class ClusterConnection:
         cluster_id: str | None = None,
         observe: Callable[[BrokerConnection, Failure | None], None] = lambda *_: None,
     ) -> None:
-        """Connect; see `quotaform.cluster.broker_gateway.BrokerGateway.connect`.
+        """Connect; see `quotaform.cluster.kafka.BrokerGateway.connect`.
 
-        Args:
-            servers: Where.
-            config: How.
-            name: What messages call the cluster.
-            timeout: Seconds to get a usable connection.
-            cluster_id: The id that the cluster must have; any if not given.
-            observe: Called after each attempt to connect to a broker, with what went wrong if it failed.
+        `cluster_id` is the one that the cluster must have. `observe` is called after each attempt to connect to
+        a broker, with what went wrong if it failed.
         """
         self.name = name
         self.cluster_id = cluster_id
@@ -103,22 +88,14 @@ class ClusterConnection:
         self._timeout = timeout
         self._given = tuple(servers)
         self._servers = list(servers)
-        self._intent = Intent(
-            name=name,
-            protocol=config.security_protocol,
-            credentials=config.credentials,
-            has_truststore=config.tls is not None and config.tls.ca is not None,
-            has_certificate=config.has_certificate,
-            certificate_validity=certificate_validity(config),
-        )
         self._quiet_until = 0.0
         self._lock = Lock()
         with self._in_use():
             if failures := self._open(monotonic() + timeout):
-                raise connect_error(self._intent, failures)
+                raise connect_error(self.name, self._config, failures)
 
     def send(self, request: BrokerRequest[ResponseT], *, timeout: float, silence: float | None = None) -> ResponseT:
-        """Send a request to any broker and return its answer; see `quotaform.cluster.broker_gateway.Connection`."""
+        """Send a request to any broker and return its answer; see `quotaform.cluster.kafka.Connection`."""
         with self._in_use():
             broker = self._ready(monotonic() + max(self._timeout, timeout))
             try:
@@ -138,7 +115,7 @@ class ClusterConnection:
             return answer
 
     def send_to(self, node_id: int, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
-        """Send a request to one broker; see `quotaform.cluster.broker_gateway.Connection.send_to`."""
+        """Send a request to one broker; see `quotaform.cluster.kafka.Connection.send_to`."""
         server = self.brokers[node_id]
         if len(self.brokers) == 1 or (self.broker is not None and self.broker.server == server):
             return self.send(request, timeout=timeout)
@@ -217,13 +194,15 @@ class ClusterConnection:
         except Exception as error:
             self._drop()
             if isinstance(error, (CodeError, LoginError, UnprovenError)):
-                raise connect_error(self._intent, [self._failure(broker, Stage.SASL, error, self._timeout)]) from None
+                raise connect_error(
+                    self.name, self._config, [self._failure(broker, Stage.SASL, error, self._timeout)]
+                ) from None
 
     def _reconnect(self, deadline: float) -> BrokerConnection:
         backoff = _FIRST_BACKOFF
         while failures := self._open(deadline):
             if monotonic() + backoff > deadline or any(failure.is_certain for failure in failures):
-                raise connect_error(self._intent, failures)
+                raise connect_error(self.name, self._config, failures)
             self._pause(monotonic() + backoff)
             backoff = min(2 * backoff, _MAX_BACKOFF)
         if self.broker is None:
@@ -251,7 +230,6 @@ class ClusterConnection:
             server,
             self._config,
             ssl_context=self._ssl_context,
-            software_version=__version__,
             closing=self._closing,
         )
         stage: Stage | None = None
@@ -288,8 +266,8 @@ class ClusterConnection:
 
     def _too_old(self, broker: BrokerConnection) -> UnsupportedError:
         return UnsupportedError(
-            f"{self.name} runs Kafka {Age.of(broker.versions)}, which does not support this request",
-            remedy=service_hint([broker.server.host]) or f"{FACTS['client-quotas'].remedy}.",
+            f"{self.name} runs Kafka {BrokerRelease.of(broker.versions)}, which does not support this request",
+            remedy=service_hint([broker.server.host]) or f"{NEEDS_CLIENT_QUOTAS}.",
         )
 
     def _abandon(self, broker: BrokerConnection) -> None:
@@ -302,9 +280,3 @@ class ClusterConnection:
         broker, self.broker = self.broker, None
         if broker is not None:
             broker.close()
-
-
-def certificate_validity(config: ClientConfig) -> Validity | None:
-    """Return when the client's own certificate is valid; `None` without one, or if that cannot be read."""
-    store = config.tls.key_store if config.tls is not None else None
-    return read_pem_validity(store.reveal()) if store is not None else None

@@ -6,20 +6,76 @@ A cause is one of the errors here, an `OSError` of the system (`TimeoutError` wh
 
 from __future__ import annotations
 
+from binascii import Error as Base64Error
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import IntEnum
+from re import DOTALL
+from re import compile as regex
 from socket import gaierror
-from ssl import SSLCertVerificationError, SSLError
-from typing import TYPE_CHECKING, Final
+from ssl import CERT_NONE, PROTOCOL_TLS_CLIENT, PEM_cert_to_DER_cert, SSLCertVerificationError, SSLContext, SSLError
+from typing import Final, NamedTuple
 
-from quotaform.cluster.wire.certificate import Validity
-from quotaform.cluster.wire.codec import MalformedError
-from quotaform.errors import ClusterError
+from quotaform.cluster.wire.message import MalformedError
+from quotaform.model.errors import ClusterError
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.text import inert
 
-if TYPE_CHECKING:
-    from quotaform.cluster.sasl.credentials import Credentials
+_UTC_TIME: Final = rb"\x17\x0d([0-9]{12})Z"
+_GENERALIZED_TIME: Final = rb"\x18\x0f([0-9]{14})Z"
+_TIME: Final = rb"(?:" + _UTC_TIME + rb"|" + _GENERALIZED_TIME + rb")"
+_VALIDITY: Final = regex(rb"\x30." + _TIME + _TIME, DOTALL).search
+"""The Validity of RFC 5280 in DER: a SEQUENCE of two times, each short or long."""
+
+_PEM: Final = regex(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----").search
+
+
+class Validity(NamedTuple):
+    """From when until when a certificate is valid, in UTC."""
+
+    begin: datetime
+    end: datetime
+
+    def __str__(self) -> str:
+        return f"it is valid from {self.begin:%Y-%m-%dT%H:%M:%SZ} until {self.end:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def read_validity(certificate: bytes) -> Validity | None:
+    """Return the validity of a certificate in DER, `None` when it cannot be read."""
+    found = _VALIDITY(certificate)
+    if found is None:
+        return None
+    short_begin, long_begin, short_end, long_end = found.groups()
+    try:
+        return Validity(_time(short_begin, long_begin), _time(short_end, long_end))
+    except ValueError:
+        return None
+
+
+def read_pem_validity(text: str) -> Validity | None:
+    """Return the validity of the first certificate of a PEM text, `None` when there is none that can be read."""
+    found = _PEM(text)
+    try:
+        return read_validity(PEM_cert_to_DER_cert(found[0])) if found else None
+    except (Base64Error, ValueError):
+        return None
+
+
+def unverified_context() -> SSLContext:
+    """Return a context for looking at a server's certificate, and for nothing else: it trusts everybody."""
+    context = SSLContext(PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = CERT_NONE
+    return context
+
+
+def _time(short: bytes | None, long: bytes | None) -> datetime:
+    if long is not None:
+        return datetime.strptime(long.decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    # Two digits of a year are 1950 to 2049 (RFC 5280, 4.1.2.5.1).
+    text = (short or b"").decode()
+    century = "19" if text[:2] >= "50" else "20"
+    return datetime.strptime(century + text, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
 
 
 class LostError(Exception):
@@ -29,23 +85,13 @@ class LostError(Exception):
 class LookupTimeoutError(Exception):
     """The name server did not answer in time."""
 
-    def __init__(self) -> None:
-        super().__init__("name not resolved in time")
-
 
 class UnlistedError(Exception):
     """The operator did not list the host, so that its name was not even looked up."""
 
-    def __init__(self) -> None:
-        super().__init__(f"not listed in {ALLOWED_HOSTS}")
-
 
 class SilentError(TimeoutError):
-    """A broker sent nothing for some time, and there was time left.
-
-    Attributes:
-        seconds: For how long.
-    """
+    """A broker sent nothing for some time, and there was time left."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -55,8 +101,7 @@ class SilentError(TimeoutError):
 class NotKafkaError(Exception):
     """What was read makes no sense as the length of an answer.
 
-    Attributes:
-        first_bytes: The first bytes that the server sent, four at most.
+    `first_bytes` are those that the server sent, four at most.
     """
 
     def __init__(self, first_bytes: bytes) -> None:
@@ -65,11 +110,7 @@ class NotKafkaError(Exception):
 
 
 class CodeError(Exception):
-    """A broker answered with an error code.
-
-    Attributes:
-        code: The code as in Kafka's protocol.
-    """
+    """A broker answered with an error code."""
 
     def __init__(self, code: int) -> None:
         self.code = code
@@ -79,8 +120,7 @@ class CodeError(Exception):
 class RefusedError(CodeError):
     """A broker did not accept the client, and said more than that.
 
-    Attributes:
-        said: What it said: inert, and short.
+    `said` is inert, and short.
     """
 
     def __init__(self, code: int, said: str) -> None:
@@ -91,17 +131,12 @@ class RefusedError(CodeError):
 class TooOldError(Exception):
     """A server does not know a request at all."""
 
-    def __init__(self) -> None:
-        super().__init__("too old")
-
 
 class LoginError(Exception):
     """There is nothing to authenticate with, as no token or ticket could be had; nothing was sent to the broker.
 
-    Attributes:
-        problem: What is wrong; goes on after "Cannot connect to NAME:", with `{name}` for `name`.
-        remedy: What to do.
-        name: The name that DNS has for the broker's host; not shown for a server that a variable holds.
+    `problem` goes on after "Cannot connect to NAME:", with `{name}` for `name`: the one that DNS has for the
+    broker's host, which is not shown for a server that a variable holds.
     """
 
     def __init__(self, problem: str, remedy: str, *, name: str = "") -> None:
@@ -114,22 +149,13 @@ class LoginError(Exception):
 class UnprovenError(Exception):
     """A server did not prove who it is, as SCRAM and GSSAPI require of both sides."""
 
-    def __init__(self) -> None:
-        super().__init__("wrong SASL answer")
-
 
 class OtherClusterError(Exception):
-    """A server belongs to another cluster than the one that was connected to.
-
-    Attributes:
-        found: The id of its cluster, if it has one.
-        expected: The id of the cluster that was connected to.
-    """
+    """A server belongs to another cluster than the one that was connected to."""
 
     def __init__(self, found: str | None, expected: str) -> None:
         self.found = found
         self.expected = expected
-        super().__init__("another cluster")
 
     def __str__(self) -> str:
         found = inert(self.found) if self.found else "without an id"
@@ -150,8 +176,16 @@ def shorten(error: BaseException) -> str:
         return error.strerror or type(error).__name__
     if isinstance(error, MalformedError):
         return f"its response is malformed: {error}"
-    return str(error.args[0]) if error.args else type(error).__name__
+    return _WORDS.get(type(error)) or (str(error.args[0]) if error.args else type(error).__name__)
 
+
+_WORDS: Final[dict[type[BaseException], str]] = {
+    LookupTimeoutError: "name not resolved in time",
+    UnlistedError: f"not listed in {ALLOWED_HOSTS}",
+    TooOldError: "too old",
+    UnprovenError: "wrong SASL answer",
+    OtherClusterError: "another cluster",
+}
 
 NOT_YET_VALID: Final = 9
 EXPIRED: Final = 10
@@ -161,10 +195,7 @@ EXPIRED: Final = 10
 class CertificateError(Exception):
     """A server's certificate was not accepted.
 
-    Attributes:
-        code: Why, as OpenSSL numbers it.
-        words: The same in OpenSSL's words.
-        validity: When the certificate is valid, if that is what is wrong and could be read.
+    `validity` is when the certificate is valid, if that is what is wrong and could be read.
     """
 
     def __init__(self, cause: SSLCertVerificationError, validity: Validity | None) -> None:
@@ -172,37 +203,6 @@ class CertificateError(Exception):
         self.words = cause.verify_message
         self.validity = validity
         super().__init__(f"certificate not accepted: {self.words}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """What the client was asked to do, as far as a sentence about a failure needs it.
-
-    Attributes:
-        name: What messages call the cluster.
-        protocol: `security.protocol`.
-        credentials: What it authenticates with, if the protocol has SASL.
-        has_truststore: Whether the client properties say which certificates are trusted.
-        has_certificate: Whether a client certificate is shown.
-        certificate_validity: When that certificate is valid, if it can be read.
-    """
-
-    name: str
-    protocol: str
-    credentials: Credentials | None = None
-    has_truststore: bool = False
-    has_certificate: bool = False
-    certificate_validity: Validity | None = None
-
-    @property
-    def is_tls(self) -> bool:
-        """Whether the protocol is TLS underneath."""
-        return self.protocol.endswith("SSL")
-
-    @property
-    def is_sasl(self) -> bool:
-        """Whether the protocol authenticates by SASL."""
-        return self.protocol.startswith("SASL_")
 
 
 class Stage(IntEnum):
@@ -224,19 +224,12 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One attempt at one server that failed.
-
-    Attributes:
-        server: The server as `host:port`.
-        stage: Where it failed.
-        cause: What was raised, see above.
-        seconds: How long the attempt was given, to be shown.
-    """
+    """One attempt at one server that failed."""
 
     server: str
     stage: Stage
     cause: BaseException
-    seconds: float
+    seconds: float  # how long the attempt was given, to be shown
 
     @property
     def is_final(self) -> bool:

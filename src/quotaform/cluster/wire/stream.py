@@ -32,8 +32,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from quotaform.cluster.wire.certificate import read_validity
-from quotaform.cluster.wire.failure import LookupTimeoutError, LostError, SilentError, UnlistedError
+from quotaform.cluster.wire.failure import LookupTimeoutError, LostError, SilentError, UnlistedError, read_validity
 from quotaform.model.server import HiddenServer, Server
 
 T = TypeVar("T")
@@ -47,16 +46,13 @@ _DNS_THREAD: Final = "quotaform-dns"
 class Stream:
     """One connection; not safe for use from several threads at a time, `shutdown` aside.
 
-    Attributes:
-        addresses: Those that the name of the host has.
-        session: What the TLS handshake negotiated, and whose certificate the server showed, to be shown.
+    `session` is what the TLS handshake negotiated, and whose certificate the server showed, to be shown.
     """
 
     def __init__(self, closing: Event) -> None:
         """Begin without a connection.
 
-        Args:
-            closing: Once it is set, every call ends with `LostError`.
+        Once `closing` is set, every call ends with `LostError`.
         """
         self._closing = closing
         self._socket: socket | None = None
@@ -64,13 +60,7 @@ class Stream:
         self.session: Mapping[str, str] = {}
 
     def connect(self, server: Server, deadline: float) -> None:
-        """Open a TCP connection to the first address of a host that accepts one.
-
-        Raises:
-            UnlistedError: The operator did not list the host.
-            LookupTimeoutError: The name was not resolved in time.
-            OSError: The name has no address, or none of its addresses can be reached.
-        """
+        """Open a TCP connection to the first address of a host that accepts one."""
         if server.problem(environ):
             raise UnlistedError
         addresses = resolve(server, deadline, self._closing)
@@ -103,12 +93,7 @@ class Stream:
             raise OSError(code, strerror(code))
 
     def start_tls(self, context: SSLContext, host: str, deadline: float) -> None:
-        """Do the TLS handshake.
-
-        Raises:
-            SSLError: It failed.
-            OSError: The connection was lost, or there was no response in time.
-        """
+        """Do the TLS handshake."""
         # A certificate has neither the dot that ends a full name nor the zone of an IPv6 address.
         name = host.rstrip(".").partition("%")[0]
         tls: SSLSocket = context.wrap_socket(self._open_socket, server_hostname=name, do_handshake_on_connect=False)
@@ -130,11 +115,7 @@ class Stream:
         return (sock.getpeercert(binary_form=True) if isinstance(sock, SSLSocket) else None) or b""
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Send everything.
-
-        Raises:
-            OSError: The connection was lost, or the other side did not take it in time.
-        """
+        """Send everything."""
         left = memoryview(data)
         while left:
             left = left[self._until(deadline, self._open_socket.send, left) :]
@@ -142,15 +123,8 @@ class Stream:
     def receive(self, size: int, deadline: float, silence: float | None = None) -> bytes:
         """Return so many bytes, taking no more memory than has arrived.
 
-        Args:
-            size: How many.
-            deadline: Until when to wait for all of them.
-            silence: Seconds to wait for the next ones, if not until then.
-
-        Raises:
-            LostError: The other side ended the connection before.
-            SilentError: Nothing came for so long.
-            OSError: The connection was lost, or the bytes did not come in time.
+        `silence`: seconds to wait for the next ones, if not until the deadline. Raises `LostError` if the other
+        side ended the connection before, and `SilentError` if nothing came for so long.
         """
         received = bytearray()
         while len(received) < size:
@@ -185,7 +159,7 @@ class Stream:
         sock = self._socket
         if sock is not None:
             with suppress(OSError):
-                # Not that of a TLS socket, which would take its TLS layer from under whoever reads.
+                # Not that of a TLS socket, which would remove the TLS layer while another thread reads.
                 socket.shutdown(sock, SHUT_RDWR)
 
     def close(self) -> None:
@@ -220,9 +194,7 @@ class Stream:
 def next_wait(deadline: float, closing: Event) -> float:
     """Return how long to wait in the next slice.
 
-    Raises:
-        LostError: `closing` is set.
-        TimeoutError: The deadline has passed.
+    Raises `LostError` once `closing` is set, and `TimeoutError` after the deadline.
     """
     if closing.is_set():
         raise LostError("it was closed")
@@ -233,12 +205,7 @@ def next_wait(deadline: float, closing: Event) -> float:
 
 
 def resolve(server: Server, deadline: float, closing: Event) -> list[Any]:
-    """Return the addresses of a server, as `getaddrinfo` does.
-
-    Raises:
-        LookupTimeoutError: The deadline passed before the name server answered.
-        OSError: There is no such name.
-    """
+    """Return the addresses of a server, as `getaddrinfo` does."""
     with suppress(gaierror):
         return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM, flags=AI_NUMERICHOST)
     return _look_up(lambda: _addresses(server), deadline, closing)

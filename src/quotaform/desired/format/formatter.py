@@ -10,19 +10,15 @@ from itertools import pairwise
 from re import compile as regex
 from typing import Any, Final, TypeGuard
 
-from quotaform.core.check import rule
-from quotaform.core.result import FormattedFile
-from quotaform.desired.format.layout import lay_out_root
-from quotaform.desired.format.node import Comment, Item, Kind, Node, Tree
-from quotaform.desired.format.tree import UnformattableError, read_tree
-from quotaform.desired.format.writer import write_tree
+from quotaform.desired.format.tree import Comment, Item, Kind, Node, Tree, UnformattableError, read_tree
+from quotaform.desired.format.writer import lay_out_root, write_tree
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import SMALL_RATE, parse_fitting
-from quotaform.desired.yaml.document import Document, UnclearError
+from quotaform.desired.yaml.document import Document, Oddity, UnclearError
 from quotaform.desired.yaml.reader import Stream, read_document
-from quotaform.desired.yaml.scalar import Oddity
-from quotaform.model.finding import Finding
-from quotaform.model.location import Location
+from quotaform.model import rule
+from quotaform.model.finding import Finding, Location
+from quotaform.model.outcome import FormattedFile
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.units import UNLIMITED, parse_value, spell_value, unit_spellings
 

@@ -1,16 +1,104 @@
-"""Checks the structure of a policy: known keywords and fields, local references, limited size."""
+"""Checks the structure of a policy: supported keywords, known fields, local references, limited size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from quotaform.core.check.finding_list import MAX_PROBLEMS
-from quotaform.desired.policy.keyword import ANNOTATIONS, KEYWORDS, ROOT_KEYWORDS, Draft, Holds
+from quotaform.desired.schema import ENTITY, VALUES, entry
+from quotaform.model.finding_list import MAX_PROBLEMS
+from quotaform.model.records.schema import make_schema
 from quotaform.model.text import did_you_mean, quote
-from quotaform.schema.catalog import load_schema
-from quotaform.schema.entry import ENTITY, VALUES
+
+# The keywords supported in policies: those of JSON Schema, and two of quotaform.
+#
+# JSON Schema ignores unknown keywords, so a policy with a misspelt keyword or field would never reject anything.
+# Unknown
+# keywords and fields are therefore errors.
+
+MATCH: Final = "x-match"
+"""The patterns of the entities that a policy applies to; only at the root."""
+MESSAGE: Final = "x-message"
+"""The message for a violation of a schema or a subschema."""
+
+
+class Draft(Enum):
+    """A version of JSON Schema."""
+
+    DRAFT_7 = "draft-07"
+    DRAFT_2020 = "draft 2020-12"
+
+
+DRAFTS: Final = {
+    "http://json-schema.org/draft-07/schema": Draft.DRAFT_7,
+    "https://json-schema.org/draft/2020-12/schema": Draft.DRAFT_2020,
+}
+"""What `$schema` may say, with or without `#` behind it."""
+
+
+class Holds(Enum):
+    """What the value of a keyword is, as far as it holds schemas."""
+
+    NO_SCHEMA = "no schema"
+    SCHEMA = "a schema for the same value"
+    SCHEMAS = "a list of schemas for the same value"
+    NAMED = "a schema for the same value per field"
+    FIELD_NAMES = "a list of fields"
+    NAMED_LISTS = "a list of fields per field"
+    NAMED_PARTS = "a schema per field, for that field"
+    PART = "a schema for parts of the value"
+    PARTS = "a list of schemas for parts of the value"
+    PATTERNED = "a schema per pattern, for the fields that match it"
+    LIBRARY = "schemas by name, which count where they are referred to"
+
+
+class Keyword(NamedTuple):
+    """A keyword."""
+
+    holds: Holds
+    drafts: frozenset[Draft]  # the versions of JSON Schema that know it
+
+
+_BOTH: Final = frozenset(Draft)
+_OLD: Final = frozenset({Draft.DRAFT_7})
+_NEW: Final = frozenset({Draft.DRAFT_2020})
+
+_ROWS: Final = (
+    (Holds.NO_SCHEMA, _BOTH, "$ref $comment title description default examples deprecated readOnly writeOnly"),
+    (Holds.NO_SCHEMA, _BOTH, "type enum const format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
+    (Holds.NO_SCHEMA, _BOTH, "minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties"),
+    (Holds.NO_SCHEMA, _BOTH, MESSAGE),
+    (Holds.NO_SCHEMA, _NEW, "$anchor minContains maxContains"),
+    (Holds.SCHEMA, _BOTH, "not if then else"),
+    (Holds.SCHEMAS, _BOTH, "allOf anyOf oneOf"),
+    (Holds.NAMED, _OLD, "dependencies"),
+    (Holds.NAMED, _NEW, "dependentSchemas"),
+    (Holds.FIELD_NAMES, _BOTH, "required"),
+    (Holds.NAMED_LISTS, _NEW, "dependentRequired"),
+    (Holds.NAMED_PARTS, _BOTH, "properties"),
+    (Holds.PART, _BOTH, "additionalProperties propertyNames contains items"),
+    (Holds.PART, _NEW, "unevaluatedProperties unevaluatedItems"),
+    (Holds.PART, _OLD, "additionalItems"),
+    (Holds.PARTS, _NEW, "prefixItems"),
+    (Holds.PATTERNED, _BOTH, "patternProperties"),
+    (Holds.LIBRARY, _BOTH, "$defs definitions"),
+)
+
+KEYWORDS: Final[Mapping[str, Keyword]] = {
+    name: Keyword(holds, drafts) for holds, drafts, names in _ROWS for name in names.split()
+}
+"""The keywords allowed in any subschema of a policy."""
+
+ROOT_KEYWORDS: Final = frozenset({"$schema", "$id", MATCH})
+"""The keywords allowed only at the root."""
+
+ANNOTATIONS: Final = frozenset(
+    {"$comment", "title", "description", "default", "examples", "$defs", "definitions", MESSAGE}
+)
+"""The keywords that are not constraints."""
+
 
 JsonPath = tuple[str | int, ...]
 """The fields and indexes that lead from the root of a file to a value."""
@@ -39,35 +127,24 @@ class ShapeProblem(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The value that a schema is about.
+    """The value that a schema is about."""
 
-    Attributes:
-        name: What messages call it.
-        fields: The fields that it can have; `None` when any may be asked for.
-        inner: What is known about the values of its fields, by field.
-    """
-
-    name: str = ""
-    fields: tuple[str, ...] | None = None
-    inner: Mapping[str, _Place] = {}
+    name: str = ""  # what messages call it
+    fields: tuple[str, ...] | None = None  # the fields that it can have; `None` when any may be asked for
+    inner: Mapping[str, _Place] = {}  # what is known about the values of its fields, by field
 
 
 _ANY: Final = _Place()
 
 
 def _entry_place() -> _Place:
-    properties = load_schema("entry")["properties"]
+    properties = make_schema(entry)["properties"]
     inner = {name: _Place(name, tuple(properties[name]["properties"])) for name in (ENTITY, VALUES)}
     return _Place("an entry", tuple(properties), inner)
 
 
 class ShapeCheck:
-    """Traverses a policy as a validator does, following references.
-
-    Attributes:
-        problems: What is wrong; when there is anything, the policy is not to be used.
-        steps: How many schemas and listed values it asks of an entry at most.
-    """
+    """Traverses a policy as a validator does, following references."""
 
     def __init__(self, root: Any, draft: Draft) -> None:
         self._root = root
@@ -76,8 +153,8 @@ class ShapeCheck:
         self._open: set[tuple[int, str]] = set()
         self._reported: set[JsonPath] = set()
         self._anchors: dict[str, tuple[JsonPath, Any]] | None = None
-        self.problems: list[ShapeProblem] = []
-        self.steps = 0
+        self.problems: list[ShapeProblem] = []  # what is wrong; when there is anything, the policy is not to be used
+        self.steps = 0  # how many schemas and listed values it asks of an entry at most
         with suppress(_ManyProblemsError):
             self.steps = self._walk(root, (), _entry_place(), 0)
 

@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from quotaform.core.check import rule
-from quotaform.desired.yaml.document import Document, StopReadingError, UnclearError
-from quotaform.desired.yaml.problem import (
+from quotaform.desired.yaml.document import (
     ALIASED_PER_NODE,
     MAX_ALIASED,
     MAX_ANCHORED,
@@ -23,10 +21,17 @@ from quotaform.desired.yaml.problem import (
     MAX_DEPTH,
     MAX_VALUES,
     MOST_ALIASED,
+    NUMERIC_STARTS,
+    WORDS,
+    Document,
+    Oddity,
     ProblemReporter,
+    StopReadingError,
+    UnclearError,
+    read_number,
 )
-from quotaform.desired.yaml.scalar import NUMERIC_STARTS, WORDS, Oddity, read_number
-from quotaform.model.location import Position, pack_position
+from quotaform.model import rule
+from quotaform.model.finding import Position, pack_position
 
 MERGE_KEY: Final = "<<"
 
@@ -40,10 +45,8 @@ def merge(
 ) -> None:
     """Add what `<<` names to a mapping; what is written out wins, then what is named first.
 
-    Args:
-        problems: Where a value that cannot be merged is reported.
-        merged: The values of `<<`, each a mapping or a list of mappings, with their marks.
-        positions: Where the keys of the mapping are, if that is recorded.
+    `problems`: where a value that cannot be merged is reported. `merged`: the values of `<<`, each a mapping or a list
+    of mappings, with their marks. `positions`: where the keys of the mapping are, if that is recorded.
     """
     for value, mark in merged:
         document.hold(value)
@@ -75,15 +78,11 @@ _STR_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 
 
 class Stream(NamedTuple):
-    """A list of the root that is handed over in parts while the file is read.
+    """A list of the root that is handed over in parts while the file is read."""
 
-    Attributes:
-        key: The key of the root that holds it.
-        take: Called with the document whose root holds one part of the list and nothing else; the part is gone
-            afterwards. May raise `UnclearError` and `StopReadingError`.
-    """
-
-    key: str
+    key: str  # the key of the root that holds it
+    # Called with the document whose root holds one part of the list and nothing else; the part is gone afterwards. May
+    # raise `UnclearError` and `StopReadingError`.
     take: Callable[[Document], None]
 
 
@@ -98,14 +97,12 @@ def read_document(
 ) -> Document:
     """Read a YAML file.
 
-    Args:
-        detailed: Whether to record all places and collect problems.
-        tracked: The keys whose own places, and those of the keys of the mapping there, are recorded in any case.
-        stream: The list that is handed over while it is read; it is empty in what is returned.
-        most_values: How many values an item of that list may hold, and how many there may be beside it.
+    `detailed`: whether to record all places and collect problems. `tracked`: the keys whose own places, and those of
+    the keys of the mapping there, are recorded in any case. `stream`: the list that is handed over while it is read; it
+    is empty in what is returned. `most_values`: how many values an item of that list may hold, and how many there may
+    be beside it.
 
-    Raises:
-        UnclearError: Something is wrong with it as YAML; only without `detailed`.
+    Raises `UnclearError`: something is wrong with it as YAML; only without `detailed`.
     """
     document = Document(name, is_detailed=detailed)
     reader = _Reader(document, tracked, stream, most_values)
@@ -355,31 +352,21 @@ def _events(text: str) -> Iterator[Any]:
 
 
 class Anchor(NamedTuple):
-    """A value with a name.
-
-    Attributes:
-        oddity: What a text would be taken for elsewhere.
-        size: How many values it holds, itself and those of its aliases among them.
-        height: How many levels it nests.
-    """
+    """A value with a name."""
 
     value: Any
-    oddity: Oddity | None
-    size: int
-    height: int
+    oddity: Oddity | None  # what a text would be taken for elsewhere
+    size: int  # how many values it holds, itself and those of its aliases among them
+    height: int  # how many levels it nests
 
 
 class Anchors:
-    """The anchors that were read so far; an alias means the last one of its name that begins before it.
-
-    Attributes:
-        aliased: How many values aliases have added so far.
-    """
+    """The anchors that were read so far; an alias means the last one of its name that begins before it."""
 
     __slots__ = ("_anchored", "_anchors", "_document", "_open", "_problems", "aliased")
 
     def __init__(self, document: Document, problems: ProblemReporter) -> None:
-        self.aliased = 0
+        self.aliased = 0  # how many values aliases have added so far
         self._document = document
         self._problems = problems
         self._anchors: dict[str, Anchor] = {}
@@ -407,8 +394,7 @@ class Anchors:
     def follow(self, event: Any, depth: int, written: int) -> Anchor:
         """Return what an alias points to, unless it expands to too much.
 
-        Args:
-            written: How many values the file holds so far.
+        `written`: how many values the file holds so far.
         """
         name = event.anchor
         if name in self._open:

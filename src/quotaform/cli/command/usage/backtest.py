@@ -9,25 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.app.rendering import render
 from quotaform.cli.exit_code import gravest
-from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SnapshotOption
-from quotaform.cli.option.drawn_output import DrawnOutOption
+from quotaform.cli.option.common import SnapshotOption, UsageOption
 from quotaform.cli.option.engine import SparkPlace
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.moment import read_period
-from quotaform.cli.option.output import Output
-from quotaform.cli.option.usage_table import UsageOption
-from quotaform.cli.outcomes import report_failures
-from quotaform.cli.table_output import TableOutput
-from quotaform.errors import InvalidFilesError
+from quotaform.cli.option.output import DrawnOutOption, Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.value import read_period
+from quotaform.cli.present import TableOutput, report_failures
+from quotaform.model.errors import InvalidFilesError
+from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.core.outcome import ClusterOutcome
-    from quotaform.core.plan import Plan
+    from quotaform.model.outcome import ClusterOutcome
+    from quotaform.plan.plan import Plan
 
 _SUBJECT = "usage-backtest"
 _MOST = 10_000
@@ -74,15 +69,15 @@ def backtest(
     first, last = read_period(since, until)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
-    from quotaform.spark.usage.table.usage_table import require_usage
+    from quotaform.usage.table.table import require_usage
 
     require_usage(usage, session)
     outcomes = _plans(console, source, target, snapshot)
     plans = [outcome.value for outcome in outcomes if outcome.value is not None]
     if plans:
-        from quotaform.cli.job_progress import JobProgress
-        from quotaform.spark.session.session import spark_session
-        from quotaform.spark.usage.replay.backtest_run import BacktestRequest, backtested
+        from quotaform.cli.option.engine import JobProgress
+        from quotaform.fleet.session import spark_session
+        from quotaform.usage.replay.run import BacktestRequest, backtested
 
         has_others = len(plans) < len(outcomes)
         request = BacktestRequest(
@@ -114,9 +109,9 @@ def _plans(
     """Return the plans to test, each with what its cluster holds; or why there is none."""
     if source is not None and (source.is_file() or source.suffix == ".json"):
         return [_saved(source, target, snapshot)]
-    from quotaform.app.plan.plan import plan
-    from quotaform.cli.outcomes import gather
-    from quotaform.cli.plan_request import make_request
+    from quotaform.cli.planning import make_request
+    from quotaform.cli.present import gather
+    from quotaform.plan.run import plan
 
     request = make_request(target, source, None, None, snapshot, is_guarded=False)
     request = replace(request, keeps_actual=True, has_lints=False)
@@ -126,9 +121,8 @@ def _plans(
 
 
 def _saved(path: Path, target: ManyClusters, snapshot: Path | None) -> ClusterOutcome[Plan]:
-    from quotaform.app.plan.plan_file import load_plan_file
-    from quotaform.app.plan.saved_actual import with_actual
-    from quotaform.core.outcome import ClusterOutcome
+    from quotaform.model.outcome import ClusterOutcome
+    from quotaform.plan.plan_file import load_plan_file, with_actual
 
     saved = load_plan_file(path)
     name = saved.header.cluster_name

@@ -6,26 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.app.rendering import render
 from quotaform.cli.exit_code import gravest
-from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SnapshotOption
-from quotaform.cli.option.drawn_output import DrawnOutOption
+from quotaform.cli.option.common import SnapshotOption, UsageOption
 from quotaform.cli.option.engine import SparkPlace
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.moment import read_period
-from quotaform.cli.option.output import Output
-from quotaform.cli.option.usage_table import UsageOption
-from quotaform.cli.outcomes import failed_outcomes, report_failures
-from quotaform.cli.table_output import TableOutput
-from quotaform.errors import UsageError
+from quotaform.cli.option.output import DrawnOutOption, Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.value import read_period
+from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
+from quotaform.model.errors import UsageError
+from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from quotaform.desired.config import Cluster
-    from quotaform.spark.usage.headroom.headroom_run import HeadroomRequest
+    from quotaform.usage.headroom.run import HeadroomRequest
 
 _SUBJECT = "usage-headroom"
 
@@ -68,10 +63,10 @@ def headroom(
     request = _request(usage, target, snapshot, quotas, since=since, until=until, top=top)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
-    from quotaform.cli.job_progress import JobProgress
-    from quotaform.spark.session.session import spark_session
-    from quotaform.spark.usage.headroom.headroom_run import measured_headroom
-    from quotaform.spark.usage.table.usage_table import require_usage
+    from quotaform.cli.option.engine import JobProgress
+    from quotaform.fleet.session import spark_session
+    from quotaform.usage.headroom.run import measured_headroom
+    from quotaform.usage.table.table import require_usage
 
     require_usage(request.usage, session)
     request.quotas.require_valid(session)
@@ -81,7 +76,7 @@ def headroom(
         with measured_headroom(spark, request, lambda text: console.warn(f"Warning: {text}")) as found:
             files.write(found.report, found.rows)
             if files.has_pictures:
-                from quotaform.views.usage.headroom_chart import headroom_chart
+                from quotaform.usage.chart import headroom_chart
 
                 files.draw(headroom_chart(found.report))
     console.echo(render(_SUBJECT, format_name, found.report, style=console.style()))
@@ -111,11 +106,11 @@ def _request(
         config = repository.config()
         clusters = target.choose(repository, config, snapshot=snapshot)
         is_unnamed = len(clusters) == 1 and clusters[0].name not in config.clusters
-    from quotaform.spark.session.session import require_installed
+    from quotaform.fleet.session import require_installed
 
     require_installed()
-    from quotaform.spark.usage.headroom.headroom_run import HeadroomRequest
-    from quotaform.spark.usage.table.usage_quotas import QuotaSource
+    from quotaform.usage.headroom.run import HeadroomRequest
+    from quotaform.usage.table.table import QuotaSource
 
     return HeadroomRequest(
         usage=usage,

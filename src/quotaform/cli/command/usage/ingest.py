@@ -10,32 +10,36 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.app.rendering import render
-from quotaform.cli.console import require_writable, write_file
-from quotaform.cli.format import format_option, out_option, read_output, require_format
+from quotaform.cli.command.usage.stream import TopicSource
+from quotaform.cli.console import write_file
 from quotaform.cli.option.common import ConfigOption
-from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.engine import SparkPlace
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.option.topic import TopicSource
-from quotaform.cli.saved_file import report_saved_files
-from quotaform.cli.usage import one_of, require_choice
-from quotaform.core.usage.format import FORMATS
-from quotaform.core.usage.format.recording_format import TABLE
-from quotaform.core.usage.sample.sample import DropReason
-from quotaform.errors import UsageError
-from quotaform.exit_code import ExitCode
+from quotaform.cli.option.output import (
+    Output,
+    format_option,
+    out_option,
+    read_output,
+    require_format,
+    with_option_groups,
+)
+from quotaform.cli.option.value import complete_from, one_of, require_choice
+from quotaform.cli.present import report_saved_files
 from quotaform.model.entity import spell_name
+from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.text import inert, listed
-from quotaform.views.style import counted
+from quotaform.report.format import render
+from quotaform.report.text import counted
+from quotaform.system.files import require_writable
+from quotaform.usage.format import FORMATS
+from quotaform.usage.format.text import TABLE
+from quotaform.usage.sample import DropReason
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.core.usage.format.table_mapping import TableMapping
-    from quotaform.core.usage.ingest import Ingested
-    from quotaform.core.usage.metric.origin import Origin
-    from quotaform.metrics.prometheus_range import RangeQuery
+    from quotaform.usage.format.table import TableMapping
+    from quotaform.usage.ingest.ingest import Ingested
+    from quotaform.usage.ingest.input import RangeQuery
+    from quotaform.usage.metric_name import Origin
 
 _SUBJECT: Final = "usage-ingest"
 _AUTO: Final = "auto"
@@ -95,7 +99,7 @@ class RecordedOrigin:
 
     def origin(self) -> Origin:
         """Return it as the parsers take it."""
-        from quotaform.core.usage.metric.origin import (
+        from quotaform.usage.metric_name import (
             BROKER_LABELS,
             CLIENT_ID_LABELS,
             CLUSTER_LABELS,
@@ -163,11 +167,11 @@ class PrometheusRange:
     def _read(self, address: str, since: str) -> RangeQuery:
         from os import environ
 
-        from quotaform.cli.option.metrics import read_seconds
-        from quotaform.cli.option.moment import read_moment_option
+        from quotaform.cli.option.common import read_seconds
+        from quotaform.cli.option.value import read_moment_option
         from quotaform.http.message import Url
-        from quotaform.metrics.prometheus_login import PrometheusLogin
-        from quotaform.metrics.prometheus_range import DEFAULT_QUERY, RangeQuery
+        from quotaform.usage.ingest.input import DEFAULT_QUERY, RangeQuery
+        from quotaform.usage.record.reader import PrometheusLogin
 
         try:
             url = Url.parse(address)
@@ -264,7 +268,7 @@ def ingest(
         if input_format in (_AUTO, TABLE):
             raise UsageError(f"--topic requires --input-format {one_of(list(FORMATS))}")
         session = place.session()
-        from quotaform.cli.usage_stream import stream_request, stream_usage
+        from quotaform.cli.command.usage.stream import stream_request, stream_usage
 
         request = stream_request(
             topic, config, session, input_format=input_format, origin=origin, usage=usage, quarantine=quarantine
@@ -274,10 +278,10 @@ def ingest(
         raise UsageError("nothing is given to ingest: give files as SOURCE, a --topic, or a --prometheus")
     declared = _declared(config)
     session = place.session()
-    from quotaform.cli.job_progress import JobProgress
-    from quotaform.spark.session.session import spark_session
-    from quotaform.spark.usage.ingest.run import IngestRequest, require_ingestible
-    from quotaform.spark.usage.ingest.run import ingest as ingest_recordings
+    from quotaform.cli.option.engine import JobProgress
+    from quotaform.fleet.session import spark_session
+    from quotaform.usage.ingest.run import IngestRequest, require_ingestible
+    from quotaform.usage.ingest.run import ingest as ingest_recordings
 
     ingest_request = IngestRequest(
         sources=sources or (),
@@ -306,14 +310,14 @@ def ingest(
 
 
 def _save_answers(query: RangeQuery, folder: Path, console: Console) -> None:
-    from quotaform.metrics.prometheus_range import save_answers
+    from quotaform.usage.ingest.input import save_answers
 
     save_answers(query, folder, lambda done, total: console.progress(f"Asking {query.shown}", done, total))
 
 
 def _declared(config: Path | None) -> frozenset[str] | None:
     """Return the clusters of quotaform.yaml; `None` if there is none."""
-    from quotaform.app.repository.repository import Repository
+    from quotaform.repository.repository import Repository
 
     repository = Repository.at(None, config)
     names = repository.config().clusters
@@ -325,7 +329,7 @@ def _mapping(path: Path | None, input_format: str) -> TableMapping | None:
         return None
     if input_format not in (_AUTO, TABLE):
         raise UsageError(f"--mapping is for tables; leave --input-format {input_format} out")
-    from quotaform.app.usage.mapping import load_usage_mapping
+    from quotaform.usage.ingest.input import load_usage_mapping
 
     return load_usage_mapping(path)
 

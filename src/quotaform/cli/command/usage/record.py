@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.format import format_option, require_format
-from quotaform.cli.option.common import ClusterOption, ConfigOption
-from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.metrics import SourceOption, open_readers, read_seconds, read_sources
-from quotaform.cli.option.output import Output
-from quotaform.errors import QuotaformError, UsageError
-from quotaform.exit_code import ExitCode
+from quotaform.cli.option.common import (
+    ClusterOption,
+    ConfigOption,
+    SourceOption,
+    open_readers,
+    read_seconds,
+    read_sources,
+)
+from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.model.errors import ExitCode, QuotaformError, UsageError
 
 if TYPE_CHECKING:
-    from quotaform.core.usage.record.source import MetricsSource
+    from quotaform.model.settings import MetricsSource
 
 _LONGEST: Final = 366 * 86_400.0
 
@@ -59,12 +62,11 @@ def record(
     seconds = read_seconds("--interval", interval)
     total = None if duration is None else read_seconds("--for", duration, longest=_LONGEST)
     name, sources = _sources(source, cluster, config)
-    from quotaform.app.rendering import render
-    from quotaform.app.usage.record import RecordRequest
-    from quotaform.app.usage.record import record as record_usage
-    from quotaform.duration import duration_text
+    from quotaform.model.moment import duration_text
     from quotaform.model.text import inert
-    from quotaform.spark.usage.table.usage_file import UsageDirectory
+    from quotaform.report.format import render
+    from quotaform.usage.record.run import RecordRequest, UsageDirectory
+    from quotaform.usage.record.run import record as record_usage
 
     readers = open_readers(sources, name, console)
     table = UsageDirectory(usage)
@@ -103,8 +105,8 @@ def _sources(
     texts: list[str] | None, cluster: str | None, config: Path | None
 ) -> tuple[str, tuple[MetricsSource, ...]]:
     """Return the name of the cluster and its sources; with both options no quotaform.yaml is needed."""
-    from quotaform.app.repository.address import require_allowed_metrics
     from quotaform.cli.option.cluster import OneCluster
+    from quotaform.repository.gateway import require_allowed_metrics
 
     given = read_sources(texts or ())
     if given and cluster:

@@ -1,0 +1,339 @@
+"""The use cases as functions of Python: what a command does, for programs and notebooks.
+
+`from quotaform import Repository, plan` is how they are imported. They share one shape: a repository, the clusters that
+are meant, what to do, and how. `clusters` are names of quotaform.yaml or globs over them (`["*"]` is all of them), or a
+`Target` for a snapshot or an address; without any, the only cluster is meant. Where clusters are read, there is one
+outcome for each, in order: one that fails never hides the others, and an interrupt (Ctrl-C) is raised again after the
+outcomes of all clusters that are finished were yielded.
+
+What cannot be done for any cluster is raised by the call itself: a `UsageError` for wrong arguments, an
+`InvalidFilesError` with all problems of quotaform.yaml, a `BaseError` as soon as the first outcome is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, TypeAlias
+
+from quotaform.model.errors import UsageError
+from quotaform.model.filter import EVERYTHING, EntityFilter
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.quota_key import key_order
+from quotaform.model.scope import Selection, count_problem, pattern_problem
+from quotaform.model.settings import PruneMode
+from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
+from quotaform.repository.gateway import open_gateway, open_pinned_gateway
+from quotaform.repository.repository import Repository, Target
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp, today
+
+# What a use case needs is imported when it is called: a command loads only itself.
+if TYPE_CHECKING:
+    from quotaform.cluster.gateway import Gateway
+    from quotaform.desired.config import Cluster, Config
+    from quotaform.drift.drift import Drift
+    from quotaform.model.entity import Entity
+    from quotaform.model.outcome import Validation
+    from quotaform.model.quotas import Quotas, Snapshot, SnapshotFile
+    from quotaform.plan.base import BaseChoice
+    from quotaform.plan.plan import Plan
+    from quotaform.plan.receipt import SavedReceipt
+    from quotaform.plan.run import PlanRequest
+    from quotaform.resolve.explain import Explained
+    from quotaform.resolve.run import ResolveRequest, ResolveRun
+
+Clusters: TypeAlias = Collection[str] | Target | None
+"""Names of clusters and globs over them, or where to read one; `None` is the only one of quotaform.yaml."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """The live quotas of a cluster that a filter and quota keys select."""
+
+    cluster_name: str
+    cluster_id: str
+    read_at: str  # ISO 8601 in UTC
+    quotas: Quotas
+    heading: str | None  # what people call the cluster; `None` for one that has an address and no name
+    snapshot: SnapshotFile | None  # the file that was read instead of a running cluster
+
+
+def plan(
+    repository: Repository,
+    clusters: Clusters = None,
+    *,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    base: str | PathLike[str] | None = None,
+    prune: str | None = None,
+    allow: Sequence[str] = (),
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Plan]]:
+    """Return what an apply would change on clusters, with the findings of guards, policies and lints.
+
+    `select` and `exclude` are globs over addresses (`user=svc-*`), `base` is a git revision or a receipt, `prune` is
+    `report`, `removed` or `scope` (without it, what quotaform.yaml says), and `allow` holds allowances as `delete=8`.
+    """
+    from quotaform.plan.base import BaseChoice, require_ref
+    from quotaform.plan.run import plan as plan_clusters
+
+    config = repository.config()
+    request = make_request(
+        repository,
+        config,
+        choose_clusters(repository, config, clusters),
+        selection=make_selection(select, exclude),
+        base=None if base is None else BaseChoice(refs=(require_ref(fspath(base)),)),
+        prune=None if prune is None else _prune_mode(prune),
+        allow=allow,
+        clock=clock,
+    )
+    return plan_clusters(request, clock=clock, progress=progress, connect=connect)
+
+
+def drift(
+    repository: Repository,
+    clusters: Clusters = None,
+    *,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    baseline: str | PathLike[str] | None = None,
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Drift]]:
+    """Return how clusters differ from the files, read-only; with a `baseline`, from what was last agreed.
+
+    `baseline` is a git revision or a receipt: what the files have changed since then is pending, and no drift.
+    """
+    from quotaform.drift.run import check_drift
+    from quotaform.plan.base import BaseChoice, require_ref
+    from quotaform.plan.run import plan as plan_clusters
+
+    config = repository.config()
+    request = make_request(
+        repository,
+        config,
+        choose_clusters(repository, config, clusters),
+        selection=make_selection(select, exclude),
+        base=None if baseline is None else BaseChoice(refs=(require_ref(fspath(baseline), "baseline"),), is_exact=True),
+        prune=PruneMode.REPORT,
+        is_guarded=False,
+        clock=clock,
+    )
+    return check_drift(request, partial(plan_clusters, connect=connect), clock=clock, progress=progress)
+
+
+def validate(*repositories: Repository, clusters: Sequence[str] = (), clock: Clock = SYSTEM_CLOCK) -> Validation:
+    """Check the files of quota repositories offline; two of them may not declare an entity for the same cluster.
+
+    `clusters` are names or globs; every cluster of quotaform.yaml without any.
+    """
+    from quotaform.plan.validate import validate_files, validate_together
+
+    if not repositories:
+        raise TypeError("validate() needs a repository, as in validate(Repository.at('.'))")
+    if len(repositories) > 1:
+        return validate_together(repositories, clusters, clock=clock)
+    return validate_files(repositories[0], clusters, clock=clock).report
+
+
+def explain(
+    repository: Repository, entity: Entity, clusters: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK
+) -> Explained:
+    """Return where the declared values of an entity come from, offline, for each cluster that is meant.
+
+    Raises `UndeclaredError` if no file declares the entity; `InvalidFilesError` if the files that might are invalid.
+    """
+    from quotaform.resolve.run import explain_entity
+
+    return explain_entity(repository, entity, clusters, today(clock))
+
+
+def snapshot(
+    repository: Repository,
+    clusters: Clusters = None,
+    *,
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+    connect: Connect = open_pinned_gateway,
+) -> Iterator[ClusterOutcome[Snapshot]]:
+    """Return everything that clusters hold."""
+    from quotaform.repository.run import take_snapshots
+
+    chosen = choose_clusters(repository, repository.config(), clusters)
+    return take_snapshots(chosen, clock=clock, progress=progress, connect=connect)
+
+
+def describe(
+    repository: Repository,
+    clusters: Clusters = None,
+    entity_filter: EntityFilter = EVERYTHING,
+    *,
+    keys: Sequence[str] = (),
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+    connect: Connect = open_pinned_gateway,
+) -> Iterator[ClusterOutcome[Described]]:
+    """Return the live quotas that a filter selects, exactly as clusters have them.
+
+    With quota `keys`, only those, of the entities that have any of them; one that neither this version nor the cluster
+    knows is the error of the outcome, an `UnknownKeyError`.
+    """
+    chosen = choose_clusters(repository, repository.config(), clusters)
+    return describe_clusters(chosen, entity_filter, keys, progress=progress, clock=clock, connect=connect)
+
+
+def describe_clusters(
+    clusters: Sequence[Cluster],
+    entity_filter: EntityFilter,
+    keys: Sequence[str] = (),
+    *,
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+    connect: Connect = open_pinned_gateway,
+) -> Iterator[ClusterOutcome[Described]]:
+    """Describe clusters that are chosen already; see `describe`."""
+    from quotaform.resolve.quota_admin import QuotaAdmin, describe_quotas
+
+    def work(cluster: Cluster, gateway: Gateway) -> Described:
+        admin = QuotaAdmin(gateway)
+        return Described(
+            quotas=describe_quotas(admin, entity_filter, keys),
+            cluster_name=cluster.label,
+            cluster_id=admin.cluster_id(),
+            read_at=timestamp(clock),
+            heading=cluster.label if cluster.has_name else None,
+            snapshot=admin.snapshot,
+        )
+
+    with ClusterWork(clusters, work, connect) as working:
+        yield from working.outcomes({}, Steps(progress))
+
+
+def resolve(
+    repository: Repository,
+    entities: Iterable[Entity],
+    clusters: Clusters = None,
+    *,
+    keys: Sequence[str] = (),
+    plan: Plan | None = None,
+    inherited: bool = True,
+    overridden: bool = True,
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+    connect: Connect = open_pinned_gateway,
+) -> Iterator[ClusterOutcome[ResolveRun]]:
+    """Return which quotas limit requests; the value of an outcome yields one `Resolution` per entity.
+
+    `entities` make the requests: users, client-ids, pairs of both, or ips. `keys` are the quota keys that are wanted.
+    With a `plan`, requests are resolved as if it were applied. `inherited` and `overridden` say whether keys are
+    wanted whose value comes from another entity, and the entries that lost.
+    """
+    from quotaform.apply.freshness import AsIfApplied
+    from quotaform.resolve.request import request_of
+    from quotaform.resolve.resolve import Detail
+    from quotaform.resolve.run import ResolveRequest
+
+    asked = tuple(entities)
+    for entity in asked:
+        request_of(entity)
+    assumed = None if plan is None else AsIfApplied(plan)
+    detail = Detail(keys=tuple(sorted(set(keys), key=key_order)), inherited=inherited, overridden=overridden)
+    request = ResolveRequest.of(asked, assumed, detail)
+    chosen = choose_clusters(repository, repository.config(), clusters)
+    return resolve_clusters(chosen, request, progress=progress, clock=clock, connect=connect)
+
+
+def resolve_clusters(
+    clusters: Sequence[Cluster],
+    request: ResolveRequest,
+    *,
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+    connect: Connect = open_pinned_gateway,
+) -> Iterator[ClusterOutcome[ResolveRun]]:
+    """Resolve a request on clusters that are chosen already; see `resolve`."""
+    from quotaform.resolve.run import ResolveRun
+
+    steps = Steps(progress)
+
+    def work(_: Cluster, gateway: Gateway) -> ResolveRun:
+        return ResolveRun(request, gateway, steps if len(clusters) == 1 else no_progress, clock=clock)
+
+    with ClusterWork(clusters, work, connect) as working:
+        yield from working.outcomes({}, steps)
+
+
+def choose_clusters(repository: Repository, config: Config, clusters: Clusters) -> tuple[Cluster, ...]:
+    """Return the clusters that are meant, in the order of quotaform.yaml."""
+    if isinstance(clusters, str):
+        raise TypeError(f"clusters must be a list of names, not one name; give [{clusters!r}]")
+    target = clusters if isinstance(clusters, Target) else Target(clusters=tuple(clusters or ()))
+    return repository.clusters(config, target)
+
+
+def make_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:
+    """Return the entities that globs over addresses leave.
+
+    Raises `UsageError` if there are too many patterns, or one is too long.
+    """
+    for argument, patterns in (("select", select), ("exclude", exclude)):
+        if problem := count_problem(patterns):
+            raise UsageError(problem, argument)
+    for pattern in (*select, *exclude):
+        if problem := pattern_problem(pattern):
+            raise UsageError(f"{problem}; shorten it")
+    return Selection(tuple(select), tuple(exclude))
+
+
+def make_request(
+    repository: Repository,
+    config: Config,
+    clusters: tuple[Cluster, ...],
+    *,
+    selection: Selection,
+    base: BaseChoice | None = None,
+    prune: PruneMode | None = None,
+    allow: Sequence[str] = (),
+    revert: SavedReceipt | None = None,
+    is_guarded: bool = True,
+    clock: Clock = SYSTEM_CLOCK,
+) -> PlanRequest:
+    """Return what is to be planned.
+
+    `is_guarded` says whether guards, policies and lints are checked: not so when only drift is read from the plan.
+    Raises `InvalidFilesError` if approvals.yaml is invalid, or quotaform.yaml does not allow the mode of pruning.
+    """
+    from quotaform.model.rule import read_allowances
+    from quotaform.plan.run import PlanRequest
+    from quotaform.repository.policy import NO_POLICIES, load_policies
+
+    allowances = read_allowances(allow) if allow else ()
+    if prune is not None:
+        repository.require_prunable(config, prune)
+    return PlanRequest(
+        repository=repository,
+        config=config,
+        clusters=clusters,
+        selection=selection,
+        base=base,
+        prune=prune,
+        policies=load_policies(repository, config) if is_guarded else NO_POLICIES,
+        has_lints=is_guarded and revert is None,
+        revert=revert,
+        allowances=allowances,
+        approvals=repository.approvals(today(clock)) if is_guarded else (),
+        is_guarded=is_guarded,
+    )
+
+
+def _prune_mode(text: str) -> PruneMode:
+    try:
+        return PruneMode(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is none of {', '.join(PruneMode)}", "prune") from None

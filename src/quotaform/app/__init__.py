@@ -1,1 +1,0 @@
-"""Use cases: each a function that returns values and prints nothing."""

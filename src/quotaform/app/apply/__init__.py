@@ -1,1 +1,0 @@
-"""Applying plans, and what is kept of it."""

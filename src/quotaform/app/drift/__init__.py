@@ -1,1 +1,0 @@
-"""Comparing clusters with what was last agreed, once or again and again."""

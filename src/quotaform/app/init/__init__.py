@@ -1,1 +1,0 @@
-"""Beginning: live quotas to files, and the files of a new quota repository."""

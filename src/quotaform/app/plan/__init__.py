@@ -1,1 +1,0 @@
-"""Planning clusters, and saved plans."""

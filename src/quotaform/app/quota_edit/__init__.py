@@ -1,1 +1,0 @@
-"""Proposals for quotas as changes of the quotas directory."""

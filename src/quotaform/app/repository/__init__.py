@@ -1,1 +1,0 @@
-"""A quota repository: its files, its configuration and its clusters."""

@@ -1,1 +1,0 @@
-"""Resolving requests."""

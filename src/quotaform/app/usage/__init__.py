@@ -1,1 +1,0 @@
-"""Use cases about what clients use at this moment: recording it, and who is throttled."""

@@ -1,0 +1,124 @@
+"""Whether a plan still fits the cluster it was made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from quotaform.model import rule
+from quotaform.model.alteration import apply_ops
+from quotaform.model.errors import StaleEntitiesError
+from quotaform.model.finding import Finding
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import NO_VALUES, Quotas, Values, same_value, same_values
+from quotaform.model.text import inert, listed
+from quotaform.model.units import render_value
+from quotaform.plan.change import EntityChange
+from quotaform.plan.plan import Plan
+
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """The changes of a plan, sorted by what the cluster holds now."""
+
+    pending: tuple[EntityChange, ...]  # The cluster holds `before`: to be made
+    applied: tuple[EntityChange, ...]  # The cluster holds `after` already
+    stale: tuple[EntityChange, ...]  # The cluster holds something else: somebody changed it
+    live: tuple[Values, ...] = ()  # What the cluster holds of each of those that are stale
+
+
+def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
+    """Sort changes by what the cluster holds now."""
+    pending, applied, stale, held = [], [], [], []
+    for change in changes:
+        live = actual.get(change.entity, NO_VALUES)
+        if same_values(live, change.before):
+            pending.append(change)
+        elif same_values(live, change.after):
+            applied.append(change)
+        else:
+            stale.append(change)
+            held.append(live)
+    return Freshness(tuple(pending), tuple(applied), tuple(stale), tuple(held))
+
+
+def describe_difference(change: EntityChange, live: Values) -> str:
+    """Return the values in which an entity differs from what a plan wants of it, in words.
+
+    `live` is what the entity holds.
+    """
+    keys = dict.fromkeys([*live, *change.after])
+    different = [key for key in keys if not same_value(live.get(key), change.after.get(key))]
+    return "it has " + ", ".join(
+        f"{inert(key)} = {render_value(QUOTA_KEYS.get(key), live[key])}" if key in live else f"no {inert(key)}"
+        for key in different
+    )
+
+
+def require_fresh(freshness: Freshness) -> None:
+    """Raise `StaleEntitiesError` if somebody changed what a plan is about."""
+    if freshness.stale:
+        pairs = zip(freshness.stale, freshness.live, strict=True)
+        raise StaleEntitiesError({change.entity: _moved(change, live) for change, live in pairs})
+
+
+def _moved(change: EntityChange, live: Values) -> list[str]:
+    """Return for each key that differs what was found, what the plan was made of, and what the plan wants."""
+    before, after = change.before, change.after
+    keys = [key for key in dict.fromkeys([*before, *live]) if not same_value(before.get(key), live.get(key))]
+    return [
+        f"{inert(key)} is {_value(key, live)}; it was {_value(key, before)} when the plan was made, "
+        f"which {_aim(key, before, after)}"
+        for key in keys
+    ]
+
+
+def _aim(key: str, before: Values, after: Values) -> str:
+    if same_value(before.get(key), after.get(key)):
+        return "does not change it"
+    return f"sets {_value(key, after)}" if key in after else "removes it"
+
+
+def _value(key: str, values: Values) -> str:
+    return render_value(QUOTA_KEYS.get(key), values[key]) if key in values else "not set"
+
+
+@dataclass(frozen=True, slots=True)
+class AsIfApplied:
+    """What a plan makes of a cluster, for those who ask before it is applied (`quotaform.resolve.run.AssumedPlan`)."""
+
+    plan: Plan
+
+    @property
+    def plan_id(self) -> str:
+        """The id of the plan."""
+        return self.plan.plan_id
+
+    def require_cluster(self, cluster_id: str) -> None:
+        """Raise `PlanClusterError` unless the plan is for this cluster."""
+        self.plan.require_cluster(cluster_id)
+
+    def after(self, actual: Quotas) -> Quotas:
+        """Return the entities that the plan changes, as they will be on a cluster that holds `actual`."""
+        return {
+            change.entity: apply_ops(actual.get(change.entity, NO_VALUES), change.alteration().ops)
+            for change in self.plan.changes
+        }
+
+    def findings(self, actual: Quotas) -> list[Finding]:
+        """Return why the plan cannot be applied as it is."""
+        findings = []
+        if not self.plan.is_applyable:
+            rules = ", ".join(sorted({finding.rule for finding in self.plan.findings if finding.blocking}))
+            text = f"the plan is blocked ({rules}): it is resolved as if applied, but apply would refuse it"
+            findings.append(rule.PLAN_BLOCKED.finding(text))
+        if stale := [change.entity.address for change in check_fresh(self.plan.changes, actual).stale]:
+            findings.append(
+                rule.PLAN_STALE.finding(
+                    f"the cluster has changed since the plan was made, in {listed(stale, _SHOWN)}: apply would refuse "
+                    "it; make a new plan"
+                )
+            )
+        return findings

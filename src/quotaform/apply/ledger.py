@@ -1,0 +1,167 @@
+"""What is on record of applies: a lock while one runs, its receipt before and after it writes, and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from quotaform.apply.audit import AuditFile
+from quotaform.apply.lock import HeldLock, apply_lock, note_end, note_start, started_receipt
+from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.plan.receipt import Receipt, ReceiptDigest
+from quotaform.plan.receipt_file import receipt_path, start_receipt, write_receipt
+from quotaform.report.format import digest_of
+from quotaform.repository.repository import Repository
+from quotaform.system.files import require_writable
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
+    from quotaform.plan.plan import PlanDigest
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class ClusterPlan(NamedTuple, Generic[P]):
+    """A plan, as it is or as a `StoredResult`, and the cluster to apply it to."""
+
+    cluster: Cluster
+    plan: P
+
+    @property
+    def digest(self) -> PlanDigest:
+        """The numbers of the plan, without its changes."""
+        made: PlanDigest = digest_of(self.plan)
+        return made
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is something to write, and nothing blocks it."""
+        return bool(self.digest.changes) and self.digest.is_applyable
+
+
+@dataclass(frozen=True, slots=True)
+class Applied(Generic[R]):
+    """What an apply did to one cluster, and where that is on record."""
+
+    receipt: R  # A `Receipt`, or a `StoredResult` of one
+    path: Path | None = None  # The file of the receipt; `None` when the plan has no changes, or it could not be written
+    unsaved: QuotaformError | None = None  # Why the receipt could not be written
+    late: tuple[QuotaformError, ...] = ()  # What failed when all was done: noting it in the audit log, disconnecting
+
+    @property
+    def digest(self) -> ReceiptDigest:
+        """The numbers of the receipt, without its entities."""
+        made: ReceiptDigest = digest_of(self.receipt)
+        return made
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One cluster whose apply is running."""
+
+    path: Path
+    lock: HeldLock = field(default_factory=lambda: HeldLock(None))
+    is_started: bool = False  # Whether `path` is the started receipt
+
+
+class Ledger:
+    """Keeps on record what one run does to clusters."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        plans: Sequence[ClusterPlan[Any]],
+        receipts: Mapping[str, Path] | None = None,
+        audit: AuditFile | None = None,
+        *,
+        makes_folders: bool = True,
+    ) -> None:
+        """Make sure that the receipts can be written.
+
+        `receipts` is where each goes, by the name of the cluster; by default in `.quotaform/receipts`.
+
+        Raises `UsageError` if a receipt is there already, since it overwrites nothing, and `QuotaformError` if a folder
+        cannot be written to.
+        """
+        self.audit = AuditFile(None) if audit is None else audit
+        self._repository = repository
+        self._entries: dict[str, _Entry] = {}
+        for each in plans:
+            name = each.cluster.name
+            path = receipt_path(each.digest, repository) if receipts is None else receipts[name]
+            self._entries[name] = _Entry(path)
+            if not each.is_written:
+                continue
+            require_writable(path, makes_folder=makes_folders)
+            if receipts is not None and path.is_file():
+                raise UsageError(
+                    f"the receipt {path} already exists and is never overwritten; nothing was written: "
+                    "give another name"
+                )
+
+    def path(self, cluster: Cluster) -> Path:
+        """Return where the receipt of a cluster goes, or is."""
+        return self._entries[cluster.name].path
+
+    @contextmanager
+    def entered(self, each: ClusterPlan[Any]) -> Iterator[None]:
+        """Hold the lock of a cluster, and note in the audit log that its apply begins or is refused.
+
+        Raises `ApplyRunningError`, or `QuotaformError` if the audit log cannot be written: nothing must be applied.
+        """
+        cluster, plan, entry = each.cluster, each.digest, self._entries[each.cluster.name]
+        # A plan without changes settles what an apply that was killed had begun.
+        is_locked = each.is_written or (
+            plan.is_applyable and started_receipt(self._repository, cluster.name, plan.cluster_id) is not None
+        )
+        lock = apply_lock(self._repository, cluster.name, plan.cluster_id) if is_locked else nullcontext(HeldLock(None))
+        with self.audit.refusals([plan]), lock as entry.lock:
+            if each.is_written:
+                note_start(entry.lock, self._repository, plan.cluster_id, entry.path)
+            self.audit.start(plan)
+            yield
+
+    def start(self, cluster: Cluster, receipt: Receipt) -> None:
+        """Write the started receipt of a cluster; raises `QuotaformError` if it cannot be written."""
+        entry = self._entries[cluster.name]
+        path = start_receipt(entry.path, receipt)
+        if path is not None:
+            if path != entry.path:
+                note_start(entry.lock, self._repository, receipt.plan.header.cluster_id, path)
+            entry.path, entry.is_started = path, True
+
+    def keep(self, cluster: Cluster, receipt: Receipt) -> Applied[Receipt]:
+        """Write the receipt of what was done, and to the audit log that it has ended."""
+        return self.keep_as(
+            cluster,
+            receipt,
+            lambda path, is_started: write_receipt(path, receipt, is_started=is_started),
+            self.audit.auditor.ended(receipt),
+        )
+
+    def keep_as(
+        self, cluster: Cluster, receipt: R, write: Callable[[Path, bool], Path], audited: Iterable[str]
+    ) -> Applied[R]:
+        """Keep what was done: raise nothing, since it stays done.
+
+        `write` writes the receipt to a path, which may hold the started one, and returns where it is. `audited` is what
+        `Auditor.ended` makes of it.
+        """
+        entry, done = self._entries[cluster.name], Applied(receipt).digest
+        path: Path | None = None
+        unsaved = None
+        try:
+            if done.entities:
+                path = entry.path = write(entry.path, entry.is_started)
+            if done.is_complete:
+                note_end(entry.lock, self._repository, done.cluster_id, done.options)
+        except OSError as error:
+            unsaved = QuotaformError(f"{entry.path} cannot be written: {error.strerror or error}")
+        except QuotaformError as error:
+            unsaved = error
+        unaudited = self.audit.finish(done.cluster_name, audited)
+        return Applied(receipt, path, unsaved, () if unaudited is None else (unaudited,))

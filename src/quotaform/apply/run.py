@@ -1,0 +1,415 @@
+"""Applying a plan to a live cluster, step by step.
+
+The order is the contract: the plan is checked against the cluster, the broker checks every change without
+making it, the cluster is checked once more, a started receipt is written, then the changes are sent once and read back
+until they hold. Nothing is rolled back.
+
+Kafka has no compare-and-set: a change by somebody else that comes after the last check and before the write is
+overwritten, and nobody can tell. One that comes later is found when the changes are read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quotaform.apply.applier import Applier
+from quotaform.apply.audit import AuditFile
+from quotaform.apply.freshness import Freshness, check_fresh, require_fresh
+from quotaform.apply.ledger import Applied, ClusterPlan, Ledger
+from quotaform.apply.lock import apply_lock
+from quotaform.apply.write import ApplyRun
+from quotaform.cluster.broker import with_alter_remedy
+from quotaform.cluster.gateway import SETTLE_SECONDS, Gateway, is_same
+from quotaform.model import rule
+from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, Outcome
+from quotaform.model.entity import spell_name
+from quotaform.model.errors import (
+    AuthorizationError,
+    ClusterError,
+    PlanBlockedError,
+    QuotaformError,
+    RefusedError,
+    UsageError,
+)
+from quotaform.model.finding import MOST_DAYS
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.quotas import Action
+from quotaform.plan.change import EntityChange
+from quotaform.plan.plan import Plan
+from quotaform.plan.plan_file import load_plan_file, require_guards, require_plan_id, require_recent
+from quotaform.plan.receipt import Receipt
+from quotaform.repository.cluster_work import Connect
+from quotaform.repository.gateway import open_gateway, require_pinned
+from quotaform.repository.repository import Repository
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp, today
+from quotaform.system.process import held_signals, signal_name
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
+
+_SETTLE_PAUSE = 0.25
+
+
+def apply(
+    repository: Repository,
+    plans: Iterable[Plan | Path],
+    *,
+    approve: Callable[[Sequence[ClusterPlan[Plan]]], None] | None = None,
+    expect_plan_id: str | None = None,
+    max_age: timedelta | None = None,
+    receipts: Mapping[str, Path] | None = None,
+    audit: Path | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Applied[Receipt]]]:
+    """Apply plans to the clusters of a repository that they name: those just made, or the files of saved ones.
+
+    Each outcome comes when its cluster is done, and holds the receipt, which is on record by then: beside
+    quotaform.yaml, or where `receipts` says for the name of its cluster.
+
+    `approve` is called with the plans that change something, and raises `NotApprovedError`; without it they count as
+    approved. `expect_plan_id` is the id of the only plan; `max_age` is that of saved ones. `audit` is a file that gets
+    a line per changed key.
+
+    Raises what concerns all of them, before anything is written: `UsageError`, `PlanFileError`, `StaleError`,
+    `NotApprovedError`.
+    """
+    chosen: dict[str, ClusterPlan[Plan]] = {}
+    for given in plans:
+        plan = load_plan_file(given) if isinstance(given, Path) else given
+        name = plan.header.cluster_name
+        if isinstance(given, Path):
+            require_recent(plan, max_age, clock)
+            require_guards(plan, repository, clock)
+        if name in chosen:
+            raise UsageError(f"two plans are for cluster {spell_name(name)}; give one of them")
+        cluster = repository.config().clusters.get(name)
+        if cluster is None:
+            raise UsageError(f"{repository.config_path} has no cluster {spell_name(name)}, for which a plan is")
+        if cluster.snapshot is not None:
+            raise UsageError(f"cluster {spell_name(name)} is a snapshot file, which can be planned but not applied")
+        chosen[name] = ClusterPlan(cluster, plan)
+    each = list(chosen.values())
+    with closing(AuditFile(audit, clock)) as log:
+        require_approved(each, log, expect_plan_id=expect_plan_id, approve=approve)
+        yield from apply_plans(
+            repository, each, receipts=receipts, audit=log, clock=clock, progress=progress, connect=connect
+        )
+
+
+def require_approved(
+    plans: Sequence[ClusterPlan[Any]],
+    audit: AuditFile,
+    *,
+    expect_plan_id: str | None = None,
+    approve: Callable[[Sequence[ClusterPlan[Any]]], None] | None = None,
+) -> None:
+    """Make sure that plans are what was approved; that one is refused is noted in the audit log.
+
+    `expect_plan_id` is the id of the plan that was approved elsewhere. `approve` is called with the plans that would
+    change something, and raises `NotApprovedError`.
+
+    Raises `UsageError` if there is an expected id and not one plan, and `PlanIdError` if it is another one.
+    """
+    with audit.refusals([each.digest for each in plans]):
+        if expect_plan_id is not None:
+            if len(plans) != 1:
+                raise UsageError("it is the id of one plan; apply the clusters one by one", "expect_plan_id")
+            require_plan_id(plans[0].digest.plan_id, expect_plan_id)
+        if approve is not None:
+            approve([each for each in plans if each.is_written])
+
+
+def _nothing(*arguments: object) -> None:
+    """Do nothing with a receipt."""
+
+
+def apply_plans(
+    repository: Repository,
+    plans: Sequence[ClusterPlan[Plan]],
+    *,
+    receipts: Mapping[str, Path] | None = None,
+    audit: AuditFile | None = None,
+    show: Callable[[Cluster, Applied[Receipt]], None] = _nothing,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Applied[Receipt]]]:
+    """Apply plans one after the other; a failure on one cluster does not keep the others from being applied.
+
+    Each cluster is locked meanwhile, its receipt is written before the first change is sent and when all is done, and
+    the audit log says that it began and how it ended. After an interrupt nothing more is sent to any cluster.
+
+    `plans` has at most one plan per cluster. `show` is called with what was done once it is on record, with signals
+    held back; a second one ends it.
+
+    Raises `UsageError` or `QuotaformError` if a receipt could not be written (see `Ledger`), and `KeyboardInterrupt` if
+    it came before anything was sent to the cluster whose turn it was.
+    """
+    ledger = Ledger(repository, plans, receipts, audit)
+    for each in plans:
+        kept: list[Applied[Receipt]] = []
+
+        def keep(receipt: Receipt, cluster: Cluster = each.cluster, kept: list[Applied[Receipt]] = kept) -> None:
+            kept.append(ledger.keep(cluster, receipt))
+
+        def show_kept(_: Receipt, cluster: Cluster = each.cluster, kept: list[Applied[Receipt]] = kept) -> None:
+            show(cluster, kept[0])
+
+        try:
+            receipt, problem = apply_cluster(
+                each,
+                keep,
+                show_kept,
+                start=partial(ledger.start, each.cluster),
+                around=ledger.entered(each),
+                clock=clock,
+                progress=progress,
+                connect=connect,
+            )
+        except QuotaformError as error:
+            yield ClusterOutcome(each.cluster.name, error=error)
+            continue
+        late = kept[0].late if problem is None else (*kept[0].late, problem)
+        yield ClusterOutcome(each.cluster.name, replace(kept[0], receipt=receipt, late=late))
+        if receipt.interruption is not None:
+            break
+
+
+def apply_cluster(
+    each: ClusterPlan[Plan],
+    keep: Callable[[Receipt], None],
+    show: Callable[[Receipt], None] = _nothing,
+    *,
+    start: Callable[[Receipt], None] = _nothing,
+    around: AbstractContextManager[object] | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+    applier: Applier | None = None,
+) -> tuple[Receipt, QuotaformError | None]:
+    """Connect to a cluster and apply its plan; return the receipt, and the error that came when all was done.
+
+    The callbacks are those of `apply_plan`. `around` is entered before the connection is made and left when it is
+    closed; if that raises, nothing is sent to the cluster.
+
+    Raises as `apply_plan` does, and only if nothing was sent.
+    """
+    kept: list[Receipt] = []
+
+    def keep_it(receipt: Receipt) -> None:
+        kept.append(receipt)
+        keep(receipt)
+
+    try:
+        with around or nullcontext(), _connected(each.cluster, each.plan, connect) as gateway:
+            apply_plan(
+                each.plan,
+                gateway,
+                progress,
+                pinned_id=each.cluster.cluster_id,
+                clock=clock,
+                start=start,
+                keep=keep_it,
+                show=show,
+                applier=applier,
+            )
+    except QuotaformError as error:
+        if not kept:
+            raise
+        return kept[0], error
+    except KeyboardInterrupt as interrupt:
+        if not kept:
+            raise
+        # It came when all was done.
+        return replace(kept[0], interrupted_by=kept[0].interrupted_by or signal_name(interrupt)), None
+    return kept[0], None
+
+
+def _connected(cluster: Cluster, plan: Plan, connect: Connect) -> Gateway:
+    require_applyable(plan)
+    return connect(cluster)
+
+
+def check_plans(
+    repository: Repository,
+    plans: Sequence[ClusterPlan[Plan]],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Freshness]]:
+    """Do for each plan what an apply does before its first change, one after the other; yield what would follow.
+
+    Raises `QuotaformError` if an apply could keep no receipt.
+    """
+    Ledger(repository, plans, makes_folders=False)
+    for each in plans:
+        cluster, plan = each
+        try:
+            if each.is_written:
+                with apply_lock(repository, cluster.name, each.digest.cluster_id, is_made=False):
+                    pass  # It is not held, so that a dry run keeps no apply from running.
+            with _connected(cluster, plan, connect) as gateway:
+                checked = check_plan(plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock)
+        except QuotaformError as error:
+            yield ClusterOutcome(cluster.name, error=error)
+        else:
+            yield ClusterOutcome(cluster.name, checked)
+
+
+def apply_plan(
+    plan: Plan,
+    gateway: Gateway,
+    progress: Progress = no_progress,
+    *,
+    pinned_id: str | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    start: Callable[[Receipt], None] = _nothing,
+    keep: Callable[[Receipt], None] = _nothing,
+    show: Callable[[Receipt], None] = _nothing,
+    applier: Applier | None = None,
+) -> Receipt:
+    """Apply a plan and say what became of every entity.
+
+    Until the first change is sent, whatever is wrong raises and nothing was written. From then on there is a receipt,
+    whatever happens: a lost connection, an interrupt, an internal error. Signals are held back meanwhile, but where
+    the cluster is waited for.
+
+    `pinned_id`: the id that quotaform.yaml pins the cluster to, if it does. `start`: called with the started receipt
+    before the first change is sent, to save it; its error ends the apply. `keep`: called with the receipt, to save it;
+    no signal interrupts it. `show`: called with it afterwards; a second signal interrupts it. `applier`: who applies
+    it; by default the user who runs this process.
+
+    Raises `BlockedError` if something in the plan blocks it; `StaleError` if the cluster is another one, or no longer
+    holds what the plan says; `RefusedError` if the broker's dry run refused entities; `ClusterError` if the cluster
+    could not be read or did not answer the dry run; `KeyboardInterrupt`: Before anything was sent; or a signal came
+    when the receipt was made already, and it was kept.
+    """
+    at = timestamp(clock)
+    applier = applier or Applier.current()
+    freshness = check_plan(plan, gateway, progress, pinned_id=pinned_id, clock=clock)
+    applied = {change.entity for change in freshness.applied}
+    receipt = Receipt.started(plan, applied=applied, applied_by=applier.name, at=at, run=applier.run)
+    pending = sorted(freshness.pending, key=lambda change: change.action is Action.DELETE)
+    with held_signals(holds_all=True) as signals:
+        if pending:
+            start(receipt)
+        run = ApplyRun(gateway, progress, freshness.applied, clock, signals)
+        interrupted_by, internal_error = run.apply(pending)
+        receipt = replace(
+            receipt,
+            results=tuple(run.result_of(change) for change in plan.changes),
+            finished_at=timestamp(clock),
+            interrupted_by=interrupted_by,
+            internal_error=internal_error,
+            is_started=False,
+        )
+        keep(receipt)
+        signals.let_second_through()
+        show(receipt)
+    return receipt
+
+
+def check_plan(
+    plan: Plan,
+    gateway: Gateway,
+    progress: Progress = no_progress,
+    *,
+    pinned_id: str | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Freshness:
+    """Do everything that comes before the first change is sent, which is all of a dry run.
+
+    Returns what is left to send, and what the cluster holds already.
+
+    Raises `BlockedError` if something in the plan blocks it; `StaleError` if the cluster is another one, or no longer
+    holds what the plan says; `RefusedError` if the broker's dry run refused entities; `ClusterError` if the cluster
+    could not be read or did not answer the dry run.
+    """
+    require_applyable(plan)
+    _require_valid_approvals(plan, today(clock))
+    plan.require_cluster(gateway.cluster_id())
+    require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
+    progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
+    try:
+        freshness = _read_fresh(plan.changes, gateway, clock)
+    except AuthorizationError as error:
+        raise with_alter_remedy(error) from None
+    if freshness.pending:
+        _require_accepted(freshness.pending, gateway, progress)
+        # A dry run takes its time, and others may have changed something meanwhile.
+        freshness = _read_fresh(plan.changes, gateway, clock)
+    return freshness
+
+
+def require_applyable(plan: Plan) -> None:
+    """Raise `PlanBlockedError` if something blocks a plan."""
+    blocking = [finding for finding in plan.findings if finding.blocking]
+    if blocking:
+        raise PlanBlockedError(plan.header.cluster_name, blocking, approvable=rule.APPROVABLE)
+
+
+def _require_valid_approvals(plan: Plan, today: date) -> None:
+    """Make sure that the approvals which a plan depends on are valid today; a plan file may be old, or edited.
+
+    Raises `PlanBlockedError` if one has expired, or could not have been given.
+    """
+    expired = [
+        rule.EXPIRED_APPROVAL.finding(
+            f"the plan depends on an approval of {each.rule} for {each.target} that expires on {each.expires}, "
+            f"and today is {today} (at most {MOST_DAYS} days ahead); ask for a new one, and make a new plan"
+        )
+        for each in plan.approvals
+        if not today < each.expires <= today + timedelta(MOST_DAYS)
+    ]
+    if expired:
+        raise PlanBlockedError(plan.header.cluster_name, expired)
+
+
+def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Clock) -> Freshness:
+    """Read the touched entities; a read that contradicts the plan counts only when a later one agrees with it.
+
+    A broker shows an acknowledged change late, so that one read alone may show a state that is gone.
+    """
+    entities = [change.entity for change in changes]
+    actual = gateway.describe_entities(entities)
+    freshness = check_fresh(changes, actual)
+    deadline = clock.monotonic() + SETTLE_SECONDS
+    while freshness.stale and clock.monotonic() < deadline:
+        clock.sleep(_SETTLE_PAUSE)
+        again = gateway.describe_entities(entities)
+        settled = is_same(actual, again)
+        actual, freshness = again, check_fresh(changes, again)
+        if settled:
+            break
+    require_fresh(freshness)
+    return freshness
+
+
+def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progress: Progress) -> None:
+    """Let the broker check every change and make none.
+
+    Raises `RefusedError` if it refuses some; the message has a line for each of them, and `ClusterError` if it gave no
+    usable answer.
+    """
+    result = gateway.alter([change.alteration() for change in changes], validate_only=True, progress=progress)
+    refused = [row for row in result if row.outcome is Outcome.REFUSED]
+    if refused:
+        codes = {row.code for row in refused}
+        if codes == {CLUSTER_AUTHORIZATION_FAILED}:
+            result.raise_for_errors()
+        raise RefusedError({row.entity: row.reason for row in refused}, len(changes))
+    unanswered = [row for row in result if row.outcome is not Outcome.OK]
+    if unanswered:
+        raise ClusterError(
+            f"the broker did not answer the dry run of {len(unanswered)} entities ({unanswered[0].reason}); "
+            "nothing was written: try again"
+        )

@@ -1,1 +1,0 @@
-"""The demos: commands on real clusters, shown with their output."""

@@ -1,0 +1,186 @@
+"""The values of options: choices, times, completion; and one sentence about a command line that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from quotaform.model.entity import USER, meant_type
+from quotaform.model.errors import UsageError
+from quotaform.model.text import inert, nearest
+
+if TYPE_CHECKING:
+    import typer
+
+
+def complete_from(words: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a completion that offers those words that begin as typed."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def complete_quota_key(incomplete: str) -> list[str]:
+    """Offer quota keys."""
+    from quotaform.model.quota_key import QUOTA_KEYS
+
+    return complete_from(QUOTA_KEYS)(incomplete)
+
+
+def complete_quota_keys(incomplete: str) -> list[str]:
+    """Offer quota keys for the last item of a list separated by commas."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in complete_quota_key(last)]
+
+
+def complete_value(incomplete: str) -> list[str]:
+    """Offer `key=` for the last item of a list of values separated by commas."""
+    return [f"{name}=" for name in complete_quota_keys(incomplete)]
+
+
+def complete_entity_type(incomplete: str) -> list[str]:
+    """Offer entity types."""
+    from quotaform.model.entity import ENTITY_TYPES
+
+    return complete_from(ENTITY_TYPES)(incomplete)
+
+
+def complete_name(incomplete: str) -> list[str]:
+    """Offer `type=`; names are not known without asking a cluster."""
+    return [f"{name}=" for name in complete_entity_type(incomplete)]
+
+
+def read_moment_option(option: str, text: str) -> datetime:
+    """Read a time: ISO 8601 in UTC, a day, an age, or `now`."""
+    from quotaform.model.moment import parse_moment
+    from quotaform.system.clock import SYSTEM_CLOCK
+
+    try:
+        return parse_moment(text, SYSTEM_CLOCK.now())
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def read_period(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
+    """Read the values of `--since` and `--until`; `None` is no bound.
+
+    Raises `UsageError` if one is not a time, or the first is not before the second.
+    """
+    first = None if since is None else read_moment_option("--since", since)
+    last = None if until is None else read_moment_option("--until", until)
+    if first is not None and last is not None and first >= last:
+        raise UsageError("--since must be before --until")
+    return first, last
+
+
+_NEAR: Final = 0.8
+"""How alike words must be: short ones always have letters in common."""
+_ELSEWHERE: Final = {"dry-run": "validate-only", "output": "format", "remove": "delete", "set": "add"}
+"""What kubectl and Terraform call options of ours."""
+_LONGEST: Final = 200
+_LONGEST_LINE: Final = 2_000
+_LONGEST_END: Final = 500
+"""The end of a message is its remedy."""
+
+
+def usage_text(error: typer.TyperException, command: str) -> str:
+    """Return what is wrong with a command line, and where its help is.
+
+    `error`: what typer raised. `command`: the command, where the error does not know it.
+    """
+    context: Any = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else command
+    return f"{_problem(error, context)} Try '{command} --help'."
+
+
+def _problem(error: typer.TyperException, context: Any) -> str:
+    """Return one sentence; typer's exceptions carry what it is built from, by these names."""
+    option = getattr(error, "option_name", None)
+    if hasattr(error, "possibilities") and option is not None:
+        return f"No such option: {shorten(option)}{_meant_option(option, context) or '.'}"
+    parameter: Any = getattr(error, "param", None)
+    kind: Any = getattr(parameter, "type", None)
+    least, most = getattr(kind, "min", None), getattr(kind, "max", None)
+    if least is not None and most is not None:
+        # Not shown: what was given may be a password in the wrong place.
+        return f"{parameter.opts[0]} takes a whole number from {least:,} to {most:,}."
+    if getattr(kind, "choices", None) and " is not one of " in str(error):
+        given = str(error).partition(" is not one of ")[0]
+        return f"unknown {parameter.opts[0].strip('-')} {shorten(given)}; choose {one_of(map(str, kind.choices))}."
+    text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
+    if text.startswith("No such command ") and context is not None:
+        text = text.partition(". Did you mean ")[0]
+        commands, typed = context.command.commands, text.partition("'")[2].rstrip("'.")
+        same = (name for name in commands if sorted(name) == sorted(typed))
+        meant = nearest(typed, commands, cutoff=_NEAR) or next(same, None)
+        text += f"; did you mean {meant}?" if meant is not None else ""
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _meant_option(option: str, context: Any) -> str:
+    """Return which option is near: in spelling, or the one with more words; or that entities are named by address."""
+    parameters = context.command.params if context is not None else ()
+    if option == "--dry-run" and context is not None and context.info_name == "plan":
+        return (
+            "; plan never writes. quotaform apply --dry-run also lets the broker check the changes, and writes nothing."
+        )
+    typed = option.lstrip("-")
+    known = {name.lstrip("-"): name for each in parameters if not each.hidden for name in each.opts if name[0] == "-"}
+    longer = [name for name in known if name.startswith(f"{typed}-")]
+    meant = nearest(typed, known, cutoff=_NEAR) or (longer[0] if len(longer) == 1 else _ELSEWHERE.get(typed))
+    if meant in known:
+        return f"; did you mean {known[meant]}?"
+    entity_type = meant_type(typed)
+    if entity_type is not None or typed.startswith(("entity", "name", "default", "target")):
+        address = f"{entity_type or USER}=NAME"
+        if any("ENTITY" in (each.metavar or "") for each in parameters):
+            return f"; give the address as an argument, as in {address}."
+        if "select" in known:
+            return f"; did you mean --select {address}?"
+    return ""
+
+
+def shorten(text: str) -> str:
+    """Return a text for a message: on one line, and cut where it is very long."""
+    return inert(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def cut_lines(message: str) -> str:
+    """Return a message whose very long lines lose their middle: an argument may be as long as a file.
+
+    >>> len(cut_lines(f"{'a' * 100_000} cannot be read")), cut_lines("a cannot be read")
+    (728, 'a cannot be read')
+    """
+    return "\n".join(map(_cut_line, message.split("\n"))) if len(message) > _LONGEST_LINE else message
+
+
+def _cut_line(line: str) -> str:
+    if len(line) <= _LONGEST_LINE:
+        return line
+    begin, end = line[:_LONGEST], line[-_LONGEST_END:]
+    return f"{begin}… ({len(line) - len(begin) - len(end):,} more characters) …{end}"
+
+
+def require_choice(what: str, name: str, allowed: Sequence[str]) -> str:
+    """Return a word if it is one of those that an option takes.
+
+    >>> require_choice("format", "yaml", ("text", "json"))
+    Traceback (most recent call last):
+    quotaform.model.errors.UsageError: unknown format 'yaml'; choose text or json
+    """
+    if name in allowed:
+        return name
+    raise UsageError(f"unknown {what} {shorten(name)!r}; choose {one_of(allowed)}")
+
+
+def one_of(words: Iterable[str]) -> str:
+    """Return alternatives.
+
+    >>> one_of(["text"]), one_of(["text", "json", "csv"])
+    ('text', 'text, json or csv')
+    """
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last

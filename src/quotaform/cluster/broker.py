@@ -1,0 +1,316 @@
+"""What brokers do: differences by release, what they accept in one request, and what their error codes mean.
+
+Why requests are split (measured on Kafka 4.3.1):
+
+| limit | behaviour of a broker beyond it |
+| --- | --- |
+| 10,000 changed values in a request | POLICY_VIOLATION on every entity, nothing applied |
+| 8 MiB of records in a request | the active controller resigns, and `validate_only` does not warn |
+| 32,767 bytes in a name | hangs up |
+| one entity twice in a request | applies the first and reports both as invalid |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from re import search
+from typing import Final
+
+from quotaform.model.alteration import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    ERRORS_BY_CODE,
+    UNKNOWN_CODES,
+    Alteration,
+    AlterRow,
+    Outcome,
+)
+from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
+from quotaform.model.entity import Entity, Part, spell_name
+from quotaform.model.errors import AuthorizationError, ClusterError, UnknownOutcomeError, UnsupportedError
+from quotaform.model.text import inert
+
+# The release follows from the versions of requests that a broker offers (ApiVersions); a broker with ZooKeeper is the
+# one that offers UpdateMetadata.
+
+Number = tuple[int, int]
+"""A release, such as (3, 9)."""
+
+_UPDATE_METADATA: Final = 6
+
+_MARKS: Final = (
+    ((4, 3), 35, 5), ((4, 2), 2, 11), ((4, 1), 0, 13), ((4, 0), 2, 10), ((3, 9), 1, 17), ((3, 8), 0, 11),
+    ((3, 7), 1, 16), ((3, 6), 24, 4), ((3, 5), 1, 15), ((3, 4), 4, 7), ((3, 3), 35, 4), ((3, 2), 11, 9),
+    ((3, 1), 1, 13), ((3, 0), 2, 7), ((2, 8), 0, 9), ((2, 7), 1, 12), ((2, 6), 48, 0), ((2, 5), 29, 2),
+    ((2, 4), 0, 8), ((2, 3), 1, 11), ((2, 2), 2, 5), ((2, 1), 1, 10), ((2, 0), 1, 8), ((1, 1), 1, 7),
+    ((1, 0), 3, 5), ((0, 11), 3, 4),
+)  # fmt: skip
+"""A release, and the API key with the version that came with it (`clients/src/main/resources/common/message`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRelease:
+    """The release of a broker, as far as the requests tell it, and whether it keeps metadata in ZooKeeper."""
+
+    number: Number
+    has_zookeeper: bool = False
+
+    @classmethod
+    def of(cls, versions: Mapping[int, tuple[int, int]]) -> BrokerRelease:
+        """Return the release of a broker that offers these versions by API key.
+
+        Older than 0.11 is (0, 10); 3.4 with KRaft shows as 3.3, and what is newer than 4.3 as 4.3.
+
+        >>> print(BrokerRelease.of({29: (0, 2), 6: (0, 5)}))
+        2.5 with ZooKeeper
+        """
+        found = (number for number, key, version in _MARKS if key in versions and versions[key][1] >= version)
+        return cls(next(found, (0, 10)), _UPDATE_METADATA in versions)
+
+    def __str__(self) -> str:
+        return f"{self.number[0]}.{self.number[1]}{' with ZooKeeper' if self.has_zookeeper else ''}"
+
+
+NEEDS_CLIENT_QUOTAS: Final = "client quotas need Kafka 2.6 or later"
+NEEDS_SCRAM: Final = "it needs Kafka 2.7 or later, and 3.5 with KRaft"
+NEEDS_IPV6: Final = "quotas of IPv6 addresses need brokers with KRaft"
+"""Remedies for brokers that are too old; `tools/broker_facts.py` has all that differs between releases."""
+
+SERVICES: Final = (
+    (
+        "Confluent Cloud", r"\.confluent\.cloud$",
+        "set them for service accounts and identity pools with its API kafka-quotas/v1 or `confluent kafka quota`",
+    ),
+    ("Aiven for Apache Kafka", r"\.aivencloud\.com$", "set them with `avn service quota create` or in its console"),
+    (
+        "Redpanda Cloud", r"\.cloud\.redpanda\.com$",
+        "set them with `rpk cluster quotas alter` or its Data Plane API (/v1/quotas); Serverless has none",
+    ),
+    ("Amazon MSK Serverless", r"\.kafka-serverless\..*\.amazonaws\.com$", "it documents none, unlike provisioned MSK"),
+    ("Azure Event Hubs", r"\.servicebus\.windows\.net$", "it has application groups instead"),
+)  # fmt: skip
+"""Services that keep client quotas themselves, by their documentation (none was tried): what they are called, the
+pattern of their brokers' names, and where quotas are set."""
+
+
+def service_hint(hosts: Iterable[str]) -> str:
+    """Return a sentence on where a service keeps quotas, if a host is a broker of it; else an empty string.
+
+    >>> service_hint(["kafka-1.aivencloud.com"])
+    'Aiven for Apache Kafka manages client quotas itself: set them with `avn service quota create` or in its console.'
+    """
+    names = [host.lower().rstrip(".") for host in hosts]
+    found = (each for each in SERVICES if any(search(each[1], name) for name in names))
+    return next((f"{name} manages client quotas itself: {remedy}." for name, _, remedy in found), "")
+
+
+_MOST_WORDS: Final = 1_000
+_OF_A_SERVICE: Final = frozenset({35, 42})
+
+
+def grant_remedy(right: str) -> str:
+    """Return the remedy for a missing permission.
+
+    >>> grant_remedy("ALTER")
+    'grant it ALTER on the Cluster resource (kafka-cluster).'
+    """
+    return f"grant it {right} on the Cluster resource (kafka-cluster)."
+
+
+def with_alter_remedy(error: AuthorizationError) -> AuthorizationError:
+    """Return the error of a read with the permission to alter as its remedy, which includes that to read."""
+    if error.remedy and not error.remedy.startswith("grant "):
+        # A service manages quotas itself.
+        return error
+    remedy = f"{grant_remedy('ALTER_CONFIGS').rstrip('.')}, which includes DESCRIBE_CONFIGS"
+    return AuthorizationError(error.problem, remedy=remedy, code=error.code)
+
+
+def require_success(code: int, message: str | None, *, subject: str, right: str, problem: str, hint: str = "") -> None:
+    """Raise the error of an answer to a read that has one.
+
+    Code 31 comes without any words of the broker. `hint` is what to do instead, if the cluster is of a service that
+    refuses such requests.
+    """
+    if code == 0:
+        return
+    if code == CLUSTER_AUTHORIZATION_FAILED:
+        raise AuthorizationError(
+            f"The principal is not authorised to read {subject}", remedy=hint or grant_remedy(right), code=code
+        )
+    kind = ERRORS_BY_CODE.get(code, ClusterError)
+    if kind is UnknownOutcomeError:
+        # A read has no outcome that could be unknown.
+        kind = ClusterError
+    text = f"{problem} error code {code}"
+    text = f"{text}: {inert(shorten_message(message))}" if message else text
+    raise kind(text, remedy=hint if hint and code in _OF_A_SERVICE else None, code=code)
+
+
+def shorten_message(message: str) -> str:
+    """Return a broker's message, shortened to a readable length."""
+    return message if len(message) <= _MOST_WORDS else f"{message[:_MOST_WORDS]}…"
+
+
+MAX_OPS: Final = 4_000
+"""Ops per request: larger requests are not faster per op, and brokers reject more than 10,000."""
+MAX_BYTES: Final = 1 << 20
+"""Encoded bytes per request, an eighth of the size at which a controller resigns."""
+
+_ENTRY_BYTES: Final = 8
+_STRING_BYTES: Final = 4
+_OP_BYTES: Final = 16
+
+ALTER_ACL: Final = f"The principal is not authorised to alter client quotas: {grant_remedy('ALTER_CONFIGS')}"
+
+RawRow = tuple[Iterable[Part], int, str | None]
+"""A row of a response: the entity's parts in any order, the error code and the broker's message."""
+
+
+def split_alterations(
+    alterations: Sequence[Alteration], *, max_ops: int = MAX_OPS, max_bytes: int = MAX_BYTES
+) -> list[range]:
+    """Return the index ranges of the requests, after checking that a broker can take every alteration.
+
+    A request has at most `max_ops` ops (an alteration without ops counts as one) and `max_bytes` bytes; an
+    alteration is never cut, so that one that is larger than both goes alone. Raises `ValueError` for one entity
+    twice, and for what a broker could not read or must not be sent.
+    """
+    chunks: list[range] = []
+    seen: set[Entity] = set()
+    sizes: dict[str, int] = {}
+    start = ops = size = 0
+    for index, alteration in enumerate(alterations):
+        if alteration.entity in seen:
+            raise ValueError(
+                f"{alteration.entity.address} is altered twice in one call; merge its ops into one alteration"
+            )
+        seen.add(alteration.entity)
+        own_ops = len(alteration.ops) or 1
+        own_size = _measure(alteration, sizes)
+        if index > start and (ops + own_ops > max_ops or size + own_size > max_bytes):
+            chunks.append(range(start, index))
+            start, ops, size = index, 0, 0
+        ops += own_ops
+        size += own_size
+    if start < len(alterations):
+        chunks.append(range(start, len(alterations)))
+    return chunks
+
+
+def _measure(alteration: Alteration, sizes: dict[str, int]) -> int:
+    """Return an upper bound of the encoded size; `sizes` remembers types and keys, which are few."""
+    parts = alteration.entity.parts
+    if len(parts) > 1 and len(dict(parts)) < len(parts):
+        raise ValueError(f"{alteration.entity.address} names an entity type twice")
+    total = _ENTRY_BYTES
+    for entity_type, name in parts:
+        if (size := sizes.get(entity_type)) is None:
+            size = sizes[entity_type] = _string_size(alteration, entity_type, "entity type")
+        total += size + _STRING_BYTES
+        if name is not None:
+            short = type(name) is str and name.isascii() and len(name) <= MAX_NAME_BYTES
+            total += len(name) if short else _string_size(alteration, name, "name")
+    for key, value in alteration.ops.items():
+        if (size := sizes.get(key)) is None:
+            size = sizes[key] = _string_size(alteration, key, "quota key")
+        total += size + _OP_BYTES
+        if value is not None:
+            _check_value(alteration, key, value)
+    return total
+
+
+def _string_size(alteration: Alteration, text: object, what: str) -> int:
+    if not isinstance(text, str):
+        raise ValueError(f"{alteration.entity!r:.200}: the {what} {text!r:.100} is not a string")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{_address(alteration)}: {what} {spell_name(text)} contains a lone surrogate, which is not valid Unicode"
+        ) from None
+    if size > MAX_NAME_BYTES:
+        raise ValueError(
+            f"{_address(alteration)}: the {what} has {size:,} bytes in UTF-8; a broker reads at most {MAX_NAME_BYTES:,}"
+        )
+    return size + _STRING_BYTES
+
+
+def _check_value(alteration: Alteration, key: str, value: float) -> None:
+    try:
+        finite = isfinite(value)
+    except OverflowError:
+        finite = False
+    if not finite:
+        raise ValueError(f"{_address(alteration)}: {spell_name(key)} is not a finite number; a quota must be one")
+    if float(value) != value:
+        raise ValueError(
+            f"{_address(alteration)}: {spell_name(key)} is {value}, which a double cannot represent exactly; the "
+            f"nearest is {int(float(value))}"
+        )
+
+
+def _address(alteration: Alteration) -> str:
+    address = alteration.entity.address
+    return address if len(address) <= 120 else f"{address[:100]}… ({len(address):,} characters)"
+
+
+def match_rows(chunk: Sequence[Alteration], answer: Iterable[RawRow], hint: str = "") -> tuple[AlterRow, ...]:
+    """Return one row per alteration of a request, in its order.
+
+    The rows of a response and the parts within a row are in any order. An outcome follows from the code alone,
+    since the words differ between versions:
+
+    | the answer says | outcome |
+    | --- | --- |
+    | 0 | ok |
+    | -1 or 7 | unknown |
+    | nothing about the entity, or something twice | unknown |
+    | any other code | refused |
+    """
+    answers: dict[Entity, tuple[int, str | None]] = {}
+    repeated: set[Entity] = set()
+    for parts, code, message in answer:
+        entity = Entity.of(parts)
+        if entity in answers:
+            repeated.add(entity)
+        answers[entity] = (code, message)
+    rows = []
+    for alteration in chunk:
+        entity = alteration.entity
+        found = answers.get(entity)
+        if found is None:
+            rows.append(
+                AlterRow(entity, Outcome.UNKNOWN, None, "The response of the broker has no row for this entity.")
+            )
+        elif entity in repeated:
+            rows.append(
+                AlterRow(
+                    entity,
+                    Outcome.UNKNOWN,
+                    found[0],
+                    "The response of the broker has more than one row for this entity.",
+                )
+            )
+        else:
+            rows.append(_row(entity, *found, hint))
+    return tuple(rows)
+
+
+def _row(entity: Entity, code: int, message: str | None, hint: str) -> AlterRow:
+    message = shorten_message(message) if message else message
+    if code == 0:
+        return AlterRow(entity, Outcome.OK)
+    if code in UNKNOWN_CODES:
+        return AlterRow(entity, Outcome.UNKNOWN, code, message or f"The broker answered with error code {code}.")
+    if hint and ERRORS_BY_CODE.get(code) in {AuthorizationError, UnsupportedError}:
+        return AlterRow(entity, Outcome.REFUSED, code, hint)
+    if code == CLUSTER_AUTHORIZATION_FAILED:
+        return AlterRow(entity, Outcome.REFUSED, code, ALTER_ACL)
+    return AlterRow(entity, Outcome.REFUSED, code, message or f"The broker rejected it with error code {code}.")
+
+
+def rows_of(chunk: Iterable[Alteration], outcome: Outcome, reason: str) -> tuple[AlterRow, ...]:
+    """Return the same row for each alteration, for requests without a response."""
+    return tuple(AlterRow(alteration.entity, outcome, None, reason) for alteration in chunk)

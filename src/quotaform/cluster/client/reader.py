@@ -1,0 +1,215 @@
+"""Reads Java client properties as a `ClientConfig`, with the one table of SASL mechanisms.
+
+The file is the one that Kafka's own commands take as `--command-config`. An unsupported setting is an error that names
+the line; only keys without effect here are ignored (`quotaform.cluster.client.properties`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.cluster.client.config import ClientConfig, Credentials
+from quotaform.cluster.client.properties import (
+    USED,
+    ClientProperties,
+    Property,
+    add_problem,
+    is_ignored,
+    parse_properties,
+    provider_folder,
+    refusal,
+)
+from quotaform.cluster.client.tls import read_tls
+from quotaform.cluster.sasl import kerberos, msk_iam, password
+from quotaform.model import rule
+from quotaform.model.errors import FileReadError, InvalidFilesError
+from quotaform.model.finding import Finding, Location, by_place
+from quotaform.model.server import HiddenServer, Server, parse_servers
+from quotaform.system.files import PROPERTIES_LIMIT, read_bytes, trusted_folder
+
+Read = Callable[[ClientProperties, str], Credentials | None]
+"""Returns the credentials that properties describe for a mechanism; `None` after it reported a problem."""
+
+
+def _read_oauth(reader: ClientProperties, mechanism: str) -> Credentials | None:
+    handler = "sasl.login.callback.handler.class"
+    if (reader.get(handler) or "").startswith(msk_iam.PACKAGE):
+        reader.report(
+            handler, f"{handler} is not supported: for IAM set sasl.mechanism={msk_iam.MECHANISM}; {msk_iam.FORM}"
+        )
+        return None
+    from quotaform.cluster.sasl import oauth  # needs HTTP, which takes a while to load
+
+    return oauth.read(reader, mechanism)
+
+
+MECHANISMS: Final[Mapping[str, Read]] = {
+    "PLAIN": password.read,
+    "SCRAM-SHA-256": password.read,
+    "SCRAM-SHA-512": password.read,
+    msk_iam.MECHANISM: msk_iam.read,
+    "GSSAPI": kerberos.read,
+    "OAUTHBEARER": _read_oauth,
+}
+
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+CANONICAL: Final = "resolve_canonical_bootstrap_servers_only"
+LOOKUPS: Final = ("use_all_dns_ips", CANONICAL, "default")
+"""The values of client.dns.lookup; the last one, of old clients, means here what the first does."""
+_MILLISECONDS: Final = regex(r"[0-9]{1,10}").fullmatch
+
+
+def load_client_config(
+    path: str | Path,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    repository: Path | None = None,
+    name: str | None = None,
+    named_at: tuple[str, Location] | None = None,
+) -> ClientConfig:
+    """Read a client properties file.
+
+    The file is UTF-8 or else ISO 8859-1; `overrides` win over its properties. Links must not lead out of
+    `repository`, the folder of the repository that names the file (`None`: the operator names it). `named_at` is
+    the field that names it, if that is in another file.
+
+    Raises:
+        InvalidFilesError: It cannot be read or used; with all its problems, each with its line.
+    """
+    file, problems = name or str(path), list[Finding]()
+    try:
+        within = None if repository is None else trusted_folder(path, repository)
+        content = read_bytes(path, PROPERTIES_LIMIT, within=within)
+    except FileReadError as error:
+        why = "there is no such file" if error.is_missing else f"it cannot be read: {error.reason}"
+        place = Location(file)
+        if named_at is not None:
+            why, place = f"{named_at[0]} {file}: {why}", named_at[1]
+        raise InvalidFilesError([rule.CLIENT_PROPERTIES.finding(why, location=place)]) from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    properties = list(parse_properties(text, file, lambda message, at: add_problem(problems, message, at)))
+    given = _given(overrides or {}, Location("client properties given as options"))
+    reader = ClientProperties(
+        [*properties, *given],
+        os.environ if environ is None else environ,
+        source=Location(file),
+        folder=Path(path).parent,
+        repository=repository,
+        within=provider_folder(path, repository),
+        problems=problems,
+    )
+    return _read(reader)
+
+
+def from_properties(
+    properties: Mapping[str, str], *, source: str = "client properties", environ: Mapping[str, str] | None = None
+) -> ClientConfig:
+    """Make a client config from properties that do not come from a file.
+
+    Raises `InvalidFilesError` with all problems.
+    """
+    place = Location(source)
+    return _read(ClientProperties(_given(properties, place), os.environ if environ is None else environ, source=place))
+
+
+def _given(properties: Mapping[str, str], place: Location) -> Iterable[Property]:
+    return [Property(key, value, place) for key, value in properties.items()]
+
+
+def _read(reader: ClientProperties) -> ClientConfig:
+    _check_keys(reader)
+    protocol = _choice(reader, "security.protocol", PROTOCOLS, "PLAINTEXT")
+    if not reader.has("security.protocol"):
+        _check_protocol_was_not_forgotten(reader)
+    config = ClientConfig(
+        bootstrap_servers=_servers(reader),
+        client_id=reader.get("client.id") or None,
+        canonical_names=_choice(reader, "client.dns.lookup", LOOKUPS, LOOKUPS[0]) == CANONICAL,
+        security_protocol=protocol,
+        credentials=_read_credentials(reader) if protocol.startswith("SASL_") else None,
+        tls=read_tls(reader) if protocol.endswith("SSL") else None,
+        request_timeout=_seconds(reader, "request.timeout.ms", 30.0),
+        api_timeout=_seconds(reader, "default.api.timeout.ms", 60.0),
+    )
+    if reader.problems:
+        raise InvalidFilesError(by_place(reader.problems))
+    return config
+
+
+def _check_keys(reader: ClientProperties) -> None:
+    for key in reader.keys:
+        if key in USED or is_ignored(key):
+            continue
+        if reader.is_full:
+            break
+        reader.report(key, refusal(key, is_line=reader.is_line(key)))
+
+
+def _check_protocol_was_not_forgotten(reader: ClientProperties) -> None:
+    """Reject security settings without security.protocol, whose default would send everything unencrypted."""
+    for key in ("sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.certificates", "ssl.keystore.location"):
+        if reader.has(key):
+            fitting = "SASL_SSL or SASL_PLAINTEXT" if key.startswith("sasl") else "SSL or SASL_SSL"
+            reader.report(
+                key,
+                f"{key} has no effect, because security.protocol is missing and means PLAINTEXT; set it to {fitting}",
+            )
+            return
+
+
+def _read_credentials(reader: ClientProperties) -> Credentials | None:
+    # Java's default.
+    mechanism = _choice(reader, "sasl.mechanism", tuple(MECHANISMS), None if reader.has("sasl.mechanism") else "GSSAPI")
+    handler = "sasl.client.callback.handler.class"
+    if reader.has(handler) and mechanism in ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        reader.report(handler, f"{handler} names a Java class, which quotaform cannot load; remove it")
+    return None if mechanism is None else MECHANISMS[mechanism](reader, mechanism)
+
+
+def _choice(reader: ClientProperties, key: str, choices: tuple[str, ...], default: Any) -> Any:
+    value = reader.get(key)
+    if not value:
+        return default
+    for choice in choices:
+        if value.lower() == choice.lower():
+            return choice
+    reader.report(key, f"{reader.render(key)} is not supported; set it to {_or(choices)}")
+    return default
+
+
+def _or(choices: tuple[str, ...]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _seconds(reader: ClientProperties, key: str, default: float) -> float:
+    value = reader.get(key)
+    if not value:
+        return default
+    if not _MILLISECONDS(value) or not 0 < int(value) < 2**31:
+        reader.report(key, f"{reader.render(key)} is not a number of milliseconds above 0")
+        return default
+    return int(value) / 1000
+
+
+def _servers(reader: ClientProperties) -> tuple[str | Server, ...]:
+    value = reader.get("bootstrap.servers")
+    if value is None:
+        return ()
+    try:
+        servers = parse_servers(value)
+    except ValueError:
+        reader.report("bootstrap.servers", "bootstrap.servers is not host:port, as in broker-1:9092")
+        return ()
+    written = reader.written("bootstrap.servers")
+    if written != value:
+        return tuple(HiddenServer(host, port, written) for host, port in servers)
+    return tuple(map(str, servers))

@@ -1,0 +1,232 @@
+"""What people see of a cluster: described and altered quotas, SCRAM credentials, the steps of a checkup."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from csv import writer
+from io import StringIO
+from itertools import groupby
+from typing import Final
+
+from quotaform.cluster.checkup import Checkup, StepStatus
+from quotaform.cluster.scram_credential import RESOURCE_NOT_FOUND, ScramResult, ScramRow, ScramUpsertion, ScramUser
+from quotaform.model.alteration import Altered, Outcome
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity, spell_name
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quotas import Quotas, SnapshotFile
+from quotaform.model.text import inert
+from quotaform.model.units import plain, render_value
+from quotaform.report.text import PLAIN, Style, cluster_line, counted, csv_cell, reading_text
+
+
+def render_quotas_text(
+    quotas: Quotas,
+    style: Style = PLAIN,
+    *,
+    is_filtered: bool = False,
+    heading: str | None = None,
+    read_at: str = "",
+    snapshot: SnapshotFile | None = None,
+) -> str:
+    """Return quotas, sorted by address.
+
+    `is_filtered`: there may be more than these. `heading` is the name of the cluster, for a line above.
+    """
+    head = f"{cluster_line(heading, style)}   {reading_text(read_at, snapshot)}\n\n" if heading else ""
+    return head + "".join(f"{line}\n" for line in _lines(quotas, style, is_filtered))
+
+
+def _lines(quotas: Quotas, style: Style, is_filtered: bool) -> Iterator[str]:
+    if not quotas:
+        yield "No entity matches." if is_filtered else "There are no quotas."
+        return
+    for address, values in sorted((entity.address, values) for entity, values in quotas.items()):
+        yield style.paint(address, "bold")
+        yield from value_lines(values)
+    total = sum(map(len, quotas.values()))
+    yield ""
+    yield f"{counted(len(quotas), 'entity', 'entities')}, {counted(total, 'value')}.{_scope(quotas)}"
+
+
+def _scope(quotas: Quotas) -> str:
+    """Say where the limits hold, of those that are there."""
+    found = {key.per for values in quotas.values() for name in values if (key := QUOTA_KEYS.get(name)) is not None}
+    if not found:
+        return ""
+    if found == {"broker"}:
+        return " Limits are per broker."
+    per_cluster = ", ".join(name for name, key in QUOTA_KEYS.items() if key.per == "cluster")
+    return f" Limits are per broker, {per_cluster} per cluster." if len(found) > 1 else " Limits are per cluster."
+
+
+def value_lines(values: Mapping[str, float], notes: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield a line per value, `  producer_byte_rate        10 MiB/s`, with a note behind some."""
+    for name in sorted(values, key=key_order):
+        note = f"   ({notes[name]})" if notes and name in notes else ""
+        yield f"  {spell_name(name):<{_WIDTH}}  {render_value(QUOTA_KEYS.get(name), values[name])}{note}"
+
+
+_WIDTH = max(map(len, QUOTA_KEYS))
+
+
+def render_altered(done: Altered, style: Style = PLAIN, *, heading: str | None = None) -> str:
+    """Return the entity as it is now, or would be, with what each changed key was before.
+
+    `heading` is the name of the cluster, for a line above; without one there is none.
+    """
+    head = f"{cluster_line(heading, style)}\n\n" if heading else ""
+    return head + "".join(f"{line}\n" for line in _altered_lines(done, style))
+
+
+def _altered_lines(done: Altered, style: Style) -> Iterator[str]:
+    would = done.is_validation
+    changed = {key: _note(key, done.before.get(key)) for key in done.ops if done.has_changed(key)}
+    if done.after:
+        yield style.paint(done.entity.address, "bold")
+        yield from value_lines(done.after, changed)
+    else:
+        yield f"{style.paint(done.entity.address, 'bold')} {'would have' if would else 'has'} no quotas."
+    for key in sorted(changed.keys() - done.after.keys(), key=key_order):
+        yield f"  {spell_name(key)} {'would be' if would else 'is'} removed   ({changed[key]})"
+    yield ""
+    if would:
+        yield "The broker would accept this. Nothing was changed."
+    elif changed:
+        yield style.paint(f"Altered {done.entity.address}.", "green")
+    else:
+        yield f"No changes: {done.entity.address} already has these values."
+
+
+def _note(key: str, value: float | None) -> str:
+    return "was not set" if value is None else f"was {render_value(QUOTA_KEYS.get(key), value)}"
+
+
+# Quotas as a table of comma-separated values: one row per entity and quota key.
+#
+# | column | what it holds |
+# | --- | --- |
+# | address | the entity on one line, unique |
+# | user, client_id, ip | nothing when the type is absent; `<default>`; the name, see `quotaform.report.text` |
+# | quota_key | the key |
+# | value | the exact decimal of the double, without exponent; or `NaN`, `Infinity`, `-Infinity` |
+# | display | the value in units |
+#
+# The columns never change; new ones are added at the end. An entity type that is not one of the three is in the
+# address.
+
+COLUMNS: Final = (
+    "address",
+    *(row.parameter for row in KNOWN_TYPES.values()),
+    "quota_key",
+    "value",
+    "display",
+)
+
+
+def render_quotas_csv(quotas: Quotas) -> str:
+    """Return quotas as CSV with a header line, sorted by address and key."""
+    text = StringIO()
+    table = writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for entity, values in sorted(quotas.items(), key=lambda item: item[0].address):
+        cells = [csv_cell(entity.address), *_cells(entity)]
+        for name in sorted(values, key=key_order):
+            value = values[name]
+            table.writerow([*cells, csv_cell(name), plain(value), render_value(QUOTA_KEYS.get(name), value)])
+    return text.getvalue()
+
+
+def _cells(entity: Entity) -> list[str]:
+    names = entity.names
+    return [
+        "" if entity_type not in names else DEFAULT_WORD if (name := names[entity_type]) is None else csv_cell(name)
+        for entity_type in ENTITY_TYPES
+    ]
+
+
+_HEADINGS: Final = ("USER", "MECHANISM", "ITERATIONS")
+_WORDS: Final = {Outcome.REFUSED: "refused by the broker: ", Outcome.UNKNOWN: "outcome unknown: ", Outcome.NOT_SENT: ""}
+
+
+def render_scram(users: Sequence[ScramUser], cluster_name: str, style: Style = PLAIN) -> str:
+    """Return a table of credentials, one per line, and their number."""
+    return "\n".join(_scram_lines(users, cluster_name, style)) + "\n"
+
+
+def _scram_lines(users: Sequence[ScramUser], cluster_name: str, style: Style) -> Iterator[str]:
+    rows = [
+        (spell_name(found.user), credential.mechanism, str(credential.iterations))
+        for found in users
+        for credential in found.credentials
+    ]
+    if rows:
+        widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
+        yield style.paint(_line(_HEADINGS, widths), "bold")
+        for row in rows:
+            yield _line(row, widths)
+        yield ""
+    for found in users:
+        if found.code:
+            is_without = found.code == RESOURCE_NOT_FOUND
+            words = " has no SCRAM credentials" if is_without else f": {inert(found.message)}"
+            yield style.paint(f"{spell_name(found.user)}{words}", "red")
+    owners = sum(bool(found.credentials) for found in users)
+    if owners:
+        yield f"{counted(len(rows), 'SCRAM credential')} of {counted(owners, 'user')} on {inert(cluster_name)}."
+    elif not users:
+        yield f"{inert(cluster_name)} has no SCRAM credentials."
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def render_scram_result(result: ScramResult, style: Style = PLAIN) -> str:
+    """Return what became of each credential, one per line, and their numbers."""
+    rows = [(spell_name(row.alteration.user), str(row.alteration.mechanism)) for row in result]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
+    lines = [f"{_line(cells, widths)}  {_render_outcome(row, style)}" for cells, row in zip(rows, result, strict=True)]
+    done = [row for row in result if row.outcome is Outcome.OK]
+    is_upsert = any(isinstance(row.alteration, ScramUpsertion) for row in result)
+    lines.append(f"{counted(len(done), 'credential')} {'set' if is_upsert else 'deleted'}{_count_failures(result)}.")
+    return "\n".join(lines) + "\n"
+
+
+def _render_outcome(row: ScramRow, style: Style) -> str:
+    if row.outcome is not Outcome.OK:
+        return style.paint(f"{_WORDS[row.outcome]}{inert(row.message)}", "red")
+    if isinstance(row.alteration, ScramUpsertion):
+        return style.paint(f"set ({row.alteration.iterations} iterations)", "green")
+    return style.paint("deleted", "green")
+
+
+def _count_failures(result: ScramResult) -> str:
+    """Return how many did not go well, per outcome."""
+    words = {Outcome.REFUSED: "failed", Outcome.UNKNOWN: "unknown", Outcome.NOT_SENT: "not sent"}
+    numbers = {outcome: sum(row.outcome is outcome for row in result) for outcome in words}
+    return "".join(f", {number} {words[outcome]}" for outcome, number in numbers.items() if number)
+
+
+_COLOURS = {StepStatus.OK: "green", StepStatus.FAILED: "red", StepStatus.NOT_REACHED: "dim"}
+
+
+def render_checkup(checkup: Checkup, style: Style = PLAIN) -> str:
+    """Return one line per step, below the server that it was taken with."""
+    return "".join(f"{line}\n" for line in _checkup_lines(checkup, style))
+
+
+def _checkup_lines(checkup: Checkup, style: Style) -> Iterator[str]:
+    yield f"{cluster_line(checkup.cluster_name, style)}   Checked {inert(checkup.checked_at)}"
+    for number, (server, steps) in enumerate(groupby(checkup.steps, lambda step: step.server)):
+        yield ""
+        if number:
+            yield style.paint("Rights" if server is None else inert(server), "bold")
+        for step in steps:
+            status = style.paint(f"{step.status.replace('-', ' '):<11}", _COLOURS[step.status])
+            facts = ", ".join(f"{name.replace('_', ' ')} {inert(value)}" for name, value in step.facts.items())
+            yield f"  {status}  {step.step.replace('-', ' '):<16}  {inert(step.problem or '') or facts}".rstrip()
+    yield ""
+    counts = Counter(step.status for step in checkup.steps)
+    failed = f"{counted(counts[StepStatus.FAILED], 'step')} failed, {counts[StepStatus.NOT_REACHED]} not reached."
+    yield "All steps succeeded." if checkup.is_healthy else failed

@@ -1,1 +1,0 @@
-"""Guards: what blocks a plan, and what lifts a block."""

@@ -1,1 +1,0 @@
-"""Lints: what is valid and probably not what was meant."""

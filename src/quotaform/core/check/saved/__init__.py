@@ -1,1 +1,0 @@
-"""Checks of what was read from plan files and receipts."""

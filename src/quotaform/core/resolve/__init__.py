@@ -1,1 +1,0 @@
-"""Which quota applies to a request: the table of precedence walked over an index of quotas."""

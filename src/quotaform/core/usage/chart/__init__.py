@@ -1,1 +1,0 @@
-"""What pictures of usage show, and the tables beside them."""

@@ -1,1 +1,0 @@
-"""What metrics measure: names and labels as exporters write them, to series."""

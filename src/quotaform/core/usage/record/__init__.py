@@ -1,1 +1,0 @@
-"""Recording what brokers measure: the sources, when they are asked, and what came of it."""

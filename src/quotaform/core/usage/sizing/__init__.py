@@ -1,1 +1,0 @@
-"""Right-sized quotas: what buckets used, and the values that fit it."""

@@ -1,0 +1,341 @@
+"""The problems of one file, with their locations; among them those that its JSON Schema finds, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import islice
+from typing import Any, Final
+
+from quotaform.desired.schema import config, quotas
+from quotaform.desired.yaml.document import Document, Node, StopReadingError, UnclearError, glued_key, taken_for
+from quotaform.model import rule
+from quotaform.model.finding import Finding, Location, Severity
+from quotaform.model.finding_list import FindingList
+from quotaform.model.records.schema import Builder, make_schema
+from quotaform.model.records.validator import explainer, gate
+from quotaform.model.rule import FindingRule
+from quotaform.model.server import spell_server
+from quotaform.model.text import did_you_mean, quote
+
+_ABSENCES: Final = frozenset({rule.MISSING_FIELD.id, rule.EMPTY_FIELD.id, rule.NO_VALUES.id})
+"""The rules not reported after reading stopped, because missing parts may come later in the file."""
+
+NodePath = tuple[str | int, ...]
+"""The keys and indexes that lead from the root of a document to a node."""
+
+
+class FileReport:
+    """Collects the findings of one document.
+
+    Without recorded places the first finding raises `UnclearError`: the file is then read again with them.
+    """
+
+    __slots__ = ("covered", "document", "errors", "findings")
+
+    def __init__(self, document: Document, findings: FindingList | None = None) -> None:
+        """Make a report.
+
+        `findings`: takes what is found, together with what was found before.
+        """
+        self.document = document
+        # The parts that something was found in; the schema's opinion of them is not wanted
+        self.covered: set[NodePath] = set()
+        self.errors = 0  # how many of the findings are errors
+        # What was found: the first of it, if it is a lot
+        self.findings = FindingList() if findings is None else findings
+
+    def at(self, *path: str | int) -> Part:
+        """Return the part of the document at a path, to report what is wrong there."""
+        return Part(self, path)
+
+    def covers(self, path: NodePath) -> bool:
+        """Whether something was found in a part that holds this path."""
+        return any(path[:length] in self.covered for length in range(1, len(path) + 1))
+
+    def add(self, path: NodePath, finding: Finding) -> None:
+        """Add a finding about the part at a path.
+
+        Raises `UnclearError` if the document was read without details, and `StopReadingError` if there are more
+        problems than are shown.
+        """
+        if not self.document.is_detailed:
+            raise UnclearError
+        if finding.severity is Severity.ERROR:
+            self.covered.add(path)
+            self.errors += 1
+        self.add_shape(finding)
+
+    def add_shape(self, finding: Finding) -> None:
+        """Add a finding of the schema, which covers nothing.
+
+        Raises `StopReadingError` if there are more problems than are shown.
+        """
+        if self.document.is_cut and finding.rule in _ABSENCES:
+            return
+        self.findings.add(finding)
+        if self.findings.is_full:
+            raise StopReadingError
+
+
+class Part:
+    """A part of a document, and the report that takes what is wrong with it."""
+
+    __slots__ = ("path", "report")
+
+    def __init__(self, report: FileReport, path: NodePath) -> None:
+        self.report = report
+        self.path = path  # the part: a mistake in it is not reported a second time by the schema
+
+    @property
+    def document(self) -> Document:
+        """The whole document."""
+        return self.report.document
+
+    @property
+    def errors(self) -> int:
+        """How many errors were found in the whole document."""
+        return self.report.errors
+
+    def at(self, *steps: str | int) -> Part:
+        """Return a part of this part."""
+        return Part(self.report, (*self.path, *steps))
+
+    def add(
+        self,
+        broken: FindingRule,
+        message: str,
+        container: Node,
+        key: str | int,
+        *,
+        at_key: bool = False,
+        address: str | None = None,
+        quota_key: str | None = None,
+    ) -> None:
+        """Report something about the value (or the key) of a container.
+
+        Raises `UnclearError` if the document was read without details.
+        """
+        place = self.document.place(container, key)
+        location = place.key if at_key else place.value
+        self.report.add(self.path, broken.finding(message, address=address, key=quota_key, location=location))
+
+    def add_at(self, broken: FindingRule, message: str, location: Location) -> None:
+        """Report something about a place. Raises `UnclearError` if the document was read without details."""
+        self.report.add(self.path, broken.finding(message, location=location))
+
+
+_TYPES: Mapping[str, str] = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "a boolean",
+    "null": "empty",
+}
+_LOOKED_AT: Final = 20
+"""How many unknown fields are compared with those that are missing."""
+_MOST_ERRORS: Final = 10_000
+"""How many errors are put in order, of which fewer are shown."""
+_STREAMED: Final = 2
+"""How long the path of an item is that was handed over while the file was read."""
+_COMPOSITE = frozenset({"anyOf", "oneOf", "not", "if", "dependencies"})
+_EMPTY: Mapping[str, str] = {"array": "[]", "object": "{}"}
+
+
+def has_shape(schema: Builder, document: Document) -> bool:
+    """Whether a document fits its schema."""
+    return gate(schema).is_valid(document.root)
+
+
+def explain_shape(schema: Builder, report: FileReport) -> None:
+    """Report where and why a document does not fit its schema.
+
+    At least one problem is reported if nothing was found before.
+
+    `report`: what was already found; parts that it covers are left out, so that one mistake is one problem. Takes what
+    is found.
+
+    Raises `StopReadingError`: there are more problems than are shown.
+    """
+    found: set[tuple[Any, ...]] = set()
+    composites: list[tuple[Any, ...]] = []
+    # The validator takes the fields of a mapping in any order.
+    errors = list(islice(explainer(schema).iter_errors(report.document.root), _MOST_ERRORS))
+    for error in sorted(errors, key=lambda error: _place(error, report)):
+        if error.validator in _COMPOSITE:
+            composites.append(tuple(error.absolute_path))
+            continue
+        for path, finding in _explain(schema, error, report):
+            if (path, finding.rule) not in found:
+                found.add((path, finding.rule))
+                report.add_shape(finding)
+    if not found and not report.covered and not report.document.is_cut:
+        for path in composites or [()]:
+            report.add(path, _finding(report, rule.BAD_SHAPE, path, f"{_name(path, report)} does not match the schema"))
+
+
+def _place(error: Any, report: FileReport) -> tuple[int, int]:
+    at = report.document.locate(tuple(error.absolute_path)).key
+    return at.line, at.column
+
+
+def _finding(
+    report: FileReport, rule: FindingRule, path: tuple[Any, ...], message: str, *, at_key: bool = False
+) -> Finding:
+    place = report.document.locate(path)
+    return rule.finding(message, location=place.key if at_key else place.value)
+
+
+def _explain(build: Builder, error: Any, report: FileReport) -> Iterator[tuple[tuple[Any, ...], Finding]]:
+    path = tuple(error.absolute_path)
+    schema: Any = error.schema
+    if error.validator == "additionalProperties":
+        known = list(schema["properties"])
+        for key in error.instance:
+            if key not in known and not report.covers((*path, key)):
+                text = _unknown_text(key, known, belonging_text(key, build))
+                yield (*path, key), _finding(report, rule.UNKNOWN_FIELD, (*path, key), text, at_key=True)
+        return
+    if report.covers(path):
+        return
+    if error.validator == "required":
+        unknown = [key for key in error.instance if key not in schema.get("properties", {})]
+        for key in error.validator_value:
+            is_misspelt = any(did_you_mean(other, [key]) for other in unknown[:_LOOKED_AT])
+            if key not in error.instance and not is_misspelt and not report.covers((*path, key)):
+                text = f"{_name(path, report)} has no {key}; add it"
+                yield (*path, key), _finding(report, rule.MISSING_FIELD, path, text)
+        return
+    broken, text = _scalar_text(error, path, report)
+    yield path, _finding(report, broken, path, text)
+
+
+def _scalar_text(error: Any, path: tuple[Any, ...], report: FileReport) -> tuple[FindingRule, str]:
+    name, schema = _name(path, report), error.schema
+    examples = schema.get("examples") if isinstance(schema, dict) else None
+    example = f"; write for example {examples[0]}" if examples and not isinstance(examples[0], dict | list) else ""
+    shown = _shown(error.instance) if isinstance(error.instance, str) else "this"
+    match error.validator:
+        case "type":
+            return rule.WRONG_TYPE, _type_text(error, name, report.document.locate(path).text)
+        case "enum":
+            words = [str(word) for word in error.validator_value]
+            raw = report.document.locate(path).text
+            guess = did_you_mean(raw, words) if raw else ""
+            return rule.BAD_CHOICE, f"{name} must be {' or '.join(words)}, not {_shown(raw) if raw else 'this'}{guess}"
+        case "minLength" | "minItems" | "minProperties":
+            return rule.EMPTY_FIELD, f"{name} must not be empty{example}"
+        case "minimum" | "maximum":
+            text = f"{name} must be from {schema['minimum']:,} to {schema['maximum']:,}, not {error.instance}"
+            return rule.BAD_FIELD, text
+        case "pattern":
+            return rule.BAD_TEXT, f"{shown} is not a valid {name}{example}"
+        case _:
+            return rule.BAD_FIELD, f"{name} is not valid{example}"
+
+
+def _type_text(error: Any, name: str, raw: str | None) -> str:
+    wanted = [error.validator_value] if isinstance(error.validator_value, str) else list(error.validator_value)
+    words = " or ".join(_TYPES[kind] for kind in wanted)
+    instance = error.instance
+    if instance is None:
+        may_be_empty = error.schema.keys().isdisjoint({"minItems", "minProperties", "required", "oneOf"})
+        empty = _EMPTY.get(wanted[0]) if may_be_empty else None
+        remedy = f"write {name}: {empty} if there are none" if empty else "add a value or remove the field"
+        return f"{name} must be {words}, but it is empty; {remedy}"
+    if isinstance(instance, dict | list):
+        fields = error.schema.get("required") or list(error.schema.get("properties", ()))
+        remedy = f"; begin with {fields[0]}:" if fields and not error.absolute_path else ""
+        return f"{name} must be {words}, not {'a mapping' if isinstance(instance, dict) else 'a list'}{remedy}"
+    if "string" in wanted and raw is not None:
+        kind = "a boolean" if isinstance(instance, bool) else "a number"
+        return f"{name} must be text, but {taken_for(raw, kind)}"
+    if raw is None:
+        return f"{name} must be {words}, not a single value"
+    remedy, first = "", raw.partition(" ")[0]
+    if "object" in wanted and first != raw and first.isidentifier():
+        remedy = f"; a colon is missing after {first}"
+    elif isinstance(instance, str) and error.schema.get("items", {}).get("type") == "string":
+        remedy = f"; write [{_shown(raw)}]"
+    return f"{name} must be {words}, not {_shown(raw)}{remedy}"
+
+
+def _shown(raw: str) -> str:
+    """Return a text that is quoted, without the password of an address (`me:hunter2@b1`)."""
+    login, at, _ = raw.partition("@")
+    return spell_server(raw) if at and ":" in login else quote(raw)
+
+
+def _unknown_text(key: str, known: list[str], belonging: str) -> str:
+    if glued := glued_key(key, known):
+        return f"unknown field {quote(key)}; write a space after the colon of {glued}"
+    guess = belonging or did_you_mean(key, known) or "."
+    return f"unknown field {quote(key)}{guess} The fields are {', '.join(known)}"
+
+
+def _name(path: tuple[Any, ...], report: FileReport) -> str:
+    if not path:
+        return "the file"
+    last = path[-1]
+    if isinstance(last, str):
+        return last if last.isidentifier() else quote(last)
+    number = last + 1 + (report.document.offset if len(path) == _STREAMED else 0)
+    return f"item {number} of {path[-2]}" if len(path) > 1 else f"item {number}"
+
+
+_FILES: Final[dict[Builder, str]] = {config: "quotaform.yaml", quotas: "a file of quotas.d"}
+"""The name of a file in messages, by its schema."""
+_MOST_PLACES: Final = 2
+"""A field that belongs to more places, such as `reason`, may be meant for any of them."""
+_NAME: Final = "NAME"
+
+
+def belonging_text(field: str, schema: Builder) -> str:
+    """Say where a field belongs, to append to a message; empty when it is no field, or one of many places.
+
+    >>> belonging_text("policies", config), belonging_text("capacity", config)
+    ('; it belongs to the top of the file.', '; it belongs to clusters.NAME.')
+    >>> belonging_text("profiles", quotas), belonging_text("polices", config)
+    ('; it belongs to the top of quotaform.yaml.', '')
+
+    `schema`: the schema of the file that it was found in.
+    """
+    others = [name for name in _FILES if name != schema]
+    for name in (schema, *others):
+        if places := _places(name).get(field):
+            if len(places) > _MOST_PLACES:
+                return ""
+            file = "the file" if name == schema else _FILES[name]
+            words = [
+                f"{place}{'' if name == schema else f' in {file}'}" if place else f"the top of {file}"
+                for place in places
+            ]
+            return f"; it belongs to {' or '.join(words)}."
+    return ""
+
+
+@cache
+def _places(build: Builder) -> dict[str, list[str]]:
+    """Return each field of a schema with the paths of the mappings that may hold it; the path of the root is empty."""
+    schema = make_schema(build)
+    places: dict[str, list[str]] = {}
+    for field, path in _fields(schema, schema["definitions"], ()):
+        if path not in places.setdefault(field, []):
+            places[field].append(path)
+    return places
+
+
+def _fields(node: Any, definitions: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if "$ref" in node:
+        node = definitions[node["$ref"].rpartition("/")[2]]
+    for inner in (*node.get("allOf", ()), *node.get("anyOf", ())):
+        yield from _fields(inner, definitions, path)
+    for field, inner in node.get("properties", {}).items():
+        yield field, ".".join(path)
+        yield from _fields(inner, definitions, (*path, field))
+    if isinstance(node.get("items"), dict):
+        yield from _fields(node["items"], definitions, path)
+    if isinstance(node.get("additionalProperties"), dict):
+        yield from _fields(node["additionalProperties"], definitions, (*path, _NAME))

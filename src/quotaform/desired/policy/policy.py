@@ -1,0 +1,158 @@
+"""Policies: what a repository asks of every entry beyond what Kafka does, checked on the resolved entry.
+
+| field | of the document of an entry |
+| --- | --- |
+| `address` | the entity on one line: `user=svc-a,client-id=<default>` |
+| `entity` | entity type to name; a default is null, a type that the entity does not have is left out |
+| `values` | quota key to its number, profiles and layers included; a key that is inherited is left out |
+| `unlimited` | the keys whose value is `unlimited` |
+| `owner`, `reason`, `expires`, `profile` | as declared; left out when the entry does not have them |
+| `cluster` | the cluster that is planned; left out when quotaform.yaml has none |
+
+`quotaform schema entry` is the schema of it. Who implements `Policy` is `quotaform.desired.policy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol
+
+from quotaform.model import rule
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Location
+from quotaform.model.finding_list import MAX_PROBLEMS
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Cause, Desired, Entry, Values
+from quotaform.model.scope import ALL, Selection
+from quotaform.model.text import inert
+
+LONGEST_TEXT: Final = 1000
+"""How many characters of an owner, a reason or a profile a policy sees: each takes time to match."""
+
+
+class Violation(NamedTuple):
+    """What a policy finds wrong with an entry."""
+
+    text: str  # what is wrong, in words
+    key: str | None = None  # the quota key it is about, if it is one
+
+
+class SlowPolicyError(Exception):
+    """A policy takes too long; no result of it counts. `seconds` is how long it was given."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(seconds)
+
+
+class Policy(Protocol):
+    """A policy, ready to be asked."""
+
+    @property
+    def name(self) -> str:
+        """Its file, as messages name it."""
+
+    def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
+        """Return the violations in the document of an entry, usually none, and none if it doesn't apply to the entity.
+
+        Raises `SlowPolicyError` if all entries together take too long.
+        """
+
+
+class EntryDocuments:
+    """Makes the documents of entries; values that entries share are turned into numbers once."""
+
+    def __init__(self, cluster: str | None) -> None:
+        self._cluster = {} if cluster is None else {"cluster": cluster}
+        self._known: dict[int, tuple[Values, dict[str, float], list[str]]] = {}
+
+    def make(self, entry: Entry) -> dict[str, Any]:
+        """Return the document of an entry that declares values.
+
+        >>> from quotaform.model.entity import Entity
+        >>> EntryDocuments("lab").make(Entry(Entity(user=None), {"request_percentage": 50.0}, owner="team-a"))
+        {'address': 'user=<default>', 'entity': {'user': None}, 'values': {'request_percentage': 50}, 'unlimited': [], \
+'owner': 'team-a', 'cluster': 'lab'}
+        """
+        known = self._known.get(id(entry.values))
+        if known is None:
+            # The values are kept, so that their id is not used again.
+            known = self._known[id(entry.values)] = (entry.values, *_numbers(entry.values))
+        document: dict[str, Any] = {
+            "address": entry.entity.address,
+            "entity": dict(entry.entity.parts),
+            "values": known[1],
+            "unlimited": known[2],
+        }
+        if entry.owner is not None:
+            document["owner"] = entry.owner[:LONGEST_TEXT]
+        if entry.reason is not None:
+            document["reason"] = entry.reason[:LONGEST_TEXT]
+        if entry.expires is not None:
+            document["expires"] = entry.expires.isoformat()
+        if entry.profile is not None:
+            document["profile"] = entry.profile.name[:LONGEST_TEXT]
+        return document | self._cluster
+
+
+def _numbers(values: Values) -> tuple[dict[str, float], list[str]]:
+    # A whole number is one for every reader of JSON: 5 and not 5.0.
+    numbers = {key: int(value) if value.is_integer() else value for key, value in values.items()}
+    return numbers, [key for key, value in values.items() if value >= QUOTA_KEYS[key].maximum]
+
+
+def check_policies(
+    desired: Desired, policies: Iterable[Policy], cluster: str | None, selection: Selection = ALL
+) -> list[Finding]:
+    """Return what policies refuse of what the files declare: the first of it, and that there is more.
+
+    All entries are checked that declare values, whether or not they change anything: the files must be right. `cluster`
+    is the cluster that the files are read for.
+    """
+    policies = list(policies)
+    if not policies:
+        return []
+    findings = list(islice(map(_finding, find_violations(desired, policies, cluster, selection)), MAX_PROBLEMS + 1))
+    if len(findings) > MAX_PROBLEMS:
+        text = f"and more: only the first {MAX_PROBLEMS} violations of policies are shown; correct them and check again"
+        findings[MAX_PROBLEMS:] = [rule.MORE_PROBLEMS.finding(text)]
+    return findings
+
+
+def find_violations(
+    desired: Desired, policies: Iterable[Policy], cluster: str | None, selection: Selection = ALL
+) -> Iterator[tuple[Entry, Policy, Violation | SlowPolicyError]]:
+    """Yield the violations of policies, and which policies take too long; see `check_policies`."""
+    documents = EntryDocuments(cluster)
+    waiting = list(policies)
+    for entity, entry in desired.items():
+        if entry.cause is not Cause.ENTRY or not selection.contains(entity):
+            continue
+        document = documents.make(entry)
+        slow: list[Policy] = []
+        for policy in waiting:
+            try:
+                for violation in policy.violations(entity, document):
+                    yield entry, policy, violation
+            except SlowPolicyError as error:
+                slow.append(policy)
+                yield entry, policy, error
+        for policy in slow:
+            waiting.remove(policy)
+
+
+def _finding(found: tuple[Entry, Policy, Violation | SlowPolicyError]) -> Finding:
+    entry, policy, violation = found
+    if isinstance(violation, SlowPolicyError):
+        return rule.SLOW_POLICY.finding(
+            f"the policy took more than {violation.seconds:g} seconds, and was not finished; simplify it",
+            location=Location(policy.name),
+        )
+    place = entry.provenance(violation.key) if violation.key is not None else None
+    return rule.POLICY.finding(
+        f"{violation.text} ({inert(policy.name)}); change the entry",
+        address=entry.entity.address,
+        key=violation.key,
+        location=place.location if place is not None else entry.location,
+    )

@@ -1,0 +1,353 @@
+"""One file of quotas.d: its items, validated and expanded to one entry per entity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from quotaform.desired.file_report import FileReport, Part, explain_shape, has_shape
+from quotaform.desired.match import MAX_ENTITIES, read_match
+from quotaform.desired.schema import quotas as quotas_schema
+from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.value import (
+    bare_keys,
+    find_key_problem,
+    misfit_text,
+    of_entity,
+    read_expires,
+    read_values,
+)
+from quotaform.desired.yaml.document import Document, StopReadingError, UnclearError, glued_key, taken_for
+from quotaform.desired.yaml.reader import Stream, read_document
+from quotaform.model import rule
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Position
+from quotaform.model.finding_list import MAX_PROBLEMS, FindingList
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Cause, Entry, LayerFile, ProfileUse, ValuePlace, Values
+from quotaform.model.records.schema import make_schema
+from quotaform.model.text import did_you_mean, listed, nearest, quote
+
+Profiles = Mapping[str, Values]
+"""Profile name to its values."""
+
+TRACKED: Final = frozenset({"values", "profile"})
+"""The keys of an item from which the provenance of its values is made."""
+
+_TEXT_FIELDS: Final = ("owner", "reason", "profile")
+
+
+class EntryReader:
+    """Turns the items of files into entries; keeps equal values once."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        self.profiles = profiles
+        self.known: dict[tuple[tuple[str, float], ...], Values] = {}
+
+    def read(self, items: list[Any], report: FileReport, file: LayerFile, entries: list[Entry]) -> None:
+        """Read the `quotas` of one file, or some of them; what is wrong goes to the report.
+
+        `entries`: the entries of the file that were read before; takes those of the list.
+
+        Raises `UnclearError`: something is wrong and the document was read without details; `StopReadingError`: there
+        are more problems than are shown.
+        """
+        starts = report.document.starts[id(items)]
+        for index, (item, position) in enumerate(zip(items, starts, strict=True)):
+            if isinstance(item, dict):
+                self.read_item(item, report.at("quotas", index), file, position, entries)
+
+    def share(self, values: Values) -> Values:
+        """Return the same values for equal ones, which are many."""
+        return self.known.setdefault(tuple(values.items()), values)
+
+    def read_item(
+        self, item: dict[str, Any], part: Part, file: LayerFile, position: Position, entries: list[Entry]
+    ) -> None:
+        """Add the entries of one item."""
+        match = item.get("match")
+        if not isinstance(match, dict):
+            return
+        errors = part.errors
+        report_misplaced(item, part)
+        named = read_match(match, part.at("match"), MAX_ENTITIES - len(entries))
+        entity = named[0] if named else None
+        if part.document.odd:
+            _check_texts(item, part)
+        expires = read_expires(item, part) if "expires" in item else None
+        values: Values = {}
+        places: tuple[ValuePlace, ...] = ()
+        bare: tuple[str, ...] = ()
+        profile: ProfileUse | None = None
+        unset: Mapping[str, Position] | None = None
+        if item.get("state") == "absent":
+            _check_absent(item, entity, part)
+            cause = Cause.TOMBSTONE
+        else:
+            cause = Cause.ENTRY
+            if "profile" in item:
+                profile = _profile_use(item, part, position)
+            values, places = self.read_values(item, entity, part, position, profile)
+            if isinstance(own := item.get("values"), dict):
+                bare = bare_keys(own, values)
+            if "unset" in item:
+                unset = _read_unset(item, entity, part, file)
+        if not named or not (values or unset or cause is Cause.TOMBSTONE) or part.errors > errors:
+            return
+        owner, reason = (_read_text(item, field, part) for field in ("owner", "reason"))
+        for declared in named:
+            entries.append(  # noqa: PERF401
+                Entry(
+                    entity=declared,
+                    values=values,
+                    file=file,
+                    position=position,
+                    places=places,
+                    owner=owner,
+                    reason=reason,
+                    cause=cause,
+                    expires=expires,
+                    profile=profile,
+                    unset=unset,
+                    bare=bare,
+                )
+            )
+
+    def read_values(
+        self,
+        item: dict[str, Any],
+        entity: Entity | None,
+        part: Part,
+        position: Position,
+        profile: ProfileUse | None,
+    ) -> tuple[Values, tuple[ValuePlace, ...]]:
+        """Return the values of an item (its profile's, overridden by its own) and where each comes from."""
+        own = item.get("values")
+        values: dict[str, float] = {}
+        where: dict[str, ValuePlace] = {}
+        if "profile" in item:
+            values.update(self.read_profile(item, entity, part.at("profile")))
+            where = dict.fromkeys(values, profile or position)
+        if isinstance(own, dict):
+            written = read_values(own, entity, part.at("values"))
+            values.update(written)
+            positions = part.document.keys.get(id(own)) or [position] * len(own)
+            where.update((key, at) for key, at in zip(own, positions, strict=True) if key in written)
+            if not own:
+                text = f"{of_entity(entity)}has no values; add some, or write state: absent"
+                part.at("values").add(rule.NO_VALUES, text, item, "values")
+        elif (
+            item.keys().isdisjoint({"profile", "values", "unset"})
+            and item.get("state", "present") == "present"
+            and not misspells_any(item)
+        ):
+            state = " with state: present" if "state" in item else ""
+            text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
+            part.at("").add_at(rule.NO_VALUES, text, part.document.locate(part.path).value)
+        return self.share(values), tuple(where.values())
+
+    def read_profile(self, item: dict[str, Any], entity: Entity | None, part: Part) -> Values:
+        """Return the values of the profile that an item names."""
+        name = item["profile"]
+        if not isinstance(name, str) or not name or (id(item), "profile") in part.document.odd:
+            return {}
+        values = self.profiles.get(name)
+        if values is None:
+            known = f" The profiles are {listed(map(quote, self.profiles))}" if self.profiles else ""
+            guess = did_you_mean(name, self.profiles) or "; quotaform.yaml does not define it."
+            part.add(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
+            return {}
+        for key in values:
+            if entity is not None and not QUOTA_KEYS[key].fits(entity):
+                text = f"profile {quote(name)} {misfit_text(key, entity)}"
+                part.add(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
+        return values
+
+
+def _profile_use(item: dict[str, Any], part: Part, position: Position) -> ProfileUse | None:
+    name = item["profile"]
+    if not isinstance(name, str):
+        return None
+    return ProfileUse(name, part.document.tracked.get((id(item), "profile"), position))
+
+
+def _read_unset(
+    item: dict[str, Any], entity: Entity | None, part: Part, file: LayerFile
+) -> Mapping[str, Position] | None:
+    """Return the keys that an item takes away from the common entry, and where it says so."""
+    listed = item["unset"]
+    if not isinstance(listed, list):
+        return None
+    unset: dict[str, Position] = {}
+    starts = part.document.starts[id(listed)]
+    own = item.get("values")
+    if file.layer is None:
+        text = (
+            f"{of_entity(entity)}is declared in a common file, but unset removes keys of the common entry; "
+            "use it in the directory of a cluster, or remove it"
+        )
+        part.at("unset").add(rule.BAD_UNSET, text, item, "unset", at_key=True)
+        return None
+    for index, key in enumerate(listed):
+        here = part.at("unset", index)
+        address = entity.address if entity is not None else None
+        if not isinstance(key, str):
+            continue
+        problem = find_key_problem(key, entity)
+        if problem is not None:
+            here.add(problem[0], problem[1], listed, index, address=address)
+        elif key in unset:
+            text = f"{of_entity(entity)}{key} is in unset twice; remove one of the two"
+            here.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
+        elif isinstance(own, dict) and key in own:
+            other = part.document.place(own, key).key
+            text = f"{of_entity(entity)}{key} is both in unset and in values, at {other}; remove one of the two"
+            here.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
+        else:
+            unset[key] = starts[index]
+    return unset
+
+
+def _read_text(item: dict[str, Any], field: str, part: Part) -> str | None:
+    """Return the text of a field; what the schema refuses, a number for example, as it is written."""
+    value = item.get(field)
+    return value if value is None or isinstance(value, str) else part.document.place(item, field).text
+
+
+def _check_texts(item: dict[str, Any], part: Part) -> None:
+    for field in _TEXT_FIELDS:
+        oddity = part.document.odd.get((id(item), field))
+        if oddity is not None:
+            raw = item[field]
+            text = f"{field} must be text, but {taken_for(raw, oddity)}"
+            part.at(field).add(rule.WRONG_TYPE, text, item, field)
+
+
+def _check_absent(item: dict[str, Any], entity: Entity | None, part: Part) -> None:
+    for field in ("values", "profile", "unset", "expires"):
+        if field in item:
+            text = f"{of_entity(entity)}has state: absent, which does not allow {field}; remove one of the two"
+            part.at(field).add(rule.BAD_STATE, text, item, field, at_key=True)
+
+
+_LOOKED_AT: Final = 20
+_DECLARING: Final = frozenset({"values", "profile", "unset", "state"})
+
+
+def misspells_any(item: dict[str, Any]) -> bool:
+    """Whether one of the first fields of an entry is probably a misspelt one that declares something."""
+    return any(misspells_field(field) for field in islice(item, _LOOKED_AT))
+
+
+def misspells_field(field: str) -> bool:
+    """Whether a field that is not one is probably one that declares something, or a quota key.
+
+    >>> [misspells_field(field) for field in ("valeus", "values:{a", "producer_byte_rate", "values", "xyz")]
+    [True, True, True, False, False]
+    """
+    fields = make_schema(quotas_schema)["definitions"]["entry"]["properties"]
+    if field in fields:
+        return False
+    return field in QUOTA_KEYS or bool({nearest(field, fields), glued_key(field, fields)} & _DECLARING)
+
+
+def report_misplaced(item: dict[str, Any], part: Part) -> None:
+    """Report quota keys that are fields of an entry because they are not indented below `values`."""
+    for key in item:
+        if key in QUOTA_KEYS:
+            text = f"{key} is a quota key, not a field of an entry; write it below values, and indent it further"
+            part.at(key).add(rule.UNKNOWN_FIELD, text, item, key, at_key=True)
+            if item.get("values") is None:
+                part.report.covered.add((*part.path, "values"))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """The content of one file."""
+
+    name: str  # the file in messages
+    layer: str | None  # the cluster that it is for; `None` for all
+    entries: list[Entry]  # its entries, in the order of the file, regardless of the date
+    problems: list[Finding]
+
+
+ParsedFiles: TypeAlias = dict[str, tuple[SourceFile, LoadedFile]]
+"""Files that were parsed, and what they say, by name."""
+
+LoadFile: TypeAlias = Callable[[SourceFile], LoadedFile]
+"""Parses a file."""
+
+
+class FileLoader:
+    """Parses files, but for those that were parsed in another state of the directory and say the same there."""
+
+    def __init__(self, profiles: Profiles, parsed: ParsedFiles, has_same_profiles: bool) -> None:
+        """Start with nothing parsed.
+
+        `profiles`: the profiles of quotaform.yaml. `parsed`: the files of the other state. `has_same_profiles`: whether
+        the profiles are the same there.
+        """
+        self._reader = EntryReader(profiles)
+        self._parsed = parsed
+        self._has_same_profiles = has_same_profiles
+
+    def __call__(self, source: SourceFile) -> LoadedFile:
+        """Return what a file says."""
+        known, file = self._parsed.get(source.name, (None, None))
+        if file is not None and known == source and (self._has_same_profiles or not _may_use_profile(source)):
+            return file
+        return _load_file(source, self._reader)
+
+
+def load_file(source: SourceFile, profiles: Profiles) -> LoadedFile:
+    """Read one file; never raises, whatever it contains."""
+    return _load_file(source, EntryReader(profiles))
+
+
+def _load_file(source: SourceFile, reader: EntryReader) -> LoadedFile:
+    text = decode(source)
+    if isinstance(text, Finding):
+        return LoadedFile(source.name, source.layer, [], [text])
+    file = LayerFile(source.name, source.layer)
+    with suppress(UnclearError):
+        return LoadedFile(*file, *_read(file, text, reader, detailed=False))
+    return LoadedFile(*file, *_read(file, text, reader, detailed=True))
+
+
+def _read(file: LayerFile, text: str, reader: EntryReader, *, detailed: bool) -> tuple[list[Entry], list[Finding]]:
+    entries: list[Entry] = []
+    entities: set[Entity] = set()
+    findings = FindingList()
+
+    def take(document: Document) -> None:
+        """Read the items of a part of the file, or the rest of it."""
+        is_good = has_shape(quotas_schema, document)
+        if not is_good and not detailed:
+            raise UnclearError
+        report = FileReport(document, findings)
+        items = document.root.get("quotas") if isinstance(document.root, dict) else None
+        if isinstance(items, list):
+            known = len(entries)
+            reader.read(items, report, file, entries)
+            entities.update([entry.entity for entry in entries[known:]])
+        if not is_good:
+            explain_shape(quotas_schema, report)
+        if len(entries) - len(entities) > MAX_PROBLEMS:
+            raise StopReadingError  # `assemble` reports these duplicates
+
+    document = read_document(file.name, text, detailed=detailed, tracked=TRACKED, stream=Stream("quotas", take))
+    if document.root is not None:
+        with suppress(StopReadingError):
+            take(document)
+    for problem in document.problems:
+        findings.add(problem)
+    return entries, findings.all()
+
+
+def _may_use_profile(source: SourceFile) -> bool:
+    """Whether a file may name a profile: an escape can spell any word."""
+    text = source.text if isinstance(source.text, bytes) else source.text.encode(errors="replace")
+    return b"profile" in text or b"\\" in text

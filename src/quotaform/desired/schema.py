@@ -1,0 +1,466 @@
+"""The schemas of the files that people write, and of the resolved entry that policies are evaluated on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, MAX_NAME_BYTES, EntityType
+from quotaform.model.finding import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS
+from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
+from quotaform.model.records.schema import DAY, Node, choice, closed, items, mapping, record, ref, text, titled
+from quotaform.model.rule import APPROVABLE, LINTS
+from quotaform.model.settings import (
+    DEFAULT_GUARD_LIMITS,
+    EXPIRES_WITHIN_DAYS,
+    LEAST_MANAGED,
+    MOST_HEADROOM,
+    MOST_OUTLIER_DAYS,
+    CountLimit,
+    PruneMode,
+    SizingSettings,
+)
+from quotaform.model.units import UNLIMITED, describe_key, unit_spellings
+
+_NUMBER: Final = r"(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+
+
+def values() -> Node:
+    """Return the schema of values as people write them: one field per quota key."""
+    return closed(
+        "Quota keys and their limits. An omitted key is inherited.",
+        {name: _value(key) for name, key in QUOTA_KEYS.items()},
+        minProperties=1,
+    )
+
+
+def _value(key: QuotaKey) -> Node:
+    units = "|".join(unit_spellings(key))
+    return {
+        "description": describe_key(key),
+        "type": ["string", "number"],
+        "pattern": f"^({UNLIMITED}|{_NUMBER} ?({units})?)$",
+        "exclusiveMinimum": 0,
+        "examples": [*key.examples, UNLIMITED],
+    }
+
+
+def _names(row: EntityType) -> Node:
+    name: Node = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}, ref("literal")]}
+    return {
+        "description": row.description,
+        "anyOf": [*name["anyOf"], {"type": "array", "minItems": 1, "items": name}],
+        "examples": list(row.examples),
+    }
+
+
+def _match() -> Node:
+    return closed(
+        "The entity of the entry: a user, a client-id, both, or an ip. <default> is the default entity; a list "
+        "stands for one entity per name.",
+        {row.name: _names(row) for row in KNOWN_TYPES.values()},
+        minProperties=1,
+        dependencies={row.name: {"maxProperties": 1} for row in KNOWN_TYPES.values() if not row.combines_with},
+        examples=[{"user": "svc-orders"}, {"user": DEFAULT_WORD, "client-id": "etl"}],
+    )
+
+
+def quotas() -> tuple[Node, dict[str, Node]]:
+    """Return the schema and its definitions."""
+    schema = closed(
+        "A file of quotas.d. A declaration covers all quota keys of its entity.",
+        {"quotas": items("The entries; each entity at most once per layer.", ref("entry"))},
+        required=["quotas"],
+    )
+    return titled("Kafka client quotas", schema), {
+        "literal": _literal(),
+        "match": _match(),
+        "values": values(),
+        "entry": _entry(),
+    }
+
+
+def _literal() -> Node:
+    return closed(
+        "A literal name, for names with a special meaning.",
+        {"name": text("The name, taken literally.", minLength=1)},
+        required=["name"],
+        examples=[{"name": DEFAULT_WORD}],
+    )
+
+
+def _entry() -> Node:
+    first = next(iter(QUOTA_KEYS))
+    return closed(
+        "The quotas of one or several entities.",
+        {
+            "match": ref("match"),
+            "values": ref("values"),
+            "profile": text(
+                "The name of a profile in quotaform.yaml; values next to it override it key by key.",
+                "gold",
+                minLength=1,
+            ),
+            "unset": items(
+                "Keys of the common entry to remove for this cluster; only in the directory of a cluster.",
+                {"type": "string", "minLength": 1, "examples": [first]},
+                minItems=1,
+                examples=[[first]],
+            ),
+            "owner": text("The owner; shown in plans.", "team-orders", minLength=1),
+            "reason": text("The reason; shown in plans.", "checkout traffic", minLength=1),
+            "expires": text(
+                "Treated as absent from this date (UTC).",
+                "2026-12-31",
+                pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+            ),
+            "state": choice("absent: the entity must not have any quotas.", ("present", "absent"))
+            | {"default": "present"},
+        },
+        required=["match"],
+        anyOf=[
+            {"required": ["values"]},
+            {"required": ["profile"]},
+            {"required": ["unset"]},
+            {"required": ["state"], "properties": {"state": {"const": "absent"}}},
+        ],
+    )
+
+
+def approvals() -> tuple[Node, dict[str, Node]]:
+    """Return the schema and its definitions."""
+    schema: Node = {
+        "description": "approvals.yaml, next to quotaform.yaml: approvals that lift a blocking rule for entities.",
+        "type": "array",
+        "items": ref("approval"),
+        "maxItems": MOST_APPROVALS,
+    }
+    return titled("approvals of blocked changes", schema), {"approval": _approval(), "values": values()}
+
+
+def _approval() -> Node:
+    fields = {
+        "rule": choice("The rule that blocks.", APPROVABLE),
+        "address": text(
+            "The address of the entity, as printed in plans, or one with globs (*, ?, [...]) as names, for entities of "
+            "the same types; only <default> matches a default.",
+            "user=<default>",
+            "user=svc-*,client-id=etl",
+            minLength=1,
+        ),
+        "reason": text("The reason.", "moves to the new cluster", minLength=1),
+        "approver": text("The person who approves it.", "alice@example.com", minLength=1),
+        "expires": text(
+            f"The day (UTC) on which the approval expires, at most {MOST_DAYS} days ahead.",
+            "2026-12-31",
+            pattern=DAY,
+        ),
+    }
+    optional = {
+        "action": choice(f"The approved action; {CHANGE} if omitted.", (CHANGE, DELETE)),
+        "to": ref(
+            "values",
+            "Limits the approval to these keys, each with its only approved value, written as in quotas; any if "
+            "omitted.",
+        ),
+        "cluster": text("The cluster in quotaform.yaml, or a glob over names; any if omitted.", "prod-*", minLength=1),
+    }
+    return closed(
+        "An approval for one rule, and one entity or the entities that a pattern matches.",
+        {**fields, **optional},
+        required=list(fields),
+    )
+
+
+def config() -> tuple[Node, dict[str, Node]]:
+    """Return the schema and its definitions."""
+    patterns = ref("pattern")
+    schema = closed(
+        "quotaform.yaml: clusters, profiles, scope and checks. ${env:NAME} in bootstrap_servers and command_config is "
+        "replaced by the environment variable NAME if QUOTAFORM_ENV lists it.",
+        {
+            "clusters": mapping(
+                "The clusters by name, which is also the directory of their own entries in quotas.d.", ref("cluster")
+            ),
+            "profiles": mapping(
+                "Named values, used by `profile: NAME` in quotas.d.",
+                ref("values"),
+                {"gold": {"producer_byte_rate": "50MiB/s"}},
+            ),
+            "scope": closed(
+                "The entities managed here (default: all).",
+                {
+                    "include": items("Manage only these entities (default: all).", patterns, minItems=1),
+                    "exclude": items("Do not manage these entities.", patterns, minItems=1),
+                },
+                minProperties=1,
+            ),
+            "protect": items(
+                "Protected entities: deleting one of them, or reducing an effective limit to half or less, requires an "
+                "approval in approvals.yaml.",
+                patterns,
+                examples=[[{"user": "<default>"}, {"user": "kafka-*"}]],
+            ),
+            "guards": closed(
+                "The limits of a plan that can be applied without --allow.",
+                {
+                    "delete": _count_limit("Deleted entities", DEFAULT_GUARD_LIMITS.delete),
+                    "update": _count_limit("Updated entities", DEFAULT_GUARD_LIMITS.update),
+                    "change_factor": _whole(
+                        "A value that changes by this factor or more, up or down, requires --allow change-factor.",
+                        2,
+                        1_000_000,
+                    )
+                    | {"default": DEFAULT_GUARD_LIMITS.change_factor},
+                },
+            ),
+            "prune": choice(
+                "What happens to live entities in scope that no file declares. report: they are listed. removed: those "
+                "that the base (--base, or the last receipt) declares are deleted. scope: all of them are deleted.",
+                PruneMode,
+            )
+            | {"default": "report"},
+            "drift_ignore": items(
+                "Drift to ignore in quotaform drift and its alerts. Plans are not affected.",
+                ref("drift_ignore"),
+            ),
+            "policies": items(
+                "JSON Schemas that each resolved entry must satisfy (see quotaform schema entry): paths or globs, "
+                "relative to this file and within its directory.",
+                text("A path or a glob.", "policies/*.schema.json", minLength=1),
+                minItems=1,
+            ),
+            "roots": items(
+                "Other quota repositories, relative to this file: in the same git work tree, or next to this "
+                "repository. An entity that one of them declares for the same cluster is an error here.",
+                text("The path of a quotas directory, or of its parent.", "../other-team", minLength=1),
+                minItems=1,
+            ),
+            "lints": closed(
+                "Settings of lints: warnings that block nothing.",
+                {
+                    "ignore": items("Accepted findings, which are not shown.", ref("lint_ignore")),
+                    "expires_within_days": {
+                        "description": "The number of days before the expiry of an entry from which to warn.",
+                        "type": "integer",
+                        "minimum": 0,
+                        "maximum": 3650,
+                        "default": EXPIRES_WITHIN_DAYS,
+                    },
+                },
+                minProperties=1,
+            ),
+            "recommend": _recommend(),
+            "principals": closed(
+                "Users with a special role.",
+                {
+                    "brokers": items(
+                        "The principals with which brokers authenticate to each other, as user names in quotas.",
+                        text("A user name, without User:.", "kafka", "ANONYMOUS", minLength=1),
+                        minItems=1,
+                    )
+                },
+                minProperties=1,
+            ),
+        },
+    )
+    return titled("configuration", schema), {
+        "cluster": _cluster(),
+        "drift_ignore": _drift_ignore(),
+        "lint_ignore": _lint_ignore(),
+        "pattern": _pattern(),
+        "values": values(),
+    }
+
+
+def _recommend() -> Node:
+    default = SizingSettings()
+    return closed(
+        "How quotaform usage recommend sizes quotas; its options come first.",
+        {
+            "percentile": text("The percentile of each day on which a value rests (default: p99).", "p99.9"),
+            "outlier_days": _whole(
+                "How many of the highest days of each weekday are left out; the last one of a weekday never is.",
+                0,
+                MOST_OUTLIER_DAYS,
+            )
+            | {"default": default.outlier_days},
+            "headroom": {
+                "description": "What it is multiplied by.",
+                "type": "number",
+                "minimum": 1,
+                "maximum": MOST_HEADROOM,
+                "default": default.headroom,
+            },
+            "floor": ref("values", "No value is proposed below these."),
+            "cap": ref("values", "No value is proposed above these."),
+            "min_history": text("How much must be recorded of an entity (default: 14d).", "7d"),
+            "min_samples": _whole("How many samples it must have.", 1, 1_000_000_000)
+            | {"default": default.min_samples},
+            "unused_after": text("After how long without use a value is proposed for removal (default: 30d).", "90d"),
+        },
+        minProperties=1,
+    )
+
+
+def _lint_ignore() -> Node:
+    return closed(
+        "Findings of a lint that are not shown: all of them, or those about one entity or about entities that match.",
+        {
+            "rule": choice("The lint.", LINTS),
+            "address": text("The address of the entity, as shown in findings.", "client-id=etl", minLength=1),
+            "match": ref("pattern"),
+            "reason": text("Why it is accepted.", "agreed with team-etl until the migration", minLength=1),
+            "expires": text(
+                "Has no effect from this date (UTC) on.", "2026-12-31", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+            ),
+        },
+        required=["rule", "reason"],
+    )
+
+
+def _count_limit(what: str, default: CountLimit) -> Node:
+    return closed(
+        f"{what}: more than this requires --allow.",
+        {
+            "count": _whole(f"{what}, at most.", 0, 1_000_000) | {"default": default.count},
+            "percent": _whole(
+                f"{what} in percent of the managed entities, at most; applies if at least {LEAST_MANAGED} are managed.",
+                0,
+                100,
+            )
+            | {"default": default.percent},
+        },
+    )
+
+
+def _whole(description: str, least: int, most: int) -> Node:
+    return {"description": description, "type": "integer", "minimum": least, "maximum": most}
+
+
+def _cluster() -> Node:
+    server = {"type": "string", "minLength": 1, "examples": ["broker-1:9092"]}
+    return closed(
+        "A cluster: either bootstrap_servers, or snapshot for a file.",
+        {
+            "bootstrap_servers": items("Bootstrap servers, as HOST:PORT.", server, minItems=1),
+            "command_config": text(
+                "Java client properties file (security.protocol, sasl.*, ssl.*), relative to this file.",
+                "client-prod.properties",
+                minLength=1,
+            ),
+            "cluster_id": text("The expected cluster id; any other cluster is rejected.", minLength=1),
+            "confirm": choice("name: interactive applies require typing the cluster name.", ("name",)),
+            "snapshot": text(
+                "Snapshot file to plan against offline, relative to this file.",
+                "snapshots/lab.json",
+                minLength=1,
+            ),
+            "capacity": {
+                "allOf": [ref("values")],
+                "description": "The capacity of one broker (of the cluster for keys per cluster). There is a warning "
+                "if the declared limits add up to more.",
+                "examples": [{"producer_byte_rate": "500MiB/s"}],
+            },
+            "metrics": _metrics(),
+        },
+        oneOf=[{"required": ["bootstrap_servers"]}, {"required": ["snapshot"]}],
+    )
+
+
+def _metrics() -> Node:
+    return closed(
+        "Where quotaform top and quotaform usage record read the measurements of the brokers.",
+        {
+            "brokers": items(
+                "One source per broker: BROKER=URL of an exporter, or BROKER=jmx:HOST:PORT.",
+                {"type": "string", "minLength": 1, "examples": ["1=http://broker-1:7071/metrics"]},
+                minItems=1,
+            ),
+            "prometheus": text(
+                "The URL of a Prometheus that has them, for quotaform top.", "http://prometheus:9090", minLength=1
+            ),
+            "labels": mapping(
+                "Labels that choose the series of the cluster in Prometheus.",
+                {"type": "string", "minLength": 1},
+                {"cluster": "prod-eu"},
+                minProperties=1,
+            ),
+        },
+        minProperties=1,
+    )
+
+
+def _drift_ignore() -> Node:
+    key = {"type": "string", "examples": list(QUOTA_KEYS)}
+    return closed(
+        "Entities whose drift is ignored until a date.",
+        {
+            "match": ref("pattern"),
+            "keys": items("Only these quota keys (default: all).", key, minItems=1),
+            "reason": text("Why it is ignored.", "load test of the new brokers", minLength=1),
+            "expires": text("The date (UTC) from which it counts again.", "2026-12-31", minLength=1),
+        },
+        required=["match", "reason", "expires"],
+    )
+
+
+def _pattern() -> Node:
+    return closed(
+        "Selects entities by type: every listed type must be present and match. Names are globs; <default> is the "
+        "default entity, which no glob matches.",
+        {row.name: _glob(row) for row in KNOWN_TYPES.values()},
+        minProperties=1,
+    )
+
+
+def _glob(row: EntityType) -> Node:
+    return text(f"A glob of {row.name} names, or {DEFAULT_WORD}.", row.glob, DEFAULT_WORD, minLength=1)
+
+
+ENTITY: Final = "entity"
+VALUES: Final = "values"
+
+
+def entry() -> tuple[Node, dict[str, Node]]:
+    """Return the schema and its definitions."""
+    schema = record(
+        "A resolved entry: what the files declare for one entity on one cluster, profiles and layers included. "
+        "Policies are evaluated against it. Fields without a value are omitted.",
+        {
+            "address": text("The entity on one line.", "user=svc-orders", f"user={DEFAULT_WORD},client-id=etl"),
+            ENTITY: _closed(
+                "Entity type to name; null is the default.",
+                {row.name: _name(row.name, row.examples) for row in KNOWN_TYPES.values()},
+            ),
+            VALUES: _closed(
+                "Quota key to its value, in the unit of the key; inherited keys are omitted.",
+                {
+                    key.name: _number(f"{key.limits}, per {key.per}; {UNLIMITED} is {int(key.maximum)}.")
+                    for key in QUOTA_KEYS.values()
+                },
+            ),
+            "unlimited": items(
+                f"The keys whose value is {UNLIMITED}.", {"enum": list(QUOTA_KEYS)}, examples=[["producer_byte_rate"]]
+            ),
+            "owner": text("The owner.", "team-orders"),
+            "reason": text("The reason.", "checkout traffic"),
+            "expires": text("The date (UTC) from which the entry is treated as absent.", "2026-12-31"),
+            "profile": text("The profile that the entry names.", "gold"),
+            "cluster": text("The name of the cluster in quotaform.yaml.", "prod-eu"),
+        },
+        optional=("owner", "reason", "expires", "profile", "cluster"),
+    )
+    return titled("resolved entry", schema | {"additionalProperties": False}), {}
+
+
+def _closed(description: str, fields: dict[str, Node]) -> Node:
+    return record(description, fields, optional=fields) | {"additionalProperties": False, "minProperties": 1}
+
+
+def _name(entity_type: str, examples: Any) -> Node:
+    names = [example for example in examples if isinstance(example, str) and example != DEFAULT_WORD]
+    return {"description": f"The {entity_type}; null is the default.", "type": ["string", "null"], "examples": names}
+
+
+def _number(description: str) -> Node:
+    return {"description": description, "type": "number", "exclusiveMinimum": 0}

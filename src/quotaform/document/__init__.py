@@ -1,1 +1,0 @@
-"""JSON documents: plan files, receipts, snapshots and the results of commands."""

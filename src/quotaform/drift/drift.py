@@ -1,0 +1,398 @@
+"""How a cluster differs from what was last agreed: drift, or a change of the files that is pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+from typing import Final
+
+from quotaform.desired.writable import is_out_of_reach
+from quotaform.model import rule
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Location, by_severity
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, SnapshotFile, Values, same_value
+from quotaform.model.records.document import digest, json_number
+from quotaform.model.settings import DriftIgnore, active_ignores, check_ignores
+from quotaform.plan.change import EntityChange, Origin, key_origin
+from quotaform.plan.plan import Plan, PlanOptions, Unmanaged
+
+# One entity that differs from what was agreed: drift, or a change of the files that is pending.
+#
+# What was last agreed is the baseline: the files at a git ref, or what a receipt says was applied. For each entity:
+#
+# | class | the baseline | the cluster | the files |
+# | --- | --- | --- | --- |
+# | modified | declares it | holds it with other values | |
+# | missing | declares it | does not hold it | declare it |
+# | unexpected | does not declare it, or says that it must not exist | holds it | do not declare it |
+# | pending | says what the cluster holds, or does not declare it | | declare something else: git has moved on |
+#
+# The first three are drift. A key whose live value is that of the files is in sync, whatever the baseline says.
+# Without a
+# baseline the files stand for it, and what is pending cannot be distinguished from drift.
+#
+# Drift is the same difference as a plan's, seen from the other side: `quotaform.plan.change` says what each
+# key that
+# differs is due to, and nothing is compared a second time.
+
+
+class DriftClass(StrEnum):
+    """In what way an entity differs."""
+
+    MODIFIED = "modified"
+    MISSING = "missing"
+    UNEXPECTED = "unexpected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftedEntity:
+    """One entity that differs."""
+
+    entity: Entity
+    drift_class: DriftClass  # In what way
+    changes: tuple[Change, ...]  # The keys that differ, as the changes that would make the cluster as the files say
+    # What the baseline declares for it, empty when it must not exist; `None` when it does not declare it or its values
+    # are not known, and without a baseline
+    baseline: Values | None = None
+    is_declared: bool = True  # Whether an entry of the files is about it
+    # Why the files say that it must not exist: `state: absent` or `expired DATE`; `None` if they do not
+    absent: str | None = None
+    owner: str | None = None  # Whose entry it is
+    location: Location | None = None
+
+    def agreed(self, change: Change) -> float | None:
+        """Return the value of a key that was last agreed: that of the baseline, or of the files if it has none."""
+        return change.after if self.baseline is None else self.baseline.get(change.key)
+
+    def has_moved(self, change: Change) -> bool:
+        """Whether the files say something else of a key than what was last agreed."""
+        return not same_value(self.agreed(change), change.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingChange:
+    """One entity that is as the baseline says, while the files say something else: an apply is due."""
+
+    entity: Entity
+    action: Action  # What an apply would do to it
+    changes: tuple[Change, ...]  # The keys that differ from the files
+    is_declared: bool = True  # Whether an entry of the files is about it
+    owner: str | None = None  # Whose entry it is
+    location: Location | None = None
+
+
+def read_change(change: EntityChange) -> DriftedEntity | PendingChange:
+    """Return what the changes of an entity are: drift if any of its keys has drifted."""
+    is_declared = change.cause is not Cause.UNDECLARED
+    rows = tuple(row for row in change.changes if change.origin_of(row) is not Origin.CONFIG)
+    if not rows:
+        return PendingChange(
+            entity=change.entity,
+            action=change.action,
+            changes=change.changes,
+            is_declared=is_declared,
+            owner=change.owner,
+            location=change.location,
+        )
+    return DriftedEntity(
+        entity=change.entity,
+        drift_class=_class_of(change.cause is Cause.ENTRY if change.base is None else bool(change.base), change.before),
+        changes=rows,
+        baseline=change.base,
+        is_declared=is_declared,
+        absent=change.reason if change.cause in (Cause.TOMBSTONE, Cause.EXPIRED) else None,
+        owner=change.owner,
+        location=change.location,
+    )
+
+
+def _class_of(is_agreed: bool, live: Values) -> DriftClass:
+    """Return in what way an entity differs, by whether it was agreed that it exists."""
+    if not is_agreed:
+        return DriftClass.UNEXPECTED
+    return DriftClass.MODIFIED if live else DriftClass.MISSING
+
+
+def read_unmanaged(item: Unmanaged, baseline: DeclaredBase | None) -> DriftedEntity | PendingChange:
+    """Return what a live entity is that no file declares: pending when the baseline declares it as it is."""
+    agreed = None if baseline is None else baseline.values(item.entity)
+    keys = sorted(item.values, key=key_order)
+    rows = tuple(Change(item.entity, key, item.values[key], None) for key in keys)
+    if baseline is not None and agreed is None and item.entity in baseline.unvalued:
+        return PendingChange(entity=item.entity, action=Action.DELETE, changes=rows, is_declared=False)
+    if agreed:
+        known = [key for key in QUOTA_KEYS if key in item.values or key in agreed]
+        every = (Change(item.entity, key, item.values.get(key), None) for key in known)
+        moved = tuple(row for row in every if key_origin(agreed.get(row.key), row) is not Origin.CONFIG)
+        if not moved:
+            return PendingChange(entity=item.entity, action=Action.DELETE, changes=rows, is_declared=False)
+        rows = moved
+    return DriftedEntity(
+        entity=item.entity,
+        drift_class=_class_of(bool(agreed), item.values),
+        changes=rows,
+        baseline=agreed,
+        is_declared=False,
+    )
+
+
+_FINDINGS: Final = frozenset(
+    row.id
+    for row in (
+        rule.CLUSTER_ID,
+        rule.NO_MATCH,
+        rule.UNKNOWN_COMMIT,
+        rule.BASE_EMPTY,
+        rule.NO_LONGER_DECLARED,
+        rule.HISTORY_NOT_SEARCHED,
+        rule.UNKNOWN_TYPE,
+        rule.UNKNOWN_KEY,
+        rule.EMPTY_NAME,
+        rule.BAD_NAME,
+        rule.BAD_SHAPE,
+        rule.IP_NAME,
+        rule.IP_ALIAS,
+        rule.MISFIT_KEY,
+        rule.NAN_VALUE,
+        rule.INEXACT_VALUE,
+    )
+)
+"""What a plan finds that is about the cluster and how it was compared; its guards are about an apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredDrift:
+    """Keys of an entity that differ and do not count, and why."""
+
+    drifted: DriftedEntity
+    ignore: DriftIgnore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """All that differs, by address."""
+
+    cluster_name: str
+    cluster_id: str
+    read_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC
+    entities: tuple[DriftedEntity, ...]
+    in_sync: int  # How many declared entities match the cluster
+    findings: tuple[Finding, ...]  # Warnings and notes about the live cluster
+    options: PlanOptions  # What was asked for when the plan was made that it was read from
+    snapshot: SnapshotFile | None = None
+    baseline: Base | None = None  # What was last agreed; `None` when the cluster was compared with the files
+    pending: tuple[PendingChange, ...] = ()  # What an apply would change and is no drift; empty without a baseline
+    ignored: tuple[IgnoredDrift, ...] = ()  # What differs and does not count, because of `drift_ignore`
+    managed: int = 0  # How many entities the files declare values for
+    unmanaged_in_scope: int = 0  # How many live entities in scope no file declares
+    unmanaged_out_of_scope: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the right cluster was compared; if not, nothing follows from what was seen."""
+        return not any(finding.rule == rule.CLUSTER_ID.id for finding in self.findings)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything was compared."""
+        return not self.options.is_partial
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether anything was compared; not so when the selection leaves nothing."""
+        return self.is_complete or bool(self.entities or self.in_sync or self.pending or self.ignored)
+
+    @property
+    def status(self) -> str:
+        """`unknown`, `drift` or `in-sync`."""
+        if not self.is_known:
+            return "unknown"
+        return "drift" if self.entities else "in-sync"
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many entities each class has."""
+        counts = {drift_class.value: 0 for drift_class in DriftClass}
+        for drifted in self.entities:
+            counts[drifted.drift_class.value] += 1
+        return counts
+
+    @property
+    def pending_actions(self) -> dict[str, int]:
+        """How many entities each action is pending for."""
+        counts = {action.value: 0 for action in Action}
+        for pending in self.pending:
+            counts[pending.action.value] += 1
+        return counts
+
+    @property
+    def ignored_entities(self) -> int:
+        """How many entities have keys that differ and do not count."""
+        return len({ignored.drifted.entity for ignored in self.ignored})
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the drift set: equal as long as the same entities differ in the same way from what was agreed.
+
+        What is pending or ignored is not in it, nor what the files say where a baseline says what was agreed.
+        """
+        rows = [
+            [
+                drifted.entity.address,
+                drifted.drift_class.value,
+                change.key,
+                json_number(change.before),
+                json_number(drifted.agreed(change)),
+            ]
+            for drifted in self.entities
+            for change in drifted.changes
+        ]
+        return digest([self.cluster_id, rows])
+
+    @property
+    def digest(self) -> DriftDigest:
+        """What is left of it where drift of many clusters is counted."""
+        return DriftDigest(
+            cluster_name=self.cluster_name,
+            cluster_id=self.cluster_id,
+            read_at=self.read_at if self.snapshot is None else self.snapshot.captured_at,
+            is_snapshot=self.snapshot is not None,
+            status=self.status,
+            summary=self.summary,
+            in_sync=self.in_sync,
+            pending=len(self.pending),
+            ignored=self.ignored_entities,
+            is_complete=self.is_complete,
+            has_entities=self.has_entities,
+            fingerprint=self.fingerprint,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftDigest:
+    """What is kept of drift in a run over many clusters: counts, and nothing of the size of its entities."""
+
+    cluster_name: str  # As in the drift
+    cluster_id: str
+    read_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC; of a snapshot, when it was taken
+    is_snapshot: bool  # Whether a snapshot was read in the place of the cluster
+    status: str  # `unknown`, `drift` or `in-sync`
+    summary: Mapping[str, int]  # How many entities each class has
+    in_sync: int  # How many declared entities match the cluster
+    pending: int  # How many changes are not applied yet
+    ignored: int  # How many entities have drift that is ignored
+    is_complete: bool  # Whether everything was compared
+    has_entities: bool  # Whether anything was compared
+    fingerprint: str  # A digest of the drift set
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the right cluster was compared."""
+        return self.status != "unknown"
+
+    @property
+    def entities(self) -> int:
+        """How many entities differ."""
+        return sum(self.summary.values())
+
+
+def make_drift(
+    plan: Plan,
+    *,
+    ignores: Iterable[DriftIgnore] = (),
+    today: date = date.min,
+) -> Drift:
+    """Read a plan as drift: what it would change, and what is in scope and not declared.
+
+    What nobody can declare, exclude or remove is a finding and no drift, which would never end. `plan` is the plan; its
+    base is the baseline, and without one the cluster is compared with the files. `ignores` is what does not count.
+    """
+    wrong_cluster = tuple(finding for finding in plan.findings if finding.rule == rule.CLUSTER_ID.id)
+    if wrong_cluster:
+        return _not_compared(plan, wrong_cluster)
+    baseline = plan.base
+    found: list[DriftedEntity | PendingChange] = [read_change(change) for change in plan.changes]
+    in_scope = [item for item in plan.unmanaged if item.in_scope]
+    found += [read_unmanaged(item, baseline) for item in in_scope if not is_out_of_reach(item.entity)]
+    found.sort(key=lambda each: each.entity.address)
+    every_ignore = tuple(ignores)
+    active = active_ignores(every_ignore, today)
+    entities: list[DriftedEntity] = []
+    ignored: list[IgnoredDrift] = []
+    for each in found:
+        if isinstance(each, DriftedEntity):
+            counted, left_out = _split(each, active)
+            entities += counted
+            ignored += left_out
+    used = {id(each.ignore) for each in ignored}
+    findings = [finding for finding in plan.findings if finding.rule in _FINDINGS]
+    findings += check_ignores(every_ignore, used, today)
+    findings += _check_unvalued(entities, baseline)
+    undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
+    return Drift(
+        cluster_name=plan.header.cluster_name,
+        cluster_id=plan.header.cluster_id,
+        read_at=plan.header.created_at,
+        entities=tuple(entities),
+        in_sync=plan.unchanged,
+        findings=tuple(by_severity(findings)),
+        options=plan.header.options,
+        snapshot=plan.header.snapshot,
+        baseline=None if baseline is None else baseline.base,
+        pending=tuple(each for each in found if isinstance(each, PendingChange)),
+        ignored=tuple(ignored),
+        managed=len(plan.declared or ()),
+        unmanaged_in_scope=len(in_scope) + undeclared,
+        unmanaged_out_of_scope=len(plan.unmanaged) - len(in_scope),
+    )
+
+
+def _not_compared(plan: Plan, why: tuple[Finding, ...]) -> Drift:
+    """Return the drift of a cluster that the files are not for: what differs there says nothing."""
+    return Drift(
+        cluster_name=plan.header.cluster_name,
+        cluster_id=plan.header.cluster_id,
+        read_at=plan.header.created_at,
+        entities=(),
+        in_sync=0,
+        findings=why,
+        options=plan.header.options,
+        snapshot=plan.header.snapshot,
+        baseline=None if plan.base is None else plan.base.base,
+        managed=len(plan.declared or ()),
+    )
+
+
+def _split(drifted: DriftedEntity, ignores: tuple[DriftIgnore, ...]) -> tuple[list[DriftedEntity], list[IgnoredDrift]]:
+    """Return what counts of an entity that differs, if anything, and what is ignored, by the first ignore that fits."""
+    by_ignore: dict[int | None, list[Change]] = {}
+    for change in drifted.changes:
+        first = (place for place, each in enumerate(ignores) if each.covers(change.entity, change.key))
+        by_ignore.setdefault(next(first, None), []).append(change)
+    counted = by_ignore.pop(None, [])
+    return (
+        [replace(drifted, changes=tuple(counted))] if counted else [],
+        [
+            IgnoredDrift(replace(drifted, changes=tuple(rows)), ignores[place])
+            for place, rows in by_ignore.items()
+            if place is not None
+        ],
+    )
+
+
+def _check_unvalued(entities: Iterable[DriftedEntity], baseline: DeclaredBase | None) -> list[Finding]:
+    """Note that the values of entities that differ are not in the baseline."""
+    if baseline is None:
+        return []
+    count = sum(drifted.entity in baseline.unvalued for drifted in entities)
+    if not count:
+        return []
+    text = (
+        f"the applied values of {count:,} of the entities that differ are neither in the receipt nor in a commit that "
+        "git has here, so their changes count as drift even if they are pending; fetch the git history "
+        "(fetch-depth: 0), or give a git ref as the baseline"
+    )
+    return [rule.BASELINE_VALUES_UNKNOWN.finding(text)]

@@ -1,0 +1,390 @@
+"""Drift as text, as Markdown, and as messages to Slack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from json import dumps
+from typing import Final
+
+from quotaform.drift.drift import Drift, DriftClass, DriftedEntity, IgnoredDrift, PendingChange
+from quotaform.drift.event import Notification, NotificationEvent
+from quotaform.model import rule
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.finding import Finding, Location
+from quotaform.model.quotas import Base, Change
+from quotaform.model.text import inert, listed
+from quotaform.plan.report import NOTHING_SELECTED
+from quotaform.report.annotation import Problems
+from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
+from quotaform.report.finding import FEW, block_lines, note_items, note_lines, render_findings, render_removed
+from quotaform.report.markdown import by_prefix, code, code_cell, link, table, words, words_cell
+from quotaform.report.text import PLAIN, Style, cluster_text, counted, reading_text
+from quotaform.resolve.effect import value_text
+
+_COLOURS = {DriftClass.MODIFIED: "yellow", DriftClass.MISSING: "red", DriftClass.UNEXPECTED: "red"}
+
+
+def render_drift(drift: Drift, style: Style = PLAIN) -> str:
+    """Return drift as text, ending with one line that says how much there is."""
+    return "\n".join(_lines(drift, style)) + "\n"
+
+
+def _lines(drift: Drift, style: Style) -> Iterator[str]:
+    cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options.bootstrap_server, style)
+    yield f"Cluster  {cluster}   {reading_text(drift.read_at, drift.snapshot)}"
+    if drift.is_known:
+        yield _baseline_line(drift.baseline)
+    yield ""
+    for drift_class in DriftClass:
+        for drifted in drift.entities:
+            if drifted.drift_class is drift_class:
+                yield from _entity_lines(drifted, style, drift.baseline)
+    if drift.entities:
+        yield ""
+    if drift.pending:
+        yield style.paint("Pending (in the files and not applied yet; no drift):", "bold")
+        for pending in drift.pending:
+            yield from _pending_lines(pending)
+        yield ""
+    if drift.ignored:
+        yield style.paint("Ignored (listed in drift_ignore; not counted):", "bold")
+        for ignored in drift.ignored:
+            yield from _ignored_lines(ignored, drift.baseline)
+        yield ""
+    yield from render_removed(drift.findings, style)
+    findings = list(render_findings(drift.findings, style, heading="Not compared:", most_others=FEW))
+    if findings:
+        yield from findings
+        yield ""
+    yield style.paint(drift_line(drift), "bold" if drift.is_known else "red")
+
+
+def drift_line(drift: Drift) -> str:
+    """Return the last line of drift, which says how much there is."""
+    if not drift.is_known:
+        return "Unknown: this is not the cluster that the files are for (see above)."
+    if not drift.has_entities:
+        return NOTHING_SELECTED
+    partial = "" if drift.is_complete else " of what was selected"
+    return summary_line(
+        drift.summary,
+        drift.in_sync,
+        partial,
+        pending=len(drift.pending),
+        ignored=drift.ignored_entities,
+        noun="entity of the history" if _is_history(drift.baseline) else "declared entity",
+    )
+
+
+def _baseline_line(base: Base | None) -> str:
+    if base is None:
+        return "Compared with the files; without --baseline, changes that are not applied yet count as drift."
+    commit = f" @ {inert(base.commit)[:7]}" if base.commit else ""
+    return f"Baseline  {'' if base.type == 'git' else f'{base.type} '}{inert(base.ref)}{commit}"
+
+
+def summary_line(
+    counts: Mapping[str, int],
+    in_sync: int,
+    partial: str = "",
+    *,
+    pending: int = 0,
+    ignored: int = 0,
+    noun: str = "declared entity",
+) -> str:
+    """Return the last line of drift.
+
+    `partial` follows `Drift` when not everything was compared; `noun` is what one that matches is.
+    """
+    others = [f"{number:,} {word}" for number, word in ((pending, "pending"), (ignored, "ignored")) if number]
+    if not any(counts.values()):
+        plural = noun.replace("entity", "entities")
+        sync = counted(in_sync, f"{noun} matches the cluster", f"{plural} match the cluster")
+        return f"No drift{partial}. {sync}{''.join(f'; {other}' for other in others)}."
+    classes = ", ".join(f"{counts[each.value]:,} {each.value}" for each in DriftClass)
+    return f"Drift{partial}: {'; '.join([classes, f'{in_sync:,} in sync', *others])}."
+
+
+def _entity_lines(drifted: DriftedEntity, style: Style, baseline: Base | None) -> Iterator[str]:
+    about = [] if drifted.is_declared or _is_history(baseline) else ["not declared in any file"]
+    name = style.paint(f"{drifted.drift_class.value:<10}", _COLOURS[drifted.drift_class])
+    yield f"  {name} {drifted.entity.address}{_about(drifted.location, drifted.owner, about)}"
+    yield from _key_lines(drifted, baseline)
+
+
+def _pending_lines(pending: PendingChange) -> Iterator[str]:
+    about = [] if pending.is_declared else ["not declared in any file any more"]
+    yield f"  {pending.action.value:<10} {pending.entity.address}{_about(pending.location, pending.owner, about)}"
+    width = max(len(change.key) for change in pending.changes)
+    for change in pending.changes:
+        yield f"      {spell_name(change.key):<{width}} : {_difference(change, None)}"
+
+
+def _ignored_lines(ignored: IgnoredDrift, baseline: Base | None) -> Iterator[str]:
+    drifted, ignore = ignored.drifted, ignored.ignore
+    about = [f"until {ignore.expires}: {inert(ignore.reason)}"]
+    yield f"  {drifted.drift_class.value:<10} {drifted.entity.address}{_about(ignore.location, None, about)}"
+    yield from _key_lines(drifted, baseline)
+
+
+def _about(location: Location | None, owner: str | None, more: Iterable[str]) -> str:
+    about = [str(location)] if location else []
+    if owner:
+        about.append(f"owner {inert(owner)}")
+    about += more
+    return f"   ({'; '.join(about)})" if about else ""
+
+
+def _is_history(baseline: Base | None) -> bool:
+    return baseline is not None and baseline.is_history
+
+
+def _key_lines(drifted: DriftedEntity, baseline: Base | None) -> Iterator[str]:
+    place = "history" if _is_history(baseline) else "files"
+    width = max((len(change.key) for change in drifted.changes), default=0)
+    for change in drifted.changes:
+        text = _difference(change, drifted.absent, place)
+        if drifted.has_moved(change):
+            agreed = drifted.agreed(change)
+            text += f", {'not set' if agreed is None else value_text(change.key, agreed)} in the baseline"
+        yield f"      {spell_name(change.key):<{width}} : {text}"
+
+
+def _difference(change: Change, absent: str | None, place: str = "files") -> str:
+    actual = "not set" if change.before is None else value_text(change.key, change.before)
+    if change.after is None:
+        return f"{actual} on the cluster, {'not' if absent is None else inert(absent)} in the {place}"
+    return f"{actual} on the cluster, {value_text(change.key, change.after)} in the {place}"
+
+
+MARKER: Final = "drift"
+_MOST_NOTES: Final = 50
+_NOT_COMPARED: Final = "Not compared:"
+_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "In the files", "Owner")
+_HISTORY_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "In the history", "Owner")
+_BASED_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "Agreed", "In the files", "Owner")
+
+
+def render_drift_markdown(
+    drift: Drift,
+    *,
+    limit: int = COMMENT_BYTES,
+    root: str = "quotas.d",
+    run_url: str | None = None,
+    place: Place = unchanged_place,
+) -> str:
+    """Return drift as Markdown that no name in it can break out of.
+
+    `limit` is how many bytes the document may have; what has no room is counted.
+    """
+    by_class = [each for drift_class in DriftClass for each in drift.entities if each.drift_class is drift_class]
+    pending = [(each.entity, each.action.value, each.owner, each.changes) for each in drift.pending]
+    ignored = [(each.drifted.entity, each.ignore.reason, None, each.drifted.changes) for each in drift.ignored]
+    blocking = [finding for finding in drift.findings if finding.blocking]
+    others = [finding for finding in drift.findings if not finding.blocking]
+    entities = Part(
+        [form(_drifted_table, by_class, drift.baseline), form(_counted, [each.entity for each in by_class])]
+    )
+    folded = [
+        Part([form(_folded, title, rows, _other_table), form(_folded, title, rows, _other_counts)])
+        for title, rows in (
+            ("Pending: in the files and not applied yet", pending),
+            ("Ignored by drift_ignore", ignored),
+        )
+    ]
+    blocks = Part([form(block_lines, blocking, most, _NOT_COMPARED) for most in (_MOST_NOTES, 0)])
+    notes = Part([form(note_lines, note_items(others), most) for most in (_MOST_NOTES, 0)])
+    head, foot = Part([form(_head, drift, root, place)]), Part([form(_foot, drift, run_url)])
+    return fit((head, blocks, entities, *folded, notes, foot), (*reversed(folded), notes, entities, blocks), limit)
+
+
+def _head(drift: Drift, root: str, place: Place) -> Iterator[str]:
+    changes = len(drift.entities) if drift.is_known else None
+    yield f"{comment_marker(MARKER, drift.cluster_name, root, place, changes)}\n"
+    if not drift.is_known:
+        what = "unknown"
+    elif drift.entities:
+        what = ", ".join(f"{drift.summary[each.value]:,} {each.value}" for each in DriftClass)
+    else:
+        what = "no drift"
+    yield f"### Kafka quota drift on {code(spell_name(drift.cluster_name), 100)}: {what}\n\n"
+    yield f"{drift_line(drift) if drift.is_known else 'This is not the cluster that the files are for.'}\n\n"
+
+
+def _drifted_table(entities: Sequence[DriftedEntity], baseline: Base | None) -> Iterator[str]:
+    if entities:
+        has_baseline = baseline is not None and not baseline.is_history
+        header = _HEADER if baseline is None else _HISTORY_HEADER if baseline.is_history else _BASED_HEADER
+        rows = (cells for each in entities for cells in _drifted_rows(each, has_baseline))
+        yield from table(header, rows)
+        yield "\n"
+
+
+def _drifted_rows(drifted: DriftedEntity, has_baseline: bool) -> Iterator[Sequence[str]]:
+    """Yield a row for each key; what was agreed is what the files say when there is no baseline."""
+    first = drifted.drift_class.value, code_cell(drifted.entity.address)
+    owner = words_cell(drifted.owner) if drifted.owner else ""
+    for change in drifted.changes:
+        declared = _value(change, change.after)
+        if change.after is None and drifted.absent is not None:
+            declared = words_cell(inert(drifted.absent))
+        yield (
+            *first,
+            code_cell(spell_name(change.key)),
+            _value(change, change.before),
+            *((_value(change, drifted.agreed(change)),) if has_baseline else ()),
+            declared,
+            owner,
+        )
+        first, owner = ("", ""), ""
+
+
+def _value(change: Change, value: float | None) -> str:
+    return "not set" if value is None else words_cell(value_text(change.key, value))
+
+
+Others = Sequence[tuple[Entity, str, str | None, Sequence[Change]]]
+"""Entities, each with a word about it, its owner and its keys that differ from the files."""
+
+
+def _folded(title: str, rows: Others, make: Callable[[Others], Iterable[str]]) -> Iterator[str]:
+    if rows:
+        yield f"<details><summary>{title} ({len(rows):,})</summary>\n\n"
+        yield from make(rows)
+        yield "</details>\n\n"
+
+
+def _other_table(rows: Others) -> Iterator[str]:
+    cells = (
+        (
+            words_cell(word),
+            code_cell(entity.address),
+            code_cell(spell_name(change.key)),
+            _value(change, change.before),
+            _value(change, change.after),
+            words_cell(owner) if owner else "",
+        )
+        for entity, word, owner, changes in rows
+        for change in changes
+    )
+    yield from table(("", "Entity", "Quota", "On the cluster", "In the files", "Owner"), cells)
+    yield "\n"
+
+
+def _other_counts(rows: Others) -> Iterator[str]:
+    return _counted([entity for entity, *_ in rows])
+
+
+def _counted(entities: Sequence[Entity]) -> Iterator[str]:
+    if entities:
+        groups = by_prefix([entity.address for entity in entities])
+        yield from table(("Entities", "Number"), ((shown, f"{len(some):,}") for shown, some in groups))
+        yield "\nThis is too much for one document: see the output of `quotaform drift`.\n\n"
+
+
+def _foot(drift: Drift, run_url: str | None) -> Iterator[str]:
+    parts = [f"Fingerprint {code(drift.fingerprint)}"]
+    base = drift.baseline
+    if base is not None:
+        commit = f" at {code(base.commit[:7])}" if base.commit else ""
+        parts.append(f"baseline {'' if base.type == 'git' else f'{base.type} '}{code(base.ref, 100)}{commit}")
+    parts.append(words(reading_text(drift.read_at, drift.snapshot)))
+    parts.append(f"{counted(drift.in_sync, 'entity', 'entities')} in sync")
+    run = link("run", run_url)
+    if run is not None:
+        parts.append(run)
+    yield f"<sub>{' · '.join(parts)}</sub>\n"
+
+
+def drift_summary(drift: Drift) -> str:
+    """Return the last line of drift: how many entities of each class there are."""
+    return summary_line(drift.summary, drift.in_sync, pending=len(drift.pending), ignored=drift.ignored_entities)
+
+
+MOST_ITEMS: Final = 10
+"""How many entities a message lists."""
+_LONGEST: Final = 300
+"""How many characters of a line of foreign text are shown."""
+_HEADINGS: Final = {
+    NotificationEvent.DETECTED: "Kafka quotas of {} have drifted",
+    NotificationEvent.CHANGED: "The drift of Kafka quotas of {} has changed",
+    NotificationEvent.RESOLVED: "Kafka quotas of {} are in sync",
+    NotificationEvent.CHECK_FAILED: "Kafka quotas of {} could not be checked for drift",
+}
+_SPECIAL: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@\u200b"})
+
+
+def render_slack(notification: Notification) -> str:
+    """Return a notification as a JSON message with one text, in which no name mentions anybody."""
+    return dumps({"text": "\n".join(_slack_lines(notification))})
+
+
+def harmless(text: str) -> str:
+    """Return a text in which nothing is a mention, a link or a special character.
+
+    >>> harmless("<!channel> @here")
+    '&lt;!channel&gt; @\\u200bhere'
+    """
+    shown = inert(text)
+    return (shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…").translate(_SPECIAL)
+
+
+def _slack_lines(notification: Notification) -> Iterator[str]:
+    yield _HEADINGS[notification.event].format(harmless(spell_name(notification.cluster)))
+    drift = notification.drift
+    if drift is None:
+        yield harmless(notification.error or "")
+    else:
+        yield from _slack_drift_lines(drift)
+    if notification.first_seen is not None:
+        yield f"First seen {harmless(notification.first_seen)}"
+    if notification.run is not None:
+        yield harmless(notification.run)
+
+
+def _slack_drift_lines(drift: Drift) -> Iterator[str]:
+    yield drift_summary(drift)
+    for drifted in drift.entities[:MOST_ITEMS]:
+        yield f"• {drifted.drift_class.value}: {harmless(drifted.entity.address)} {_values(drifted)}"
+    if len(drift.entities) > MOST_ITEMS:
+        yield f"… and {len(drift.entities) - MOST_ITEMS:,} more"
+
+
+def _values(drifted: DriftedEntity) -> str:
+    parts = []
+    for change in drifted.changes[:MOST_ITEMS]:
+        agreed = drifted.agreed(change)
+        live, wanted = (
+            "not set" if value is None else harmless(value_text(change.key, value)) for value in (change.before, agreed)
+        )
+        parts.append(f"{harmless(spell_name(change.key))} {live}, agreed {wanted}")
+    return f"({'; '.join(parts)})"
+
+
+_RULES: Final = {
+    DriftClass.MODIFIED: rule.DRIFT_MODIFIED,
+    DriftClass.MISSING: rule.DRIFT_MISSING,
+    DriftClass.UNEXPECTED: rule.DRIFT_UNEXPECTED,
+}
+
+
+def drift_problems(drift: Drift) -> Problems:
+    """Return a warning for each entity that differs, and what else was found."""
+    findings = [*drift.findings, *map(_drifted, drift.entities)]
+    return Problems(findings=findings, command="drift", cluster=drift.cluster_name)
+
+
+def _drifted(drifted: DriftedEntity) -> Finding:
+    row = _RULES[drifted.drift_class]
+    message = f"{drifted.entity.address} is {drifted.drift_class.value}: {listed(_differences(drifted))}"
+    return row.finding(message, address=drifted.entity.address, location=drifted.location)
+
+
+def _differences(drifted: DriftedEntity) -> Iterator[str]:
+    for change in drifted.changes:
+        live = "not set" if change.before is None else value_text(change.key, change.before)
+        if change.after is not None:
+            declared = f"{value_text(change.key, change.after)} in the files"
+        else:
+            declared = f"{'not' if drifted.absent is None else inert(drifted.absent)} in the files"
+        yield f"{spell_name(change.key)} is {live} on the cluster, {declared}"

@@ -1,0 +1,388 @@
+"""Comparing clusters again and again, each on its own, with files that are read again when they change.
+
+A cluster that cannot be reached is asked less often and keeps no other waiting: its check runs in a thread, and no
+second one begins meanwhile. Every check has a connection of its own, so that nothing outlives a broker's restart.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from hashlib import sha256
+from threading import Lock, Semaphore, Thread
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from quotaform.drift.alert import DriftReporter, known_drift
+from quotaform.drift.drift import Drift
+from quotaform.drift.event import Log
+from quotaform.drift.report import drift_summary
+from quotaform.drift.run import drift_of
+from quotaform.git.object_store import find_work_tree, open_objects
+from quotaform.git.process import GitError, TimeLeft
+from quotaform.model.entity import spell_name
+from quotaform.model.errors import BaseError, ClusterError, FileReadError, InvalidFilesError, QuotaformError
+from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.quotas import Desired
+from quotaform.plan.base import BaseChoice, read_chosen_base
+from quotaform.plan.check.facts import ClusterBase
+from quotaform.plan.plan import Plan, PlanSource
+from quotaform.plan.receipt_file import is_receipt
+from quotaform.plan.run import PlanRequest, plan_cluster
+from quotaform.plan.source import Source
+from quotaform.repository.cluster_work import AT_ONCE, Connect
+from quotaform.repository.repository import Repository, read_claims, root_trees
+from quotaform.system.clock import Clock, today
+from quotaform.system.files import RECEIPT_LIMIT, read_bytes
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.loader import LoadedFiles
+    from quotaform.desired.tree import Tree
+
+
+_UNREADABLE: Final = b"\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedState:
+    """The files at one moment."""
+
+    request: PlanRequest
+    desired: Mapping[str, Desired | QuotaformError] = field(repr=False)  # By cluster; an error if they are invalid
+    source: Source = field(repr=False)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the files can be used for every cluster."""
+        return not any(isinstance(each, QuotaformError) for each in self.desired.values())
+
+    def declared(self, cluster: str) -> Desired:
+        """Return what the files declare for a cluster. Raises `QuotaformError` if they are invalid."""
+        found = self.desired[cluster]
+        if isinstance(found, QuotaformError):
+            # It is raised at each round, and a traceback only grows: it would hold on to the frames of all of them.
+            raise found.with_traceback(None)
+        return found
+
+
+class WatchedFiles:
+    """Reads the files whenever it is asked and returns the same value as long as nothing has changed."""
+
+    def __init__(self, request: PlanRequest, choose: Callable[[Config], tuple[Cluster, ...]]) -> None:
+        """Begin with what was read already.
+
+        `request` is what to compare at first. `choose` returns the clusters that are meant, of a configuration.
+        """
+        self._request = request
+        self._choose = choose
+        self._key: tuple[object, ...] | None = None
+        self._config_text = _config_text(request.repository)
+        self._files: LoadedFiles | None = None
+        self._state: WatchedState | None = None
+
+    def load(self, today: date) -> WatchedState:
+        """Return the files as they are.
+
+        Raises `QuotaformError` if quotaform.yaml is invalid, or the baseline cannot be read.
+        """
+        self._reload_config()
+        repository = self._request.repository
+        tree = repository.revision.read_tree(repository.directory)
+        base = self._request.base
+        roots = root_trees(repository, self._request.config)
+        key = (self._request, today, None if base is None else _base_key(repository, base), roots)
+        is_same = self._files is not None and self._files.layout.tree == tree
+        if self._state is None or not is_same or key != self._key:
+            self._state = self._parse(tree, today)
+            self._key = key
+        return self._state
+
+    def _reload_config(self) -> None:
+        """Read quotaform.yaml again if it has changed.
+
+        Raises `QuotaformError` if it is invalid, or does not name a cluster that was asked for.
+        """
+        text = _config_text(self._request.repository)
+        if text == self._config_text:
+            return
+        config = self._request.repository.config()
+        self._request = replace(self._request, config=config, clusters=self._choose(config))
+        self._config_text = text
+
+    def _parse(self, tree: Tree, today: date) -> WatchedState:
+        from quotaform.desired.loader import load_files
+        from quotaform.desired.tree import Layout
+
+        request, before = self._request, self._state
+        similar = None if self._files is None or before is None else (self._files, before.request.config.profiles)
+        config = request.config
+        files = load_files(Layout(tree, config.clusters), config.profiles, today, config.scope, similar=similar)
+        desired: dict[str, Desired | QuotaformError] = {}
+        for cluster in request.clusters:
+            try:
+                desired[cluster.name] = files.desired(cluster.name)
+            except QuotaformError as error:
+                # A traceback would hold on to this frame, and so to the files as they were before.
+                desired[cluster.name] = error.with_traceback(None)
+        bases: Mapping[str, ClusterBase] = {}
+        if request.base is not None:
+            bases = read_chosen_base(request.repository, config, request.base, request.clusters, today, similar=files)
+        claims = read_claims(request.repository, config, today)
+        source = Source(PlanSource(directory=request.repository.directory.as_posix()), bases=bases, claims=claims)
+        self._files = files
+        return WatchedState(request=request, desired=desired, source=source)
+
+
+def _config_text(repository: Repository) -> bytes | str | None:
+    """Return the text of quotaform.yaml, to see whether it changes."""
+    try:
+        source = repository.revision.read_config(repository.config_path)
+    except FileReadError:
+        return _UNREADABLE
+    return None if source is None else source.text
+
+
+def _base_key(repository: Repository, choice: BaseChoice) -> str | None:
+    """Return what changes when the baseline does; `None` when it cannot be read."""
+    ref = choice.refs[0]
+    try:
+        if is_receipt(ref):
+            return sha256(read_bytes(ref, RECEIPT_LIMIT)).hexdigest()
+        top = find_work_tree(repository.directory)
+        if top is None:
+            return None
+        with open_objects(top, TimeLeft()) as objects:
+            commit = objects.commit(f"{ref}^{{commit}}")
+            return None if commit is None else commit.id
+    except (FileReadError, GitError):
+        return None
+
+
+JITTER: Final = 0.1
+"""By which share of the interval a round begins earlier or later, so that many processes do not ask at one time."""
+LONGEST_BACKOFF: Final = 300.0
+"""After at most how many seconds, or one interval, a cluster that cannot be reached is asked again."""
+_STALLED_ROUNDS: Final = 3
+
+
+@dataclass(slots=True)
+class ClusterWatch:
+    """What is known of one cluster."""
+
+    status: str = "waiting"  # `waiting`, `in-sync`, `drift` or `failed`
+    checked_at: datetime | None = None  # When it was last compared
+    failures: int = 0  # How many checks in a row failed because the cluster could not be read
+    skips: int = 0  # In how many rounds it is not asked
+    logged: object = None  # What the last line about it was about; an equal one is not logged again
+    check: Future[None] | None = None  # The one that runs, or the last one
+
+
+@dataclass(slots=True)
+class Watch:
+    """Compares clusters until it is interrupted."""
+
+    files: WatchedFiles
+    reporter: DriftReporter
+    connect: Connect
+    clock: Clock
+    interval: float  # Seconds from one round to the next
+    jitter: Callable[[], float]  # Returns a random number from 0 to 1
+    log: Log
+    is_alone: bool = False  # Whether all clusters of quotaform.yaml are meant, so that metrics of others are removed
+    _state: WatchedState | None = None
+    _problem: str | None = None
+    _metrics_problem: str | None = None
+    _clusters: dict[str, ClusterWatch] = field(default_factory=dict)
+    _checks: list[Future[None]] = field(default_factory=list)
+    _round_at: float | None = None
+    _slots: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
+    _lock: Lock = field(default_factory=Lock)
+
+    def run(self) -> NoReturn:
+        """Make rounds until a `KeyboardInterrupt` comes; checks that run are given up."""
+        while True:
+            started = self.clock.monotonic()
+            self.make_round()
+            pause = self.interval * (1 + JITTER * (2 * self.jitter() - 1))
+            self.clock.sleep(max(0.0, started + pause - self.clock.monotonic()))
+
+    def make_round(self) -> None:
+        """Read the files and compare every cluster that is due; wait for those that answer within an interval."""
+        self._round_at = self.clock.monotonic()
+        state = self._reload()
+        if state is not None:
+            due = [cluster for cluster in state.request.clusters if self._is_due(cluster.name)]
+            checks = [self._begin(state, cluster) for cluster in due]
+            self._checks += checks
+            wait(checks, timeout=self.interval)
+        self._require_sound_checks()
+        self._write_metrics()
+        # Commands collect cycles rarely, as they end soon; this one does not.
+        gc.collect(1)
+
+    def _require_sound_checks(self) -> None:
+        """Raise what a check raised that has ended, in this round or since the last one."""
+        ended = [check for check in self._checks if check.done()]
+        self._checks = [check for check in self._checks if check not in ended]
+        for check in ended:
+            check.result()
+
+    def health(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether rounds are made, and what is known, as JSON holds it; no entity and no address is in it."""
+        with self._lock:
+            clusters = {
+                name: {
+                    "status": each.status,
+                    "checked_at": None if each.checked_at is None else each.checked_at.isoformat(timespec="seconds"),
+                }
+                for name, each in self._clusters.items()
+            }
+        statuses = {each["status"] for each in clusters.values()}
+        late = max(_STALLED_ROUNDS * self.interval, LONGEST_BACKOFF)
+        is_alive = self._round_at is None or self.clock.monotonic() - self._round_at < late
+        status = "degraded" if self._problem is not None or "failed" in statuses else "ok"
+        if not is_alive:
+            status = "stalled"
+        elif status == "ok" and (not statuses or "waiting" in statuses):
+            status = "starting"
+        has_files = self._problem is None and (self._state is None or self._state.is_valid)
+        return is_alive, {"status": status, "files": "ok" if has_files else "invalid", "clusters": clusters}
+
+    def _reload(self) -> WatchedState | None:
+        """Read the files; when they cannot be used, log that once: no cluster is compared with earlier ones."""
+        before = self._state
+        try:
+            self._state = self.files.load(today(self.clock))
+        except QuotaformError as error:
+            if str(error) != self._problem:
+                self.log(f"the files cannot be used: {_on_one_line(error)}")
+            self._problem = str(error)
+            for name in self._clusters:
+                self._take(name, ClusterOutcome(name, error=error), 0.0, is_logged=False)
+            return None
+        is_reloaded = before is not None and self._state is not before
+        if is_reloaded:
+            # Cycles of the files as they were are too old for the collection of each round.
+            del before
+            gc.collect()
+            self.log("the files have changed and were read again")
+        elif self._problem is not None:
+            self.log("the files can be used again")
+        self._problem = None
+        names = [cluster.name for cluster in self._state.request.clusters]
+        with self._lock:
+            self._clusters = {name: self._clusters.get(name) or ClusterWatch() for name in names}
+        self.reporter.metrics.keep_only(names)
+        if self.is_alone:
+            self.reporter.alerts.keep_only(names)
+        return self._state
+
+    def _write_metrics(self) -> None:
+        """Write the files of `--metrics`, once for all clusters that were checked; log once that it is not possible."""
+        try:
+            self.reporter.metrics.write(only=list(self._clusters) if self.is_alone else None)
+        except QuotaformError as problem:
+            if str(problem) != self._metrics_problem:
+                self.log(_on_one_line(problem))
+            self._metrics_problem = str(problem)
+        else:
+            self._metrics_problem = None
+
+    def _is_due(self, name: str) -> bool:
+        watched = self._clusters[name]
+        if watched.check is not None and not watched.check.done():
+            return False
+        if watched.skips:
+            watched.skips -= 1
+            return False
+        return True
+
+    def _begin(self, state: WatchedState, cluster: Cluster) -> Future[None]:
+        check: Future[None] = Future()
+
+        def run() -> None:
+            with self._slots:
+                try:
+                    self._check(state, cluster)
+                except BaseException as error:
+                    check.set_exception(error)
+                else:
+                    check.set_result(None)
+
+        # It ends with the process, whatever it waits for.
+        Thread(target=run, name="quotaform-watch", daemon=True).start()
+        self._clusters[cluster.name].check = check
+        return check
+
+    def _check(self, state: WatchedState, cluster: Cluster) -> None:
+        started = self.clock.monotonic()
+        planned: ClusterOutcome[Plan]
+        try:
+            declared = state.declared(cluster.name)
+            with self.connect(cluster) as gateway:
+                plan = plan_cluster(
+                    state.request,
+                    cluster,
+                    gateway,
+                    desired=lambda: declared,
+                    source=lambda: state.source,
+                    clock=self.clock,
+                )
+            planned = ClusterOutcome(cluster.name, plan)
+        except QuotaformError as error:
+            planned = ClusterOutcome(cluster.name, error=error)
+        except Exception as error:
+            # An internal error; the other clusters are still watched.
+            problem = QuotaformError(f"internal error: {type(error).__name__}: {error}; please report it")
+            planned = ClusterOutcome(cluster.name, error=problem)
+        outcome = drift_of(state.request, planned, today(self.clock))
+        self._take(cluster.name, outcome, self.clock.monotonic() - started)
+
+    def _take(self, name: str, outcome: ClusterOutcome[Drift], seconds: float, *, is_logged: bool = True) -> None:
+        """Take up what a check found: count, log if it is new, write metrics and notify."""
+        drift, error = known_drift(outcome)
+        with self._lock:
+            watched = self._clusters.get(name)
+            if watched is None:
+                return
+            watched.status = "failed" if drift is None else drift.status
+            if drift is not None:
+                watched.checked_at = self.clock.now()
+            watched.failures = watched.failures + 1 if isinstance(outcome.error, ClusterError) else 0
+            watched.skips = self._skips(watched.failures)
+            log_key = (watched.status, _failure_log_key(outcome.error) if drift is None else _log_key(drift))
+            is_new = is_logged and log_key != watched.logged
+            watched.logged = log_key
+        if is_new:
+            what = _on_one_line(outcome.error or error or "") if drift is None else drift_summary(drift)
+            self.log(f"{spell_name(name)}: {what}")
+        self.reporter.report([outcome], seconds)
+
+    def _skips(self, failures: int) -> int:
+        """Return in how many rounds a cluster is not asked after so many failures in a row: 0, 0, 1, 3, 7, ..."""
+        most = max(0, int(LONGEST_BACKOFF / self.interval) - 1)
+        return min((1 << min(max(0, failures - 1), 30)) - 1, most)
+
+
+def _log_key(drift: Drift) -> tuple[object, ...]:
+    """Return what is equal as long as there is nothing new to log about what was found."""
+    return drift.fingerprint, len(drift.pending), drift.ignored_entities
+
+
+def _failure_log_key(error: QuotaformError | None) -> object:
+    """Return what is equal as long as there is nothing new to log about a failure.
+
+    Another message about the files is another problem; a cluster that is down may fail in another way each time.
+    """
+    return str(error) if isinstance(error, (InvalidFilesError, BaseError)) else type(error)
+
+
+def _on_one_line(reason: QuotaformError | str) -> str:
+    """Return what is wrong as one line: of invalid files the first problem, and how many more there are."""
+    if isinstance(reason, InvalidFilesError) and reason.problems:
+        more = len(reason.problems) - 1
+        return f"{reason.problems[0]}{f' (and {more:,} more)' if more else ''}"
+    return "; ".join(str(reason).splitlines())

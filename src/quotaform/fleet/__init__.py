@@ -1,0 +1,1 @@
+"""Many clusters: a Spark session, a task per cluster with the code that runs without Spark, and fleet reports."""

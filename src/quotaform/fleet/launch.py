@@ -1,0 +1,450 @@
+"""Starts the Java process of a session (local, on a master, or that of spark-submit); says why Spark failed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from signal import Signals
+from subprocess import Popen, TimeoutExpired
+from tempfile import TemporaryFile, gettempdir
+from time import monotonic, sleep
+from typing import IO, TYPE_CHECKING, Any, Final
+from uuid import uuid4
+from warnings import catch_warnings, simplefilter
+
+from quotaform.fleet.options import Master, SessionOptions, environment
+from quotaform.model.errors import EngineError
+from quotaform.model.text import inert
+from quotaform.model.variable import OwnSecret
+from quotaform.system.process import held_signals
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+
+# The catalog of a session: whether it may have tables, and the directory in which they are.
+#
+# The catalog of a session that nobody has configured is in memory and has no tables. Spark makes the directory
+# `spark-warehouse` for them in the working directory nevertheless, as soon as a query is analysed, and fails where it
+# cannot.
+
+_SETTING: Final = "spark.sql.warehouse.dir"
+_CATALOG: Final = "spark.sql.catalogImplementation"
+_IN_MEMORY: Final = "in-memory"
+_SETTINGS: Final = ("spark.sql.", "spark.hadoop.", "spark.driver.extra")
+"""How the names of settings begin by which a catalog may be configured."""
+_VARIABLES: Final = (
+    *("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"),
+    *("HADOOP_CONF_DIR", "YARN_CONF_DIR"),
+)
+"""Variables from which Spark may take settings."""
+
+
+def may_have_tables(options: SessionOptions) -> bool:
+    """Whether the catalog of a session that is to be started may have tables: only where somebody has configured it."""
+    if any(name.startswith(_SETTINGS) for name in options.conf) or any(map(os.environ.get, _VARIABLES)):
+        return True
+    pyspark = find_spec("pyspark")
+    # Of the Spark that is started, which is the installed package.
+    return pyspark is None or pyspark.origin is None or Path(pyspark.origin).with_name("conf").exists()
+
+
+@contextmanager
+def temporary_warehouse() -> Iterator[Path]:
+    """Yield the path of a directory for tables, which Spark makes when it is needed; removed at the end if empty."""
+    path = Path(gettempdir()) / f"quotaform-warehouse-{uuid4().hex}"
+    try:
+        yield path
+    finally:
+        # There is none where no query was analysed, and what somebody saved in it is not deleted.
+        with suppress(OSError):
+            path.rmdir()
+
+
+def warehouse_options(context: SparkContext, path: Path) -> dict[str, str]:
+    """Return the setting by which the tables of a session are in a directory, if the session may be given one.
+
+    A directory that somebody has chosen, by an option or in spark-defaults.conf, stays; and the tables of a Hive
+    metastore outlast the session, so that they stay where Spark puts them.
+
+    `context`: That of the session, which is not made yet: the setting is read once.
+    """
+    settings = context.getConf()
+    if settings.contains(_SETTING) or settings.get(_CATALOG, _IN_MEMORY) != _IN_MEMORY:
+        return {}
+    # With a scheme: the default file system may be another one.
+    return {_SETTING: path.as_uri()}
+
+
+_WORKER_ERROR: Final = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): .*", re.MULTILINE)
+_JAVA_ERROR: Final = re.compile(r"^: ([\w.$]+: .*)", re.MULTILINE)
+"""What py4j writes below `An error occurred while calling`."""
+_CONNECT_ERROR: Final = re.compile(r'^\s*details = "(.*)"', re.MULTILINE)
+"""What gRPC writes below `RPC that terminated with`."""
+_LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""What Spark calls it when rows are gone that must not be made again, see `quotaform.fleet.job`."""
+_LOG_ERROR: Final = re.compile(r"^\S+ \S+ ERROR \w+: (.*)")
+_PYTHON: Final = (
+    "let the executors run a Python with quotaform and of the same version: set PYSPARK_PYTHON, or send a packed "
+    "environment (docs/spark.md)"
+)
+_REMEDIES: Final = (
+    (re.compile(r"No module named|Cannot run program|PYTHON_VERSION_MISMATCH|ATTRIBUTE_NOT_FOUND"), _PYTHON),
+    (
+        re.compile(r"InvalidClassException|serialVersionUID|NoSuchMethodError|ClassNotFoundException"),
+        "the cluster runs another version of Spark; install the pyspark of that version, or use a cluster of this one",
+    ),
+    (
+        re.compile(r"OutOfMemoryError|exceeds max allowed|maxResultSize|Java heap space"),
+        "give Spark more memory: --spark-conf spark.driver.memory=4g or spark.executor.memory=4g",
+    ),
+)
+
+
+def engine_error(text: str, *, why: str | None = None, again: str = "run this again") -> EngineError:
+    """Return the error for one that Spark raised."""
+    why = why or cause(text)
+    remedy = next((remedy for pattern, remedy in _REMEDIES if pattern.search(text)), again)
+    return EngineError(f"Spark failed: {why.removesuffix('.')}; {remedy}.")
+
+
+def cause(text: str) -> str:
+    r"""Return the line that says what happened: an error of a Python worker, of Java or of gRPC, or the first line.
+
+    >>> cause("An error occurred while calling None.\n: java.lang.IllegalArgumentException: too small\n\tat x")
+    'java.lang.IllegalArgumentException: too small'
+    >>> cause('<RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = "connection refused"\n>')
+    'connection refused'
+    """
+    if _LOST in text:
+        return "an executor was lost, and with it results that were not read yet"
+    text = text.partition("JVM stacktrace")[0]
+    patterns = (_WORKER_ERROR, _JAVA_ERROR, _CONNECT_ERROR)
+    found = next(filter(None, (pattern.findall(text) for pattern in patterns)), None)
+    return found[-1] if found else text.strip().partition("\n")[0]
+
+
+def start_cause(text: str, log: Iterable[str]) -> str:
+    r"""Return why a session did not start: what Java raised, or else the last error that it logged, or its last line.
+
+    >>> start_cause("[JAVA_GATEWAY_EXITED] Exited.", ["26/11/22 07:00:00 ERROR SparkContext: Failed.", "\tat x.y(z)"])
+    'Failed.'
+    >>> start_cause("[JAVA_GATEWAY_EXITED] Exited.", [])
+    '[JAVA_GATEWAY_EXITED] Exited.'
+
+    `log`: The lines that the Java process wrote; stack traces are left out.
+    """
+    if _JAVA_ERROR.search(text):
+        return cause(text)
+    lines = [line.strip() for line in log]
+    lines = [line for line in lines if line and not line.startswith(("at ", "..."))]
+    logged = [match[1] for line in lines if (match := _LOG_ERROR.match(line))]
+    return next(reversed(logged or lines), "") or cause(text)
+
+
+_LOOPBACK: Final = "127.0.0.1"
+_PATIENCE: Final = 10.0
+"""How many seconds a master has to accept a connection."""
+_EXECUTOR_PATIENCE: Final = 120.0
+"""How many seconds a standalone cluster has to start an executor."""
+_CONTAINER_PATIENCE: Final = 900.0
+"""How many seconds YARN and Kubernetes have, which may add a machine first."""
+_POLL: Final = 0.1
+_EXECUTOR: Final = {"memory": "1g", "cores": "1"}
+"""What Spark asks for by default."""
+_PYTHON_SETTING: Final = "spark.pyspark.python"
+_CONFIG: Final = {
+    "spark.app.name": "quotaform",
+    # It would be drawn where nobody sees it.
+    "spark.ui.showConsoleProgress": "false",
+    # Else the line of Python is noted that makes each column: half of the time in which a query is built.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Ten times the default: a fifth less processor time for narrow rows; batches of wide ones end at 64 MB in any case.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+_JAVA_SETTING: Final = "spark.driver.extraJavaOptions"
+_LOCAL_CONFIG: Final = {
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.driver.host": _LOOPBACK,
+    _JAVA_SETTING: "-XX:+UseSerialGC -XX:-UsePerfData",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+_SHORT_CONFIG: Final = {
+    # A session of seconds is over before the second compiler pays; this halves its processor time.
+    _JAVA_SETTING: f"-XX:TieredStopAtLevel=1 {_LOCAL_CONFIG[_JAVA_SETTING]}",
+}
+
+
+@contextmanager
+def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool = False) -> Iterator[SparkSession]:
+    """Yield a session on a master, which is stopped at the end.
+
+    Raises `EngineError`: The master cannot be reached, or Spark does not start.
+    """
+    # Asked first: Spark itself would try for a minute.
+    _require_answer(master)
+    # What another session of Spark Connect left here would be taken for this one.
+    variables: dict[str, str | None] = {OwnSecret.SPARK_REMOTE: None, "SPARK_CONNECT_MODE_ENABLED": None}
+    # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
+    # among the results of a command; it is kept for the case that Spark does not start.
+    with (
+        environment(variables),
+        _silent_py4j(),
+        temporary_warehouse() as tables,
+        TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
+    ):
+        own: SparkSession | None = None
+        try:
+            own = _started(master, conf, output, tables, has_joins=has_joins)
+            if not master.is_local:
+                _require_executor(master, own, output)
+            yield own
+        finally:
+            if own is not None:
+                _stop(own)
+
+
+@contextmanager
+def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Yield a session of the Java process that spark-submit started, which is stopped at the end."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    own: SparkSession | None = None
+    with temporary_warehouse() as tables:
+        try:
+            with held_signals():
+                context = SparkContext.getOrCreate(SparkConf().setAll(list(conf.items())))
+                own = SparkSession(context, options=warehouse_options(context, tables))
+            yield own
+        finally:
+            if own is not None:
+                _stop(own)
+
+
+def _started(
+    master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool
+) -> SparkSession:
+    """Return a session, or end its Java process as soon as a signal arrives.
+
+    PySpark cannot be interrupted at any instruction and leave nothing half-made, so that the signal ends what it
+    waits for.
+    """
+    # Imported before signals are held: it takes a second.
+    import pyspark.sql  # noqa: F401
+
+    java = JavaProcess()
+    try:
+        with held_signals(on_first=java.end):
+            return _start(java, master, conf, output, tables, has_joins=has_joins)
+    finally:
+        java.forget()
+
+
+def _start(
+    java: JavaProcess, master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool
+) -> SparkSession:
+    import pyspark
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    local = (_LOCAL_CONFIG if has_joins else _LOCAL_CONFIG | _SHORT_CONFIG) if master.is_local else {}
+    settings = _CONFIG | local | dict(conf) | {"spark.master": master.url}
+    config = SparkConf().setAll(list(settings.items()))
+    try:
+        # Another Spark that is installed here would be of another version.
+        with environment({"SPARK_HOME": str(Path(pyspark.__file__).parent), **_variables(master, conf)}):
+            context = SparkContext(conf=config, gateway=java.launch(config, output))
+            _silence_accumulators(context)
+            return SparkSession(context, options=warehouse_options(context, tables))
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        raise _not_started(master, output, str(error), java.signal()) from error
+
+
+def _silence_accumulators(context: SparkContext) -> None:
+    """Hide the traceback that PySpark prints when its Java process has ended; an error is raised for that."""
+    server: Any = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
+
+
+def _not_started(master: Master, output: IO[str], text: str, signal: str | None = None) -> EngineError:
+    """Return the error of a session that did not start, from what its Java process wrote, else from an exception."""
+    from pyspark import __version__ as version
+
+    output.seek(0)
+    why = f"its Java process was ended by {signal}" if signal else start_cause(text, output).removesuffix(".")
+    if master.is_local:
+        return EngineError(f"Spark did not start: {why}; check the JDK and the memory.")
+    return EngineError(
+        f"Spark did not start on {inert(master.url)}: {why}; check that it is a Spark {version} master that accepts "
+        "applications of this machine, and --spark-conf."
+    )
+
+
+def _require_executor(master: Master, session: SparkSession, output: IO[str]) -> None:
+    """Wait until an executor has started; without one, Spark waits for ever and says so in its log only.
+
+    Raises `EngineError` if no executor started in time, or the application was stopped.
+    """
+    settings, context = session.conf, session.sparkContext._jsc.sc()
+    if settings.get("spark.dynamicAllocation.enabled", "false") == "true":
+        return
+    patience = _EXECUTOR_PATIENCE if master.url.startswith("spark://") else _CONTAINER_PATIENCE
+    deadline = monotonic() + patience
+    # The driver is one of them.
+    while context.getExecutorMemoryStatus().size() < 2:
+        if context.isStopped():
+            raise _not_started(master, output, "the application was ended")
+        if monotonic() > deadline:
+            memory, cores = (settings.get(f"spark.executor.{name}", default) for name, default in _EXECUTOR.items())
+            raise EngineError(
+                f"{inert(master.url)} started no executor within {patience:.0f} s: its workers are busy, or none has "
+                f"{memory} of memory and {cores} core(s) free; wait, or ask for less with "
+                "--spark-conf spark.executor.memory=512m."
+            )
+        sleep(_POLL)
+
+
+def _variables(master: Master, conf: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the environment in which Spark is started: which Python the executors run, and where they listen."""
+    python = conf.get(_PYTHON_SETTING)
+    if master.is_local:
+        # The workers must have the packages that this process has.
+        python = sys.executable
+    elif python is None and master.is_here:
+        python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    variables: dict[str, str | None] = {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    if python is not None:
+        variables["PYSPARK_PYTHON"] = python
+    if master.is_local:
+        variables["SPARK_LOCAL_IP"] = _LOOPBACK
+        # They are started in the current folder, which may contain an untrusted pyspark.py.
+        variables["PYTHONSAFEPATH"] = "1"
+    return variables
+
+
+def _require_answer(master: Master) -> None:
+    """Make sure that something listens where a master should."""
+    reasons = []
+    for server in master.servers:
+        try:
+            with socket.create_connection(server, timeout=_PATIENCE):
+                return
+        except OSError as error:
+            reasons.append(f"{server}: {error.strerror or 'no answer'}")
+    if reasons:
+        raise EngineError(
+            f"The Spark master {inert(master.url)} does not answer ({', '.join(reasons)}); check that it runs and that "
+            "this machine may connect to it, or correct --master."
+        )
+
+
+def _stop(session: SparkSession) -> None:
+    from py4j.protocol import Py4JError
+
+    # When the JVM is gone, what ended it is being raised already.
+    with suppress(Py4JError, ConnectionError), catch_warnings():
+        simplefilter("ignore", RuntimeWarning)
+        session.stop()
+
+
+@contextmanager
+def _silent_py4j() -> Iterator[None]:
+    """Hide what py4j logs: a traceback of every broken connection, beside the error that is raised for it."""
+    own, root = logging.getLogger("py4j"), logging.getLogger()
+    was_shown = own.propagate
+    own.propagate = False
+    # It logs some of them as if it were the application itself.
+    root.addFilter(_is_not_py4j)
+    try:
+        yield
+    finally:
+        own.propagate = was_shown
+        root.removeFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+_END_PATIENCE: Final = 5.0
+"""How many seconds a process has to end."""
+_MOMENT: Final = 1.0
+"""The same, for one whose connection is broken."""
+
+
+class JavaProcess:
+    """The Java process of one start of Spark.
+
+    PySpark returns its process when it has started, and forgets it when that is interrupted; the process would then
+    wait for ever.
+    """
+
+    def __init__(self) -> None:
+        self._process: Popen[bytes] | None = None
+        self._is_ended = False
+
+    def launch(self, config: SparkConf, output: IO[str]) -> JavaGateway:
+        """Start the process, or return the gateway to the one that this Python has from an earlier session."""
+        from pyspark import SparkContext, java_gateway
+
+        if SparkContext._gateway is not None:
+            return SparkContext._gateway
+        java_gateway.Popen = self._start  # type: ignore[attr-defined, assignment]
+        try:
+            return java_gateway.launch_gateway(  # type: ignore[no-untyped-call]
+                config, {"stdout": output, "stderr": output}
+            )
+        finally:
+            java_gateway.Popen = Popen  # type: ignore[attr-defined]
+
+    def end(self) -> None:
+        """End the process, also one that is just being started; what waits for it in PySpark then fails.
+
+        It may be called by the handler of a signal. The process of an earlier session goes on.
+        """
+        self._is_ended = True
+        if self._process is not None:
+            self._process.terminate()
+
+    def signal(self) -> str | None:
+        """Return the name of the signal that has ended the process, such as that of a system without memory."""
+        if self._process is None or self._is_ended:
+            return None
+        try:
+            code = self._process.wait(_MOMENT)
+        except TimeoutExpired:
+            return None
+        return Signals(-code).name if code < 0 else None
+
+    def forget(self) -> None:
+        """Let PySpark start another process the next time, if this one was ended."""
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        if self._is_ended and self._process is not None:
+            try:
+                self._process.wait(_END_PATIENCE)
+            except TimeoutExpired:
+                self._process.kill()
+            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+            SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+    def _start(self, *arguments: Any, **options: Any) -> Popen[bytes]:
+        self._process = Popen(*arguments, **options)  # noqa: S603 (what PySpark starts)
+        if self._is_ended:
+            self._process.terminate()
+        return self._process

@@ -1,0 +1,242 @@
+"""Where a command runs Spark, and with which settings; which engine it uses when it may choose."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from re import compile as regex
+from typing import Final, Self
+
+from quotaform.model.errors import EngineError, UsageError
+from quotaform.model.server import Server, parse_server
+from quotaform.model.text import quote
+from quotaform.model.variable import OwnSecret
+from quotaform.system.files import MIB
+
+LOCAL: Final = "local[*]"
+CONNECT_PORT: Final = 15002
+"""The port of a Spark Connect server whose URL has none."""
+
+_LOCAL: Final = regex(
+    r"local(\[([0-9]+|\*)(\s*,\s*[0-9]+)?\])?|local-cluster\[\s*[0-9]+\s*,\s*[0-9]+\s*,\s*[0-9]+\s*\]"
+)
+_KUBERNETES_URL: Final = regex(r"k8s://(https?://)?([^/@]+)(/[^@\s]*)?")
+_REMOTE: Final = regex(r"sc://(\[[0-9A-Fa-f:.]+\]|[^/:;@\[\]?#\s]+)(:[0-9]{1,5})?(/(;[^;=]+=[^;=]*)*)?")
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_MASTERS: Final = "write local[2], spark://host:7077, yarn or k8s://https://host:443"
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """The URL of a master."""
+
+    url: str
+    is_local: bool = False  # Whether Spark runs in one process on this machine, without a master
+    servers: tuple[Server, ...] = ()  # Where the master listens, any of these; none where Spark finds it by other means
+
+    @classmethod
+    def parse(cls, source: str, url: str) -> Self:
+        """Read a URL.
+
+        >>> Master.parse("--master", "spark://a:7077,b:7077").servers
+        (Server(host='a', port=7077), Server(host='b', port=7077))
+        >>> Master.parse("--master", "local[2]").is_local
+        True
+        """
+        if _LOCAL.fullmatch(url):
+            return cls(url, is_local=True)
+        if url == "yarn":
+            return cls(url)
+        if url.startswith("sc://"):
+            raise UsageError(f"{source}: sc:// is the URL of a Spark Connect server; give it with --remote")
+        servers: tuple[Server, ...] | None = None
+        if url.startswith("spark://"):
+            servers = _servers(url.removeprefix("spark://").split(","))
+        elif match := _KUBERNETES_URL.fullmatch(url):
+            has_port = match[2].rpartition(":")[2].isdecimal()
+            servers = _servers([match[2] if has_port else f"{match[2]}:{80 if match[1] == 'http://' else 443}"])
+        if servers is None:
+            # Not shown: it may hold a password.
+            raise UsageError(f"{source}: this is not the URL of a Spark master; {_MASTERS}")
+        return cls(url, servers=servers)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the executors are on this machine, as far as the URL says."""
+        return self.is_local or (bool(self.servers) and all(server.host in _LOOPBACK for server in self.servers))
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The URL of a Spark Connect server."""
+
+    url: str  # As Spark takes it; its parameters may hold a token
+    server: Server
+    parameters: tuple[str, ...] = ()  # The names of its parameters
+
+    @classmethod
+    def parse(cls, source: str, url: str) -> Self:
+        """Read a URL.
+
+        >>> Remote.parse("--remote", "sc://host/;use_ssl=true").shown
+        'sc://host:15002'
+        """
+        match = _REMOTE.fullmatch(url)
+        servers = match and _servers([f"{match[1]}{match[2] or f':{CONNECT_PORT}'}"])
+        if not (match and servers):
+            if url.startswith(("spark://", "k8s://")) or url == "yarn" or _LOCAL.fullmatch(url):
+                raise UsageError(f"{source}: this is the URL of a Spark master; give it with --master")
+            raise UsageError(
+                f"{source}: this is not the URL of a Spark Connect server; write sc://host:{CONNECT_PORT}, and "
+                "parameters as in sc://host:443/;use_ssl=true"
+            )
+        names = (part.partition("=")[0] for part in url.partition("/;")[2].split(";"))
+        return cls(url, servers[0], tuple(filter(None, names)))
+
+    @property
+    def shown(self) -> str:
+        """The URL without its parameters."""
+        return f"sc://{self.server}"
+
+
+def _servers(texts: list[str]) -> tuple[Server, ...] | None:
+    try:
+        return tuple(map(parse_server, texts))
+    except ValueError:
+        return None
+
+
+_SECRET: Final = regex(r"(?i)secret|passw(or)?d|token|access[._-]?key|([._-]|api|private)key$|sasl[._]jaas[._]config")
+"""What `spark.redaction.regex` of Spark looks for, and names of settings of Kafka and of cloud storage."""
+_PLACE: Final = regex(r"(?i)(file|path|location|provider|class|enabled|interval|lifetime)$")
+"""How names of settings end that say where a secret is, or what is done with one."""
+_KUBERNETES_SECRET: Final = regex(r"spark\.kubernetes\.(driver|executor)\.secret(s|KeyRef)\..*")
+"""Settings that name a secret of Kubernetes."""
+_NAMED: Final = {"spark.master": "--master", "spark.remote": "--remote"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """Where Spark runs; in this process if nothing says anything else."""
+
+    master: str | None = None
+    """The URL of a master, e.g. `spark://host:7077`, `yarn`, `k8s://https://host:443` or `local[2]`."""
+    remote: str | None = None  # The URL of a Spark Connect server, e.g. `sc://host:15002`.
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Spark, which take precedence over those that quotaform chooses."""
+    has_joins: bool = False
+    """Whether Spark itself computes, as in joins of millions of rows, so that Java's second compiler pays."""
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The command options that say anything."""
+        options = {"--master": self.master, "--remote": self.remote, "--spark-conf": self.conf}
+        return tuple(name for name, value in options.items() if value)
+
+    def require_valid(self) -> None:
+        """Make sure that Spark can be asked for this, before any work is done.
+
+        Raises `UsageError` if a URL is none, the two exclude each other, or a setting cannot be given this way.
+        """
+        if self.master is not None and self.remote is not None:
+            raise UsageError("--master and --remote cannot be combined; give one of them")
+        if self.master is not None:
+            Master.parse("--master", self.master)
+        if self.remote is not None:
+            # Not shown: an option is seen in the list of processes and in the logs of CI.
+            for name in Remote.parse("--remote", self.remote).parameters:
+                if is_secret(name):
+                    raise UsageError(
+                        f"--remote: {quote(name)} is a secret, and options are visible to others; put a token into "
+                        f"the environment variable {OwnSecret.SPARK_CONNECT_TOKEN}, or the whole URL into "
+                        f"{OwnSecret.SPARK_REMOTE}"
+                    )
+        for name in self.conf:
+            _require_usable(name)
+
+
+LOCAL_SESSION: Final = SessionOptions()
+"""Nothing says anything: a session that exists, or one of this machine."""
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a setting of that name is a secret.
+
+    >>> is_secret("spark.ssl.keyStorePassword"), is_secret("spark.hadoop.fs.s3a.access.key")
+    (True, True)
+    >>> is_secret("spark.sql.mapKeyDedupPolicy"), is_secret("spark.kubernetes.executor.secrets.kafka-properties")
+    (False, False)
+    """
+    return bool(_SECRET.search(name)) and not (_PLACE.search(name) or _KUBERNETES_SECRET.fullmatch(name))
+
+
+def _require_usable(name: str) -> None:
+    """Make sure that a setting can be given on the command line.
+
+    Raises `UsageError` if Spark does not know settings of such a name, it has an option of its own, or it is a secret.
+    """
+    if not name.startswith("spark.") or not name.isprintable() or any(sign.isspace() for sign in name):
+        raise UsageError(f"--spark-conf {quote(name)}: the name of a Spark setting begins with spark.")
+    if name in _NAMED:
+        raise UsageError(f"--spark-conf {name}: give {_NAMED[name]} instead")
+    if is_secret(name):
+        raise UsageError(
+            f"--spark-conf {quote(name)}: this is a secret, and options are visible to others, in Spark's UI and in "
+            "logs; put it into spark-defaults.conf in the folder that SPARK_CONF_DIR names, or into a file on the "
+            "executors"
+        )
+
+
+@contextmanager
+def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set variables, or unset those that are `None`, and put back what was there."""
+    before = {name: os.environ.get(name) for name in variables}
+    _set(variables)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+MOST_CLUSTERS: Final = 400
+"""As many clusters as are planned in this process. Of 2,000 quotas each, so many take as long on Spark with two cores
+(bench/README.md); with eight, half as long."""
+MOST_BYTES: Final = 64 * MIB
+"""As much of quota files as is read in this process."""
+
+
+def chosen_engine(clusters: int, size: int, session: SessionOptions = LOCAL_SESSION) -> tuple[str, str | None]:
+    """Return the engine for some work, and why.
+
+    | clusters | quota files | Spark can be used here | engine |
+    | --- | --- | --- | --- |
+    | 400 or fewer | 64 MiB or less | any | local |
+    | more | any | yes | spark |
+    | any | more | yes | spark |
+    | more, or | more | no | local |
+
+    Returns `local` or `spark`, and a clause that says why; `None` for work that is small enough for this process.
+    """
+    if clusters > MOST_CLUSTERS:
+        reason = f"{clusters:,} clusters are more than {MOST_CLUSTERS}"
+    elif size > MOST_BYTES:
+        reason = f"{size // MIB:,} MiB of quota files are more than {MOST_BYTES // MIB} MiB"
+    else:
+        return "local", None
+    from quotaform.fleet.session import require_spark
+
+    try:
+        require_spark(session)
+    except EngineError as error:
+        return "local", f"{reason}, but Spark cannot be used: {str(error).removesuffix('.')}"
+    return "spark", reason

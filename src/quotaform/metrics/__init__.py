@@ -1,1 +1,0 @@
-"""Reads what brokers offer about themselves at this moment: exporters of Prometheus, JMX, and Prometheus."""

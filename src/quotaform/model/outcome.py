@@ -1,0 +1,104 @@
+"""What use cases return: one outcome per cluster, so that one failure never hides the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from quotaform.model.errors import QuotaformError
+
+if TYPE_CHECKING:
+    from quotaform.model.finding import Finding
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with the current step, the number of items done and the total (0 if unknown)."""
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOutcome(Generic[T]):
+    """What was made for one cluster, or why it could not be made."""
+
+    cluster: str
+    value: T | None = None  # what was made; `None` after a failure
+    error: QuotaformError | None = None  # why there is no value
+
+    def require(self) -> T:
+        """Return the value; raises its `QuotaformError` if there is none."""
+        if self.error is not None:
+            raise self.error
+        if self.value is None:
+            raise ValueError(f"the outcome of {self.cluster} has neither a value nor an error")
+        return self.value
+
+    def map(self, function: Callable[[T], V]) -> ClusterOutcome[V]:
+        """Return the outcome with what a function makes of the value; a failure stays as it is."""
+        if self.error is not None:
+            return ClusterOutcome(self.cluster, error=self.error)
+        return ClusterOutcome(self.cluster, function(self.require()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """What came of checking the files."""
+
+    directory: str
+    files: int  # how many files were read
+    # How many entities they declare, per cluster; the key is `None` without clusters
+    entities: Mapping[str | None, int]
+    problems: tuple[Finding, ...]  # all problems and warnings of all files, by place
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing is wrong; warnings are not."""
+        from quotaform.model.finding import Severity
+
+        return not any(problem.severity is Severity.ERROR for problem in self.problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormattedFile:
+    """What became of a file that was to be formatted."""
+
+    name: str  # the file in messages
+    before: str  # its text, with a byte order mark if there is one
+    after: str  # its text when it is formatted; the same as before when there are problems
+    problems: tuple[Finding, ...] = ()  # why it stays as it is
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether formatting makes a difference."""
+        return self.before != self.after
+
+
+def outcome_lines(outcomes: Iterable[ClusterOutcome[Iterator[str]]]) -> Iterator[str]:
+    """Yield the document in pieces. `outcomes` is the document of each cluster, as text in pieces."""
+    from json import dumps
+
+    from quotaform.model.records.document import OUTCOMES
+
+    yield f'{{\n  "format_version": {dumps(OUTCOMES.version)},\n  "kind": {dumps(OUTCOMES.kind)},\n  "outcomes": ['
+    separator = "\n"
+    for outcome in outcomes:
+        yield f'{separator}{{"cluster": {dumps(outcome.cluster)}, "error": {_error(outcome.error)}, "result": '
+        if outcome.error is None:
+            yield from outcome.require()
+        else:
+            yield "null\n"
+        yield "}"
+        separator = ",\n"
+    yield "\n  ]\n}\n"
+
+
+def _error(error: QuotaformError | None) -> str:
+    from json import dumps
+
+    return dumps(None if error is None else {"exit_code": error.exit_code, "message": str(error)})

@@ -1,0 +1,438 @@
+"""What all JSON documents share: kind and version, canonical numbers, layout, and digest.
+
+| layout | one line per | for |
+| --- | --- | --- |
+| `document_lines` | field, and item of the lists given | files that are compared line by line, or that are long |
+| `sealed_lines` | the same | files whose last field is the digest of everything before it |
+| `indented` | field at any depth | results of commands |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from json import JSONDecoder, JSONEncoder, dumps, loads
+from re import compile as regex
+from typing import Any, Final, NoReturn
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKind:
+    """One format of JSON documents."""
+
+    name: str  # what people call it; `quotaform schema NAME` prints its JSON Schema
+    # The `format_version` that is written. Minor versions only add fields; a document of another major version is
+    # refused.
+    version: str = "1.0"
+
+    @property
+    def kind(self) -> str:
+        """The document's field `kind`.
+
+        >>> PLAN.kind
+        'quotaform.plan'
+        """
+        return f"quotaform.{self.name}"
+
+    @property
+    def title(self) -> str:
+        """What editors call its schema."""
+        return "fleet report" if self.name == "fleet-report" else self.name
+
+    @property
+    def major(self) -> str:
+        """The part of the version that a reader must know."""
+        return self.version.partition(".")[0]
+
+
+PLAN: Final = DocumentKind("plan", "1.1")
+RECEIPT: Final = DocumentKind("receipt", "1.3")
+AUDIT: Final = DocumentKind("audit")
+SNAPSHOT: Final = DocumentKind("snapshot")
+DRIFT: Final = DocumentKind("drift", "1.2")
+NOTIFICATION: Final = DocumentKind("notification")
+NOTIFY_STATE: Final = DocumentKind("notify-state")
+HISTORY_TABLE: Final = DocumentKind("history-table")
+USAGE_CHECKPOINT: Final = DocumentKind("usage-checkpoint")
+USAGE_STREAM: Final = DocumentKind("usage-stream")
+HISTORY: Final = DocumentKind("history")
+HISTORY_APPEND: Final = DocumentKind("history-append")
+HISTORY_DIFF: Final = DocumentKind("history-diff")
+USAGE_INGEST: Final = DocumentKind("usage-ingest")
+USAGE_HEADROOM: Final = DocumentKind("usage-headroom")
+USAGE_BACKTEST: Final = DocumentKind("usage-backtest")
+USAGE_RECOMMEND: Final = DocumentKind("usage-recommend")
+USAGE_RECORD: Final = DocumentKind("usage-record")
+TOP: Final = DocumentKind("top")
+DESCRIBE: Final = DocumentKind("describe")
+RESOLVE: Final = DocumentKind("resolve")
+ALTER: Final = DocumentKind("alter")
+SCRAM: Final = DocumentKind("scram")
+SCRAM_RESULT: Final = DocumentKind("scram-result")
+VALIDATION: Final = DocumentKind("validation")
+OUTCOMES: Final = DocumentKind("outcomes")
+FLEET_REPORT: Final = DocumentKind("fleet-report")
+EXPLAIN: Final = DocumentKind("explain")
+DOCTOR: Final = DocumentKind("doctor")
+
+
+_AT_ONCE: Final = 1_000
+_canonical: Final = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+
+
+def json_number(value: float | None) -> int | float | str | None:
+    """Return a value as JSON holds it: whole doubles as their exact integer, NaN and infinities as words.
+
+    >>> json_number(2.0**63), json_number(0.5), json_number(float("nan"))
+    (9223372036854775808, 0.5, 'NaN')
+    """
+    if value is None:
+        return None
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    return int(value) if value == int(value) else value
+
+
+def digest(content: object) -> str:
+    """Return `sha256:…` over the canonical JSON of a value: sorted keys, no white space, ASCII."""
+    return digest_of((_canonical(content),))
+
+
+def digest_of(pieces: Iterable[str]) -> str:
+    """Return `sha256:…` over a text in pieces, which is ASCII."""
+    hashed = sha256()
+    for piece in pieces:
+        hashed.update(piece.encode("ascii"))
+    return f"sha256:{hashed.hexdigest()}"
+
+
+def json_pieces(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the canonical JSON of a mapping in pieces; an iterator is a list of which only some items are made at once.
+
+    >>> "".join(json_pieces({"b": iter([1, 2]), "a": 0}))
+    '{"a":0,"b":[1,2]}'
+    """
+    separator = "{"
+    for name in sorted(fields):
+        yield f"{separator}{_canonical(name)}:"
+        separator = ","
+        value = fields[name]
+        if isinstance(value, Iterator):
+            gap = "["
+            while some := list(islice(value, _AT_ONCE)):
+                yield gap + _canonical(some)[1:-1]
+                gap = ","
+            yield "[]" if gap == "[" else "]"
+        else:
+            yield _canonical(value)
+    yield "}" if separator == "," else "{}"
+
+
+_SEAL: Final = b',\n  "digest": "'
+_END: Final = "\n}\n"
+
+
+class Spelled(str):
+    """A value that is JSON on one line already."""
+
+    __slots__ = ()
+
+
+class EnvelopeError(ValueError):
+    """A document that is not of the kind that was expected."""
+
+
+class KindError(EnvelopeError):
+    """It is no object, or its `kind` is another."""
+
+
+class VersionError(EnvelopeError):
+    """Its major version is not known. `version` is what stands there; `None` if it is missing or not a string."""
+
+    def __init__(self, version: str | None) -> None:
+        super().__init__(version)
+        self.version = version
+
+
+def envelope(kind: DocumentKind, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document of its fields, with its kind and version in front."""
+    return {"format_version": kind.version, "kind": kind.kind, **fields}
+
+
+def require_kind(document: object, kind: DocumentKind) -> dict[str, Any]:
+    """Return what was read if it is a document of a kind and a version whose meaning is known.
+
+    Raises `KindError` if it is of another kind, and `VersionError` if it is of an unknown major version.
+    """
+    if not isinstance(document, dict) or document.get("kind") != kind.kind:
+        raise KindError
+    version = document.get("format_version")
+    if not isinstance(version, str):
+        raise VersionError(None)
+    if version.partition(".")[0] != kind.major:
+        raise VersionError(version)
+    return document
+
+
+def indented(document: Mapping[str, Any]) -> str:
+    """Return a document as indented JSON."""
+    return dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _spell(value: object) -> str:
+    """Return a value as JSON on one line."""
+    return value if type(value) is Spelled else dumps(value)
+
+
+def document_lines(
+    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = _spell
+) -> Iterator[str]:
+    """Yield a document as JSON in pieces: one per field, and one per item of its lists.
+
+    Args: as `field_lines`.
+    """
+    yield from field_lines(fields, lists, spell)
+    yield _END
+
+
+def field_lines(
+    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = _spell
+) -> Iterator[str]:
+    """Yield the pieces of a document without its end, where more fields can follow.
+
+    `fields`: name and value; the value of one of the lists may be any iterable, and is consumed as it is written.
+    `lists`: the names of the fields that have a line per item. `spell`: returns a value as JSON on one line.
+    """
+    separator = "{\n"
+    for name, value in fields:
+        if name in lists:
+            yield f'{separator}  "{name}": ['
+            gap = "\n    "
+            for item in value:
+                yield f"{gap}{spell(item)}"
+                gap = ",\n    "
+            yield "]" if gap == "\n    " else "\n  ]"
+        else:
+            yield f'{separator}  "{name}": {spell(value)}'
+        separator = ",\n"
+
+
+def sealed_lines(fields: Iterable[tuple[str, Any]], lists: Collection[str]) -> Iterator[str]:
+    """Yield the lines of `document_lines`; the last field is the digest of everything before it."""
+    hashed = sha256()
+    for piece in field_lines(fields, lists):
+        hashed.update(piece.encode("ascii"))
+        yield piece
+    hashed.update(_END.encode())
+    yield f',\n  "digest": "sha256:{hashed.hexdigest()}"{_END}'
+
+
+def seal_start(content: bytes) -> int | None:
+    """Return where the digest of a file begins; `None` if it is not, to the letter, that of `sealed_lines`."""
+    end = content.rfind(_SEAL)
+    if end < 0:
+        return None
+    hashed = sha256(memoryview(content)[:end])
+    hashed.update(_END.encode())
+    return end if content[end:] == _SEAL + f'sha256:{hashed.hexdigest()}"{_END}'.encode() else None
+
+
+def document_digest(document: Mapping[str, Any], lists: Collection[str]) -> str:
+    """Return the digest that `sealed_lines` gives a document; white space in a file does not change it.
+
+    Raises `RecursionError` if it is nested too deeply.
+    """
+    hashed = sha256()
+    present = {name for name in lists if isinstance(document.get(name), list)}
+    for piece in document_lines(document.items(), present):
+        hashed.update(piece.encode("ascii"))
+    return f"sha256:{hashed.hexdigest()}"
+
+
+MOST_VALUES: Final = 2_000_000
+"""How many values a text may hold that is read as a whole; an entity of a snapshot has eight or so."""
+
+_BETWEEN: Final = regex(r"[ \t\n\r]*,?[ \t\n\r]*")
+
+
+def has_too_many_values(text: str | bytes) -> bool:
+    """Whether a text may hold so many values that reading it takes all memory; what is in its strings counts, too."""
+    if isinstance(text, str):
+        return sum(map(text.count, "{[,")) > MOST_VALUES
+    return sum(map(text.count, (b"{", b"[", b","))) > MOST_VALUES
+
+
+class RepeatedNames(dict[str, Any]):
+    """A JSON object that contains a field twice."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of its pairs, as `RepeatedNames` if a name comes twice."""
+    content = dict(pairs)
+    if len(content) == len(pairs):
+        return content
+    marked = RepeatedNames(content)
+    marked.repeated = tuple(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+    return marked
+
+
+class RepeatedNameError(Exception):
+    """A JSON object contains a field twice. `name` is the field."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name)
+
+
+def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of its pairs. Raises `RepeatedNameError` if a name comes twice."""
+    content = mark_repeated(pairs)
+    if isinstance(content, RepeatedNames):
+        raise RepeatedNameError(content.repeated[0])
+    return content
+
+
+class ConstantError(Exception):
+    """NaN, Infinity or -Infinity as a bare word."""
+
+
+def refuse_constant(word: str) -> NoReturn:
+    """Raise for a bare word that Python would take for a number.
+
+    Raises `ConstantError`: always.
+    """
+    raise ConstantError(word)
+
+
+def item_lines(text: str, field: str) -> Iterator[int]:
+    """Yield the line on which each item of a list in the top object begins; the text is known to be JSON."""
+    decoder = JSONDecoder()
+    position = _next(text, 0) + 1
+    while text[position := _next(text, position)] != "}":
+        name, position = decoder.raw_decode(text, position)
+        position = _next(text, _next(text, position) + 1)
+        if name == field and text[position] == "[":
+            position += 1
+            break
+        _, position = decoder.raw_decode(text, position)
+    else:
+        return
+    line, counted = 1, 0
+    while text[position := _next(text, position)] != "]":
+        line += text.count("\n", counted, position)
+        counted = position
+        yield line
+        _, position = decoder.raw_decode(text, position)
+
+
+def _next(text: str, position: int) -> int:
+    """Return where the next token begins, stepping over white space and one comma."""
+    match = _BETWEEN.match(text, position)
+    return match.end() if match else position
+
+
+LONGEST_LINE: Final = 16 << 20
+"""How many bytes a field or an item may have."""
+
+_raw_decode: Final = JSONDecoder().raw_decode
+_START: Final = b"{\n"
+_LIST: Final = b": ["
+_LIST_END: Final = b"\n  ]"
+_ITEM: Final = b"    "
+
+
+class LayoutError(Exception):
+    """A text that has another layout; it may be the same JSON all the same."""
+
+
+class ItemLines:
+    """The items of a long list, each decoded when it is asked for: the list is never in memory whole."""
+
+    __slots__ = ("_content", "_decode", "_end", "_start")
+
+    def __init__(self, content: bytes, start: int, end: int, decode: Callable[[str], Any]) -> None:
+        """Read the lines from one position to another."""
+        self._content, self._start, self._end, self._decode = content, start, end, decode
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the items. Raises `LayoutError` if a line is not exactly one item."""
+        start = self._start
+        while start < self._end:
+            end = self._content.find(b"\n", start, self._end)
+            is_last = end < 0
+            if (self._end if is_last else end) - start > LONGEST_LINE:
+                raise LayoutError
+            line = self._content[start + len(_ITEM) : self._end if is_last else end]
+            if not self._content.startswith(_ITEM, start) or line.endswith(b",") is is_last:
+                raise LayoutError
+            yield _decoded(line if is_last else line[:-1], self._decode)
+            start = self._end if is_last else end + 1
+
+
+def _whole(text: str) -> Any:
+    """Return a value that has no white space around it, which `json.loads` takes its time to look for."""
+    value, end = _raw_decode(text)
+    if end != len(text):
+        raise LayoutError
+    return value
+
+
+def read_lines(content: bytes, decode: Callable[[str], Any] = _whole) -> dict[str, Any]:
+    """Return a document; the value of a list with a line per item is an `ItemLines`.
+
+    Whatever is returned is what `json.loads` returns: every line is checked to be a field or an item for itself, and
+    every field of the document comes once. `decode` reads the JSON of a line. Raises `LayoutError` if it has another
+    layout, or is no JSON.
+    """
+    document: dict[str, Any] = {}
+    if not content.startswith(_START):
+        raise LayoutError
+    position = len(_START)
+    is_last = False
+    while not is_last:
+        end = content.find(b"\n", position)
+        if end - position > LONGEST_LINE:
+            raise LayoutError
+        line = content[position:end]
+        if line.endswith(_LIST):
+            close = content.find(_LIST_END, end)
+            if min(end, close) < 0:
+                raise LayoutError
+            fields = {_name(line[: -len(_LIST)]): ItemLines(content, end + 1, close, decode)}
+            position = close + len(_LIST_END)
+            end = content.find(b"\n", position)
+            line = content[position:end]
+            is_last = not line
+            if line not in (b"", b","):
+                raise LayoutError
+        else:
+            is_last = not line.endswith(b",")
+            fields = _decoded(b"{" + line.removesuffix(b",") + b"}", decode)
+        if end < 0 or not fields or not document.keys().isdisjoint(fields):
+            raise LayoutError
+        document.update(fields)
+        position = end + 1
+    if content[position:] != b"}\n":
+        raise LayoutError
+    return document
+
+
+def _name(line: bytes) -> str:
+    name = _decoded(line, loads)
+    if not isinstance(name, str):
+        raise LayoutError
+    return name
+
+
+def _decoded(line: bytes, decode: Callable[[str], Any]) -> Any:
+    try:
+        return decode(str(line, "ascii"))
+    except (ValueError, RecursionError):
+        raise LayoutError from None

@@ -1,0 +1,347 @@
+"""What quotaform.yaml says to single subjects: limits of guards, lints, drift to ignore, sources of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from enum import StrEnum
+from re import compile as regex
+from typing import Any, Final, Self
+
+from quotaform.model import rule
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Location
+from quotaform.model.quotas import Values
+from quotaform.model.scope import Pattern, Scope, not_covered
+from quotaform.model.server import parse_server
+from quotaform.model.text import inert, quote
+
+LEAST_MANAGED: Final = 10
+"""From how many managed entities on a share of them counts: 2 of 9 are not a mass change."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountLimit:
+    """How many entities one plan may change in one way."""
+
+    count: int  # at most this many
+    percent: int  # at most this share of the managed entities, when there are at least `LEAST_MANAGED`
+
+    def is_over(self, number: int, managed: int) -> bool:
+        """Whether a number of entities is over the limit.
+
+        >>> limit = CountLimit(5, 20)
+        >>> limit.is_over(5, 25), limit.is_over(6, 60), limit.is_over(3, 10), limit.is_over(3, 9)
+        (False, True, True, False)
+        """
+        return number > self.count or (managed >= LEAST_MANAGED and number * 100 > self.percent * managed)
+
+    def __str__(self) -> str:
+        return f"{self.count:,}, or {self.percent} %"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardLimits:
+    """What guards go by."""
+
+    delete: CountLimit = CountLimit(5, 20)  # how many entities a plan may delete
+    update: CountLimit = CountLimit(50, 50)  # how many it may update
+    change_factor: int = 10  # by what factor a value may not change
+    protect: tuple[Pattern, ...] = ()
+    _protected: Scope = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_protected", Scope(include=self.protect))
+
+    def protects(self, entity: Entity) -> bool:
+        """Whether an entity is protected."""
+        return bool(self.protect) and self._protected.contains(entity)
+
+    def looser_than(self, base: GuardLimits) -> Iterator[str]:
+        """Yield in what way these limits are looser than others; a wider pattern of `protect` is not.
+
+        >>> list(GuardLimits(delete=CountLimit(9, 20)).looser_than(GuardLimits()))
+        ['guards.delete.count is 9 instead of 5']
+        """
+        for name in ("delete", "update"):
+            for side in ("count", "percent"):
+                here, there = (getattr(getattr(limits, name), side) for limits in (self, base))
+                if here > there:
+                    yield f"guards.{name}.{side} is {here} instead of {there}"
+        if self.change_factor > base.change_factor:
+            yield f"guards.change_factor is {self.change_factor} instead of {base.change_factor}"
+        for pattern in not_covered(base.protect, self.protect):
+            yield f"protect has no {inert(str(pattern))}"
+
+    def dump(self) -> dict[str, Any]:
+        """Return the options of a plan that hold the limits: what is not the default."""
+        guards: dict[str, Any] = {
+            name: {"count": limit.count, "percent": limit.percent}
+            for name, limit in (("delete", self.delete), ("update", self.update))
+            if limit != getattr(DEFAULT_GUARD_LIMITS, name)
+        }
+        if self.change_factor != DEFAULT_GUARD_LIMITS.change_factor:
+            guards["change_factor"] = self.change_factor
+        protect = [dict(pattern.parts) for pattern in self.protect]
+        return {**({"guards": guards} if guards else {}), **({"protect": protect} if protect else {})}
+
+    @classmethod
+    def load(cls, options: Mapping[str, Any]) -> Self:
+        """Return the limits that the options of a plan hold, as `dump` had them."""
+        guards = options.get("guards", {})
+
+        def count_limit(name: str, default: CountLimit) -> CountLimit:
+            item = guards.get(name)
+            return default if item is None else CountLimit(item["count"], item["percent"])
+
+        return cls(
+            delete=count_limit("delete", DEFAULT_GUARD_LIMITS.delete),
+            update=count_limit("update", DEFAULT_GUARD_LIMITS.update),
+            change_factor=guards.get("change_factor", DEFAULT_GUARD_LIMITS.change_factor),
+            protect=tuple(Pattern(tuple(item.items())) for item in options.get("protect", ())),
+        )
+
+
+DEFAULT_GUARD_LIMITS: Final = GuardLimits()
+
+
+EXPIRES_WITHIN_DAYS: Final = 14
+"""How many days before an entry expires that is announced, unless quotaform.yaml says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintIgnore:
+    """Findings of a lint that are known and accepted."""
+
+    rule: str  # the id of the lint
+    reason: str  # why, in the words of the file
+    address: str | None = None  # the entity, if it is about one
+    match: Pattern | None = None  # the entities, if it is about those that match; with neither it is about all
+    expires: date | None = None  # the day (UTC) from which on it ignores nothing
+    location: Location | None = field(default=None, compare=False)
+    _entities: Scope = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_entities", Scope(include=() if self.match is None else (self.match,)))
+
+    def covers(self, entity: Entity | None) -> bool:
+        """Whether it ignores what the lint finds about an entity, or about a cluster as a whole (`None`)."""
+        if entity is None:
+            return self.address is None and self.match is None
+        return (self.address is None or self.address == entity.address) and self._entities.contains(entity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintSettings:
+    """The settings of lints."""
+
+    ignores: tuple[LintIgnore, ...] = ()
+    expires_within_days: int = EXPIRES_WITHIN_DAYS  # how many days before an entry expires that is announced
+    # The users that the brokers are to each other; `None` when nobody says
+    broker_principals: tuple[str, ...] | None = None
+    profile_findings: tuple[Finding, ...] = field(default=(), compare=False)  # what lints find in the profiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What a broker, or for some keys the whole cluster, can do."""
+
+    values: Values = field(default_factory=dict)  # by quota key, in its unit
+    places: Mapping[str, Location] = field(default_factory=dict, compare=False)  # where each is written
+
+
+# Drift that is known and accepted for a time: `drift_ignore` of quotaform.yaml.
+#
+# It concerns drift and its alerts and nothing else: a plan shows, and an apply reverts, what is ignored here.
+
+_SOON: Final = timedelta(days=7)
+"""How long before the end of an ignore it is announced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftIgnore:
+    """One item of `drift_ignore`."""
+
+    match: Pattern  # the entities whose drift is ignored
+    reason: str  # why, in the words of the file
+    expires: date  # the day (UTC) from which on it ignores nothing
+    keys: frozenset[str] = frozenset()  # the quota keys whose drift is ignored; empty for all of them
+    location: Location | None = None
+    _entities: Scope = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_entities", Scope(include=(self.match,)))
+
+    def covers(self, entity: Entity, key: str) -> bool:
+        """Whether it ignores that a key of an entity differs, unless it has expired."""
+        return (not self.keys or key in self.keys) and self._entities.contains(entity)
+
+
+def active_ignores(ignores: Iterable[DriftIgnore], today: date) -> tuple[DriftIgnore, ...]:
+    """Return the ignores that have not expired."""
+    return tuple(each for each in ignores if today < each.expires)
+
+
+def check_ignores(ignores: Iterable[DriftIgnore], used: Collection[int], today: date) -> Iterator[Finding]:
+    """Yield what to know about ignores: expired, about to expire, or without use.
+
+    `used` holds the ids (`id`) of those that ignored something.
+    """
+    for each in ignores:
+        reason = quote(each.reason)
+        if today >= each.expires:
+            yield rule.DRIFT_IGNORE_EXPIRED.finding(
+                f"this drift_ignore ({reason}) expired {each.expires} and ignores nothing; remove it, or set a later "
+                "date",
+                location=each.location,
+            )
+            continue
+        if today >= each.expires - _SOON:
+            yield rule.DRIFT_IGNORE_EXPIRES.finding(
+                f"this drift_ignore ({reason}) expires {each.expires}; what it ignores counts as drift from then on",
+                location=each.location,
+            )
+        if id(each) not in used:
+            yield rule.DRIFT_IGNORE_UNUSED.finding(
+                f"this drift_ignore ({reason}) ignores nothing at present; remove it if it is no longer needed",
+                location=each.location,
+            )
+
+
+# Where the measurements of a broker are read: its exporter for Prometheus, or JMX.
+#
+# | written as | read by |
+# | --- | --- |
+# | `http://b1:7071/metrics` | one request for the page of a jmx_exporter |
+# | `jmx:b1:9999` | Kafka's own JmxTool |
+#
+# In front of each there may be the name of the broker, `1=http://b1:7071/metrics`; else it is called by host and port.
+
+MOST_SOURCES: Final = 1000
+"""The limit on sources of a cluster: one per broker."""
+
+_WRITTEN = regex(r"(?:(?P<broker>[^\s=:/?#\[\]]{1,200})=)?(?:(?P<kind>jmx):)?(?P<address>[\x21-\x7e]+)").fullmatch
+_HOST = regex(r"https?://(?:[^/?#@]*@)?([^/?#@]+)(?:[/?#].*)?").fullmatch
+_EXAMPLES: Final = "write 1=http://broker-1:7071/metrics for an exporter, or jmx:broker-1:9999"
+
+
+class SourceKind(StrEnum):
+    """What offers the measurements."""
+
+    EXPORTER = "exporter"
+    JMX = "jmx"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSource:
+    """Where the measurements of one broker are read."""
+
+    broker: str  # the name of the broker in what is recorded
+    kind: SourceKind  # what offers them
+    address: str = field(repr=False)  # The URL, or host and port of JMX. It is never shown: a URL may hold a secret.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMetrics:
+    """Where the measurements of a cluster are read."""
+
+    sources: tuple[MetricsSource, ...] = ()
+    # The URL of a Prometheus that has them; `None` for none. It is never shown as a whole.
+    prometheus: str | None = field(default=None, repr=False)
+    # What labels of Prometheus must be, to choose the series of the cluster
+    labels: Mapping[str, str] = field(default_factory=dict)
+    location: Location | None = field(default=None, compare=False)
+
+
+NO_METRICS: Final = ClusterMetrics()
+
+
+def parse_source(written: str) -> MetricsSource:
+    """Read a source. Raises `ValueError` if it is none; the message says what to write and does not show it.
+
+    >>> parse_source("1=http://b1:7071/metrics").broker, parse_source("jmx:b1:9999").broker
+    ('1', 'b1:9999')
+    """
+    match = _WRITTEN(written)
+    if match is None:
+        raise ValueError(f"this is no source of measurements; {_EXAMPLES}")
+    kind, address = SourceKind(match["kind"] or "exporter"), match["address"]
+    if kind is SourceKind.JMX:
+        try:
+            host = str(parse_server(address))
+        except ValueError:
+            raise ValueError(f"this is no HOST:PORT of JMX; {_EXAMPLES}") from None
+    else:
+        if address.startswith("jolokia:"):
+            raise ValueError(f"Jolokia is not read any more; {_EXAMPLES}")
+        found = _HOST(address)
+        if found is None:
+            raise ValueError(f"the URL must begin with http:// or https://; {_EXAMPLES}")
+        host = found[1]
+    return MetricsSource(match["broker"] or host, kind, address)
+
+
+def require_distinct(sources: Iterable[MetricsSource]) -> None:
+    """Make sure that each broker has one source.
+
+    Raises `ValueError` if two are of one broker, which would count twice.
+    """
+    seen: set[str] = set()
+    for source in sources:
+        if source.broker in seen:
+            raise ValueError(f"there are two sources of broker {quote(source.broker)}; give one of each broker")
+        seen.add(source.broker)
+
+
+MOST_HEADROOM: Final = 100.0
+"""The largest headroom."""
+
+MOST_OUTLIER_DAYS: Final = 100
+"""The largest number of days of each weekday that are left out."""
+
+_PERCENTILE: Final = regex(r"p(100|[0-9]{1,2}(?:\.[0-9]{1,3})?)").fullmatch
+
+
+def parse_percentile(text: str) -> float:
+    """Read a percentile, in percent. Raises `ValueError` if it is none; the message says what to write.
+
+    >>> parse_percentile("p99.9")
+    99.9
+    """
+    found = _PERCENTILE(text)
+    if found is None or not float(found[1]):
+        raise ValueError(f"{quote(text)} is not a percentile; write for example p95, p99 or p99.9")
+    return float(found[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizingSettings:
+    """How values are sized: `recommend` of quotaform.yaml, and options."""
+
+    percentile: float = 99.0  # the percentile of each day on which a value rests, in percent
+    # How many of the highest days of each weekday are left out; the last one of a weekday never is
+    outlier_days: int = 0
+    headroom: float = 1.5  # by how much it is multiplied; 1 or more
+    floors: Values = field(default_factory=dict)  # no value is proposed below these, by quota key
+    caps: Values = field(default_factory=dict)  # no value is proposed above these
+    min_history_days: float = 14.0  # how many days must be recorded of an entity
+    min_samples: int = 100  # how many times with a rate must be recorded of an entity
+    unused_after_days: float = 30.0  # after how many days without use the removal of a value is proposed
+
+
+class PruneMode(StrEnum):
+    """What happens to live entities that no file declares; the mode that deletes most is the last one."""
+
+    REPORT = "report"
+    REMOVED = "removed"
+    SCOPE = "scope"
+
+    def deletes_more_than(self, other: PruneMode) -> bool:
+        """Whether this mode deletes entities that another one leaves.
+
+        >>> PruneMode.SCOPE.deletes_more_than(PruneMode.REMOVED), PruneMode.REPORT.deletes_more_than(PruneMode.REPORT)
+        (True, False)
+        """
+        modes = list(PruneMode)
+        return modes.index(self) > modes.index(other)

@@ -1,0 +1,418 @@
+"""The base: what the files declared before, at another git revision or when a receipt was written.
+
+A revision is any name of a commit that git knows: a branch, a tag, `HEAD~1`, an id. The files, quotaform.yaml and its
+profiles and clusters are those of that commit; the day on which entries expire is today. A base that --base
+names must be readable; one that a CI system names need not be, see `quotaform.review.ci`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from quotaform.git.object_store import Commit, GitObjects, find_work_tree, merge_base, open_objects
+from quotaform.git.process import GitError, TimeLeft
+from quotaform.model import rule
+from quotaform.model.errors import BaseError, InvalidFilesError, UsageError
+from quotaform.model.finding import Approval, Finding, Severity
+from quotaform.model.quotas import Base, Cause, DeclaredBase
+from quotaform.model.text import inert, nearest, quote
+from quotaform.plan.check.facts import ClusterBase, safeguards_of
+from quotaform.plan.receipt_file import ReceiptBase, is_receipt, read_receipt_base, with_commit
+from quotaform.repository.git_revision import GitRevision
+from quotaform.repository.policy import DiskFolder, Folder, policy_digests
+from quotaform.repository.revision import MOST_BYTES
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.loader import LoadedFiles
+    from quotaform.repository.repository import Repository
+
+
+class ClusterBases(Mapping[str, ClusterBase]):
+    """What the base is for each cluster, by its name, made when it is asked for. Threads may share this."""
+
+    def __init__(
+        self, names: Sequence[str], make: Callable[[str], ClusterBase], parts: Sequence[ClusterBases | LoadedFiles] = ()
+    ) -> None:
+        """Start with nothing made. `parts` hold what `make` goes by, and let go of it with `release`."""
+        self._names = dict.fromkeys(names)
+        self._make = make
+        self._parts = parts
+        self._made: dict[str, ClusterBase] = {}
+        self._lock = Lock()
+
+    def release(self, name: str) -> None:
+        """Let go of what is known of one cluster alone, which is made again when it is needed."""
+        self._made.pop(name, None)
+        for part in self._parts:
+            part.release(name)
+
+    def __getitem__(self, name: str) -> ClusterBase:
+        if name not in self._names:
+            raise KeyError(name)
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = self._make(name)
+            return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": {}, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = Lock()
+
+
+def _same_base(names: Sequence[str], base: ClusterBase) -> ClusterBases:
+    return ClusterBases(names, partial(_constant, base))
+
+
+def _constant(base: ClusterBase, name: str) -> ClusterBase:
+    return base
+
+
+def _declared_bases(
+    repository: Repository,
+    config: Config,
+    base: Base,
+    names: Sequence[str],
+    today: date,
+    similar: LoadedFiles | None,
+    folder: Folder,
+) -> ClusterBases:
+    """Return what the files of a base declare for each cluster: those of a cluster are parsed when it is asked about.
+
+    `repository` and `folder` are those at the base, `config` is that of this moment. Raises `GitError` if git does not
+    answer, or a limit is reached.
+    """
+    from quotaform.desired.loader import load_files
+
+    try:
+        earlier = repository.config()
+    except InvalidFilesError as error:
+        problem = f"at {base.ref} it is invalid: {_first_problem(error)}"
+        return _same_base(names, replace(_invalid(base, error), safeguards_problem=problem))
+    except UsageError as error:
+        text = f"at {base.ref}: {error}"
+        return _same_base(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text))
+    files = load_files(
+        repository.layout(earlier),
+        earlier.profiles,
+        today,
+        earlier.scope,
+        similar=None if similar is None else (similar, config.profiles),
+    )
+    declared = _Declared(
+        base=base,
+        files=files,
+        directory=_shown(repository.directory),
+        config_path=_shown(repository.config_path),
+        clusters=frozenset(config.clusters),
+        earlier=earlier,
+        digests=dict(policy_digests(folder, earlier.policies)),
+        approvals=_approvals(repository, today),
+        removed=tuple(_removed_clusters(config, earlier, files, base)),
+    )
+    return ClusterBases(names, declared, [files])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Declared:
+    """Makes of what was read of a base what it declares for a cluster, and what protects it there."""
+
+    base: Base
+    files: LoadedFiles
+    directory: str
+    config_path: str
+    clusters: frozenset[str]  # The names in the quotaform.yaml of this moment
+    earlier: Config  # The quotaform.yaml of the base
+    digests: Mapping[str, str]  # Those of the policies of the base
+    approvals: frozenset[Approval]
+    removed: tuple[Finding, ...]  # About clusters that were removed since
+
+    def __call__(self, name: str) -> ClusterBase:
+        found = self._declared(name)
+        return replace(
+            found,
+            safeguards=safeguards_of(self.earlier, self.earlier.clusters.get(name), self.digests),
+            approvals=self.approvals,
+            findings=(*found.findings, *self.removed),
+        )
+
+    def _declared(self, name: str) -> ClusterBase:
+        if not self.files.layout.tree.has_files:
+            return _empty(self.base, f"{self.directory} has no quotas there")
+        if name in self.clusters and name not in self.earlier.clusters:
+            return _empty(self.base, f"cluster {name} is not in {self.config_path} there")
+        try:
+            return ClusterBase(declared=DeclaredBase(self.base, self.files.desired(name)))
+        except InvalidFilesError as error:
+            return _invalid(self.base, error)
+
+
+def _removed_clusters(config: Config, earlier: Config, files: LoadedFiles, base: Base) -> Iterator[Finding]:
+    """Yield a finding for each cluster of the base that quotaform.yaml does not have."""
+    for name in earlier.clusters:
+        if name in config.clusters:
+            continue
+        try:
+            number = sum(entry.cause is Cause.ENTRY for entry in files.desired(name).values())
+            declared = f"{number:,} {'entity' if number == 1 else 'entities'}"
+        except InvalidFilesError:
+            declared = "invalid entries"
+        yield rule.CLUSTER_REMOVED.finding(
+            f"cluster {inert(name)} is not in quotaform.yaml any more; the base {base.ref} declares {declared} for it, "
+            "and its quotas stay as they are"
+        )
+
+
+def _approvals(repository: Repository, today: date) -> frozenset[Approval]:
+    """Return what a base approves; a file that is invalid approves nothing."""
+    try:
+        return frozenset(repository.approvals(today))
+    except InvalidFilesError:
+        return frozenset()
+
+
+def _empty(base: Base, why: str) -> ClusterBase:
+    text = f"the base {base.ref} declares nothing for this cluster: {why}; everything counts as new"
+    return ClusterBase(declared=DeclaredBase(base, {}), findings=(rule.BASE_EMPTY.finding(text),))
+
+
+def _invalid(base: Base, error: InvalidFilesError) -> ClusterBase:
+    text = f"the files at {base.ref} are invalid, so no change has an origin: {_first_problem(error)}"
+    return ClusterBase(findings=(rule.BASE_INVALID.finding(text),))
+
+
+def _first_problem(error: InvalidFilesError) -> str:
+    problems = [problem for problem in error.problems if problem.severity is Severity.ERROR]
+    first = problems[0]
+    where = f"{first.location}: " if first.location else ""
+    more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
+    return f"{where}{first.message}{more}"
+
+
+_MOST_SECONDS: Final = 30.0
+_LONGEST_REF: Final = 1000
+REMOTE_REFS: Final = "refs/remotes/"
+"""Where git keeps the branches of remotes; a name without it may be that of a tag."""
+_USUAL_REFS: Final = ("origin/main", "origin/master", "main", "master")
+_FETCH: Final = "fetch it (actions/checkout: fetch-depth: 0; git fetch --unshallow), or give another one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseChoice:
+    """Which base is meant."""
+
+    refs: tuple[str, ...]  # Git revisions or the path of a receipt; the first one that exists
+    found_in: str | None = None  # The variable of the CI system that names it; `None` for --base
+    # Whether the commit itself is meant, although the commit that is checked out may not contain it.
+    is_exact: bool = False
+    # Whether the run is for a pull request or a merge queue: its plan is shown, and not applied.
+    is_proposed: bool = False
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return _ref_name(self.refs[0])
+
+
+def require_ref(ref: str, argument: str = "base") -> str:
+    """Return the name of a git revision, or the path of a receipt, as an argument gives it.
+
+    Raises `UsageError` if it is neither: empty, with control characters, or like an option.
+    """
+    if not ref.strip() or ref.startswith("-") or not ref.isprintable() or len(ref) > _LONGEST_REF:
+        raise UsageError(
+            f"{quote(ref, 80)} is not the name of a git revision, as in origin/main, v1.2, HEAD~1 or a1b2c3d", argument
+        )
+    return ref
+
+
+def read_chosen_base(
+    repository: Repository,
+    config: Config,
+    choice: BaseChoice,
+    clusters: Sequence[Cluster],
+    today: date,
+    *,
+    similar: LoadedFiles | None = None,
+) -> ClusterBases:
+    """Return what the base declares, as `read_base`; that a base of a CI system cannot be read is a finding.
+
+    Raises `BaseError` if a base that was named explicitly does not exist, or cannot be read.
+    """
+    try:
+        return read_base(repository, config, choice, clusters, today, similar=similar)
+    except BaseError as error:
+        if choice.found_in is None:
+            raise
+        text = f"{error} (from {choice.found_in}; --base gives another one, --no-base uses none)"
+        found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),), safeguards_problem=str(error))
+        return _same_base([cluster.name for cluster in clusters], found)
+
+
+def read_base(
+    repository: Repository,
+    config: Config,
+    choice: BaseChoice,
+    clusters: Sequence[Cluster],
+    today: date,
+    *,
+    similar: LoadedFiles | None = None,
+) -> ClusterBases:
+    """Return what the base declares, by the name of each cluster.
+
+    If the commit that is checked out does not contain the base, it is compared with the commit where both parted, as a
+    pull request is: what was merged into the base since then is not undone in the name of this change. `similar` holds
+    the files of this moment: what is the same at both is read and parsed once. Raises `BaseError` if the base does not
+    exist, or cannot be read.
+    """
+    names = [cluster.name for cluster in clusters]
+    if is_receipt(choice.refs[0]):
+        return _receipt_base(repository, config, choice.refs[0], clusters, today, similar)
+    top = find_work_tree(repository.directory)
+    if top is None:
+        raise BaseError(inert(choice.name), f"{_shown(repository.directory)} is not in a git work tree")
+    limits = TimeLeft(_MOST_SECONDS, most_seconds=_MOST_SECONDS, most_bytes=MOST_BYTES)
+    try:
+        with open_objects(top, limits) as objects:
+            ref, commit = _require_commit(objects, choice.refs, top)
+
+            def declared_at(at: Commit) -> ClusterBases:
+                revision = GitRevision(
+                    objects=objects,
+                    root=at.tree,
+                    top=top,
+                    elsewhere=repository.revision,
+                    similar=None if similar is None else similar.layout.tree,
+                )
+                at_base = replace(repository, revision=revision, needs_config=False)
+                files = revision.folder(folder) or DiskFolder(folder)
+                return _declared_bases(at_base, config, Base(_ref_name(ref), at.id), names, today, similar, files)
+
+            folder = repository.config_path.parent
+            found = declared_at(commit)
+            fork = None if choice.is_exact else _fork(objects, commit)
+            if fork is None:
+                return found
+            behind = _not_contained(inert(_ref_name(ref)), commit, fork)
+            at_fork = declared_at(fork)
+            return ClusterBases(names, partial(_forked, behind, at_fork, found), [at_fork, found])
+    except GitError as error:
+        raise BaseError(inert(choice.name), error.reason) from None
+
+
+def _receipt_base(
+    repository: Repository,
+    config: Config,
+    path: str,
+    clusters: Sequence[Cluster],
+    today: date,
+    similar: LoadedFiles | None,
+) -> ClusterBases:
+    """Return what a receipt declares; values that it does not hold are those of its commit, if git knows that.
+
+    Raises `BaseError` if the receipt cannot be read.
+    """
+    receipt = read_receipt_base(path)
+    names = [cluster.name for cluster in clusters]
+    if receipt.commit is None:
+        is_known = find_work_tree(repository.directory) is None  # Without git, nothing says what the guards were.
+        problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
+        return _same_base(names, replace(receipt.base, safeguards_problem=problem))
+    try:
+        at_commit = read_base(
+            repository, config, BaseChoice(refs=(receipt.commit,), is_exact=True), clusters, today, similar=similar
+        )
+    except BaseError as error:
+        return _same_base(names, replace(receipt.base, safeguards_problem=str(error)))
+    return ClusterBases(names, partial(_completed, receipt, at_commit), [at_commit])
+
+
+def _forked(behind: Finding, at_fork: ClusterBases, at_base: ClusterBases, name: str) -> ClusterBase:
+    """Return the base where it and the commit that is checked out parted, protected as at the base."""
+    found, base = at_fork[name], at_base[name]
+    return replace(
+        found,
+        findings=(behind, *found.findings),
+        safeguards=base.safeguards,
+        safeguards_problem=base.safeguards_problem,
+    )
+
+
+def _completed(receipt: ReceiptBase, at_commit: ClusterBases, name: str) -> ClusterBase:
+    """Return what a receipt declares, completed by the files of its commit."""
+    return with_commit(receipt, at_commit[name])
+
+
+def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tuple[str, Commit]:
+    """Return the first revision that exists, and its commit.
+
+    Raises `BaseError` if none does, and `GitError` if git does not answer, or a limit is reached.
+    """
+    for ref in refs:
+        commit = _commit(objects, ref)
+        if commit is not None:
+            return ref, commit
+    name = inert(_ref_name(refs[0]))
+    guesses = [f"origin/{refs[0]}", *_USUAL_REFS]
+    guess = next((each for each in guesses if each not in refs and _commit(objects, each) is not None), None)
+    problem = objects.error_message()
+    if problem is not None and not problem.startswith("git failed: "):  # It says in its own words what is no commit.
+        raise GitError(problem)
+    if _is_shallow(top):
+        raise BaseError(name, f"git knows no commit of this name, and this is a shallow clone; {_FETCH}")
+    hint = "fetch it, or give another one"
+    if guess:
+        is_near = guess == guesses[0] or nearest(refs[0], [guess]) is not None
+        hint = f"did you mean {guess}?" if is_near else f"{hint}, such as {guess}"
+    raise BaseError(name, f"git knows no commit of this name; {hint}")
+
+
+def _fork(objects: GitObjects, base: Commit) -> Commit | None:
+    """Return where HEAD and a base parted; `None` if HEAD contains the base, or it is not known."""
+    head = objects.commit("HEAD")
+    common = None if head is None else merge_base(objects, head, base)
+    return None if common is None or common.id == base.id else common
+
+
+def _not_contained(ref: str, base: Commit, fork: Commit) -> Finding:
+    return rule.BASE_NOT_CONTAINED.finding(
+        f"the commit that is checked out does not contain {ref} ({base.id[:7]}), so the files are compared with "
+        f"{fork.id[:7]}, where both parted; merge or rebase before this is applied, since what was merged into {ref} "
+        "meanwhile is missing here"
+    )
+
+
+def _ref_name(ref: str) -> str:
+    """Return what messages call a revision: a branch at a remote has its usual name."""
+    return ref.removeprefix(REMOTE_REFS)
+
+
+def _commit(objects: GitObjects, ref: str) -> Commit | None:
+    return objects.commit(f"{ref}^{{commit}}")
+
+
+def _is_shallow(top: Path) -> bool:
+    """Whether the clone was made without its history; of a linked work tree that is not known."""
+    return os.path.lexists(top / ".git" / "shallow")
+
+
+def _shown(path: Path) -> str:
+    from quotaform.desired.tree import shown_path
+
+    return shown_path(path)

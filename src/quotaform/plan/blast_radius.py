@@ -1,0 +1,334 @@
+"""The blast radius of a plan: which effective limits of those who really connect it changes, and in which direction.
+
+An entry says for whom it is meant; who is there, and whose limit it therefore changes, only a list of principals can
+say. Everything here follows from that list, the cluster's quotas and the changes of the plan (`limit_change`);
+`quotaform.plan.spark` computes the same rows by joins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from heapq import nsmallest
+from math import inf
+from typing import Final, NamedTuple
+
+from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
+from quotaform.model.precedence import Level
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Quotas, same_value
+from quotaform.model.units import is_unlimited
+from quotaform.plan.change import EntityChange
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.request import PRECEDENCE_OF, Effective, effective, request_of
+
+# The effective limits that a plan changes for those who really connect: from what, to what, and in which direction.
+#
+# | before | after | direction |
+# | --- | --- | --- |
+# | unlimited | a limit | `newly_limited` |
+# | a limit | a lower one | `lower` |
+# | a limit | unlimited | `no_longer_limited` |
+# | a limit | a higher one | `higher` |
+# | a limit | the same, on a level with another bucket | `other_bucket`: who shares the rate changes |
+# | NaN on one side | a limit | `not_comparable` |
+# | a limit | the same in the same bucket, from another entry | no row: nothing changes for the client |
+# | unlimited | unlimited, by whichever entry | no row |
+#
+# A value that is the maximum of its key means unlimited, as on a broker.
+
+
+class LimitDirection(StrEnum):
+    """What becomes of an effective limit, in the order in which the largest changes are listed: harm first."""
+
+    NEWLY_LIMITED = "newly_limited"
+    LOWER = "lower"
+    NO_LONGER_LIMITED = "no_longer_limited"
+    HIGHER = "higher"
+    OTHER_BUCKET = "other_bucket"
+    NOT_COMPARABLE = "not_comparable"
+
+    @property
+    def words(self) -> str:
+        """The direction in words.
+
+        >>> LimitDirection.NO_LONGER_LIMITED.words
+        'no longer limited'
+        """
+        return self.value.replace("_", " ")
+
+
+RANK: Final = {direction: rank for rank, direction in enumerate(LimitDirection)}
+"""The place of each direction in the order of the largest changes."""
+
+
+def limit_direction(key: str, before: Effective, after: Effective) -> LimitDirection | None:
+    """Return what becomes of a limit, by the table of this module; `None` when nothing changes for the client.
+
+    >>> limit_direction("producer_byte_rate", Effective(), Effective(5.0)).words
+    'newly limited'
+    """
+    return _direction(key, before.value, after.value, _bucket(before.level) == _bucket(after.level))
+
+
+@lru_cache(maxsize=4096)
+def _direction(key: str, before: float | None, after: float | None, is_same_bucket: bool) -> LimitDirection | None:
+    known = QUOTA_KEYS.get(key)
+    was_unlimited, is_now_unlimited = is_unlimited(known, before), is_unlimited(known, after)
+    if before is None or was_unlimited:
+        return None if is_now_unlimited else LimitDirection.NEWLY_LIMITED
+    if after is None or is_now_unlimited:
+        return LimitDirection.NO_LONGER_LIMITED
+    if same_value(before, after):
+        return None if is_same_bucket else LimitDirection.OTHER_BUCKET
+    if before != before or after != after:
+        return LimitDirection.NOT_COMPARABLE
+    return LimitDirection.LOWER if after < before else LimitDirection.HIGHER
+
+
+def _bucket(level: Level | None) -> tuple[str, ...]:
+    return level.bucket if level else ()
+
+
+class LimitChange(NamedTuple):
+    """One effective limit of a principal that a plan changes."""
+
+    principal: Entity  # Who connects: a concrete entity
+    key: str
+    before: Effective
+    after: Effective
+
+    @property
+    def direction(self) -> LimitDirection | None:
+        """What becomes of the limit; `None` when nothing changes for the client."""
+        return limit_direction(self.key, self.before, self.after)
+
+    @property
+    def factor(self) -> float | None:
+        """The limit after, divided by that before; `None` unless both sides have a limit above 0."""
+        known, before, after = QUOTA_KEYS.get(self.key), self.before.value, self.after.value
+        if before is None or after is None or is_unlimited(known, before) or is_unlimited(known, after):
+            return None
+        return after / before if before > 0 and after > 0 else None
+
+
+def size_order(change: LimitChange) -> tuple[int, float]:
+    """Sort key of changes that come by principal and key, so that every engine lists the same as the largest.
+
+    By direction (`LimitDirection`); among lower limits the smallest factor first, among higher ones the largest, and
+    before them those without a factor. What is equal stays in order: by `principal_order`, and by key.
+    """
+    direction, size = change.direction, 0.0
+    if direction is LimitDirection.LOWER:
+        size = change.factor or 0.0
+    elif direction is LimitDirection.HIGHER:
+        size = -(change.factor or inf)
+    return len(RANK) if direction is None else RANK[direction], size
+
+
+Cell = str | float | int | None
+"""A cell of the table of changes."""
+
+CHANGE_COLUMNS: Final = (
+    *(row.parameter for row in KNOWN_TYPES.values()),
+    *("key", "direction", "factor"),
+    *(
+        f"{side}_{name}"
+        for side in ("before", "after")
+        for name in ("value", "entity_key", "source", "level", "bucket")
+    ),
+)
+"""The columns of the table of changes: one row per principal and quota key."""
+
+
+def change_row(change: LimitChange) -> dict[str, Cell]:
+    """Return a change of a limit as a row of `CHANGE_COLUMNS`.
+
+    | column | content |
+    | --- | --- |
+    | user, client_id, ip | the principal; null for a name that it leaves out |
+    | key | the quota key |
+    | direction, factor | as `LimitChange` has them |
+    | before_value, after_value | the limit; null if nothing limits it, as are the other columns then |
+    | before_entity_key, after_entity_key | the address of the entity that it comes from |
+    | before_source, after_source | KIP-248's name of the level, such as `DefaultUser` |
+    | before_level, after_level | its number |
+    | before_bucket, after_bucket | the entity types whose names tell one rate from another, such as `user,client-id` |
+    """
+    names = change.principal.names
+    cells: list[Cell] = [names.get(kind) for kind in ENTITY_TYPES]
+    cells += [
+        change.key,
+        change.direction and change.direction.value,
+        change.factor,
+        *_limit_cells(change.before),
+        *_limit_cells(change.after),
+    ]
+    return dict(zip(CHANGE_COLUMNS, cells, strict=True))
+
+
+def _limit_cells(limit: Effective) -> tuple[Cell, ...]:
+    value, source, level = limit
+    if source is None or level is None:
+        return (value, None, None, None, None)
+    return value, source.address, level.source, level.number, ",".join(level.bucket)
+
+
+class LimitChanges:
+    """The effective limits of principals that a plan changes: rows that are computed each time they are gone through.
+
+    Only principals that meet a changed entry are resolved, and clients only for the keys that change there. The rows
+    come by principal and key.
+    """
+
+    def __init__(self, principals: Iterable[Entity], actual: Quotas, changes: Iterable[EntityChange]) -> None:
+        """Index the quotas before and after. `principals` are concrete entities, in the order of the rows."""
+        changes = tuple(changes)
+        self._principals = principals
+        self._before = QuotaIndex(actual)
+        self._after = self._before.altered({change.entity: change.after for change in changes})
+        self._changed = QuotaIndex({change.entity: {row.key: 0.0 for row in change.changes} for change in changes})
+
+    def __iter__(self) -> Iterator[LimitChange]:
+        for principal in self._principals:
+            request = request_of(principal)
+            met = self._changed.entries(request)
+            if not met:
+                continue
+            now, then = self._before.entries(request), self._after.entries(request)
+            # Of several spellings of an address one entry is met, with all its keys: another may come in its place.
+            entries = (*now, *then) if PRECEDENCE_OF[len(request)].canonical else met
+            for key in sorted({key for entry in entries for key in entry.values}):
+                before, after = effective(now, key), effective(then, key)
+                if limit_direction(key, before, after) is not None:
+                    yield LimitChange(principal, key, before, after)
+
+
+MOST_LARGEST: Final = 10
+"""How many changes of limits a plan holds; the file of `--principals-out` has all of them."""
+
+
+def principal_order(principal: Entity) -> tuple[str, ...]:
+    """Sort key of principals: by user, client-id and ip, each by code points; one that is omitted comes first.
+
+    >>> principals = [Entity(user="b"), Entity(user="a", client_id="x"), Entity(user="a"), Entity(ip="::1")]
+    >>> [each.address for each in sorted(principals, key=principal_order)]
+    ['ip=::1', 'user=a', 'user=a,client-id=x', 'user=b']
+    """
+    names = dict(principal.parts)
+    return tuple(["" if (name := names.get(kind)) is None else f"+{name}" for kind in ENTITY_TYPES])
+
+
+@dataclass(frozen=True, slots=True)
+class Principals:
+    """Who really connects to a cluster."""
+
+    source: str  # Where the list comes from, as it was given: `scram`, or the path of a file
+    entities: tuple[Entity, ...]  # Concrete entities, each once, by `principal_order`
+
+    @classmethod
+    def of(cls, source: str, entities: Iterable[Entity]) -> Principals:
+        """Return principals of a list in any order, in which one may come several times."""
+        return cls(source, tuple(sorted(set(entities), key=principal_order)))
+
+
+class DirectionCount(NamedTuple):
+    """How often limits change in one direction."""
+
+    # The principals with such a limit; one whose limits change in several directions counts in each.
+    principals: int = 0
+    limits: int = 0  # The effective limits: one per principal and quota key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RadiusCounts:
+    """How many limits a plan changes for those who really connect, and nothing of the size of their list."""
+
+    source: str  # Where the list of principals comes from, as it was given
+    principals: int  # How many principals the list has, each counted once
+    affected: int  # How many of them get another effective limit
+    # How often limits change in each direction; all directions are there.
+    counts: Mapping[LimitDirection, DirectionCount]
+
+    @classmethod
+    def sum(cls, items: Sequence[RadiusCounts]) -> RadiusCounts:
+        """Return the counts of several clusters together; a principal counts on each of them.
+
+        `items` are the counts of one or more clusters, for the same list.
+        """
+        counts = {
+            each: DirectionCount(
+                sum(item.counts[each].principals for item in items), sum(item.counts[each].limits for item in items)
+            )
+            for each in LimitDirection
+        }
+        return cls(
+            source=items[0].source,
+            principals=sum(item.principals for item in items),
+            affected=sum(item.affected for item in items),
+            counts=counts,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlastRadius(RadiusCounts):
+    """What a plan changes for those who really connect. It is information: nothing of it is applied."""
+
+    largest: tuple[LimitChange, ...] = ()  # The `MOST_LARGEST` largest changes, by `size_order`
+    file: str | None = None  # The file with all changes, as it was given; `None` if none is written
+    # All changes, for that file; not in a plan file.
+    changes: Iterable[LimitChange] = field(default=(), compare=False, repr=False)
+
+    def without_changes(self) -> RadiusCounts:
+        """Return the counts alone."""
+        return RadiusCounts(source=self.source, principals=self.principals, affected=self.affected, counts=self.counts)
+
+
+def make_blast_radius(
+    principals: Principals, actual: Quotas, changes: Iterable[EntityChange], *, file: str | None = None
+) -> BlastRadius:
+    """Return the blast radius of a plan on one cluster.
+
+    `actual` holds all quotas of the cluster, as the plan read them. `file` is the file in which all changes are wanted;
+    for it, they are kept together with the quotas.
+    """
+    rows = LimitChanges(principals.entities, actual, changes)
+    counter = _Counter()
+    largest = tuple(nsmallest(MOST_LARGEST, counter.counted(rows), key=size_order))
+    return BlastRadius(
+        source=principals.source,
+        principals=len(principals.entities),
+        affected=counter.affected,
+        counts=counter.counts(),
+        largest=largest,
+        file=file,
+        changes=rows if file is not None else (),
+    )
+
+
+class _Counter:
+    """Counts rows as they pass: those of one principal follow each other."""
+
+    def __init__(self) -> None:
+        self.affected = 0
+        self._principals: Counter[LimitDirection] = Counter()
+        self._limits: Counter[LimitDirection] = Counter()
+
+    def counted(self, rows: Iterable[LimitChange]) -> Iterator[LimitChange]:
+        principal: Entity | None = None
+        seen: set[LimitDirection] = set()
+        for row in rows:
+            if row.principal is not principal:
+                principal, seen = row.principal, set()
+                self.affected += 1
+            if (direction := row.direction) is not None:
+                self._limits[direction] += 1
+                self._principals[direction] += direction not in seen
+                seen.add(direction)
+            yield row
+
+    def counts(self) -> Mapping[LimitDirection, DirectionCount]:
+        return {each: DirectionCount(self._principals[each], self._limits[each]) for each in LimitDirection}

@@ -1,0 +1,1 @@
+"""The checks of a plan: guards, lints, and what lifts a block."""

@@ -1,0 +1,215 @@
+"""What lifts a block: allowances of the operator, and approvals of the repository."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import lru_cache
+from itertools import chain, starmap
+from typing import Final
+
+from quotaform.model import rule
+from quotaform.model.entity import Entity, parse_address
+from quotaform.model.finding import APPROVALS_NAME, DELETE, Allowance, Approval, Finding, Severity, bound_values
+from quotaform.model.quotas import same_value
+from quotaform.model.scope import is_glob, matches_glob
+from quotaform.model.text import inert, listed
+
+_MOST_MATCHED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """Findings after what is allowed was lifted."""
+
+    findings: list[Finding]
+    notes: list[Finding]
+    approvals: tuple[Approval, ...]  # The approvals that lifted something, by rule and address
+
+
+def lift(
+    findings: Iterable[Finding],
+    allowances: Sequence[Allowance],
+    approvals: Sequence[Approval],
+    today: date,
+    deleted: Collection[str] = (),
+    earlier: Collection[Approval] | None = None,
+) -> Lifted:
+    """Lift the blocks that an approval or an allowance is for; an approval comes first.
+
+    An allowance of `delete` for all deletions of the plan also lifts what follows from them (`follows_deletion`).
+    `deleted` holds the addresses of the entities that the plan deletes, for which approvals must be meant. `earlier` is
+    what the base approves; `None` without a base, or when that is not known.
+    """
+    valid: dict[tuple[str, str | None], list[Approval]] = defaultdict(list)
+    # What is for a value comes before what is for any, and one entity before a pattern.
+    for each in sorted(approvals, key=lambda each: (not each.to, is_pattern(each))):
+        if each.expires > today:
+            valid[each.rule, None if is_pattern(each) else each.entity.address].append(each)
+    findings = list(findings)
+    deletion = Allowance(rule.DELETE.id, len(deleted))
+    is_over = any(finding.rule == rule.DELETE.id for finding in findings)
+    used: set[Approval | Allowance] = set()
+    lifted: dict[Approval, list[Finding]] = defaultdict(list)
+    result: list[Finding] = []
+    for finding in findings:
+        by = None
+        if finding.blocking:
+            about = chain(valid.get((finding.rule, finding.address), ()), valid.get((finding.rule, None), ()))
+            is_deleted = finding.address in deleted
+            fitting = (each for each in about if is_about(each, finding, is_deleted=is_deleted))
+            approval = next((each for each in fitting if _is_for_value(each, finding)), None)
+            follows = follows_deletion(finding, deleted)
+            by = _lifter(finding, allowances, approval, deletion if follows else None)
+            if follows and is_over and by is None:  # One allowance is enough for a deletion over the limit.
+                finding = replace(finding, override=deletion.option, allowance=deletion)
+        if by is not None:
+            used.add(by)
+            if isinstance(by, Approval):
+                lifted[by].append(finding)
+            text = by.option if isinstance(by, Allowance) else str(by)
+            finding = replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
+        result.append(finding)
+    taken = sorted(
+        (replace(each, is_new=earlier is not None and each not in earlier) for each in approvals if each in used),
+        key=lambda each: (each.rule, each.entity.address, each.cluster or "", each.action, each.to),
+    )
+    notes = [
+        *_unused(allowances, approvals, used, today),
+        *(_new(each) for each in taken if each.is_new),
+        *chain.from_iterable(starmap(_used, lifted.items())),
+    ]
+    return Lifted(result, notes, tuple(taken))
+
+
+def is_pattern(approval: Approval) -> bool:
+    """Whether an approval may be for more than one entity."""
+    return any(is_glob(name) for _, name in approval.entity.parts)
+
+
+def is_of_cluster(approval: Approval, cluster: str) -> bool:
+    """Whether an approval is for a cluster of this name."""
+    return approval.cluster is None or matches_glob(cluster, approval.cluster)
+
+
+def is_about(approval: Approval, finding: Finding, *, is_deleted: bool) -> bool:
+    """Whether an approval is for the rule and the entity of a finding; it may have expired, and be for other values.
+
+    `is_deleted` says whether the plan deletes the entity of the finding.
+    """
+    is_of_rule = approval.rule == finding.rule and (approval.action == DELETE) == is_deleted
+    return is_of_rule and _matches(approval.entity, finding.address)
+
+
+def _is_for_value(approval: Approval, finding: Finding) -> bool:
+    return not approval.to or any(key == finding.key and same_value(value, finding.value) for key, value in approval.to)
+
+
+def _matches(pattern: Entity, address: str | None) -> bool:
+    """Whether an address is that of an approval, or one of the same types whose names its globs match.
+
+    As in `scope`, only `<default>` matches a default.
+    """
+    if address is None or pattern.address == address:
+        return address is not None
+    entity = _parsed(address)
+    return (
+        entity is not None
+        and entity.types == pattern.types
+        and all(
+            name is glob if name is None or glob is None else matches_glob(name, glob)
+            for (_, name), (_, glob) in zip(entity.parts, pattern.parts, strict=True)
+        )
+    )
+
+
+@lru_cache(maxsize=4096)
+def _parsed(address: str) -> Entity | None:
+    try:
+        return parse_address(address)
+    except ValueError:  # Of a plan file that was edited.
+        return None
+
+
+def follows_deletion(finding: Finding, deleted: Collection[str]) -> bool:
+    """Whether a finding says nothing but what the deletion of its entity, one of these addresses, comes to.
+
+    Not of a global default: whom its deletion leaves without a limit is not counted.
+    """
+    if finding.rule not in (rule.CHANGE_FACTOR.id, rule.TO_UNLIMITED.id) or finding.address not in deleted:
+        return False
+    entity = _parsed(finding.address)
+    return entity is not None and any(name is not None for _, name in entity.parts)
+
+
+def _lifter(
+    finding: Finding, allowances: Sequence[Allowance], approval: Approval | None, deletion: Allowance | None
+) -> Allowance | Approval | None:
+    row = rule.RULES.get(finding.rule)
+    if approval is not None and row is not None and row.is_approvable:
+        return approval
+    needed = [each for each in (deletion, finding.allowance) if each is not None]
+    return next((each for some in needed for each in allowances if each.covers(some)), None)
+
+
+def _new(approval: Approval) -> Finding:
+    """Return a note about an approval that the base does not have."""
+    return rule.NEW_APPROVAL.finding(
+        f"the approval of {approval.rule} by {inert(approval.approver)} is new or changed in this change",
+        address=approval.entity.address,
+        location=approval.location,
+    )
+
+
+def _used(approval: Approval, lifted: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield what a pattern matched, and a warning about an approval that would lift any other value as well."""
+    address, location = approval.entity.address, approval.location
+    if is_pattern(approval) or is_glob(approval.cluster):
+        matched = listed(dict.fromkeys(inert(each.address or "") for each in lifted), _MOST_MATCHED)
+        text = f"the approval of {approval.rule} for {approval.target} lifts it for {matched}"
+        yield rule.APPROVAL_PATTERN.finding(text, address=address, location=location)
+    of_keys = [each for each in lifted if each.key is not None]
+    if approval.is_for_any_value and of_keys:
+        values = bound_values(of_keys)
+        remedy = f"; for this one only, add to: {values}" if values else ""
+        yield rule.UNBOUND_APPROVAL.finding(
+            f"the approval of {approval.rule} in {APPROVALS_NAME} is for any value of any key until {approval.expires}"
+            f"{remedy}",
+            address=address,
+            location=location,
+        )
+
+
+def expired_approval(approval: Approval) -> Finding:
+    """Return the finding that says that an approval has expired."""
+    return rule.EXPIRED_APPROVAL.finding(
+        f"the approval of {approval.rule} in {APPROVALS_NAME} expired on {approval.expires} and lifts nothing; "
+        "remove it, or ask for a new one",
+        address=approval.entity.address,
+        location=approval.location,
+    )
+
+
+def _unused(
+    allowances: Iterable[Allowance], approvals: Iterable[Approval], used: set[Approval | Allowance], today: date
+) -> Iterator[Finding]:
+    for allowance in allowances:
+        if allowance not in used:
+            yield rule.UNUSED_ALLOWANCE.finding(f"{allowance.option} was not needed")
+    for approval in approvals:
+        about = f"the approval of {approval.rule} in {APPROVALS_NAME}"
+        address, location = approval.entity.address, approval.location
+        if approval.expires <= today:
+            yield expired_approval(approval)
+        elif approval not in used:
+            text = f"{about} lifts nothing: no finding is about this rule and entity{_bound(approval)}"
+            yield rule.UNUSED_APPROVAL.finding(text, address=address, location=location)
+
+
+def _bound(approval: Approval) -> str:
+    """Return what an approval depends on apart from its rule and entity."""
+    if approval.to:
+        return " with a value that its `to` names"
+    return ", which is to be deleted" if approval.action == DELETE else "; a deletion takes action: delete"

@@ -1,0 +1,274 @@
+"""The checks of a plan: they come after it and are made from it.
+
+A check is one function of a plan and of the facts around it that yields findings. `CHECKS` lists those that concern
+every plan, `quotaform.plan.check.guard.GUARDS` those that concern one which is meant to be applied; a plan that drift
+is read from has none of the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Final
+
+from quotaform.desired.policy.policy import SlowPolicyError, check_policies, find_violations
+from quotaform.desired.writable import check_live, is_removable
+from quotaform.model import rule
+from quotaform.model.finding import Finding, Location, Severity, by_severity
+from quotaform.model.finding_list import MAX_PROBLEMS
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import STATE_ABSENT, Cause, Desired, Entry, check_pinned_id, same_value
+from quotaform.model.settings import PruneMode
+from quotaform.model.text import inert, listed, quote
+from quotaform.plan.change import EntityChange
+from quotaform.plan.check.approval import lift
+from quotaform.plan.check.facts import Facts
+from quotaform.plan.check.guard import Check
+from quotaform.plan.check.lint import LintFacts, check_lints
+from quotaform.plan.plan import Plan
+
+
+def check_cluster_id(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan for another cluster than the pinned one."""
+    found = check_pinned_id(plan.header.cluster_name, facts.pinned_id, plan.header.cluster_id, plan.header.snapshot)
+    if found is not None:
+        yield found
+
+
+def check_selection(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Warn of each `--select` pattern that matches neither a declared nor a live entity."""
+    for glob in facts.selection.without_match(chain(facts.desired, facts.actual)):
+        yield rule.NO_MATCH.finding(f"--select {quote(glob)} matches no entity")
+
+
+def check_source(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Warn that the commit of the files is not known."""
+    if facts.source_problem:
+        yield rule.UNKNOWN_COMMIT.finding(f"the commit of the files is not known: {facts.source_problem}")
+
+
+def check_removed(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Warn of each entity that is on the cluster and that the files declared before."""
+    for item in plan.unmanaged:
+        removal = facts.removed.removals.get(item.entity) if item.in_scope else None
+        if removal is not None:
+            step = f"in {removal.commit[:7]}" if removal.commit else "(not committed)"
+            yield rule.NO_LONGER_DECLARED.finding(
+                f"removed from {inert(removal.file)} {step}; it stays on the cluster. To delete it, declare it with "
+                f"{STATE_ABSENT}",
+                address=item.entity.address,
+                location=Location(removal.file) if removal.file_exists else None,
+            )
+
+
+def check_history(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Note each part of the earlier files that was not searched for removed entities."""
+    for part in facts.removed.not_searched:
+        commit = (part.commit or "")[:7]
+        if part.file is not None:
+            more = f" and {part.count - 1:,} more" if part.count > 1 else ""
+            what = f"{inert(part.file)} at {commit}{more}: not searched for removed entities"
+        elif commit:
+            what = f"earlier files were searched for removed entities only up to {commit}"
+        else:
+            what = "earlier files were not searched for removed entities"
+        yield rule.HISTORY_NOT_SEARCHED.finding(f"{what}: {part.reason}")
+
+
+def check_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Warn that the next plan would undo a revert, or that it is not known whether it would; note what it leaves."""
+    if facts.revert is None:
+        return
+    if facts.revert.left:
+        addresses = [entity.address for entity in facts.revert.left]
+        yield rule.REVERT_LEAVES.finding(
+            f"{listed(addresses, _SHOWN)} held the planned values before the apply, which did not change them; they "
+            "stay as they are"
+        )
+    if not plan.changes:
+        return
+    if facts.revert.files_problem is not None:
+        yield rule.REVERT_DIFFERS.finding(
+            f"it is not known what the files declare, because {facts.revert.files_problem}; correct them, or the next "
+            "plan may change the values again"
+        )
+        return
+    differing = [change.entity.address for change in plan.changes if _differs(change, facts.desired)]
+    if differing:
+        yield rule.REVERT_DIFFERS.finding(
+            f"the files declare other values for {listed(differing, _SHOWN)}, so the next plan would undo this revert: "
+            "revert the commit that changed these entries or, if the values of this plan were set on the cluster by "
+            "hand, declare them in the files"
+        )
+
+
+def _differs(change: EntityChange, desired: Desired) -> bool:
+    """Whether the files declare another value for a key that is put back, or none; of what they do not mention, not."""
+    entry = desired.get(change.entity)
+    if entry is None:
+        return False
+    values = entry.values if entry.cause is Cause.ENTRY else {}
+    return any(not same_value(values.get(row.key), row.after) for row in change.changes)
+
+
+def check_unmanaged_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a revert of entities that these files do not manage any more, or may not manage."""
+    revert = facts.revert
+    if revert is None or not plan.changes:
+        return
+    entities = [change.entity for change in plan.changes]
+    outside = [entity.address for entity in entities if not facts.safeguards.scope.contains(entity)]
+    claimed = [entity.address for entity in entities if entity in revert.claimed]
+    for addresses, what in ((outside, "out of scope"), (claimed, "declared in another quota repository (roots)")):
+        if addresses:
+            are = "is" if len(addresses) == 1 else "are"
+            yield rule.REVERT_UNMANAGED.finding(
+                f"{listed(addresses, _SHOWN)} {are} {what}; leave out with --exclude what should stay as it is"
+            )
+    if revert.claims_problem is not None:
+        yield rule.REVERT_UNMANAGED.finding(
+            f"it is not known whether another quota repository declares what this changes, because "
+            f"{revert.claims_problem}"
+        )
+
+
+def check_revert_policies(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Warn of each value that a revert puts back and a policy refuses; of what it leaves, a revert says nothing."""
+    if facts.revert is None or not plan.changes:
+        return
+    if facts.revert.policies_problem is not None:
+        yield rule.REVERT_POLICY.finding(f"the values are not checked, because {facts.revert.policies_problem}")
+    written = {(row.entity, row.key) for change in plan.changes for row in change.changes if row.after is not None}
+    entries = {change.entity: _restored(change, facts.desired) for change in plan.changes if change.after}
+    found = (
+        rule.REVERT_POLICY.finding(f"the policy took too long, and was not finished ({inert(policy.name)})")
+        if isinstance(violation, SlowPolicyError)
+        else rule.REVERT_POLICY.finding(
+            f"{violation.text} ({inert(policy.name)})", address=entry.entity.address, key=violation.key
+        )
+        for entry, policy, violation in find_violations(entries, facts.policies, plan.header.cluster_name)
+        if isinstance(violation, SlowPolicyError) or (entry.entity, violation.key) in written
+    )
+    yield from islice(found, MAX_PROBLEMS)
+    if next(found, None) is not None:
+        yield rule.MORE_WARNINGS.finding(f"and more: only the first {MAX_PROBLEMS} violations of policies are shown")
+
+
+def _restored(change: EntityChange, desired: Desired) -> Entry:
+    """Return an entry as policies would see it once the values are back; a receipt does not hold an owner."""
+    entry = desired.get(change.entity) or Entry(entity=change.entity, values={})
+    values = {key: value for key, value in change.after.items() if key in QUOTA_KEYS}
+    return entry._replace(values=values, places=(), cause=Cause.ENTRY)
+
+
+_SHOWN = 5
+
+
+def check_prune(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan that cannot know what was removed, and report that a selection removes nothing."""
+    pruning = facts.pruning
+    if pruning.mode is PruneMode.REPORT or not pruning.candidates:
+        return
+    if pruning.ignored:
+        more = f" (and {len(pruning.ignored) - 1:,} more)" if len(pruning.ignored) > 1 else ""
+        yield rule.RECEIPT_IGNORED.finding(f"{pruning.ignored[0]}{more}")
+    undeclared = f"{pruning.candidates:,} live {'entity' if pruning.candidates == 1 else 'entities'} in scope"
+    if not plan.is_complete:
+        yield rule.NOT_PRUNED.finding(
+            f"no file declares {undeclared}, and none is deleted although prune={pruning.mode}: the plan covers a part "
+            "only (--select, --exclude)"
+        )
+    elif pruning.problem is not None:
+        yield rule.PRUNE_UNKNOWN.finding(
+            f"prune=removed, and no file declares {undeclared}; it is not known whether the files did before: "
+            f"{pruning.problem}"
+        )
+    elif pruning.receipt is not None and (forgotten := list(_removed_since(plan, facts))):
+        yield rule.PRUNE_UNKNOWN.finding(
+            f"prune=removed, but the last receipt ({inert(pruning.receipt.ref)}) does not declare "
+            f"{listed(forgotten, _SHOWN)}, removed from the files since; give the git revision that was applied last: "
+            "--base REF"
+        )
+
+
+def _removed_since(plan: Plan, facts: Facts) -> Iterator[str]:
+    """Yield the address of what could be pruned and was declared and removed again after the last apply.
+
+    An apply without changes writes no receipt, so receipts alone do not know of an entity that was live as declared.
+    """
+    for item in plan.unmanaged:
+        removal = facts.removed.removals.get(item.entity) if item.in_scope else None
+        if removal is not None and not removal.is_applied and is_removable(item.entity, item.values):
+            yield item.entity.address
+
+
+def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
+    """Return what lints find about what the plan changes, on a cluster that holds what it will once it is applied.
+
+    Of what they find about other entries the plan has the number only: a reviewer of a change is not asked to read
+    what was there before.
+    """
+    if facts.lints is None:
+        return ()
+    quotas = facts.actual
+    if plan.changes:
+        after = {**quotas, **{change.entity: change.after for change in plan.changes}}
+        quotas = {entity: values for entity, values in after.items() if values}
+    linted = check_lints(
+        LintFacts(
+            desired=facts.desired,
+            quotas=quotas,
+            settings=facts.lints.settings,
+            capacity=facts.lints.capacity,
+            today=facts.lints.today,
+            selection=facts.selection,
+            concerned=frozenset(change.entity for change in plan.changes),
+        )
+    )
+    if not linted.others:
+        return linted.findings
+    number = " and ".join(
+        f"{count:,} {severity.value if count == 1 else f'{severity.value}s'}"
+        for severity in Severity
+        if (count := linted.others.get(severity, 0))
+    )
+    text = f"{number} about entries that this plan does not change; quotaform validate lists them"
+    return (*linted.findings, rule.OTHER_WARNINGS.finding(text))
+
+
+def check_plan_policies(plan: Plan, facts: Facts) -> Iterable[Finding]:
+    """Return which declared entries violate a policy; a revert does not apply them, see `check_revert_policies`."""
+    if facts.revert is not None:
+        return ()
+    return check_policies(facts.desired, facts.policies, plan.header.cluster_name, facts.selection)
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    check_cluster_id,
+    check_selection,
+    check_source,
+    check_removed,
+    check_history,
+    check_plan_lints,
+    check_plan_policies,
+    lambda plan, facts: facts.base.findings,
+    check_prune,
+    lambda plan, facts: check_live(facts.actual, facts.desired, facts.pruning.pruned),
+    check_revert,
+    check_unmanaged_revert,
+    check_revert_policies,
+)
+"""The checks of every plan."""
+
+
+def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> Plan:
+    """Return the plan together with the findings of checks, what blocks first, and the approvals that lift any of them.
+
+    A finding of a blocking rule blocks unless an approval or one of the plan's allowances lifts it, see
+    `quotaform.plan.check.approval`. What there is to know about allowances and approvals, such as that one lifts
+    nothing, is a finding, too.
+    """
+    found = (finding for check in checks for finding in check(plan, facts))
+    lifted = lift(found, plan.allowances, facts.approvals, facts.today, plan.deleted, facts.base.approvals)
+    return replace(plan, findings=tuple(by_severity(lifted.findings + lifted.notes)), approvals=lifted.approvals)

@@ -1,0 +1,389 @@
+"""Guards: what blocks a plan that is meant to be applied. To add one:
+
+1. write its row in `quotaform.model.rule`, with `is_blocking=True`, and `is_allowable=True` if `--allow` lifts it;
+2. write its function here: with `@change_guard` if it follows from the changes and the limits alone, so that it is
+   found again when a plan file is read, else with `@guard`; and its test in `tests/unit/test_guard.py`.
+
+Messages, the plan file, the exit code and `docs/rules.md` (`make docs`) follow from these.
+
+| rule | blocks |
+| --- | --- |
+| `delete` | more deletions than the limit, or the deletion of all managed entities |
+| `update` | more updates than the limit |
+| `change-factor` | a value that changes by the factor or more, see `is_leap`; of a removed one the effective limit |
+| `to-unlimited` | an effective limit that becomes unlimited |
+| `default-entity` | any change of an entity of which every part is a default |
+| `protect` | the deletion of a protected entity, and an effective limit of one that becomes half or less |
+| `empty`, `shrink` | files that declare nothing, or far less than the base |
+| `guards-loosened` | a quotaform.yaml that protects less than that of the base |
+| `same-cluster-conflict` | two plans for one live cluster whose files disagree |
+
+Effective is what `quotaform.resolve.effect` says of the clients that an entity is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from functools import lru_cache
+from itertools import chain, islice
+from math import inf, isfinite
+from typing import Final, TypeAlias
+
+from quotaform.model import rule
+from quotaform.model.entity import Entity
+from quotaform.model.finding import APPROVALS_NAME, DELETE, Finding
+from quotaform.model.finding_list import MAX_PROBLEMS
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Action, Cause, Change
+from quotaform.model.rule import FindingRule
+from quotaform.model.scope import is_glob
+from quotaform.model.settings import GuardLimits
+from quotaform.model.text import inert
+from quotaform.model.units import UNLIMITED, is_unlimited, plain_fraction, render_value
+from quotaform.plan.change import EntityChange
+from quotaform.plan.check.facts import Facts
+from quotaform.plan.plan import Plan
+from quotaform.resolve.effect import Direction, Effect, changed_limits
+from quotaform.resolve.request import Effective
+
+Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
+ChangeGuard: TypeAlias = Callable[[Plan, GuardLimits], Iterable[Finding]]
+
+GUARDS: Final[list[Check]] = []
+"""All guards, in the order of this file."""
+_CHANGE_GUARDS: Final[list[ChangeGuard]] = []
+
+
+def guard(check: Check) -> Check:
+    """List a function among the guards."""
+    GUARDS.append(check)
+    return check
+
+
+def change_guard(check: ChangeGuard) -> ChangeGuard:
+    """List a function among the guards that follow from a plan and its limits alone."""
+    _CHANGE_GUARDS.append(check)
+    return check
+
+
+@guard
+def check_same_cluster(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Warn of a plan for a cluster whose id quotaform.yaml pins for another name."""
+    other = facts.other_pin if plan.header.snapshot is None else None
+    if other is not None:
+        yield rule.SAME_CLUSTER.finding(_names(plan, other))
+
+
+@guard
+def check_empty(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan of files that declare nothing at all: an emptied directory must not look like a decision."""
+    if not facts.desired and facts.revert is None:
+        name = inert(plan.header.cluster_name)
+        yield rule.EMPTY.finding(facts.missing or f"the files declare no entries for cluster {name}")
+
+
+_LEAST_LOST: Final = 5
+"""From how many lost entities on a smaller set of declared ones is not an ordinary change."""
+
+
+@guard
+def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan of files that declare far fewer entities than the base; what they say must go is not missing."""
+    base = facts.base.declared
+    if base is None or facts.revert is not None:
+        return
+    before = {entity for entity, entry in base.desired.items() if entry.cause is Cause.ENTRY} | base.unvalued
+    lost = sum(entity not in facts.desired for entity in before)
+    new = sum(entry.cause is Cause.ENTRY and entity not in before for entity, entry in facts.desired.items())
+    fewer = lost - new
+    if fewer >= _LEAST_LOST and fewer * 2 > len(before):
+        after = len(before) - fewer
+        yield rule.SHRINK.finding(
+            f"the files declare {after:,} {'entity' if after == 1 else 'entities'}, the base {inert(base.base.ref)} "
+            f"{len(before):,} (limit: less than half, and {_LEAST_LOST} fewer)"
+        )
+
+
+_MOST_LOOSER: Final = 20
+
+
+@guard
+def check_loosened(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan of files that loosen the guards against the base: no change may switch off its own guards."""
+    base, problem = facts.base.safeguards, facts.base.safeguards_problem
+    if base is None:
+        if problem is not None:
+            yield rule.GUARDS_LOOSENED.finding(
+                f"the guards of the base are not known, so quotaform.yaml may loosen them: {problem}"
+            )
+        return
+    for what, looser in (
+        ("quotaform.yaml loosens the guards of the base", list(facts.safeguards.looser_than(base))),
+        ("this may loosen the policies of the base", list(facts.safeguards.policy_losses(base))),
+    ):
+        if looser:
+            more = [f"and {len(looser) - _MOST_LOOSER:,} more"] if len(looser) > _MOST_LOOSER else []
+            yield rule.GUARDS_LOOSENED.finding(f"{what}: {'; '.join(looser[:_MOST_LOOSER] + more)}")
+
+
+@guard
+def _check_changes(plan: Plan, facts: Facts) -> Iterable[Finding]:
+    return check_changes(plan, facts.safeguards.limits)
+
+
+def check_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
+    """Block what a plan changes too much, as far as that follows from the plan itself."""
+    return chain.from_iterable(check(plan, limits) for check in _CHANGE_GUARDS)
+
+
+@guard
+def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan by which an effective limit of a protected entity becomes half or less, whichever entry does it.
+
+    The entities are those that the cluster holds or the files declare, and those that `protect` names without a glob.
+    What the plan changes of an entity itself is found by `check_protected_changes`.
+    """
+    if not facts.safeguards.limits.protect or not plan.changes:
+        return
+    own = {(row.entity, row.key) for change in plan.changes for row in change.changes}
+    gone = {change.entity for change in plan.changes if change.action is Action.DELETE}
+    planned = {change.entity: change.after for change in plan.changes}
+    for entity, key, effect in changed_limits(facts.actual, planned, _protected(facts)):
+        if entity not in gone and (entity, key) not in own and is_halved(key, effect):
+            source = effect.after.source
+            yield _halved(entity, key, effect, f" by {source.address}" if source is not None else "")
+
+
+def _protected(facts: Facts) -> Iterator[Entity]:
+    limits = facts.safeguards.limits
+    known = dict.fromkeys(chain(facts.actual, facts.desired))
+    yield from (entity for entity in known if limits.protects(entity))
+    for pattern in limits.protect:
+        if all(glob is not None and not is_glob(glob) for _, glob in pattern.parts):
+            entity = Entity(dict(pattern.parts))
+            if entity not in known:
+                yield entity
+
+
+@change_guard
+def check_counts(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
+    """Block too many deletions and updates."""
+    deleted, updated, managed = plan.count(Action.DELETE), plan.count(Action.UPDATE), plan.managed
+    if deleted and (limits.delete.is_over(deleted, managed) or deleted >= managed):
+        yield _count_finding(rule.DELETE, deleted, managed, f"deleted (limit {limits.delete}, or all)")
+    if updated and limits.update.is_over(updated, managed):
+        yield _count_finding(rule.UPDATE, updated, managed, f"updated (limit {limits.update})")
+
+
+def _count_finding(row: FindingRule, number: int, managed: int, text: str) -> Finding:
+    are = "managed entity" if managed == 1 else "managed entities"
+    return row.finding(f"{number:,} of {managed:,} {are} would be {text}", number=number)
+
+
+@change_guard
+def check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
+    """Warn of each value that comes in where another entry applied, and is far from what that says.
+
+    Small and large clients are declared against a default every day, so that it blocks nothing.
+    """
+    found = (
+        finding
+        for change in plan.changes
+        if change.cause is Cause.ENTRY
+        for row, effect in zip(change.changes, change.effects, strict=True)
+        if row.before is None and (finding := _new_value(change, row, effect, limits.change_factor)) is not None
+    )
+    yield from islice(found, MAX_PROBLEMS)
+    if more := sum(1 for _ in found):
+        yield rule.MORE_WARNINGS.finding(
+            f"and {more:,} more {'value' if more == 1 else 'values'} of {rule.NEW_VALUE_FACTOR.id}"
+        )
+
+
+def _new_value(change: EntityChange, row: Change, effect: Effect, factor: int) -> Finding | None:
+    now, then, known = effect.before.value, effect.after.value, QUOTA_KEYS.get(row.key)
+    if now is None or then is None or is_unlimited(known, now) or effect.after.source != change.entity:
+        return None
+    if min(now, then) <= 0 or not is_leap(row.key, now, then, factor):
+        return None
+    times = _times(now, then)
+    return rule.NEW_VALUE_FACTOR.finding(
+        f"{row.key} would be {shown_limit(row.key, then)}, {f'{times} times' if then > now else f'1/{times} of'} the "
+        f"{_from(change, row.key, effect.before)} that applies now; check the unit",
+        address=change.entity.address,
+        key=row.key,
+        value=then,
+    )
+
+
+@change_guard
+def check_defaults(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
+    """Block any change of an entity of which every part is a default."""
+    done = {Action.CREATE: "created", Action.UPDATE: "changed", Action.DELETE: "deleted"}
+    for change in plan.changes:
+        if all(name is None for _, name in change.entity.parts):
+            yield rule.DEFAULT_ENTITY.finding(
+                f"this default applies to all that have no entry of their own, and would be {done[change.action]}",
+                address=change.entity.address,
+            )
+
+
+@change_guard
+def check_protected_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
+    """Block the deletion of a protected entity, and that the plan makes a limit of it half or less."""
+    for change in plan.changes:
+        if not limits.protects(change.entity):
+            continue
+        if change.action is Action.DELETE:
+            yield rule.PROTECT.finding(
+                "this entity is protected, and would be deleted",
+                address=change.entity.address,
+                override=f"an approval with action: {DELETE} in {APPROVALS_NAME}",
+            )
+            continue
+        for row, effect in zip(change.changes, change.effects, strict=True):
+            if is_halved(row.key, effect):
+                yield _halved(change.entity, row.key, effect)
+
+
+def _halved(entity: Entity, key: str, effect: Effect, by: str = "") -> Finding:
+    was, will_be = shown_limit(key, effect.before.value), shown_limit(key, effect.after.value)
+    return rule.PROTECT.finding(
+        f"this entity is protected, and the effective {key} would fall from {was} to {will_be}{by} (limit: more than "
+        "half)",
+        address=entity.address,
+        key=key,
+        value=effect.after.value,
+    )
+
+
+@change_guard
+def check_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
+    """Block a value that leaps, and a limit that becomes unlimited."""
+    for change in plan.changes:
+        for row, effect in zip(change.changes, change.effects, strict=True):
+            yield from _check_row(change, row, effect, limits)
+
+
+def _check_row(change: EntityChange, row: Change, effect: Effect, limits: GuardLimits) -> Iterator[Finding]:
+    key = row.key
+    # What a removed value leaves to the clients is the next entry that they meet.
+    is_removed = row.after is None
+    before, after = (effect.before.value, effect.after.value) if is_removed else (row.before, row.after)
+    if before is not None and after is not None and is_leap(key, before, after, limits.change_factor):
+        what, fallback = (f"the effective {key}", _fallback(effect)) if is_removed else (key, "")
+        yield rule.CHANGE_FACTOR.finding(
+            f"{what} would change from {shown_limit(key, before)} to {shown_limit(key, after)}{fallback}"
+            f"{_factor_text(key, before, after)} (limit: less than a factor of {limits.change_factor:,})",
+            address=change.entity.address,
+            key=key,
+            value=after,
+        )
+    if effect.becomes_unlimited(key):
+        yield rule.TO_UNLIMITED.finding(
+            f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}",
+            address=change.entity.address,
+            key=key,
+            value=QUOTA_KEYS[key].maximum if key in QUOTA_KEYS else None,
+        )
+
+
+_TIGHTENING: Final = 2
+"""What is left of an effective limit of a protected entity must be more than one part in so many."""
+_WHOLE_FACTOR: Final = 100
+"""From which factor on its decimals are left out."""
+_ROUNDING: Final = 1e-12
+"""By how much the product of a value and a factor may be off."""
+
+
+@lru_cache(maxsize=4096)
+def is_leap(key: str, before: float, after: float, factor: int) -> bool:
+    """Whether a value changes by a factor or more, either way.
+
+    | before | after | |
+    | --- | --- | --- |
+    | any | unlimited | no: when that is the effective limit, it is `to-unlimited` |
+    | unlimited | a limit | yes |
+    | 0 or less | a limit | yes |
+    | NaN | a limit | no: it has no size |
+
+    >>> is_leap("producer_byte_rate", 1e6, 1e7, 10), is_leap("producer_byte_rate", 1e7, 1000001.0, 10)
+    (True, False)
+    """
+    known = QUOTA_KEYS.get(key)
+    if is_unlimited(known, after) or before != before:
+        return False
+    if is_unlimited(known, before) or before <= 0:
+        return True
+    low, high = sorted((before, after))
+    return high >= low * factor * (1 - _ROUNDING)
+
+
+def is_halved(key: str, effect: Effect) -> bool:
+    """Whether an effective limit becomes half or less."""
+    before, after = effect.before.value, effect.after.value
+    if effect.direction(key) is not Direction.TIGHTEN or after is None:
+        return False
+    return is_unlimited(QUOTA_KEYS.get(key), before) or after * _TIGHTENING <= (inf if before is None else before)
+
+
+def shown_limit(key: str, value: float | None) -> str:
+    """Return a limit as messages show it; `None` is unlimited."""
+    return UNLIMITED if value is None else render_value(QUOTA_KEYS.get(key), value)
+
+
+def _from(change: EntityChange, key: str, limit: Effective) -> str:
+    source = "" if limit.source is None or limit.source == change.entity else f" from {limit.source.address}"
+    return f"{shown_limit(key, limit.value)}{source}"
+
+
+def _fallback(effect: Effect) -> str:
+    source = effect.after.source
+    return "" if source is None else f" by {source.address}"
+
+
+def _factor_text(key: str, before: float, after: float) -> str:
+    if not isfinite(before) or min(before, after) <= 0 or is_unlimited(QUOTA_KEYS.get(key), before):
+        return ""
+    low, high = sorted((before, after))
+    factor = round(Fraction(high) / Fraction(low), 1)
+    return f", by a factor of {plain_fraction(factor)}"
+
+
+def _times(before: float, after: float) -> str:
+    """Return how many times the smaller one of two values the larger one is.
+
+    >>> _times(1024.0, 1048576.0), _times(25.0, 2.0)
+    ('1,024', '12.5')
+    """
+    low, high = sorted((before, after))
+    factor = Fraction(high) / Fraction(low)
+    return f"{round(factor):,}" if factor >= _WHOLE_FACTOR else plain_fraction(round(factor, 1))
+
+
+def check_second_plan(first: Plan, second: Plan) -> Finding:
+    """Return what is wrong with the second of two plans that are for the same live cluster."""
+    names = _names(second, first.header.cluster_name)
+    entity = _conflict(first, second) or _conflict(second, first)
+    if entity is None:
+        return rule.SAME_CLUSTER.finding(names)
+    return rule.SAME_CLUSTER_CONFLICT.finding(
+        f"{names}; their files disagree about {entity.address}, so that each plan would undo the other"
+    )
+
+
+def _conflict(one: Plan, other: Plan) -> Entity | None:
+    """Return an entity that one plan changes to something else than what the other plan leaves or makes of it."""
+    made = {change.entity: change.after for change in other.changes}
+    declared = other.declared or frozenset()
+    for change in one.changes:
+        entity = change.entity
+        if made[entity] != change.after if entity in made else entity in declared:
+            return entity
+    return None
+
+
+def _names(plan: Plan, other: str) -> str:
+    name = inert(plan.header.cluster_name)
+    return f"{name} and {inert(other)} are the same live cluster (id {inert(plan.header.cluster_id)})"

@@ -1,0 +1,189 @@
+"""What no plan holds, so that a plan file which holds it was not made by planning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from functools import lru_cache
+from typing import TypeAlias
+
+from quotaform.model import rule
+from quotaform.model.alteration import apply_ops
+from quotaform.model.entity import ENTITY_TYPES, Entity, can_combine, is_sendable
+from quotaform.model.finding import MOST_APPROVALS, Approval, Finding
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Base, Cause, same_value, same_values
+from quotaform.model.rule import APPROVABLE, RULES
+from quotaform.model.units import is_writable
+from quotaform.plan.change import EntityChange, Origin, entity_origin
+from quotaform.plan.check.approval import follows_deletion, is_about, is_of_cluster, is_pattern, lift
+from quotaform.plan.check.guard import check_changes
+from quotaform.plan.plan import Plan
+
+Problem: TypeAlias = tuple[str, str]
+"""The path of a field of the plan file, and what is wrong with it."""
+
+
+def saved_plan_problem(plan: Plan) -> Problem | None:
+    """Return the first thing that a plan holds and planning never makes; `None` if there is none.
+
+    | what | must be |
+    | --- | --- |
+    | an entity | in one change at most, and then neither unmanaged nor missing in the declared ones |
+    | the cause of a change | `revert` in a revert, and nowhere else |
+    | its types and names | such as files can declare |
+    | `before` and `after` | equal, but for the rows |
+    | a row | a change of a known key to a value that files can declare |
+    | `origin` | what follows from `base`; none without one |
+    | an effective limit of the entity itself | the value of the row |
+    | `complete` | false with a selection |
+    | `blocking` | as the rule says, unless it is allowed or approved |
+    | `findings` | those of the guards that follow from the changes, see `quotaform.plan.check.guard` |
+    | `approvals` | such as lift a finding |
+    """
+    return next(_problems(plan), None)
+
+
+def _problems(plan: Plan) -> Iterator[Problem]:
+    seen = set()
+    is_revert = plan.header.options.is_revert
+    for index, change in enumerate(plan.changes):
+        if change.entity in seen:
+            yield f"changes[{index}].entity", "is also in another change"
+        seen.add(change.entity)
+        if (change.cause is Cause.REVERT) is not is_revert:
+            yield f"changes[{index}].cause", "contradicts the options"
+        is_declared = change.cause is Cause.ENTRY
+        if not is_revert and plan.declared is not None and (change.entity in plan.declared) is not is_declared:
+            yield f"changes[{index}].cause", "contradicts the list of declared entities"
+        if not _is_origin_right(change, plan.header.source.base):
+            yield f"changes[{index}].origin", "does not follow from the base"
+        for field, problem in _change_problems(change):
+            yield f"changes[{index}].{field}", problem
+    for index, item in enumerate(plan.unmanaged):
+        if item.entity in seen or (plan.declared is not None and item.entity in plan.declared):
+            yield f"unmanaged[{index}].entity", "is also listed elsewhere"
+        seen.add(item.entity)
+    if plan.is_complete is plan.header.options.is_partial:
+        yield "complete", "contradicts the options"
+    yield from _approval_problems(plan)
+    yield from _finding_problems(plan)
+
+
+def _finding_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield each finding that blocks, or does not, other than its rule says, and each guard that is missing."""
+    found = {(finding.rule, finding.address, finding.key): finding.blocking for finding in plan.findings}
+    for index, finding in enumerate(plan.findings):
+        if not _is_blocking_right(finding, plan):
+            yield f"findings[{index}].blocking", "contradicts the rule"
+    guards = list(check_changes(plan, plan.header.options.limits))
+    if plan.declares_nothing:
+        guards.append(rule.EMPTY.finding("nothing is declared"))
+    for finding in lift(guards, plan.allowances, plan.approvals, date.min, plan.deleted).findings:
+        row = RULES[finding.rule]
+        if row.is_blocking and found.get((finding.rule, finding.address, finding.key)) is not finding.blocking:
+            about = "".join(f" of {part}" for part in (finding.key, finding.address) if part)
+            yield "findings", f"contradict the changes: {finding.rule}{about} is missing, or blocks wrongly"
+
+
+def _approval_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield each approval that lifts nothing; whether it is still valid is asked when the plan is applied."""
+    if len(plan.approvals) > MOST_APPROVALS:  # Each is compared with each finding.
+        yield "approvals", f"has more than {MOST_APPROVALS:,} items"
+    lifted = {(each.rule, each.address): each for each in plan.findings if each.allowed_by is not None}
+    for index, approval in enumerate(plan.approvals):
+        is_used = (approval.rule, approval.entity.address) in lifted or (
+            is_pattern(approval) and any(_is_approved(each, plan, approval) for each in lifted.values())
+        )
+        if approval.rule not in APPROVABLE or not is_used:
+            yield f"approvals[{index}]", "lifts nothing"
+        if not is_of_cluster(approval, plan.header.cluster_name):
+            yield f"approvals[{index}].cluster", "is not the cluster of the plan"
+
+
+def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
+    """Whether the origin follows from the base; where a receipt does not hold the values, there is none."""
+    if base is None:
+        return change.origin is None and change.base is None
+    if change.origin is None:
+        return base.is_receipt and change.base is None
+    is_config = change.origin is Origin.CONFIG  # Whether more is pruned than at the base, the plan does not say.
+    return change.origin is entity_origin(
+        change.base, change.cause, change.before, change.changes, prunes_more=is_config
+    )
+
+
+def _change_problems(change: EntityChange) -> Iterator[Problem]:
+    entity = change.entity
+    types = entity.types
+    yield from entity_problems(entity)
+    ops = {row.key: row.after for row in change.changes}
+    if len(ops) < len(change.changes):
+        yield "keys", "has a key twice"
+    # Of a created entity both are the same, and there may be very many of them.
+    if (change.before or change.after != ops) and not same_values(change.after, apply_ops(change.before, ops)):
+        yield "after", "does not follow from before and keys"
+    for index, (row, effect) in enumerate(zip(change.changes, change.effects, strict=True)):
+        if problem := value_problem(types, row.key, row.after):
+            yield f"keys[{index}].{problem[0]}", problem[1]
+        before = change.before.get(row.key)
+        if row.before != before and not same_value(row.before, before):
+            yield f"keys[{index}].before", "differs from the entity's value"
+        if same_value(row.before, row.after):
+            yield f"keys[{index}]", "changes nothing"
+        for side, limit, value in (("before", effect.before, row.before), ("after", effect.after, row.after)):
+            if limit.value != value and limit.source == entity and not same_value(limit.value, value):
+                path = f"keys[{index}].effective.{side}.value"
+                yield path, "differs from the value of the entity that it comes from"
+
+
+def entity_problems(entity: Entity) -> Iterator[Problem]:
+    """Yield why files cannot declare an entity."""
+    if not _can_declare(entity.types):
+        yield "entity", "is of types that files cannot declare"
+    for _, name in entity.parts:
+        if name is not None and not (name and is_sendable(name)):
+            yield "entity", "has a name that no broker can store"
+
+
+@lru_cache
+def _can_declare(types: tuple[str, ...]) -> bool:
+    """Whether files can declare an entity of these types."""
+    return bool(types) and set(ENTITY_TYPES).issuperset(types) and can_combine(types)
+
+
+@lru_cache(maxsize=4096)
+def value_problem(types: tuple[str, ...], key: str, value: float | None) -> Problem | None:
+    """Return why files cannot give a key this value, or none, for an entity of these types."""
+    known = QUOTA_KEYS.get(key)
+    if known is None:
+        return "key", "is not known to this version"
+    if value is not None and not (known.entity_types.issuperset(types) and is_writable(known, value)):
+        return "after", "is a value that files cannot declare"
+    return None
+
+
+def _is_blocking_right(finding: Finding, plan: Plan) -> bool:
+    """Whether a finding blocks as its rule says; that of a rule which only a newer version knows may or may not."""
+    known = RULES.get(finding.rule)
+    if known is None:
+        return True
+    if not known.is_blocking:
+        return not finding.blocking
+    return finding.blocking or (finding.allowed_by is not None and _is_allowed(finding, plan))
+
+
+def _is_allowed(finding: Finding, plan: Plan) -> bool:
+    """Whether an allowance or an approval of the plan lifts a finding; whether it suffices is found with the guards."""
+    if any(_is_approved(finding, plan, each) for each in plan.approvals):
+        return True
+    if follows_deletion(finding, plan.deleted) and any(each.rule == rule.DELETE.id for each in plan.allowances):
+        return True
+    needed = finding.allowance
+    if needed is None or needed.rule != finding.rule or not RULES[finding.rule].is_allowable:
+        return False
+    return any(each.covers(needed) for each in plan.allowances)
+
+
+def _is_approved(finding: Finding, plan: Plan, approval: Approval) -> bool:
+    return is_about(approval, finding, is_deleted=finding.address in plan.deleted)

@@ -1,0 +1,244 @@
+"""The difference between files and cluster, as rows, and the plan that is made of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from quotaform.desired.writable import is_removable
+from quotaform.model.alteration import apply_ops
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Allowance
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quotas import (
+    ACTION_ORDER,
+    NO_VALUES,
+    Base,
+    Cause,
+    Change,
+    DeclaredBase,
+    Desired,
+    Entry,
+    Quotas,
+    Values,
+    same_value,
+)
+from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
+from quotaform.model.settings import PruneMode
+from quotaform.model.text import inert
+from quotaform.plan.change import EntityChange, entity_origin
+from quotaform.plan.plan import Plan, PlanHeader, Unmanaged
+from quotaform.resolve.effect import Effect, make_effects
+
+# Pruning: which live entities that no file declares are deleted, and why.
+#
+# | mode | deleted is |
+# | --- | --- |
+# | report | nothing |
+# | removed | what the base declares and the files do not, see `quotaform.plan.change` |
+# | scope | every entity in scope that no file declares |
+#
+# Never deleted is what is out of scope, what another repository declares, and what quotaform cannot remove. A plan of a
+# selection deletes nothing that is undeclared.
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """Why an entity is deleted that no file declares.
+
+    `is_new` says whether it would not be deleted with the mode and the scope of the base.
+    """
+
+    reason: str
+    owner: str | None = None
+    is_new: bool = False
+
+
+NOT_PRUNED: Final[Mapping[Entity, Pruned]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """What is deleted of a cluster although no file declares it, and what could not be decided."""
+
+    mode: PruneMode = PruneMode.REPORT
+    pruned: Mapping[Entity, Pruned] = field(default_factory=dict)  # The entities that are deleted, with the reason
+    candidates: int = 0  # How many entities could be deleted, by the mode and what was known before
+    problem: str | None = None  # Why it is not known which of them were declared before; `None` when it is
+    ignored: tuple[str, ...] = ()  # Which receipts were passed over, and why
+    # The last receipt, if only receipts say what was declared before, with the commit of the last one that is of a
+    # whole plan.
+    receipt: Base | None = None
+
+
+def removable_entities(
+    desired: Desired, actual: Quotas, scope: Scope = FULL_SCOPE, claimed: Collection[Entity] = ()
+) -> Iterator[Entity]:
+    """Yield the live entities in scope that neither these files nor another repository declares, and can be removed.
+
+    `claimed` is what other repositories declare.
+    """
+    for entity, values in actual.items():
+        if entity not in desired and entity not in claimed and scope.contains(entity) and is_removable(entity, values):
+            yield entity
+
+
+def prune(
+    candidates: Collection[Entity],
+    mode: PruneMode,
+    base: DeclaredBase | None,
+    earlier: Callable[[Entity], bool] = lambda _: True,
+) -> Mapping[Entity, Pruned]:
+    """Return the entities to delete.
+
+    `base`: what the files declared before; without it nothing counts as removed.
+    """
+    if mode is PruneMode.REPORT:
+        return NOT_PRUNED
+    pruned: dict[Entity, Pruned] = {}
+    for entity in candidates:
+        if base is not None and base.declares(entity):
+            pruned[entity] = _removed(entity, base)
+        elif mode is PruneMode.SCOPE:
+            is_new = not earlier(entity)
+            reason = "in scope and not declared; prune=scope"
+            pruned[entity] = Pruned(f"{reason}, by a change of prune or scope" if is_new else reason, is_new=is_new)
+    return pruned
+
+
+def _removed(entity: Entity, base: DeclaredBase) -> Pruned:
+    entry = base.desired.get(entity)
+    place = entry.location if entry is not None else None
+    if entry is None or place is None or base.base.is_receipt:
+        since = "the last apply" if base.base.is_receipt else "the base"
+        return Pruned(f"removed from the files since {since} ({inert(base.base.ref)})", entry.owner if entry else None)
+    return Pruned(f"removed from {inert(place.file)} in this change; was line {place.line}", entry.owner)
+
+
+def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Iterator[Change]:
+    """Yield the rows by which a cluster differs from the files, in no particular order.
+
+    A declared entity is declared whole: a live key that is known and not declared is removed. A key that this version
+    does not know is never touched. Entities that no file declares are not looked at, but for those that are to be
+    pruned: their known keys are removed. `pruned` holds entities to remove although no file declares them.
+    """
+    for entity, entry in desired.items():
+        live, wanted = actual.get(entity, NO_VALUES), entry.values
+        if not live:
+            for key, value in wanted.items():
+                yield Change(entity, key, None, value)
+            continue
+        if live == wanted:
+            continue
+        for key, value in wanted.items():
+            if not same_value(live.get(key), value):
+                yield Change(entity, key, live.get(key), value)
+        for key, value in live.items():
+            if key not in wanted and key in QUOTA_KEYS:
+                yield Change(entity, key, value, None)
+    yield from removals((entity for entity in pruned if entity not in desired), actual)
+
+
+def removals(entities: Iterable[Entity], actual: Quotas) -> Iterator[Change]:
+    """Yield the rows that delete entities: their known keys are removed."""
+    for entity in entities:
+        for key, value in actual.get(entity, NO_VALUES).items():
+            if key in QUOTA_KEYS:
+                yield Change(entity, key, value, None)
+
+
+def make_plan(
+    rows: Iterable[Change],
+    desired: Desired,
+    actual: Quotas,
+    header: PlanHeader,
+    *,
+    scope: Scope = FULL_SCOPE,
+    selection: Selection = ALL,
+    allowances: Iterable[Allowance] = (),
+    base: DeclaredBase | None = None,
+    pruned: Mapping[Entity, Pruned] = NOT_PRUNED,
+    claimed: Collection[Entity] = (),
+) -> Plan:
+    """Make a plan of the rows by which a cluster differs from the files.
+
+    `rows`: as `diff` yields them, from whichever engine, in any order; an entity that no file declares is pruned.
+    `claimed`: what other quota repositories declare; these files do not speak for it.
+    """
+    rows_of: dict[Entity, list[Change]] = defaultdict(list)
+    for change in rows:
+        if not selection.is_partial or selection.contains(change.entity):
+            rows_of[change.entity].append(change)
+    groups = [
+        (entity, tuple(sorted(rows_of[entity], key=lambda change: key_order(change.key))))
+        for entity in sorted(rows_of, key=lambda entity: entity.address)
+    ]
+    planned = {
+        entity: apply_ops(actual.get(entity, NO_VALUES), {change.key: change.after for change in group})
+        for entity, group in groups
+    }
+    asked = [(entity, [change.key for change in group]) for entity, group in groups]
+    changes = [
+        _entity_change(
+            entity,
+            desired.get(entity),
+            actual.get(entity, NO_VALUES),
+            planned[entity],
+            group,
+            effects,
+            base,
+            pruned.get(entity),
+        )
+        for (entity, group), effects in zip(groups, make_effects(actual, planned, asked), strict=True)
+    ]
+    changes.sort(key=lambda change: ACTION_ORDER[change.action])
+    unmanaged = [
+        Unmanaged(entity, values, scope.contains(entity) and entity not in claimed)
+        for entity, values in actual.items()
+        if entity not in desired and entity not in planned and selection.contains(entity)
+    ]
+    compared = sum(selection.contains(entity) for entity in desired) if selection.is_partial else len(desired)
+    return Plan(
+        header=header,
+        changes=tuple(changes),
+        unchanged=compared - sum(change.cause is not Cause.UNDECLARED for change in changes),
+        in_scope=sum(scope.contains(entity) and entity not in claimed for entity in actual),
+        unmanaged=tuple(sorted(unmanaged, key=lambda item: item.entity.address)),
+        declared=frozenset(entity for entity, entry in desired.items() if entry.cause is Cause.ENTRY),
+        allowances=tuple(sorted(allowances)),
+        is_complete=not selection.is_partial,
+        base=base,
+    )
+
+
+def _entity_change(
+    entity: Entity,
+    entry: Entry | None,
+    before: Values,
+    after: Values,
+    changes: tuple[Change, ...],
+    effects: tuple[Effect, ...],
+    base: DeclaredBase | None,
+    pruned: Pruned | None,
+) -> EntityChange:
+    cause = entry.cause if entry else Cause.UNDECLARED
+    declared = None if base is None else base.values(entity)
+    is_known = base is not None and entity not in base.unvalued
+    return EntityChange(
+        entity=entity,
+        before=before,
+        after=after,
+        changes=changes,
+        effects=effects,
+        reason=(entry.absent or entry.reason) if entry else (pruned.reason if pruned else None),
+        cause=cause,
+        origin=entity_origin(declared, cause, before, changes, prunes_more=pruned is not None and pruned.is_new)
+        if is_known
+        else None,
+        base=declared,
+        owner=entry.owner if entry else (pruned.owner if pruned else None),
+        location=entry.location if entry else None,
+        expires=entry.expires if entry and entry.cause is Cause.ENTRY else None,
+    )

@@ -1,0 +1,270 @@
+"""A plan: the whole difference between files and cluster, by entity, what it was made of, and what checks found in it.
+
+It is a sorted tuple of changes, made by `quotaform.plan.difference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from quotaform.model.entity import Entity
+from quotaform.model.errors import PlanClusterError
+from quotaform.model.finding import Allowance, Approval, Finding
+from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Quotas, SnapshotFile, Values
+from quotaform.model.records.document import digest_of, json_number, json_pieces
+from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits, PruneMode
+from quotaform.plan.blast_radius import BlastRadius, RadiusCounts
+from quotaform.plan.change import EntityChange, Origin
+from quotaform.resolve.effect import Direction
+
+if TYPE_CHECKING:
+    from quotaform.plan.backtest import ClusterBacktest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What was asked for when a plan was made, and what its guards went by."""
+
+    prune: PruneMode = PruneMode.REPORT  # What happens to entities in scope that no file declares
+    select: tuple[str, ...] = ()  # Globs of the addresses to include; empty for all
+    exclude: tuple[str, ...] = ()  # Globs of the addresses to leave out
+    # What guards went by; the defaults for a plan that was made without guards.
+    limits: GuardLimits = DEFAULT_GUARD_LIMITS
+    bootstrap_server: str | None = None  # What was given with `--bootstrap-server`, when it stands for the cluster
+    revert: str | None = None  # The id of the plan that this one reverts, if it reverts one
+    is_prune_given: bool = False  # Whether the option `--prune` said what `prune` is, and not quotaform.yaml
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether anything could be left out."""
+        return bool(self.select or self.exclude)
+
+    @property
+    def is_revert(self) -> bool:
+        """Whether the plan puts back what another one changed, and does not follow the files."""
+        return self.revert is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Unmanaged:
+    """A live entity that no file declares, reported and left alone."""
+
+    entity: Entity
+    values: Values
+    in_scope: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSource:
+    """Where the files came from."""
+
+    directory: str  # As it was given
+    commit: str | None = None  # The git commit, if there is one
+    # Whether the files differ from it: those of the directory, quotaform.yaml, approvals.yaml and policies.
+    dirty: bool | None = None
+    base: Base | None = None  # What the files were compared with, if anything
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanHeader:
+    """What a plan was made of."""
+
+    cluster_name: str
+    cluster_id: str
+    created_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC
+    source: PlanSource
+    options: PlanOptions = field(default_factory=PlanOptions)
+    snapshot: SnapshotFile | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The whole difference between files and cluster."""
+
+    header: PlanHeader
+    changes: tuple[EntityChange, ...]  # One per entity that differs: deletes, updates, creates, each by address
+    unchanged: int = 0  # How many declared entities match the cluster
+    in_scope: int = 0  # How many of the cluster's entities are in scope
+    unmanaged: tuple[Unmanaged, ...] = ()  # The live entities that no file declares
+    # All entities for which the files declare values, selected or not; `None` when a plan file of an earlier version
+    # does not say.
+    declared: frozenset[Entity] | None = None
+    allowances: tuple[Allowance, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    findings: tuple[Finding, ...] = ()  # What the checks found, see `quotaform.plan.check.check`
+    is_complete: bool = True  # Whether the plan covers everything; false when parts were left out (`--select`)
+    # What the base declares; not in a plan file.
+    base: DeclaredBase | None = field(default=None, compare=False, repr=False)
+    # Whose effective limits it changes of those who connect, if that was asked for. Nothing of it is applied, so the
+    # plan id does not cover it.
+    blast_radius: BlastRadius | None = None
+    # What it would have throttled of recorded usage, if that was asked for; like the blast radius.
+    backtest: ClusterBacktest | None = None
+    # Everything that the cluster holds, if the blast radius or a backtest is computed elsewhere; not in a plan file.
+    actual: Quotas | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def rows(self) -> tuple[Change, ...]:
+        """The plan itself: every (entity, key) that changes."""
+        return tuple(change for entity_change in self.changes for change in entity_change.changes)
+
+    @property
+    def is_applyable(self) -> bool:
+        """Whether nothing blocks it."""
+        return not any(finding.blocking for finding in self.findings)
+
+    @property
+    def managed(self) -> int:
+        """How many live entities are managed: declared ones that exist already, and those that the plan deletes.
+
+        Of a selection, what was not compared counts as existing.
+        """
+        if self.declared is None:
+            return self.unchanged + self.count(Action.UPDATE) + self.count(Action.DELETE)
+        known = self.declared
+        created = sum(change.action is Action.CREATE and change.entity in known for change in self.changes)
+        undeclared = sum(change.action is Action.DELETE and change.entity not in known for change in self.changes)
+        return len(known) - created + undeclared
+
+    def count(self, action: Action) -> int:
+        """How many entities an action happens to; unlike `summary` it does not look at the effects."""
+        return sum(change.action is action for change in self.changes)
+
+    @cached_property
+    def deleted(self) -> frozenset[str]:
+        """The addresses of the entities that are deleted."""
+        return frozenset(change.entity.address for change in self.changes if change.action is Action.DELETE)
+
+    @property
+    def declares_nothing(self) -> bool:
+        """Whether it is known that no file says anything of any entity; of a selection it is not."""
+        return (
+            self.is_complete
+            and not self.header.options.is_revert
+            and self.declared is not None
+            and not self.declared
+            and self.unchanged == 0
+            and all(change.cause is Cause.UNDECLARED for change in self.changes)
+        )
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether anything was compared; not so when the selection leaves nothing."""
+        return self.is_complete or bool(self.changes or self.unchanged or self.unmanaged)
+
+    @cached_property
+    def plan_id(self) -> str:
+        """A digest of what the plan would do, to which cluster, by which limits of guards, and what is allowed and
+        approved: no prose or paths.
+
+        The id of a blocked plan covers what blocks it, too: whoever approved it did not approve the same changes
+        without that.
+        """
+        content: dict[str, Any] = {
+            "allowances": [str(allowance) for allowance in self.allowances],
+            "changes": self._id_rows(),
+            "cluster_id": self.header.cluster_id,
+        }
+        if self.approvals:
+            content["approvals"] = [
+                [
+                    each.rule,
+                    each.entity.address,
+                    each.approver,
+                    each.expires.isoformat(),
+                    each.action,
+                    *_id_values(each.to),
+                    *([] if each.cluster is None else [{"cluster": each.cluster}]),
+                ]
+                for each in self.approvals
+            ]
+        if limits := self.header.options.limits.dump():
+            content["limits"] = limits
+        blocking = [finding for finding in self.findings if finding.blocking]
+        if blocking:
+            content["blocked"] = sorted([each.rule, each.address or "", each.key or ""] for each in blocking)
+        return digest_of(json_pieces(content))
+
+    def _id_rows(self) -> Iterator[list[Any]]:
+        """Yield the rows as the plan id covers them, by address and key: of a large plan only a few at a time."""
+        for change in sorted(self.changes, key=lambda change: change.entity.address):
+            address = change.entity.address
+            for row in sorted(change.changes, key=lambda row: row.key):
+                yield [address, row.key, row.action, json_number(row.before), json_number(row.after)]
+
+    @cached_property
+    def summary(self) -> Mapping[str, int]:
+        """How many entities each thing happens to."""
+        counts = dict.fromkeys(
+            ("create", "update", "delete", "no_op", "loosen", "tighten", "mixed", "to_unlimited", "blocked"), 0
+        )
+        for change in self.changes:
+            counts[change.action] += 1
+            direction = change.direction
+            if direction is not Direction.NONE:
+                counts[direction] += 1
+            counts["to_unlimited"] += change.becomes_unlimited
+        counts["no_op"] = self.unchanged
+        counts["in_scope"] = self.in_scope
+        counts["blocked"] = sum(finding.blocking for finding in self.findings)
+        if self.header.source.base is not None:
+            origins = [change.origin for change in self.changes]
+            counts["drift"], counts["both"] = origins.count(Origin.DRIFT), origins.count(Origin.BOTH)
+        return MappingProxyType(counts)
+
+    @property
+    def digest(self) -> PlanDigest:
+        """What is left of it where plans of many clusters are counted."""
+        header = self.header
+        return PlanDigest(
+            cluster_name=header.cluster_name,
+            cluster_id=header.cluster_id,
+            plan_id=self.plan_id,
+            read_at=header.created_at if header.snapshot is None else header.snapshot.captured_at,
+            is_snapshot=header.snapshot is not None,
+            summary=dict(self.summary),
+            changes=len(self.changes),
+            rows=len(self.rows),
+            commit=header.source.commit,
+            allowances=tuple(map(str, self.allowances)),
+            undeclared=sum(item.in_scope for item in self.unmanaged),
+            is_applyable=self.is_applyable,
+            has_entities=self.has_entities,
+            blocking=tuple(sorted({finding.rule for finding in self.findings if finding.blocking})),
+            blast_radius=self.blast_radius.without_changes() if self.blast_radius else None,
+        )
+
+    def require_cluster(self, cluster_id: str) -> None:
+        """Raise `PlanClusterError` unless the plan is for this cluster."""
+        if self.header.cluster_id != cluster_id:
+            raise PlanClusterError(expected=self.header.cluster_id, found=cluster_id)
+
+
+def _id_values(values: Iterable[tuple[str, float]]) -> list[list[Any]]:
+    return [[key, json_number(value)] for key, value in values]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDigest:
+    """What is kept of each plan in a run over many clusters: counts, and nothing of the size of its entities."""
+
+    cluster_name: str
+    cluster_id: str
+    plan_id: str
+    read_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC; of a snapshot, when it was taken
+    is_snapshot: bool  # Whether a snapshot was read in the place of the cluster
+    summary: Mapping[str, int]  # How many entities each thing happens to, as in the plan
+    changes: int
+    rows: int
+    commit: str | None
+    allowances: tuple[str, ...]
+    undeclared: int  # How many live entities in scope no file declares
+    is_applyable: bool
+    has_entities: bool
+    blocking: tuple[str, ...] = ()
+    # How many limits it changes for those who really connect; `None` without --principals.
+    blast_radius: RadiusCounts | None = None

@@ -1,0 +1,386 @@
+"""Receipts as files: their names, and each in a file of its own, which no other one overwrites.
+
+A started receipt is written before the first change is sent, and replaced when the apply has ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import islice
+from json import dumps
+from operator import itemgetter
+from os import scandir
+from pathlib import Path
+from re import Match
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
+
+from quotaform.git.object_store import find_work_tree, open_objects
+from quotaform.git.process import GitError, TimeLeft
+from quotaform.model.entity import Entity
+from quotaform.model.errors import BaseError, FileReadError, QuotaformError, ReceiptFileError
+from quotaform.model.quotas import Action, Base, DeclaredBase, Desired, Entry
+from quotaform.model.text import inert
+from quotaform.plan.check.facts import ClusterBase
+from quotaform.plan.receipt import Receipt, SavedReceipt
+from quotaform.plan.receipt_records import load_receipt, receipt_lines
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.system.files import RECEIPT_LIMIT, read_bytes, write_new_text, write_text_atomically
+
+if TYPE_CHECKING:
+    from quotaform.plan.plan import PlanDigest
+    from quotaform.repository.repository import Repository
+
+
+_LONGEST_CLUSTER: Final = 100
+"""Characters of a cluster's name in a file name, which file systems limit to 255 bytes."""
+_NAME: Final = regex(
+    r"(?P<second>[0-9]{8}T[0-9]{6}Z)-(?P<cluster>.*)-[0-9a-f]{8}(?:-(?P<number>[0-9]{1,9}))?\.json"
+).fullmatch
+_MOST_FILES: Final = 100_000
+"""How many files of a folder are looked at."""
+
+
+def receipt_folder(repository: Repository) -> Path:
+    """Return where the receipts of a repository are kept."""
+    return repository.config_path.parent / ".quotaform" / "receipts"
+
+
+def receipt_path(plan: PlanDigest, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
+    """Return where the receipt of an apply goes by default; see `numbered_paths`."""
+    return receipt_folder(repository) / receipt_name(plan, clock)
+
+
+def receipt_name(plan: PlanDigest, clock: Clock = SYSTEM_CLOCK) -> str:
+    """Return the name of the receipt of an apply."""
+    second = timestamp(clock).replace(":", "").replace("-", "")
+    name = plan.cluster_name[:_LONGEST_CLUSTER]
+    cluster = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
+    return f"{second}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"
+
+
+def numbered_paths(path: Path) -> Iterator[Path]:
+    """Yield the paths that a receipt can have, the wanted one first: a file that is there is never written over.
+
+    Of the receipts of a cluster that are written in one second each gets a higher number than those before it, whatever
+    plan it is of, so that the names tell which is the newest.
+    """
+    number = _highest_number(path) + 1
+    while True:
+        yield path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+
+
+def _highest_number(path: Path) -> int:
+    """Return the highest number of the receipts of the same cluster and second; 0 if there are none."""
+    own = _NAME(path.name)
+    if own is None:
+        return 0
+    same = (
+        each for each in _names(path.parent) if each["second"] == own["second"] and each["cluster"] == own["cluster"]
+    )
+    return max((int(each["number"] or 1) for each in same), default=0)
+
+
+def receipts_by_name(folder: Path) -> list[Path]:
+    """Return the receipts of a folder by the time and the number in their names, the newest first."""
+    names = sorted(_names(folder), key=lambda name: (name["second"], int(name["number"] or 1), name[0]), reverse=True)
+    return [folder / name[0] for name in names]
+
+
+def time_in_name(path: Path) -> str:
+    """Return the time that the name of a receipt has, in the form that receipts have times in."""
+    name = path.name
+    return f"{name[:4]}-{name[4:6]}-{name[6:8]}T{name[9:11]}:{name[11:13]}:{name[13:15]}Z"
+
+
+def _names(folder: Path) -> list[Match[str]]:
+    try:
+        with scandir(folder) as entries:
+            return [name for entry in islice(entries, _MOST_FILES) if (name := _NAME(entry.name)) is not None]
+    except OSError:
+        return []
+
+
+def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt:
+    """Read a receipt.
+
+    `within`: the folder that it must not lead out of; `None` for one that the operator names. Raises `FileReadError`,
+    `ReceiptFileError` or `ReceiptFileChangedError`.
+    """
+    return load_receipt(read_bytes(path, RECEIPT_LIMIT, within=within), str(path))
+
+
+def start_receipt(path: Path, receipt: Receipt) -> Path | None:
+    """Write the started receipt of an apply, before the first change is sent, and return its path.
+
+    A path that is no regular file (a pipe) takes only the receipt of what was done: then nothing is written, and `None`
+    returned.
+
+    Raises `QuotaformError` if it cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        return None
+    try:
+        return write_receipt(path, receipt)
+    except OSError as error:
+        raise QuotaformError(
+            f"{path} cannot be written: {error.strerror or error}; nothing was written to the cluster"
+        ) from error
+
+
+def write_receipt(path: Path, receipt: Receipt, *, is_started: bool = False) -> Path:
+    """Write a receipt; see `write_receipt_lines`."""
+    return write_receipt_lines(path, lambda: receipt_lines(receipt), is_started=is_started)
+
+
+def write_receipt_lines(path: Path, lines: Callable[[], Iterable[str]], *, is_started: bool = False) -> Path:
+    """Write a receipt, and never over another file: see `quotaform.plan.receipt_file.numbered_paths`.
+
+    `path`: where it is to be; what is no regular file (a pipe, `/dev/stdout`) is written to as it is. `is_started`:
+    whether `start_receipt` has written the receipt to this path, which is replaced. Raises `OSError` if it cannot be
+    written.
+    """
+    if is_started or (path.exists() and not path.is_file()):
+        write_text_atomically(path, lines())
+        return path
+    for candidate in numbered_paths(path):
+        try:
+            write_new_text(candidate, lines())
+        except FileExistsError:
+            continue
+        return candidate
+    raise AssertionError("too many files with this name exist")
+
+
+def is_receipt(ref: str) -> bool:
+    """Whether a base is the path of a receipt, rather than a git revision."""
+    return ref.endswith(".json")
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptBase:
+    """What a receipt declares."""
+
+    base: ClusterBase
+    commit: str | None  # The commit that was applied; `None` when it does not say
+    is_commit: bool  # Whether the files that were applied were those of the commit, as far as is known
+
+
+def read_receipt_base(path: str) -> ReceiptBase:
+    """Return what a receipt that was named as the base declares; it is of one cluster.
+
+    Raises `BaseError` if it cannot be read, is that of a revert or of an apply that did not finish, or does not say
+    what the files declared.
+    """
+    try:
+        receipt = load_receipt_file(Path(path))
+    except FileReadError as error:
+        raise BaseError(inert(path), error.reason) from None
+    except ReceiptFileError as error:
+        raise BaseError(inert(path), error.problem) from None
+    if receipt.is_revert:
+        text = "it is the receipt of a revert, whose values are not those of the files"
+        raise BaseError(inert(path), f"{text}; give the receipt of the apply before it, or a git revision")
+    if receipt.is_started:
+        raise BaseError(inert(path), f"it {STARTED}; complete the apply, or give an earlier receipt or a git revision")
+    if receipt.declared is None:
+        text = "it is a receipt of an earlier version of quotaform, which does not list what was declared"
+        raise BaseError(inert(path), f"{text}; give a git revision")
+    desired = _desired(receipt)
+    base = Base(path, receipt.source.commit, is_receipt=True)
+    declared = DeclaredBase(base, desired, receipt.declared - desired.keys())
+    return ReceiptBase(
+        ClusterBase(declared=declared, cluster_id=receipt.cluster_id),
+        receipt.source.commit,
+        receipt.source.dirty is False,
+    )
+
+
+def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
+    """Return a receipt's base with the guards of its commit, and with the values that the receipt does not hold.
+
+    `receipt` is what the receipt declares. `at_commit` is what the files of its commit declare.
+    """
+    base = replace(
+        receipt.base,
+        safeguards=at_commit.safeguards,
+        safeguards_problem=at_commit.safeguards_problem,
+        approvals=at_commit.approvals,
+    )
+    declared, files = base.declared, at_commit.declared
+    if declared is None or files is None or not receipt.is_commit:
+        return base
+    found = {entity: files.desired[entity] for entity in declared.unvalued if files.declares(entity)}
+    valued = replace(declared, desired={**declared.desired, **found}, unvalued=declared.unvalued - found.keys())
+    return replace(base, declared=valued)
+
+
+def last_receipt_base(
+    repository: Repository, cluster_id: str, clock: Clock, other_names: Collection[str] = ()
+) -> tuple[DeclaredBase | None, str, tuple[str, ...]]:
+    """Return what the last receipt of a cluster declares, or why nothing is known, and what was passed over.
+
+    `other_names` are the names of other clusters, whose receipts are not of this one.
+    """
+    found = last_receipt(repository, cluster_id, clock, other_names=other_names)
+    ignored = tuple(str(error) for error in found.ignored)
+    if found.last is None:
+        why = "there is no base and no receipt of this cluster"
+        if found.skipped:
+            why += f" that can be used ({found.skipped[0]})"
+    elif found.last.declared is None:
+        why = f"there is no base, and the receipts up to {found.last.path} do not say it for the whole cluster"
+    elif found.skipped:
+        why = f"there is no base, and a newer receipt than {found.last.path} cannot be used ({found.skipped[0]})"
+    else:
+        base = Base(str(found.last.path), found.last.commit, is_receipt=True)
+        return DeclaredBase(base, {}, found.last.declared), "", ignored
+    remedy = "give the git revision that was applied last: --base REF"
+    if find_work_tree(repository.directory) is None:
+        remedy = "give the receipt of the last apply (--base RECEIPT), or plan with --prune report"
+    return None, f"{why}; {remedy}", ignored
+
+
+def _desired(receipt: SavedReceipt) -> Desired:
+    """Return the entries whose values a receipt holds whole: those of the entities that it created."""
+    declared = receipt.declared or frozenset()
+    return {
+        item.entity: Entry(
+            entity=item.entity, values={row.key: row.after for row in item.rows if row.after is not None}
+        )
+        for item in receipt.results
+        if item.action is Action.CREATE and item.result.holds and item.rows and item.entity in declared
+    }
+
+
+_MOST_STARTS: Final = 10_000
+"""Of how many receipts the start is read, to find those of one cluster."""
+_MOST_READ: Final = 20
+"""How many receipts of one cluster are read."""
+_FINISHED: Final = regex(r'"finished_at": ?"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z)"').search
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_MOST_AHEAD: Final = timedelta(hours=1)
+"""How much later than here the clock of another machine may be."""
+_COMMITTED: Final = "it is committed to git; an apply writes its receipts beside the commit"
+STARTED: Final = "is the receipt of an apply that did not finish, so the cluster may never have held what it declares"
+"""Why a started receipt is no base."""
+_START: Final = 4096
+"""In how many bytes at its start a receipt names its cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastReceipt:
+    """The newest receipt of a cluster, and what the files declared when the cluster last held all of it."""
+
+    path: Path  # That of a revert only if no other apply is known
+    receipt: SavedReceipt
+    # What the files declared at the last apply of a whole plan that was completed, and at any later one; `None` if
+    # receipts do not say, or too many of them would have to be read.
+    declared: frozenset[Entity] | None
+    commit: str | None = None  # The commit of that last apply of a whole plan, if it is known
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptSearch:
+    """What was found in the folder of receipts."""
+
+    last: LastReceipt | None  # The newest valid receipt of the cluster, if there is one
+    # Why newer files were passed over: they could not be read, or are no valid receipts, or started ones.
+    skipped: tuple[QuotaformError, ...] = ()
+    # Why receipts were passed over that no apply of this folder can have written.
+    ignored: tuple[ReceiptFileError, ...] = ()
+
+
+def last_receipt(
+    repository: Repository, cluster_id: str, clock: Clock = SYSTEM_CLOCK, *, other_names: Collection[str] = ()
+) -> ReceiptSearch:
+    """Look for the newest valid receipt of a cluster in the folder of a repository.
+
+    The folder belongs to a repository, so what it holds is read with suspicion: regular files within it, a bounded
+    number of them, and each checked as `load_receipt` does. One that is committed was not written by an apply here but
+    by whoever may change the files, and the time of one from the future is wrong; neither counts. `other_names`
+    are the names of other clusters in quotaform.yaml: if one of them is the same live cluster by mistake, its receipts
+    are about its own files.
+    """
+    skipped: list[QuotaformError] = []
+    ignored: list[ReceiptFileError] = []
+    folder = receipt_folder(repository)
+    newest: tuple[Path, SavedReceipt] | None = None
+    declared: frozenset[Entity] | None = frozenset()
+    commit: str | None = None
+    within = repository.config_path.parent
+    paths = _paths_of(folder, within, cluster_id)
+    try:
+        committed = committed_names(folder) if paths else frozenset[str]()
+    except GitError as error:
+        text = f"it is not known whether it is committed to git: {error.reason}"
+        return ReceiptSearch(None, (ReceiptFileError(str(paths[0]), text),))
+    ignored += [ReceiptFileError(str(path), _COMMITTED) for path in paths if path.name in committed]
+    latest = (clock.now() + _MOST_AHEAD).strftime(_TIME)
+    for path in islice((path for path in paths if path.name not in committed), _MOST_READ):
+        try:
+            receipt = load_receipt_file(path, within=within)
+        except QuotaformError as error:
+            skipped.append(error)
+            continue
+        if receipt.cluster_id != cluster_id or receipt.cluster_name in other_names:
+            continue
+        if receipt.finished_at > latest:
+            ignored.append(ReceiptFileError(str(path), f"it is from the future ({receipt.finished_at})"))
+            continue
+        if receipt.is_started:
+            skipped.append(ReceiptFileError(str(path), STARTED))
+            continue
+        if newest is None or newest[1].is_revert:
+            newest = path, receipt
+        if receipt.is_revert:
+            continue
+        if receipt.declared is None or declared is None:
+            declared = None
+            break
+        declared |= receipt.declared
+        if receipt.is_whole:
+            commit = receipt.source.commit
+            break
+    else:
+        declared = None
+    last = None if newest is None else LastReceipt(*newest, declared, commit)
+    return ReceiptSearch(last, tuple(skipped), tuple(ignored))
+
+
+def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:
+    """Return the receipts of a cluster by the time in them, the newest first; of the same time, by their names."""
+    wanted = dumps(cluster_id).encode()
+    found: list[tuple[str, Path]] = []
+    for path in receipts_by_name(folder)[:_MOST_STARTS]:
+        try:
+            start = read_bytes(path, _START, within=within, is_start=True)
+        except FileReadError:
+            continue
+        if wanted in start:
+            finished = _FINISHED(start.decode(errors="replace"))
+            found.append((finished[1] if finished else time_in_name(path), path))
+    found.sort(key=itemgetter(0), reverse=True)
+    return [path for _, path in found]
+
+
+def committed_names(folder: Path) -> frozenset[str]:
+    """Return the names that a folder has in the commit that is checked out; none outside of a git work tree."""
+    top = find_work_tree(folder)
+    if top is None:
+        return frozenset()
+    with open_objects(top, TimeLeft()) as objects:
+        commit = objects.commit("HEAD^{commit}")
+        if commit is None:
+            problem = objects.error_message()
+            # With these words git says that HEAD is no commit.
+            if problem is not None and not problem.startswith("git failed: "):
+                raise GitError(problem)
+            return frozenset()
+        place = Path(os.path.realpath(folder)).relative_to(os.path.realpath(top)).as_posix()
+        entry = objects.entry(commit.tree, place)
+        return frozenset(objects.tree(entry.id)) if entry is not None and entry.is_folder else frozenset()

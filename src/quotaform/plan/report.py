@@ -1,0 +1,586 @@
+"""A plan as a person reads it, shaped like Terraform's so that tools which parse that can parse this; and its
+summary.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from heapq import nsmallest
+from io import StringIO
+from json.encoder import encode_basestring as quoted
+from typing import Final
+
+from quotaform.model import rule
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quotas import Action, Base, Cause, Change
+from quotaform.model.text import inert
+from quotaform.model.units import UNLIMITED, is_unlimited, plain
+from quotaform.plan.backtest_report import backtest_lines
+from quotaform.plan.blast_radius import (
+    CHANGE_COLUMNS,
+    BlastRadius,
+    Cell,
+    LimitChange,
+    LimitDirection,
+    RadiusCounts,
+    change_row,
+)
+from quotaform.plan.change import EntityChange, Origin
+from quotaform.plan.plan import Plan, Unmanaged
+from quotaform.report.annotation import Problems
+from quotaform.report.finding import FEW, render_findings, render_removed
+from quotaform.report.markdown import code, code_cell, table, words_cell
+from quotaform.report.text import PLAIN, Style, cluster_text, counted, csv_cell, reading_text
+from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, ratio_text, value_text
+from quotaform.resolve.request import NO_LIMIT, Effective
+
+TITLE: Final = "Blast radius"
+LIST_OPTION: Final = "--principals-out"
+"""What writes all changes to a file."""
+
+
+def blast_radius_lines(radius: BlastRadius | None, style: Style = PLAIN) -> Iterator[str]:
+    """Yield the lines of a plan about its blast radius, and an empty one; none without one."""
+    if radius is None:
+        return
+    yield f"{style.paint(f'{TITLE}:', 'bold')} {affected_text(radius, inert(source_text(radius)))}"
+    for change in radius.largest:
+        yield (
+            f"    {change.principal.address} {spell_name(change.key)} = {limit_text(change.key, change.before)} -> "
+            f"{limit_text(change.key, change.after)}   ({change_text(change)})"
+        )
+    if radius.file is not None:
+        yield f"    all changes of limits ({all_changes(radius):,}): {inert(radius.file)}"
+    elif left := all_changes(radius) - len(radius.largest):
+        yield f"    and {counted(left, 'more change')} (list: {LIST_OPTION} FILE)"
+    yield ""
+
+
+def source_text(radius: RadiusCounts) -> str:
+    """Return where the list of principals comes from."""
+    return "users with SCRAM credentials" if radius.source == "scram" else radius.source
+
+
+def affected_text(radius: RadiusCounts, source: str) -> str:
+    """Return how many principals get another limit, in a sentence.
+
+    `source` is where the list of principals comes from, as it is to be shown.
+    """
+    principals = f"{counted(radius.principals, 'principal')} ({source})"
+    if not radius.affected:
+        return f"none of {principals} gets another limit."
+    verb = "gets another limit" if radius.affected == 1 else "get other limits"
+    return f"{radius.affected:,} of {principals} {verb}: {directions_text(radius)}."
+
+
+def directions_text(radius: RadiusCounts) -> str:
+    """Return how many principals have limits that change in each direction; one may be in several."""
+    counts = ((direction, radius.counts[direction].principals) for direction in LimitDirection)
+    return ", ".join(f"{number:,} {direction_text(direction)}" for direction, number in counts if number)
+
+
+def direction_text(direction: LimitDirection) -> str:
+    """Return a direction in words."""
+    return "in another bucket" if direction is LimitDirection.OTHER_BUCKET else direction.words
+
+
+def limit_text(key: str, limit: Effective) -> str:
+    """Return a limit and where it comes from."""
+    source = "" if limit.source is None else f" from {limit.source.address}"
+    return f"{limit_value_text(key, limit)}{source}"
+
+
+def limit_value_text(key: str, limit: Effective) -> str:
+    """Return a limit as it prints."""
+    value = limit.value
+    return UNLIMITED if value is None or is_unlimited(QUOTA_KEYS.get(key), value) else value_text(key, value)
+
+
+def change_text(change: LimitChange) -> str:
+    """Return which way a limit goes, and by how much; of the same limit, who shares it."""
+    direction, before, after = change.direction, change.before, change.after
+    if direction is None:
+        return ""
+    if direction is LimitDirection.OTHER_BUCKET and before.level and after.level:
+        return f"per {' and '.join(before.level.bucket)} -> per {' and '.join(after.level.bucket)}"
+    ratio = ratio_text(before.value, after.value) if change.factor and before.value and after.value else ""
+    return f"{ratio}, {direction.words}" if ratio else direction.words
+
+
+def all_changes(radius: RadiusCounts) -> int:
+    """Return how many effective limits change."""
+    return sum(count.limits for count in radius.counts.values())
+
+
+_HEADER: Final = ("Principal", "Quota", "Now", "After", "Change")
+_LONGEST_SOURCE: Final = 100
+
+
+def blast_radius_section(radius: BlastRadius | None) -> Iterator[str]:
+    """Yield the section with the largest changes."""
+    if radius is None:
+        return
+    yield from blast_radius_sentence(radius)
+    if not radius.largest:
+        return
+    yield "<details><summary>Largest changes of limits</summary>\n\n"
+    yield from table(
+        _HEADER,
+        (
+            (
+                code_cell(change.principal.address),
+                code_cell(change.key),
+                _limit_cell(change.key, change.before),
+                _limit_cell(change.key, change.after),
+                words_cell(change_text(change)),
+            )
+            for change in radius.largest
+        ),
+    )
+    yield "\n"
+    if radius.file is not None:
+        yield f"All changes of limits ({all_changes(radius):,}): {code(radius.file, _LONGEST_SOURCE)}\n\n"
+    elif left := all_changes(radius) - len(radius.largest):
+        yield f"And {counted(left, 'more change')} (list: `{LIST_OPTION} FILE`).\n\n"
+    yield "</details>\n\n"
+
+
+def _limit_cell(key: str, limit: Effective) -> str:
+    source = "" if limit.source is None else f" from {code_cell(limit.source.address)}"
+    return f"{words_cell(limit_value_text(key, limit))}{source}"
+
+
+def blast_radius_sentence(radius: BlastRadius | None) -> Iterator[str]:
+    """Yield the section in its shortest form."""
+    if radius is not None:
+        yield f"**{TITLE}:** {affected_text(radius, shown_source(radius))}\n\n"
+
+
+def shown_source(radius: RadiusCounts) -> str:
+    """Return where the list of principals comes from, as Markdown."""
+    source = source_text(radius)
+    return source if radius.source == "scram" else code(source, _LONGEST_SOURCE)
+
+
+# All changes of limits as a table of comma-separated values: the rows of `quotaform.plan.blast_radius.change_row`.
+#
+# Names are written as `quotaform.report.text` has it; a name that the principal leaves out is an empty field, and an
+# empty client-id is `""`.
+
+
+def render_limit_changes_csv(plan: Plan) -> Iterator[str]:
+    """Yield the table in pieces of whole rows: the names of the columns, then one piece per change."""
+    buffer = StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(CHANGE_COLUMNS)
+    for change in plan.blast_radius.changes if plan.blast_radius else ():
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+        writer.writerow(map(_cell, change_row(change).values()))
+    yield buffer.getvalue()
+
+
+def _cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return csv_cell(cell) or '""'
+    return plain(cell)
+
+
+DRIFTED: Final = (Origin.DRIFT, Origin.BOTH)
+"""The origins of changes of entities in which the cluster differs from the base."""
+_MOST_ADDRESSES: Final = 20
+
+
+def base_text(base: Base) -> str:
+    """Return a base as the header of a plan shows it."""
+    return inert(base.ref) if base.commit is None else f"{inert(base.ref)} @ {inert(base.commit[:7])}"
+
+
+def origin_text(change: EntityChange) -> str | None:
+    """Return what the changes of an entity are due to; `None` without a base, and when its reason says it."""
+    match change.origin:
+        case Origin.CONFIG if change.cause is Cause.UNDECLARED:
+            return None
+        case Origin.CONFIG:
+            return "origin: config"
+        case Origin.DRIFT:
+            return f"origin: drift, not in this change: {drift_reason(change)}"
+        case Origin.BOTH:
+            return "origin: both, the files and the cluster differ from the base"
+        case None:
+            return None
+
+
+def drift_reason(change: EntityChange) -> str:
+    """Return why an entity changes although the files say of it what the base says."""
+    if change.cause is Cause.EXPIRED:
+        return "the entry has expired"
+    if change.base is None:
+        return "the base does not declare it either"
+    if not change.base:
+        return "absent in the base too (not applied yet, or made by hand)"
+    return "already in the base, but not on the cluster (not applied yet, or edited by hand)"
+
+
+def three_values_text(change: EntityChange, row: Change) -> str:
+    """Return the origin of a row, what the base declares for its key, the live value and what the files declare."""
+    declared = (change.base or {}).get(row.key)
+    values = (("base", declared), ("live", row.before), ("files", row.after))
+    shown = ", ".join(f"{name} {'none' if value is None else value_text(row.key, value)}" for name, value in values)
+    return f"{change.origin_of(row)}: {shown}"
+
+
+def drift_text(number: int) -> str:
+    """Return the sentence about the entities that an apply changes though nothing in the change of the files asks it.
+
+    `number` is how many entities have an origin of `DRIFTED`.
+    """
+    them = "it" if number == 1 else "them"
+    return (
+        f"Drift: the cluster differs from the base in {counted(number, 'entity', 'entities')} (not applied yet, or "
+        f"edited by hand); this apply would change {them}."
+    )
+
+
+def render_reverted_drift(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
+    """Yield the entities in which the cluster differs from the base, apart from the changes of the files."""
+    reverted = [change for change in plan.changes if change.origin in DRIFTED]
+    if not reverted:
+        return
+    yield drift_text(len(reverted))
+    for change in reverted[:_MOST_ADDRESSES]:
+        yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{_note(change)}"
+    if len(reverted) > _MOST_ADDRESSES:
+        yield f"    ... and {len(reverted) - _MOST_ADDRESSES:,} more"
+    yield ""
+
+
+def _note(change: EntityChange) -> str:
+    if change.origin is Origin.BOTH:
+        return "   (the files change it, too)"
+    return "   (the entry has expired)" if change.cause is Cause.EXPIRED else ""
+
+
+NO_CHANGES: Final = "No changes. Your infrastructure matches the configuration."
+NOTHING_TO_REVERT: Final = "Nothing is left to put back."
+NOTHING_SELECTED: Final = "Nothing was compared: --select and --exclude leave no entity."
+_HEADLINES: Final = {
+    Action.CREATE: "will be created",
+    Action.UPDATE: "will be updated in-place",
+    Action.DELETE: "will be destroyed",
+}
+_SOME: Final = Entity(user="some")
+
+
+def render_plan(
+    plan: Plan, style: Style = PLAIN, *, shows_unchanged: bool = False, shows_unmanaged: bool = False
+) -> Iterator[str]:
+    """Yield the whole plan as text, line by line, ending with the line that says how much there is to do."""
+    yield from _ended(header_lines(plan, style))
+    for change in plan.changes:
+        yield "\n" + "\n".join(_entity_lines(change, style, shows_unchanged)) + "\n"
+    yield "\n"
+    yield from _ended(render_reverted_drift(plan, style))
+    yield from _ended(render_removed(plan.findings, style))
+    yield from _ended(_unmanaged_lines(plan.unmanaged, shows_unmanaged))
+    yield from _ended(blast_radius_lines(plan.blast_radius, style))
+    yield from _ended(backtest_lines(plan.backtest, style))
+    yield from _ended(_end_lines(plan, style))
+
+
+def _ended(lines: Iterable[str]) -> Iterator[str]:
+    return (f"{line}\n" for line in lines)
+
+
+def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
+    findings = list(render_findings(plan.findings, style, most_others=FEW))
+    if findings:
+        yield from findings
+        yield ""
+    if not plan.changes:
+        yield style.paint(no_changes(plan), "bold")
+        return
+    yield f"{effect_line(plan)} Plan id {plan.plan_id}"
+    yield style.paint(summary_line(plan), "bold")
+
+
+def no_changes(plan: Plan) -> str:
+    """Return why there is nothing to apply."""
+    if any(finding.blocking and finding.rule == rule.CLUSTER_ID.id for finding in plan.findings):
+        return "The comparison was not completed: see above."
+    if not plan.is_applyable:
+        return "Nothing would be changed, and the plan is blocked: see above."
+    if not plan.has_entities:
+        return NOTHING_SELECTED
+    if plan.header.options.is_revert:
+        return NOTHING_TO_REVERT
+    return no_changes_line(sum(item.in_scope for item in plan.unmanaged))
+
+
+def no_changes_line(undeclared: int) -> str:
+    """Return Terraform's sentence of plans without changes, and how many entities in scope it is not about."""
+    if not undeclared:
+        return NO_CHANGES
+    stay = "stays as it is" if undeclared == 1 else "stay as they are"
+    return f"{NO_CHANGES} {counted(undeclared, 'undeclared entity', 'undeclared entities')} in scope {stay}."
+
+
+def header_lines(plan: Plan, style: Style) -> Iterator[str]:
+    """Yield what was compared, and when it was read."""
+    header = plan.header
+    source = inert(header.source.directory)
+    if header.source.commit:
+        source += f" @ {inert(header.source.commit[:7])}{' (dirty)' if header.source.dirty else ''}"
+    cluster = cluster_text(header.cluster_name, header.cluster_id, header.options.bootstrap_server, style)
+    base = f"   Base {base_text(header.source.base)}" if header.source.base else ""
+    yield f"Cluster  {cluster}   Source {source}{base}"
+    options = header.options
+    partial = "".join(
+        f", --{name} {' '.join(spell_name(glob) for glob in globs)}"
+        for name, globs in (("select", options.select), ("exclude", options.exclude))
+        if globs
+    )
+    pruning = "" if options.is_revert else f", prune={options.prune}"  # A revert prunes nothing in any mode.
+    yield (
+        f"{reading_text(header.created_at, header.snapshot)}, {counted(plan.in_scope, 'entity', 'entities')} in scope"
+        f"{pruning}{partial}. Byte rates are per broker."
+    )
+    if options.revert is not None:
+        yield f"Puts back what the apply of plan {inert(options.revert)} changed; nothing else."
+    if plan.allowances:
+        yield f"Allowed: {', '.join(map(str, plan.allowances))}"
+    for approval in plan.approvals:
+        yield f"Approved: {approval.rule} {approval.target} ({approval}; {inert(approval.reason)})"
+
+
+def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> Iterator[str]:
+    entity, action = change.entity, change.action
+    address = entity.address
+    yield f"  # {style.paint(address, 'bold')} {_HEADLINES[action]}"
+    is_pruned = change.cause is Cause.UNDECLARED
+    about = [str(change.location)] if change.location else []
+    if change.reason and is_pruned:
+        about.append(inert(change.reason))
+    if change.owner:
+        about.append(f"owner {inert(change.owner)}")
+    if change.reason and not is_pruned:
+        about.append(inert(change.reason))
+    if change.expires:
+        about.append(f"expires {change.expires}")
+    if origin := origin_text(change):
+        about.append(origin)
+    if about:
+        yield f"  # ({'; '.join(about)})"
+    glyph = style.action(action.glyph, action)
+    yield f"  {glyph} quota {quoted(address)} {{"
+    width = max([len(row.key) for row in change.changes])
+    shows_base = change.origin is Origin.BOTH and change.base is not None
+    for row, effect in zip(change.changes, change.effects, strict=True):
+        row_action = row.action
+        sign = glyph if row_action is action else style.action(row_action.glyph, row_action)
+        is_plain = row.before is None and effect.before is NO_LIMIT and effect.after.source is entity
+        text = _first_limit(row.key, row.after, width) if is_plain and not effect.differs else _row(row, effect, width)
+        yield f"      {sign} {text}"
+        if shows_base:
+            yield f"        # ({three_values_text(change, row)})"
+    yield from _unchanged_lines(change, width, shows_unchanged)
+    yield "    }"
+
+
+def _row(row: Change, effect: Effect, width: int) -> str:
+    note = effect_text(row, effect)
+    line = f"{spell_name(row.key):<{width}} = {values_text(row, effect)}"
+    return f"{line}   {note}" if note else line
+
+
+@lru_cache(maxsize=4096)
+def _first_limit(key: str, value: float | None, width: int) -> str:
+    """Return the row of a value that is set where nothing was: most rows are such, and many are equal."""
+    return _row(Change(_SOME, key, None, value), Effect(NO_LIMIT, Effective(value, _SOME)), width)
+
+
+def values_text(row: Change, effect: Effect) -> str:
+    """Return the values of a key before and after; of one that goes, what applies in its place."""
+    before = None if row.before is None else value_text(row.key, row.before)
+    if row.after is None:
+        shadow = effect.shadowed_by(row.entity, None)
+        return f"{before} -> {'(removed)' if shadow else fallback_text(row.key, effect.after)}"
+    after = value_text(row.key, row.after)
+    return after if before is None else f"{before} -> {after}"
+
+
+def _unchanged_lines(change: EntityChange, width: int, shows_unchanged: bool) -> Iterator[str]:
+    if not change.before:
+        return
+    changed = {row.key for row in change.changes}
+    unchanged = [key for key in sorted(change.before, key=key_order) if key not in changed]
+    if shows_unchanged:
+        for key in unchanged:
+            yield f"        {spell_name(key):<{width}} = {value_text(key, change.before[key])}"
+    elif unchanged:
+        yield f"        # ({counted(len(unchanged), 'unchanged key')} hidden)"
+
+
+def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) -> Iterator[str]:
+    if not unmanaged:
+        return
+    inside = sum(item.in_scope for item in unmanaged)
+    hint = "" if shows_unmanaged else " (list: --show-unmanaged)"
+    yield f"Not managed, left unchanged: {inside:,} in scope, {len(unmanaged) - inside:,} out of scope{hint}."
+    if shows_unmanaged:
+        for item in unmanaged:
+            values = ", ".join(
+                f"{spell_name(key)} = {value_text(key, item.values[key])}" for key in sorted(item.values, key=key_order)
+            )
+            yield f"    {item.entity.address}: {values}{'' if item.in_scope else '   (out of scope)'}"
+    yield ""
+
+
+def blocked_by(number: int) -> str:
+    """Return how many findings block a plan."""
+    return f"Blocked by {counted(number, 'finding')}"
+
+
+def effect_line(plan: Plan) -> str:
+    """Return how many entities have looser and tighter limits after the plan."""
+    summary = plan.summary
+    unlimited: Counter[Direction] = Counter()
+    if summary["to_unlimited"]:
+        unlimited.update(change.direction for change in plan.changes if change.becomes_unlimited)
+    loosened, mixed = (
+        f" ({unlimited[direction]:,} to unlimited)" if unlimited[direction] else ""
+        for direction in (Direction.LOOSEN, Direction.MIXED)
+    )
+    blocked = f" {blocked_by(summary['blocked'])}." if summary["blocked"] else ""
+    state = "put back" if plan.header.options.is_revert else "as declared"
+    without = len(plan.changes) - summary["loosen"] - summary["tighten"] - summary["mixed"]
+    none = f", {without:,} without effect" if without else ""
+    return (
+        f"Effect: {summary['loosen']:,} loosened{loosened}, {summary['tighten']:,} tightened, "
+        f"{summary['mixed']:,} mixed{mixed}{none}. {summary['no_op']:,} already {state}.{blocked}"
+    )
+
+
+def summary_line(plan: Plan) -> str:
+    """Return the last line of a plan, in Terraform's words."""
+    return plan_line({action: plan.summary[action.value] for action in Action})
+
+
+def plan_line(counts: Mapping[Action, int]) -> str:
+    """Return how many entities are created, updated and deleted, in Terraform's words."""
+    return (
+        f"Plan: {counts[Action.CREATE]} to add, {counts[Action.UPDATE]} to change, {counts[Action.DELETE]} to destroy."
+    )
+
+
+MOST_GROUPS: Final = 10
+"""How many owners, files and rules are listed; the others are counted."""
+MOST_LARGEST: Final = 10
+"""How many of the largest changes are listed."""
+MOST_DELETES: Final = 500
+"""How many deleted entities are listed."""
+MOST_BLOCKS: Final = 5
+"""How many lines about what a rule blocks are listed."""
+
+
+def render_plan_summary(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
+    """Yield the summary of a plan, line by line, ending like the plan itself."""
+    return (f"{line}\n" for line in _lines(plan, style))
+
+
+def _lines(plan: Plan, style: Style) -> Iterator[str]:
+    yield from header_lines(plan, style)
+    yield ""
+    if plan.changes:
+        yield from _groups(plan)
+        yield from _largest(plan, style)
+        yield from _deletes(plan, style)
+    yield from blast_radius_lines(plan.blast_radius, style)
+    yield from backtest_lines(plan.backtest, style)
+    yield from _blocks(plan, style)
+    if not plan.changes:
+        yield style.paint(no_changes(plan), "bold")
+        return
+    yield f"{effect_line(plan)} Plan id {plan.plan_id}"
+    yield style.paint(summary_line(plan), "bold")
+
+
+def _groups(plan: Plan) -> Iterator[str]:
+    changes = plan.changes
+    yield from _group("Action", (change.action.value for change in changes))
+    yield from _group("Direction", (DIRECTIONS[change.direction] for change in changes))
+    if any(change.origin is not None for change in changes):
+        yield from _group("Origin", (change.origin.value if change.origin else "none" for change in changes))
+    yield from _group("Owner", (inert(change.owner) if change.owner else "(none)" for change in changes))
+    yield from _group("File", (inert(change.location.file) if change.location else "(none)" for change in changes))
+    yield from _group("Quota", (spell_name(row.key) for change in changes for row in change.changes))
+    yield ""
+
+
+def _group(title: str, words: Iterable[str]) -> Iterator[str]:
+    """Yield a line with the most frequent words."""
+    counts = Counter(words)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    parts = [f"{number:,} {word}" for word, number in ordered[:MOST_GROUPS]]
+    rest = ordered[MOST_GROUPS:]
+    if rest:
+        parts.append(f"{sum(number for _, number in rest):,} in {len(rest):,} others")
+    yield f"{title:<11}{', '.join(parts)}"
+
+
+def _largest(plan: Plan, style: Style) -> Iterator[str]:
+    rows = (
+        (-effect.magnitude(row.key), change.entity.address, row, effect)
+        for change in plan.changes
+        for row, effect in zip(change.changes, change.effects, strict=True)
+    )
+    largest = nsmallest(MOST_LARGEST, rows, key=lambda each: each[:2])
+    shown = [each for each in largest if each[0] < 0]
+    if not shown:
+        return
+    yield style.paint("Largest changes of effective limits:", "bold")
+    for _, address, row, effect in shown:
+        note = effect_text(row, effect)
+        yield f"    {address} {spell_name(row.key)} = {values_text(row, effect)}{f'   {note}' if note else ''}"
+    yield ""
+
+
+def _deletes(plan: Plan, style: Style) -> Iterator[str]:
+    """Yield what is deleted, in the words of the plan, which tools look for."""
+    deleted = [change for change in plan.changes if change.action is Action.DELETE]
+    for change in deleted[:MOST_DELETES]:
+        yield f"  # {style.paint(change.entity.address, 'bold')} will be destroyed"
+    if len(deleted) > MOST_DELETES:
+        yield f"  # and {len(deleted) - MOST_DELETES:,} more entities (list: without --summary)"
+    if deleted:
+        yield ""
+
+
+def _blocks(plan: Plan, style: Style) -> Iterator[str]:
+    blocking = [finding for finding in plan.findings if finding.blocking]
+    yield from render_findings(blocking, style, most=MOST_BLOCKS)
+    others = len(plan.findings) - len(blocking)
+    if others:
+        yield f"{counted(others, 'other finding')} (list: without --summary)."
+    if plan.findings:
+        yield ""
+
+
+def plan_problems(plan: Plan) -> Problems:
+    """Return the findings of a plan; one about an entity that changes is where that is declared."""
+    places = {change.entity.address: change.location for change in plan.changes if change.location is not None}
+    findings = [
+        finding
+        if finding.location is not None or finding.address not in places
+        else replace(finding, location=places[finding.address])
+        for finding in plan.findings
+    ]
+    return Problems(findings=findings, command="plan", cluster=plan.header.cluster_name)

@@ -1,0 +1,455 @@
+"""A plan as a comment on a pull request: one document per cluster, of a size that GitHub and GitLab take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from re import DOTALL
+from re import compile as regex
+from typing import Final, NamedTuple, TypeAlias
+
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.errors import QuotaformError
+from quotaform.model.finding import Finding
+from quotaform.model.quotas import Action, Change
+from quotaform.model.rule import NO_LONGER_DECLARED
+from quotaform.plan.backtest_report import backtest_section, backtest_sentence
+from quotaform.plan.change import EntityChange, Origin
+from quotaform.plan.plan import Plan
+from quotaform.plan.report import (
+    DRIFTED,
+    blast_radius_section,
+    blast_radius_sentence,
+    blocked_by,
+    drift_reason,
+    drift_text,
+    effect_line,
+    no_changes,
+    render_plan,
+)
+from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, joined, unchanged_place
+from quotaform.report.finding import block_lines, note_items, note_lines, removed_lines
+from quotaform.report.markdown import (
+    LONGEST_NAME,
+    by_prefix,
+    code,
+    code_cell,
+    details,
+    fenced,
+    largest,
+    link,
+    pattern_of,
+    table,
+    words,
+    words_cell,
+)
+from quotaform.report.text import counted, reading_text
+from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, value_text
+from quotaform.resolve.request import Effective
+
+
+class ChangedKey(NamedTuple):
+    """One quota key that changes."""
+
+    change: EntityChange
+    row: Change
+    effect: Effect
+    origin: Origin | None
+
+
+ChangedEntities = Sequence[tuple[EntityChange, Sequence[ChangedKey]]]
+"""Entities, each with those of its rows that a table is about."""
+
+
+class Parts(NamedTuple):
+    """The changes of a plan, apart by what becomes of the entities; `drift` are those that only the cluster made."""
+
+    deletes: ChangedEntities
+    updates: ChangedEntities
+    creates: ChangedEntities
+    drift: ChangedEntities
+
+
+def parts_of(changes: Iterable[EntityChange]) -> Parts:
+    """Divide changes: a change that reverts drift is with the drift, but a deletion is always with the deletions."""
+    parts = Parts([], [], [], [])
+    by_action = {Action.DELETE: parts.deletes, Action.UPDATE: parts.updates, Action.CREATE: parts.creates}
+    for change in changes:
+        rows = [
+            ChangedKey(change, row, effect, change.origin_of(row))
+            for row, effect in zip(change.changes, change.effects, strict=True)
+        ]
+        action = change.action
+        drift = () if action is Action.DELETE else [row for row in rows if row.origin is Origin.DRIFT]
+        rest = [row for row in rows if row.origin is not Origin.DRIFT] if drift else rows
+        for entities, some in ((parts.drift, drift), (by_action[action], rest)):
+            if some:
+                entities.append((change, some))  # type: ignore[attr-defined]
+    return parts
+
+
+MOST_GROUPS: Final = 60
+"""How many groups of equal changes are listed."""
+_NOT_SET: Final = "not set"
+_REMOVED: Final = "removed"
+_SOME: Final = Entity(user="some")
+"""Stands for the entity of a row, so that rows that say the same are equal."""
+_WORDS: Final = (*DIRECTIONS.values(), "to unlimited")
+Cells: TypeAlias = tuple[str, str, str, str]
+HEADER: Final = ("", "Entity", "Quota", "Now", "After", "Effective limit", "Owner, reason")
+
+
+def full_table(entities: ChangedEntities) -> Iterator[str]:
+    """Yield a table with a row for each key."""
+    yield from table(HEADER, _full_rows(entities))
+    yield "\n"
+
+
+def _full_rows(entities: ChangedEntities) -> Iterator[Sequence[str]]:
+    for change, rows in entities:
+        first = (change.action.value, code_cell(change.entity.address))
+        about = words_cell(_shortened("; ".join(filter(None, (change.owner, change.reason)))))
+        for row in rows:
+            yield (*first, *_values(row), about)
+            first, about = ("", ""), ""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
+
+
+def grouped_table(entities: ChangedEntities) -> Iterator[str]:
+    """Yield a table in which entities with equal changes share a row; the largest groups come first."""
+    groups: dict[tuple[object, ...], list[tuple[EntityChange, Sequence[ChangedKey]]]] = {}
+    for change, rows in entities:
+        groups.setdefault((change.action, *map(_content, rows)), []).append((change, rows))
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    yield from table(HEADER, (cells for group in ordered[:MOST_GROUPS] for cells in _group_rows(group)))
+    yield "\n"
+    rest = [each for group in ordered[MOST_GROUPS:] for each in group]
+    if rest:
+        yield f"And {counted(len(rest), 'more entity', 'more entities')}:\n\n"
+        yield from counted_table(rest)
+
+
+def _group_rows(group: ChangedEntities) -> Iterator[Sequence[str]]:
+    change, rows = group[0]
+    who = code_cell(change.entity.address)
+    if len(group) > 1:
+        who = f"{len(group):,} of {pattern_of([each.entity.address for each, _ in group])}"
+    owners = {each.owner or "" for each, _ in group}
+    owner = f"{len(owners):,} owners" if len(owners) > 1 else words_cell(_shortened(owners.pop()))
+    first = change.action.value, who
+    for row in rows:
+        yield (*first, *_values(row), owner)
+        first, owner = ("", ""), ""
+
+
+def counted_table(entities: ChangedEntities) -> Iterator[str]:
+    """Yield a table that counts entities by owner, or by the beginning of their addresses where most have none."""
+    changes = {change.entity.address: change for change, _ in entities}
+    by_owner: dict[str, list[str]] = {}
+    for address, change in changes.items():
+        by_owner.setdefault(change.owner or "", []).append(address)
+    if len(by_owner) > 1 and len(by_owner.get("", ())) * 2 < len(changes):
+        title, groups = "Owner", largest(by_owner, lambda owner, _: words_cell(_shortened(owner)) or "none", "owners")
+    else:
+        title, groups = "Entities", by_prefix(list(changes))
+    rows = [(shown, f"{len(some):,}", directions_of([changes[address] for address in some])) for shown, some in groups]
+    yield from table((title, "Number", "Effective limits"), rows)
+    yield "\n"
+
+
+class _Content(NamedTuple):
+    """What a row says of any entity: equal for entities whose rows say the same."""
+
+    key: str
+    before: float | None
+    after: float | None
+    limit_before: float | None
+    source_before: Entity | None
+    limit_after: float | None
+    source_after: Entity | None
+    differs: tuple[tuple[str, int], ...]
+    note: str
+
+
+def _content(row: ChangedKey) -> _Content:
+    change, effect = row.row, row.effect
+    entity, before, after = change.entity, effect.before, effect.after
+    return _Content(
+        change.key,
+        change.before,
+        change.after,
+        before.value,
+        _SOME if before.source == entity else before.source,
+        after.value,
+        _SOME if after.source == entity else after.source,
+        tuple(effect.differs.items()) if effect.differs else (),
+        "" if row.origin is None else _origin_note(row),
+    )
+
+
+def _origin_note(row: ChangedKey) -> str:
+    change, base = row.row, row.change.base
+    if row.origin is Origin.BOTH and base is not None:
+        declared = base.get(change.key)
+        return f"conflict: the base declares {_NOT_SET if declared is None else value_text(change.key, declared)}"
+    is_drift = row.origin is Origin.DRIFT and row.change.action is Action.DELETE
+    return f"drift: {drift_reason(row.change)}" if is_drift else ""
+
+
+def _values(row: ChangedKey) -> Cells:
+    """Return the key, its value now and after, and what that means, as cells."""
+    return _cells(_content(row))
+
+
+@lru_cache(maxsize=4096)
+def _cells(content: _Content) -> Cells:
+    change = Change(_SOME, content.key, content.before, content.after)
+    before = Effective(content.limit_before, content.source_before)
+    after = Effective(content.limit_after, content.source_after)
+    effect = Effect(before, after, dict(content.differs))
+    notes = [effect_text(change, effect)[1:-1], content.note]
+    if change.after is None and effect.shadowed_by(_SOME, None) is None:
+        notes.insert(0, fallback_text(change.key, effect.after)[1:-1])
+    return (
+        code_cell(spell_name(change.key)),
+        _NOT_SET if change.before is None else words_cell(value_text(change.key, change.before)),
+        _REMOVED if change.after is None else words_cell(value_text(change.key, change.after)),
+        words_cell("; ".join(filter(None, notes))),
+    )
+
+
+def directions_of(changes: Iterable[EntityChange]) -> str:
+    """Return how many entities have looser and tighter limits after a change, in words.
+
+    >>> directions_of([])
+    'none'
+    """
+    counts: Counter[str] = Counter()
+    for change in changes:
+        direction = change.direction
+        counts[DIRECTIONS[direction]] += 1
+        if direction in (Direction.LOOSEN, Direction.MIXED):
+            counts["to unlimited"] += change.becomes_unlimited
+    return ", ".join(f"{counts[word]:,} {word}" for word in _WORDS if counts[word]) or "none"
+
+
+DRIFT: Final = "Drift, not in this change"
+MARKER: Final = "plan"
+"""What hides in the first line of a comment about a plan, and of one about its apply, which takes its place."""
+_MOST_NOTES: Final = 50
+_MOST_REMOVED: Final = 10
+_SOME_BLOCKS: Final = 10
+_MOST_APPROVALS: Final = 20
+_LONGEST_ADDRESS: Final = 100
+_SIGN: Final = regex(r"( *)([-+~])( .*)", DOTALL).fullmatch
+_DIFF_SIGNS: Final = {"-": "-", "+": "+", "~": "!"}
+
+
+def render_plan_markdown(
+    plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str | None = None, place: Place = unchanged_place
+) -> str:
+    """Return the plan as Markdown that no name in it can break out of.
+
+    When it is too large, parts are shortened or left out in this order: the full plan, the tables of drift, creates and
+    updates (equal changes together), notes, the largest changes of principals, the buckets of the backtest, the tables
+    again (counted); at last the deletions and what blocks are grouped. What is left out is said at the end. `limit` is
+    how many bytes the document may have.
+    """
+    changes = parts_of(plan.changes)
+    blocking = [finding for finding in plan.findings if finding.blocking]
+    removed = [finding for finding in plan.findings if finding.rule == NO_LONGER_DECLARED.id]
+    others = [finding for finding in plan.findings if not finding.blocking and finding.rule != NO_LONGER_DECLARED.id]
+    blocks = Part([form(block_lines, blocking), *(form(block_lines, blocking, most) for most in (_SOME_BLOCKS, 1, 0))])
+    deletes = Part(
+        [
+            form(_section, "Deleted", changes.deletes, full_table),
+            form(_section, "Deleted", changes.deletes, _addresses),
+            form(_section, "Deleted", changes.deletes, counted_table),
+        ]
+    )
+    updates, creates = (
+        _changes(title, rows) for title, rows in (("Changed", changes.updates), ("Created", changes.creates))
+    )
+    drift = _changes(DRIFT, changes.drift)
+    stays = Part([form(removed_lines, removed, most) for most in (_MOST_REMOVED, 0)])
+    radius = Part([form(make, plan.blast_radius) for make in (blast_radius_section, blast_radius_sentence)])
+    tested = Part([form(make, plan.backtest) for make in (backtest_section, backtest_sentence)])
+    notes = Part([form(_notes, plan, others, most) for most in (_MOST_NOTES, 0)])
+    full = Part([partial(_full_plan, plan), form(_left_out, plan, run_url)])
+    head, foot = Part([form(_head, plan, place)]), Part([form(_foot, plan, run_url)])
+    return fit(
+        (head, blocks, radius, tested, deletes, stays, updates, creates, drift, notes, full, foot),
+        (
+            full,
+            drift,
+            creates,
+            updates,
+            notes,
+            radius,
+            tested,
+            drift,
+            creates,
+            updates,
+            stays,
+            blocks,
+            blocks,
+            deletes,
+            blocks,
+            deletes,
+        ),
+        limit,
+    )
+
+
+def _head(plan: Plan, place: Place) -> Iterator[str]:
+    header, summary = plan.header, plan.summary
+    changes = sum(summary[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
+    shown = changes if changes or plan.is_applyable else None
+    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, place, shown)}\n"
+    if plan.changes:
+        what = (
+            f"{summary[Action.CREATE]} to add, {summary[Action.UPDATE]} to change, {summary[Action.DELETE]} to destroy"
+        )
+    else:
+        what = "no changes" if plan.is_applyable else blocked_by(summary["blocked"]).lower()
+    yield f"### Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}\n\n"
+    if plan.changes:
+        yield f"{effect_line(plan)} Byte rates are per broker.\n\n"
+    else:
+        yield f"{no_changes(plan) if plan.is_applyable else 'Nothing would be changed.'}\n\n"
+    drifted = sum(change.origin in DRIFTED for change in plan.changes)
+    if drifted:
+        yield f"{drift_text(drifted)}\n\n"
+    if header.options.revert is not None:
+        yield f"Puts back what the apply of plan {code(header.options.revert, 100)} changed; nothing else.\n\n"
+    if plan.allowances:
+        yield f"Allowed: {', '.join(code(str(each), 60) for each in plan.allowances[:_MOST_NOTES])}.\n\n"
+    for approval in plan.approvals[:_MOST_APPROVALS]:
+        target, reason = approval.target, approval.reason[:_LONGEST_ADDRESS]
+        yield f"- Approved: {code(approval.rule, 60)} {code(target, _LONGEST_ADDRESS)} by "
+        bound = f" ({words(approval.bound)})" if approval.bound else ""
+        new = ", **new in this change**" if approval.is_new else ""
+        yield f"{code(approval.approver, _LONGEST_ADDRESS)} until {approval.expires}{bound}{new}: {words(reason)}\n"
+    if len(plan.approvals) > _MOST_APPROVALS:
+        yield f"- and {len(plan.approvals) - _MOST_APPROVALS:,} more approvals\n"
+    if plan.approvals:
+        yield "\n"
+    if not plan.is_complete:
+        given = ", ".join(
+            code(f"--{name} {spell_name(glob)}", 60)
+            for name, globs in (("select", header.options.select), ("exclude", header.options.exclude))
+            for glob in globs[:_MOST_NOTES]
+        )
+        yield f"Only a part was planned: {given}.\n\n"
+
+
+def _changes(title: str, rows: ChangedEntities) -> Part:
+    return Part([form(_section, title, rows, make) for make in (full_table, grouped_table, counted_table)])
+
+
+def _section(title: str, entities: ChangedEntities, make: Callable[[ChangedEntities], Iterable[str]]) -> Iterator[str]:
+    if not entities:
+        return
+    number = counted(len(entities), "entity", "entities")
+    if title != DRIFT:
+        yield f"#### {title}: {number}\n\n"
+        yield from make(entities)
+        return
+    yield f"<details><summary>{title}: {number}</summary>\n\n"
+    yield "The base declares these values already, but the cluster holds others: "
+    yield "not applied yet, or edited by hand.\n\n"
+    yield from make(entities)
+    yield "</details>\n\n"
+
+
+def _addresses(entities: ChangedEntities) -> Iterator[str]:
+    """Yield what has no room for values, address by address."""
+    lines = [change.entity.address for change, _ in entities]
+    yield fenced("\n".join(line if len(line) <= _LONGEST_ADDRESS else f"{line[:_LONGEST_ADDRESS]}…" for line in lines))
+    yield "\n"
+
+
+def _notes(plan: Plan, findings: Sequence[Finding], most: int) -> Iterator[str]:
+    items, others = note_items(findings), []
+    if plan.unmanaged:
+        inside = sum(item.in_scope for item in plan.unmanaged)
+        outside = len(plan.unmanaged) - inside
+        others.append(f"Not managed, left unchanged: {inside:,} in scope, {outside:,} out of scope.")
+    if items or others:
+        yield f"<details><summary>Notes ({len(items) + len(others):,})</summary>\n\n"
+        yield from note_lines(items, most, others)
+        yield "</details>\n\n"
+
+
+def _full_plan(plan: Plan, limit: int) -> str | None:
+    if not plan.changes:
+        return ""
+    # A fence is longer than any run within, so all of the text has to be there first.
+    lines = joined(map(_as_diff, _lines(render_plan(plan))), limit)
+    return None if lines is None else details("Full plan", fenced(lines, "diff"))
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[str]:
+    return (line for piece in pieces for line in piece.splitlines(keepends=True))
+
+
+def _as_diff(line: str) -> str:
+    """Return a line with its sign in front, as what colours differences wants it."""
+    found = _SIGN(line)
+    return f"{_DIFF_SIGNS[found[2]]}{found[1]}{found[3]}" if found else line
+
+
+def _left_out(plan: Plan, run_url: str | None) -> Iterator[str]:
+    where = link("output of the run", run_url) or "output of `quotaform plan`"
+    yield (
+        f"The full plan ({counted(len(plan.changes), 'entity', 'entities')}) is too large for this comment: see the "
+        f"{where} or the plan file (`quotaform show`).\n\n"
+    )
+
+
+def _foot(plan: Plan, run_url: str | None) -> Iterator[str]:
+    header = plan.header
+    source = header.source
+    parts = [f"Plan id {code(plan.plan_id)}"]
+    if source.commit:
+        parts.append(
+            f"commit {code(source.commit[:7])}{' (with changes that are not committed)' if source.dirty else ''}"
+        )
+    if source.base is not None:
+        commit = f" at {code(source.base.commit[:7])}" if source.base.commit else ""
+        parts.append(f"base {code(source.base.ref, 100)}{commit}")
+    parts.append(words(reading_text(header.created_at, header.snapshot)))
+    parts.append(f"prune {code(header.options.prune.value)}")
+    run = link("run", run_url)
+    if run is not None:
+        parts.append(run)
+    yield f"<sub>{' · '.join(parts)}</sub>\n"
+
+
+_LONGEST: Final = 20_000
+_KINDS: Final = {"drift": "drift"}
+_TITLES: Final = {"plan": "plan", "drift": "drift", "receipt": "apply"}
+
+
+def render_failure_markdown(
+    cluster: str,
+    *,
+    error: QuotaformError,
+    subject: str = "plan",
+    root: str = "quotas.d",
+    run_url: str | None = None,
+    place: Place = unchanged_place,
+) -> str:
+    """Return why there is no result for a cluster. `subject` is what could not be made."""
+    text = error.text_of(cluster)
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    run = link("run", run_url)
+    return (
+        f"{comment_marker(_KINDS.get(subject, MARKER), cluster, root, place)}\n"
+        f"### Kafka quota {_TITLES.get(subject, subject)} for {code(spell_name(cluster), 100)}: failed\n\n"
+        f"{fenced(shown)}\n{f'<sub>{run}</sub>' if run else ''}\n"
+    )

@@ -1,0 +1,481 @@
+"""Planning clusters: what an apply would do on each of them, and the way back from an apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from quotaform.cluster.gateway import Gateway, bulk_of, read_settled
+from quotaform.desired.loader import Claim, check_claims
+from quotaform.model import rule
+from quotaform.model.entity import Entity
+from quotaform.model.errors import InvalidFilesError, ReceiptClusterError, ReceiptFileError
+from quotaform.model.finding import Allowance, Approval, by_severity
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.quotas import Change, Desired, Quotas, SnapshotFile
+from quotaform.model.scope import ALL, Selection
+from quotaform.model.settings import DEFAULT_GUARD_LIMITS, PruneMode
+from quotaform.plan.blast_radius import make_blast_radius
+from quotaform.plan.check.approval import is_of_cluster
+from quotaform.plan.check.check import CHECKS, with_findings
+from quotaform.plan.check.facts import ClusterBase, Facts, LintRequest, Safeguards, safeguards_of
+from quotaform.plan.check.guard import GUARDS, check_second_plan
+from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable_entities, removals
+from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
+from quotaform.plan.receipt import SavedReceipt
+from quotaform.plan.revert import Revert, as_revert, find_revert, require_receipt_cluster, require_revertible
+from quotaform.plan.source import Source, read_source
+from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
+from quotaform.repository.gateway import open_gateway
+from quotaform.repository.policy import NO_POLICIES, LoadedPolicies
+from quotaform.repository.repository import Repository
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.loader import LoadedFiles
+    from quotaform.desired.tree import Tree
+    from quotaform.plan.base import BaseChoice
+    from quotaform.plan.blast_radius import Principals
+    from quotaform.plan.principals import PrincipalList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What to plan."""
+
+    repository: Repository
+    config: Config
+    clusters: tuple[Cluster, ...]
+    selection: Selection = ALL
+    policies: LoadedPolicies = NO_POLICIES
+    base: BaseChoice | None = None
+    prune: PruneMode | None = None  # What happens to entities that no file declares, if not what quotaform.yaml says
+    revert: SavedReceipt | None = None  # What is to be put back, for `quotaform.plan.run`
+    has_lints: bool = True
+    allowances: tuple[Allowance, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    # Whether guards are checked: a plan that only drift is read from is not going to be applied.
+    is_guarded: bool = True
+    principals: PrincipalList | None = None  # Whose effective limits are compared before and after, if any
+    keeps_actual: bool = False  # Whether the plans keep everything that the clusters hold, for a backtest
+
+    @property
+    def prune_mode(self) -> PruneMode:
+        """What happens to entities that no file declares."""
+        return self.prune or self.config.prune
+
+    def principals_of(self, cluster: Cluster) -> Principals | None:
+        """Return who connects to a cluster, if the plan is to say whose limits change."""
+        return None if self.principals is None else self.principals.of_cluster(cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a cluster. `principals` is who connects to it, if the plan is to say whose limits change."""
+
+    cluster_id: str
+    quotas: Quotas
+    snapshot: SnapshotFile | None = None
+    principals: Principals | None = None
+
+
+def make_cluster_plan(
+    request: PlanRequest,
+    cluster: Cluster,
+    reading: Reading,
+    rows: Iterable[Change],
+    desired: Desired,
+    *,
+    source: Source,
+    clock: Clock,
+    revert: Revert | None = None,
+) -> Plan:
+    """Make the plan of one cluster of the rows by which it differs, whichever engine found them.
+
+    Raises `ReceiptClusterError` or `InvalidFilesError`.
+    """
+    if problems := check_claims([Claim(cluster.name, reading.cluster_id, desired)], source.claims):
+        raise InvalidFilesError(problems)
+    claimed = _claimed(source, cluster, reading.cluster_id)
+    base = source.bases.get(cluster.name) or ClusterBase()
+    if base.cluster_id not in (None, reading.cluster_id):
+        raise ReceiptClusterError(base.cluster_id or "", reading.cluster_id)
+    pruning = make_pruning(request, cluster.name, reading, desired, base, claimed, clock=clock)
+    made = make_plan(
+        chain(rows, removals(pruning.pruned, reading.quotas)),
+        desired,
+        reading.quotas,
+        PlanHeader(
+            cluster_name=cluster.name,
+            cluster_id=reading.cluster_id,
+            created_at=plan_timestamp(clock),
+            source=replace(source.plan_source, base=base.declared.base if base.declared else None),
+            options=_options(request, cluster, revert),
+            snapshot=reading.snapshot,
+        ),
+        scope=request.config.scope,
+        selection=request.selection,
+        allowances=request.allowances,
+        base=base.declared,
+        pruned=pruning.pruned,
+        claimed=claimed,
+    )
+    if revert is not None:
+        made = as_revert(made, revert)
+    undeclared = [item.entity for item in made.unmanaged if item.in_scope]
+    facts = replace(
+        _facts(request, cluster, reading, desired, source, clock),
+        removed=source.removed(cluster.name, undeclared, pruning.receipt.commit if pruning.receipt else None),
+        base=base,
+        pruning=pruning,
+        revert=revert,
+    )
+    made = with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
+    if request.keeps_actual:
+        made = replace(made, actual=reading.quotas)
+    if request.principals is not None and request.principals.table is not None:
+        return replace(made, actual=reading.quotas)
+    if reading.principals is None:
+        return made
+    file = None if request.principals is None else request.principals.files.get(cluster.name)
+    return replace(made, blast_radius=make_blast_radius(reading.principals, reading.quotas, made.changes, file=file))
+
+
+def _claimed(source: Source, cluster: Cluster, cluster_id: str) -> frozenset[Entity]:
+    """Return what other quota repositories declare for a cluster."""
+    return frozenset(
+        entity for claim in source.claims if claim.is_of(cluster.name, cluster_id) for entity in claim.desired
+    )
+
+
+def _options(request: PlanRequest, cluster: Cluster, revert: Revert | None) -> PlanOptions:
+    return PlanOptions(
+        prune=request.prune_mode,
+        select=tuple(request.selection.select),
+        exclude=tuple(request.selection.exclude),
+        limits=request.config.guard_limits if request.is_guarded else DEFAULT_GUARD_LIMITS,
+        bootstrap_server=cluster.given_servers or None,
+        revert=revert.receipt.plan_id if revert else None,
+        is_prune_given=request.prune is not None and revert is None,
+    )
+
+
+def _facts(
+    request: PlanRequest, cluster: Cluster, reading: Reading, desired: Desired, source: Source, clock: Clock
+) -> Facts:
+    """Return what checks need to know that was known before the plan was made."""
+    day = today(clock)
+    lints = LintRequest(settings=request.config.lints, capacity=cluster.capacity, today=day)
+    return Facts(
+        desired=desired,
+        actual=reading.quotas,
+        pinned_id=cluster.cluster_id,
+        other_pin=_other_pin(request.config, cluster, reading.cluster_id),
+        selection=request.selection,
+        source_problem=source.problem,
+        policies=request.policies.policies,
+        lints=lints if request.has_lints else None,
+        safeguards=safeguards_of(request.config, cluster, request.policies.digests),
+        approvals=tuple(each for each in request.approvals if is_of_cluster(each, cluster.name)),
+        today=day,
+        missing=source.missing,
+    )
+
+
+def _other_pin(config: Config, cluster: Cluster, cluster_id: str) -> str | None:
+    """Return the name of another live cluster that quotaform.yaml pins to the id of this one."""
+    if cluster.name not in config.clusters:
+        return None
+    return next((name for name in reversed(config.pins.get(cluster_id, ())) if name != cluster.name), None)
+
+
+def make_pruning(
+    request: PlanRequest,
+    cluster_name: str,
+    reading: Reading,
+    desired: Desired,
+    base: ClusterBase,
+    claimed: Collection[Entity] = (),
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Pruning:
+    """Return what to delete of the entities that no file declares.
+
+    `base` is what they are compared with. `claimed` is what other quota repositories declare for it.
+    """
+    mode = request.prune_mode
+    if mode is PruneMode.REPORT:
+        return Pruning()
+    candidates = list(removable_entities(desired, reading.quotas, request.config.scope, claimed))
+    if request.selection.is_partial or not candidates:
+        return Pruning(mode=mode, candidates=len(candidates))
+    declared = base.declared
+    problem, receipt = None, None
+    ignored: tuple[str, ...] = ()
+    if declared is None and request.base is None and mode is PruneMode.REMOVED:
+        from quotaform.plan.receipt_file import last_receipt_base  # Most plans read no receipt.
+
+        others = request.config.clusters.keys() - {cluster_name}
+        declared, problem, ignored = last_receipt_base(request.repository, reading.cluster_id, clock, others)
+        receipt = None if declared is None else declared.base
+    elif declared is None and mode is PruneMode.REMOVED:
+        problem = "the base cannot be used, see above; give another one with --base"
+    return Pruning(
+        mode=mode,
+        pruned=prune(candidates, mode, declared, partial(_was_pruned, request.prune, base.safeguards)),
+        candidates=len(candidates),
+        problem=problem if declared is None else None,
+        ignored=ignored,
+        receipt=receipt,
+    )
+
+
+def _was_pruned(option: PruneMode | None, base: Safeguards | None, entity: Entity) -> bool:
+    """Whether an undeclared entity would be deleted with the settings of the base; what is not known has not changed.
+
+    `option` is the mode of the command line, which is that of both. `base` holds the settings of the base.
+    """
+    return base is None or ((option or base.prune) is PruneMode.SCOPE and base.scope.contains(entity))
+
+
+class Planner(Protocol):
+    """Plans clusters, in this process or elsewhere; see `plan`."""
+
+    def __call__(
+        self, request: PlanRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+    ) -> Iterator[ClusterOutcome[Plan]]: ...
+
+
+def plan(
+    request: PlanRequest,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Plan]]:
+    """Plan clusters in this process, all at a time: the files are read while the brokers answer.
+
+    Files that are invalid for a cluster are its outcome, whether or not it could be read. An interrupt (Ctrl-C) is
+    raised again after the outcomes of all clusters that are finished were yielded.
+
+    Raises `InvalidFilesError` or `BaseError`.
+    """
+    declared: dict[str, Future[Desired]] = {cluster.name: Future() for cluster in request.clusters}
+    context: Future[Source] = Future()
+    steps = Steps(progress)
+    step = steps if len(request.clusters) == 1 else no_progress
+
+    def work(cluster: Cluster, gateway: Gateway) -> Plan:
+        return plan_cluster(
+            request,
+            cluster,
+            gateway,
+            desired=declared[cluster.name].result,
+            source=context.result,
+            clock=clock,
+            progress=step,
+        )
+
+    with ClusterWork(request.clusters, work, connect) as working:
+        invalid: dict[str, InvalidFilesError] = {}
+        try:
+            files = request.repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
+            for cluster in request.clusters:
+                try:
+                    declared[cluster.name].set_result(files.desired(cluster.name, request.policies.problems))
+                except InvalidFilesError as error:
+                    invalid[cluster.name] = error
+                    declared[cluster.name].set_exception(error)
+            context.set_result(read_plan_source(request, files.layout.tree, clock, files))
+        except BaseException as error:
+            # In a process that goes on, threads that wait for the files would pile up.
+            waited: list[Future[Any]] = [*declared.values(), context]
+            for future in waited:
+                if not future.done():
+                    future.set_exception(error)
+            raise
+        outcomes = working.outcomes(invalid, steps)
+        yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
+
+
+def with_same_clusters(outcomes: Iterable[ClusterOutcome[Plan]]) -> Iterator[ClusterOutcome[Plan]]:
+    """Yield outcomes with a finding for each plan whose live cluster an earlier plan of another name is for, too."""
+    earlier: dict[str, Plan] = {}
+    for outcome in outcomes:
+        made = outcome.value
+        if made is None or made.header.snapshot is not None:
+            yield outcome
+            continue
+        first = earlier.setdefault(made.header.cluster_id, made)
+        if first is made:
+            yield outcome
+            continue
+        known = [finding for finding in made.findings if finding.rule != rule.SAME_CLUSTER.id]
+        findings = tuple(by_severity([*known, check_second_plan(first, made)]))
+        yield replace(outcome, value=replace(made, findings=findings))
+
+
+def plan_cluster(
+    request: PlanRequest,
+    cluster: Cluster,
+    gateway: Gateway,
+    *,
+    desired: Callable[[], Desired],
+    source: Callable[[], Source],
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Plan:
+    """Plan one cluster.
+
+    `desired`: returns what the files declare for it; called after the first read was asked for. Raises `ClusterError`:
+    the cluster could not be read.
+    """
+    cluster_id = gateway.cluster_id()
+    principals = request.principals_of(cluster)
+
+    def make(actual: Quotas) -> Plan:
+        declared = desired()
+        return make_cluster_plan(
+            request,
+            cluster,
+            Reading(cluster_id, actual, gateway.snapshot, principals),
+            diff(declared, actual),
+            declared,
+            source=source(),
+            clock=clock,
+        )
+
+    return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
+
+
+def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: LoadedFiles | None = None) -> Source:
+    """Return where the files of a plan come from, and what its base declares.
+
+    Raises `BaseError` or `InvalidFilesError`.
+    """
+    day = today(clock)
+    source = replace(read_source(request.repository, request.config, tree, day), missing=tree.missing)
+    source = with_claims(source, request, day)
+    if request.base is None:
+        return source
+    from quotaform.plan.base import read_chosen_base
+
+    bases = read_chosen_base(request.repository, request.config, request.base, request.clusters, day, similar=files)
+    return replace(source, bases=bases)
+
+
+def with_claims(source: Source, request: PlanRequest, today: date) -> Source:
+    """Return a source with what the other quota repositories declare that quotaform.yaml lists.
+
+    Raises `InvalidFilesError` if one of them is invalid.
+    """
+    if not request.config.roots:
+        return source
+    from quotaform.repository.repository import read_claims
+
+    return replace(source, claims=read_claims(request.repository, request.config, today))
+
+
+def bulk_of_plan(made: Plan, actual: Quotas) -> int:
+    """Return how many entities a plan changes when that looks like a bulk change in progress, else 0."""
+    return bulk_of(len(made.changes), max(len(made.changes) + made.unchanged, len(actual)))
+
+
+def load_revertible(path: Path) -> SavedReceipt:
+    """Read a receipt from which an apply can be reverted.
+
+    Raises `FileReadError`, `ReceiptFileError` or `ReceiptFileChangedError`.
+    """
+    from quotaform.plan.receipt_file import load_receipt_file
+
+    receipt = load_receipt_file(path)
+    if receipt.results and not any(item.rows for item in receipt.results):
+        text = "has format version 1.0, which holds no values, so that nothing can be put back from it"
+        raise ReceiptFileError(str(path), text)
+    return receipt
+
+
+def plan_revert(
+    request: PlanRequest,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Plan]]:
+    """Plan to put back what an apply changed.
+
+    The files say only whether the next plan would change it again, so that they may be invalid.
+
+    `request.revert` is the receipt, and the only cluster is that of the receipt. The error of its outcome may be a
+    `ReceiptClusterError` or a `RevertError`.
+    """
+    receipt = request.revert
+    if receipt is None:
+        raise ValueError("no receipt to revert")
+    request = replace(request, base=None, prune=PruneMode.REPORT)
+    steps = Steps(progress)
+    invalid = "invalid (quotaform validate shows the problems)"
+    desired, source, files_problem = _read_files(request, clock, f"the files are {invalid}")
+    claims, claims_problem = Source(source.plan_source), None
+    try:
+        claims = with_claims(claims, request, today(clock))
+    except InvalidFilesError:  # It blocks until that is allowed.
+        claims_problem = f"files in roots are {invalid}"
+
+    def work(cluster: Cluster, gateway: Gateway) -> Plan:
+        cluster_id = gateway.cluster_id()
+        require_receipt_cluster(receipt, cluster_id)
+        actual, revert = _settle(receipt, request.selection, gateway, clock, steps)
+        require_revertible(revert)
+        return make_cluster_plan(
+            request,
+            cluster,
+            Reading(cluster_id, actual, gateway.snapshot, request.principals_of(cluster)),
+            revert.rows,
+            desired,
+            source=source,
+            clock=clock,
+            revert=replace(
+                revert,
+                files_problem=files_problem,
+                claimed=_claimed(claims, cluster, cluster_id),
+                claims_problem=claims_problem,
+                policies_problem=f"policies are {invalid}" if request.policies.problems else None,
+            ),
+        )
+
+    with ClusterWork(request.clusters, work, connect) as working:
+        yield from working.outcomes({}, steps)
+
+
+def _settle(
+    receipt: SavedReceipt, selection: Selection, gateway: Gateway, clock: Clock, progress: Progress
+) -> tuple[Quotas, Revert]:
+    """Read a cluster and find out what there is to put back; what has moved on counts only in two equal reads."""
+
+    def make(actual: Quotas) -> tuple[Quotas, Revert]:
+        return actual, find_revert(receipt, actual, selection)
+
+    def bulk(made: tuple[Quotas, Revert], actual: Quotas) -> int:
+        return made[1].problems or bulk_of(len(made[1].rows), len(actual))
+
+    return read_settled(gateway, make, bulk, clock=clock, progress=progress)
+
+
+def _read_files(request: PlanRequest, clock: Clock, problem: str) -> tuple[Desired, Source, str | None]:
+    """Read what the files declare; that they are invalid is no reason to leave a bad change where it is."""
+    repository, day = request.repository, today(clock)
+    source = Source(PlanSource(directory=repository.directory.as_posix()))
+    try:
+        files = repository.load(request.config, day)
+        source = read_source(repository, request.config, files.layout.tree, day)
+        return files.desired(request.clusters[0].name), source, None
+    except InvalidFilesError:
+        return {}, source, problem

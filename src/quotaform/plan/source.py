@@ -1,0 +1,450 @@
+"""Where the files of a plan come from: which commit they are at, and what earlier commits declared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path, PurePosixPath
+from re import compile as regex
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from quotaform.desired.loader import Claim
+from quotaform.git.object_store import Commit, GitObjects, TreeEntry, blob_id, find_work_tree, open_objects
+from quotaform.git.process import GitError, ObjectTooLargeError, TimeLeft
+from quotaform.model.entity import DEFAULT_WORD, Entity
+from quotaform.model.errors import FileReadError
+from quotaform.model.finding import APPROVALS_NAME
+from quotaform.model.quotas import Cause, Entry
+from quotaform.plan.check.facts import ClusterBase, NotSearched, Removal, RemovalSearch
+from quotaform.plan.plan import PlanSource
+from quotaform.repository.revision import WORK_TREE
+from quotaform.system.files import MIB
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Config
+    from quotaform.desired.quotas_file import Profiles
+    from quotaform.desired.tree import Tree
+    from quotaform.repository.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the files of a plan come from."""
+
+    plan_source: PlanSource  # The directory, its commit and whether the files differ from it, as a plan says it
+    problem: str | None = None  # Why the commit is not known although the files are in a git work tree
+    history: Removals | None = None  # What earlier commits declared, if they can be asked
+    # What the base declares, by the name of each cluster; empty without a base.
+    bases: Mapping[str, ClusterBase] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    missing: str | None = None  # Why there are no files, if there are none
+
+    def removed(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
+        """Look for entities that the files of a cluster declared before.
+
+        `entities` are entities that the files do not declare now. `applied` is the commit of the last apply, if it is
+        known.
+        """
+        if self.history is None or not entities:
+            return RemovalSearch()
+        return self.history.find(cluster, entities, applied)
+
+
+def read_source(repository: Repository, config: Config, tree: Tree, today: date) -> Source:
+    """Return where the files of a plan come from.
+
+    There is no commit outside of a git work tree. The files (also quotaform.yaml, approvals.yaml and the policies)
+    differ from it when any that was read is not, byte for byte, what the commit holds, or is missing on either side;
+    line ends may be CRLF for LF. No filter is run: a file that git keeps in another form than the work tree (LFS,
+    git-crypt) counts as different. `tree` is the quotas directory as it was read.
+    """
+    name = repository.directory.as_posix()
+    top = find_work_tree(repository.directory)
+    if top is None:
+        return Source(PlanSource(directory=name))
+    folder = repository.directory.resolve().relative_to(top.resolve()).as_posix()
+    left = TimeLeft()
+    try:
+        with open_objects(top, left) as objects:
+            commit = objects.commit("HEAD")
+            if commit is None:
+                # Before the first commit there is none, and git reports no error.
+                return Source(PlanSource(directory=name), problem=objects.error_message())
+            committed = list_files(objects, commit.tree, folder)
+            dirty = not is_as_committed(tree, committed) or _settings_differ(
+                repository, config, objects, commit.tree, top
+            )
+    except GitError as error:
+        return Source(PlanSource(directory=name), problem=error.reason)
+    history = Removals(top, folder, commit, tree, config.profiles, today, left)
+    return Source(PlanSource(directory=name, commit=commit.id, dirty=dirty), history=history)
+
+
+def list_files(objects: GitObjects, root: str, folder: str) -> dict[str, str]:
+    """Return the files of a quotas directory that count, as a commit holds them: path to id.
+
+    Raises `GitError` if git does not answer, or a limit is reached.
+    """
+    from quotaform.desired.tree import is_hidden, is_read
+
+    def inside(path: str) -> Iterator[tuple[str, TreeEntry]]:
+        here = objects.entry(root, f"{folder}/{path}" if path else folder)
+        for name, listed in objects.tree(here.id).items() if here is not None and here.is_folder else ():
+            inner = f"{path}/{name}" if path else name
+            if not is_hidden(name):
+                entry = objects.entry(root, f"{folder}/{inner}") if listed.is_link else listed
+                if entry is not None:
+                    yield inner, entry
+
+    files: dict[str, str] = {}
+    for path, entry in inside(""):
+        for inner, found in inside(path) if entry.is_folder else [(path, entry)]:
+            if found.is_file and is_read(inner):
+                files[inner] = found.id
+    return files
+
+
+def is_as_committed(tree: Tree, committed: Mapping[str, str]) -> bool:
+    """Whether the files of a quotas directory are those of a commit; see `list_files`."""
+    return tree.files.keys() == committed.keys() and all(
+        is_blob(content, committed[path]) for path, content in tree.files.items()
+    )
+
+
+def is_blob(content: bytes, committed: str) -> bool:
+    """Whether the content of a file is that of a blob, whatever its line ends are."""
+    return blob_id(content, committed) == committed or (
+        b"\r\n" in content and blob_id(content.replace(b"\r\n", b"\n"), committed) == committed
+    )
+
+
+def _settings_differ(repository: Repository, config: Config, objects: GitObjects, root: str, top: Path) -> bool:
+    """Whether quotaform.yaml, approvals.yaml or the policies are not those of the commit."""
+    path = repository.config_path
+    return any(
+        _file_differs(repository, each, objects, root, top) for each in (path, path.with_name(APPROVALS_NAME))
+    ) or (bool(config.policies) and _policies_differ(path.parent, config, objects, root, top))
+
+
+def _file_differs(repository: Repository, file: Path, objects: GitObjects, root: str, top: Path) -> bool:
+    """Whether a file next to quotaform.yaml differs from that of the commit; one outside of the work tree does not."""
+    path = file.resolve()
+    if not path.is_relative_to(top.resolve()):
+        return False
+    try:
+        source = repository.revision.read_config(file)
+    except FileReadError:
+        return True
+    entry = objects.entry(root, path.relative_to(top.resolve()).as_posix())
+    if source is None or entry is None:
+        return source is not None or entry is not None
+    content = source.text if isinstance(source.text, bytes) else source.text.encode()
+    return not is_blob(content, entry.id)
+
+
+def _policies_differ(folder: Path, config: Config, objects: GitObjects, root: str, top: Path) -> bool:
+    """Whether the policies that quotaform.yaml names are not those of the commit; see `_file_differs`."""
+    from quotaform.repository.git_revision import GitRevision
+    from quotaform.repository.policy import DiskFolder, list_policies
+
+    committed = GitRevision(objects, root, top, elsewhere=WORK_TREE).folder(folder)
+    if committed is None:
+        return False
+    here = DiskFolder(folder)
+    paths = list(list_policies(here, config.policies, []))
+    if set(paths) != set(list_policies(committed, config.policies, [])):
+        return True
+    try:
+        return not all(
+            (entry := committed.entry(path)).is_file and is_blob(here.read(path), entry.id) for path in paths
+        )
+    except FileReadError:
+        return True
+
+
+# What each commit replaced in a quotas directory.
+#
+# The files of this moment are compared with HEAD, HEAD with its first parent, and so on: along the branch, so that a
+# merge is one step.
+
+MAX_COMMITS: Final = 500
+"""How many commits are gone back."""
+
+
+class Replaced(NamedTuple):
+    """A file of one step that is different in the next one."""
+
+    path: str  # Where it is, relative to the quotas directory
+    before: str  # The id of its content
+    after: str | bytes | None  # The id of its content in the next step, or that content; `None` when it is gone
+
+
+class Step(NamedTuple):
+    """What one commit replaced."""
+
+    before: str  # The commit that has the files of before
+    commit: str | None  # The commit that replaced them; `None` when that is not committed
+    replaced: tuple[Replaced, ...]
+
+
+class History:
+    """The way back along the first parents. When reading fails, the next try goes on at the same commit."""
+
+    def __init__(self, folder: str, head: Commit, tree: Tree) -> None:
+        """Start at the files of this moment."""
+        self._folder = folder
+        self._head = head
+        self._last: Commit | None = None
+        self._count = 0
+        self._listed: str | None = None
+        self._now: Mapping[str, str | bytes] = tree.files
+
+    def next(self, objects: GitObjects) -> Step | None:
+        """Return the step to the next commit, `None` after the first commit of the repository.
+
+        Raises `GitError` if git does not answer, a limit is reached, or the clone does not hold the commit.
+        """
+        commit = self._next_commit(objects)
+        if commit is None:
+            return None
+        folder = objects.entry(commit.tree, self._folder)
+        listed = None if folder is None else folder.id
+        replaced: tuple[Replaced, ...] = ()
+        if self._last is None or listed != self._listed:
+            before = list_files(objects, commit.tree, self._folder)
+            replaced = tuple(
+                Replaced(path, identity, self._now.get(path))
+                for path, identity in before.items()
+                if not self._is_now(path, identity)
+            )
+            self._now = before
+        later, self._last = self._last, commit
+        self._listed = listed
+        self._count += 1
+        return Step(commit.id, None if later is None else later.id, replaced)
+
+    def _is_now(self, path: str, identity: str) -> bool:
+        now = self._now.get(path)
+        return is_blob(now, identity) if isinstance(now, bytes) else now == identity
+
+    def _next_commit(self, objects: GitObjects) -> Commit | None:
+        if self._last is None:
+            return self._head
+        if not self._last.parents:
+            return None
+        if self._count >= MAX_COMMITS:
+            raise GitError(f"at most {MAX_COMMITS} commits are searched")
+        commit = objects.commit(self._last.parents[0])
+        if commit is None:
+            raise GitError("the commit before it is not in this clone; fetch the history")
+        return commit
+
+
+# What the files declared before and do not declare any more, by the commits that git holds.
+#
+# What a file says that is not there any more in the next step of its history was removed by that step. The steps go
+# back in time, and the last thing that the files said about an entity counts: when that was `state: absent`, or an
+# entry that has expired, nothing was left behind.
+
+
+class Removals:
+    """The history of a quotas directory. Threads may share this."""
+
+    def __init__(
+        self, top: Path, folder: str, head: Commit, tree: Tree, profiles: Profiles, today: date, left: TimeLeft
+    ) -> None:
+        """Describe the history."""
+        self._top = top
+        self._today = today
+        self._left = left
+        self._lock = Lock()
+        self._history = History(folder, head, tree)
+        self._steps: list[Step] = []
+        self._files = EarlierFiles(tree, profiles)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process on this machine needs to go through the history itself."""
+        return {**self.__dict__, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = Lock()
+
+    def find(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
+        """Look for entities that the files of a cluster declared before.
+
+        `entities` are entities that the files do not declare now. `applied` is the commit of the last apply, if it is
+        known.
+        """
+        search = EntitySearch(self._files, cluster, entities, self._today, applied)
+        with self._lock:
+            try:
+                with open_objects(self._top, self._left) as objects:
+                    for step in self._each_step(objects):
+                        search.add(objects, step)
+                        if search.is_done:
+                            break
+            except GitError as error:
+                return search.result(error.reason)
+        return search.result()
+
+    def _each_step(self, objects: GitObjects) -> Iterator[Step]:
+        """Yield the steps, newest first; those that were read for another cluster are not read again."""
+        yield from self._steps
+        while (step := self._history.next(objects)) is not None:
+            self._steps.append(step)
+            yield step
+
+
+MAX_FILE_BYTES: Final = 2 * MIB
+"""The largest earlier file that is searched; the time that a file takes to be parsed has no other limit."""
+
+MAX_PARSED_BYTES: Final = 4 * MIB
+"""How much is parsed for a cluster: files of which a line was removed that has the name of an entity in question."""
+
+_WORDS: Final = regex(r"[^\s{}\[\],:\"'#]+").findall
+
+
+class EarlierFiles:
+    """Reads earlier files, each one once for all clusters."""
+
+    def __init__(self, tree: Tree, profiles: Profiles) -> None:
+        """Start with nothing read.
+
+        `tree` is the quotas directory as it is now. `profiles` are the profiles of quotaform.yaml.
+        """
+        self._tree = tree
+        self._name = PurePosixPath(tree.name)
+        self._profiles = profiles
+        self._parsed: dict[tuple[str, str], tuple[Entry, ...]] = {}
+        self._names: frozenset[str] | None = None
+
+    def shown(self, path: str) -> str:
+        """Return a path relative to the quotas directory as messages name it."""
+        from quotaform.desired.tree import shown_path
+
+        return shown_path(self._name / path)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of this name, as messages have it, at this moment."""
+        if self._names is None:
+            self._names = frozenset(map(self.shown, self._tree.files))
+        return name in self._names
+
+    def entries(self, replaced: Replaced, content: bytes) -> tuple[Entry, ...]:
+        """Return what a replaced file declared."""
+        from quotaform.desired.quotas_file import load_file
+        from quotaform.desired.tree import SourceFile, layer_of
+
+        key = (replaced.path, replaced.before)
+        if key not in self._parsed:
+            source = SourceFile(self.shown(replaced.path), content, layer_of(replaced.path))
+            self._parsed[key] = tuple(load_file(source, self._profiles).entries)
+        return self._parsed[key]
+
+
+class EntitySearch:
+    """One search through the steps, and what it may still parse."""
+
+    def __init__(
+        self,
+        files: EarlierFiles,
+        cluster: str,
+        entities: Collection[Entity],
+        today: date,
+        applied: str | None = None,
+    ) -> None:
+        """Start with nothing found. `applied` is the commit of the last apply, if it is known."""
+        self._files = files
+        self._cluster = cluster
+        self._applied = applied
+        self._is_applied = False
+        self._today = today
+        self._wanted = set(entities)
+        self._words = frozenset(
+            word
+            for entity in entities
+            for _, name in entity.parts
+            for word in _WORDS(DEFAULT_WORD if name is None else name)[:1]
+        )
+        self._parsable = MAX_PARSED_BYTES
+        self._searched: str | None = None
+        self._skipped: list[NotSearched] = []
+        self._found: dict[Entity, Removal] = {}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all entities were found."""
+        return not self._wanted
+
+    def add(self, objects: GitObjects, step: Step) -> None:
+        """Search the files that a step replaced. Raises `GitError` if git does not answer, or a limit is reached."""
+        from quotaform.desired.tree import layer_of
+
+        # The steps go back in time: what the commit of the last apply or an earlier one removed was removed there.
+        self._is_applied = self._is_applied or (step.commit is not None and step.commit == self._applied)
+        declared: dict[Entity, Entry] = {}
+        for layer in (None, self._cluster):
+            for replaced in step.replaced:
+                if layer_of(replaced.path) == layer:
+                    declared.update(self._entries(objects, step, replaced))
+        for entity, entry in declared.items():
+            self._wanted.discard(entity)
+            is_expired = entry.expires is not None and entry.expires <= self._today
+            if entry.cause is Cause.ENTRY and entry.file and not is_expired:
+                name = entry.file.name
+                self._found[entity] = Removal(
+                    name, step.commit, file_exists=self._files.exists(name), is_applied=self._is_applied
+                )
+        self._searched = step.before
+
+    def result(self, problem: str | None = None) -> RemovalSearch:
+        """Return what was found; what was not searched counts only when an entity was not found.
+
+        `problem` is why the search ended early, if it did.
+        """
+        not_searched: list[NotSearched] = []
+        if self._skipped and not self.is_done:
+            not_searched.append(replace(self._skipped[0], count=len(self._skipped)))
+        if problem is not None:
+            not_searched.append(NotSearched(problem, self._searched))
+        return RemovalSearch(self._found, tuple(not_searched))
+
+    def _entries(self, objects: GitObjects, step: Step, replaced: Replaced) -> dict[Entity, Entry]:
+        """Return what a replaced file declared of the entities in question."""
+        try:
+            before = objects.blob(replaced.before, MAX_FILE_BYTES)
+            reason = "it is not in this clone"
+        except ObjectTooLargeError as error:
+            before, reason = None, f"it has {error.size:,} bytes, at most {error.limit:,} are searched"
+        if before is None:
+            self._skipped.append(NotSearched(reason, step.before, self._files.shown(replaced.path)))
+            return {}
+        if not _may_name(before, _after(objects, replaced), self._words):
+            return {}
+        self._parsable -= len(before)
+        if self._parsable < 0:
+            raise GitError(f"at most {MAX_PARSED_BYTES // MIB} MiB of earlier files are parsed")
+        return {entry.entity: entry for entry in self._files.entries(replaced, before) if entry.entity in self._wanted}
+
+
+def _after(objects: GitObjects, replaced: Replaced) -> bytes:
+    """Return the content in the next step; empty when it is gone or too large, so that all lines were removed."""
+    after = replaced.after
+    if isinstance(after, str):
+        try:
+            after = objects.blob(after, MAX_FILE_BYTES)
+        except ObjectTooLargeError:
+            after = None
+    return after if after is not None and len(after) <= MAX_FILE_BYTES else b""
+
+
+def _may_name(before: bytes, after: bytes, words: Collection[str]) -> bool:
+    """Whether a line was removed that may name one of the entities: parsing takes a hundred times as long."""
+    removed = Counter(before.splitlines()) - Counter(after.splitlines())
+    text = b"\n".join(removed).decode(errors="replace")
+    # An alias or an escape stands for a name that is written elsewhere, or in another way.
+    return "*" in text or "\\" in text or not set(words).isdisjoint(_WORDS(text))

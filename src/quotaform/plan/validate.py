@@ -1,0 +1,259 @@
+"""Checking the files, offline, and whether the users that they declare exist."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
+
+from quotaform.cluster.scram import ScramGateway
+from quotaform.desired.config import Config
+from quotaform.desired.loader import Claim, LoadedFiles, check_claims
+from quotaform.desired.policy.policy import check_policies
+from quotaform.model import rule
+from quotaform.model.entity import USER, Entity, spell_name
+from quotaform.model.errors import InvalidFilesError
+from quotaform.model.finding import Finding, Location, Severity
+from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
+from quotaform.model.outcome import ClusterOutcome, Validation
+from quotaform.model.quotas import Desired, Entry
+from quotaform.model.records.document import VALIDATION, envelope, indented
+from quotaform.model.records.field import dump_finding
+from quotaform.model.settings import Capacity, LintIgnore
+from quotaform.model.text import inert, nearest
+from quotaform.plan.check.approval import expired_approval
+from quotaform.plan.check.lint import Linted, LintFacts, check_lints, declared_quotas, unused_ignores, with_address
+from quotaform.repository.cluster_work import ClusterWork
+from quotaform.repository.policy import load_policies
+from quotaform.repository.repository import Repository, read_claims
+from quotaform.repository.run import open_scram
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidatedFiles:
+    """Files that were checked."""
+
+    report: Validation
+    config: Config  # The content of quotaform.yaml; empty when it is invalid
+    files: LoadedFiles | None  # What the files of the quotas directory say; `None` when quotaform.yaml is invalid
+
+
+def validate_files(
+    repository: Repository, patterns: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK
+) -> ValidatedFiles:
+    """Check quotaform.yaml, approvals.yaml and the quotas of the clusters.
+
+    `patterns` are names of clusters, or globs over them; every cluster without any. Raises `UsageError` if a name or a
+    glob fits no cluster.
+    """
+    problems: set[Finding] = set(_approval_problems(repository, clock))
+    files: set[str] = set()
+    entities: dict[str | None, int] = {}
+    try:
+        config = repository.config()
+    except InvalidFilesError as error:
+        problems.update(error.problems)
+        report = Validation(
+            directory=repository.directory.as_posix(),
+            files=0,
+            entities={},
+            problems=tuple(first_findings(problems)),
+        )
+        return ValidatedFiles(report=report, config=Config(), files=None)
+    names = repository.cluster_names(config, patterns)
+    loaded = repository.load(config, today(clock))
+    policies = load_policies(repository, config)
+    used: set[LintIgnore] = set()
+    problems.update(policies.problems)
+    if config.roots:
+        try:
+            others = read_claims(repository, config, today(clock))
+        except InvalidFilesError as error:
+            problems.update(error.problems)
+            others = ()
+        problems.update(check_claims(_claims(config, loaded), others))
+    for name in names:
+        files.update(file.name for file in loaded.files(name))
+        desired, found = loaded.check(name)
+        entities[name] = len(desired)
+        problems.update(found)
+        problems.update(map(with_address, check_policies(desired, policies.policies, name)))
+        if not any(problem.severity is Severity.ERROR for problem in found):
+            if not desired:
+                where = f" for cluster {spell_name(name)}" if name is not None else ""
+                text = (
+                    f"the files declare no entity{where}; if that is meant, plan and apply need {rule.EMPTY.override}"
+                )
+                problems.add(rule.NOTHING_DECLARED.finding(text))
+            linted = _lint(config, name, desired, today(clock))
+            used |= linted.used
+            problems.update(map(with_address, linted.findings))
+        if len(problems) > MAX_PROBLEMS and FindingList(problems).is_full:
+            break
+    if not patterns and not any(problem.severity is Severity.ERROR for problem in problems):
+        problems.update(unused_ignores(config.lints.ignores, used, today(clock)))
+    report = Validation(
+        directory=repository.directory.as_posix(),
+        files=len(files),
+        entities=entities,
+        problems=tuple(first_findings(problems)),
+    )
+    return ValidatedFiles(report=report, config=config, files=loaded)
+
+
+def validate_together(
+    repositories: Sequence[Repository], patterns: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK
+) -> Validation:
+    """Check several quota repositories, and that no two of them declare an entity for the same cluster.
+
+    `patterns` are names of clusters, or globs over them; every cluster without any. Raises `UsageError` if a name or a
+    glob fits no cluster of one of them.
+    """
+    problems: set[Finding] = set()
+    entities: Counter[str | None] = Counter()
+    claims: list[Claim] = []
+    count = 0
+    for repository in repositories:
+        checked = validate_files(repository, patterns, clock=clock)
+        problems.update(checked.report.problems)
+        entities.update(checked.report.entities)
+        count += checked.report.files
+        if checked.files is not None:
+            own = _claims(checked.config, checked.files)
+            problems.update(check_claims(own, claims))
+            claims += own
+    return Validation(
+        directory=", ".join(repository.directory.as_posix() for repository in repositories),
+        files=count,
+        entities=dict(entities),
+        problems=tuple(first_findings(problems)),
+    )
+
+
+def _claims(config: Config, files: LoadedFiles) -> list[Claim]:
+    """Return what files declare for each cluster, as far as they can be read."""
+    clusters = config.clusters.values()
+    return [Claim(cluster.name, cluster.cluster_id, files.check(cluster.name)[0]) for cluster in clusters]
+
+
+def _lint(config: Config, name: str | None, desired: Desired, day: date) -> Linted:
+    cluster = config.clusters.get(name) if name is not None else None
+    return check_lints(
+        LintFacts(
+            desired=desired,
+            quotas=declared_quotas(desired),
+            settings=config.lints,
+            capacity=cluster.capacity if cluster is not None else Capacity(),
+            today=day,
+        )
+    )
+
+
+def _approval_problems(repository: Repository, clock: Clock) -> Sequence[Finding]:
+    """Return what is wrong with approvals.yaml, and which approvals have expired."""
+    day = today(clock)
+    try:
+        approvals = repository.approvals(day)
+    except InvalidFilesError as error:
+        return error.problems
+    return [expired_approval(approval) for approval in approvals if approval.expires <= day]
+
+
+def dump_validation(validation: Validation) -> str:
+    """Return a validation as JSON."""
+    fields = {
+        "valid": validation.is_valid,
+        "directory": validation.directory,
+        "files": validation.files,
+        "entities": [{"cluster": name, "count": count} for name, count in validation.entities.items()],
+        "problems": [dump_finding(problem) for problem in validation.problems],
+    }
+    return indented(envelope(VALIDATION, fields))
+
+
+_ELSEWHERE: Final = regex(r"ANONYMOUS|[A-Za-z][A-Za-z0-9.-]*=.*").fullmatch
+"""Names that come from no SCRAM login: of connections without any, and of certificates (`CN=app,O=Example`)."""
+_NEARNESS: Final = 0.75
+_MOST_COMPARISONS: Final = 50_000
+"""Guessing compares with every user of the cluster; it is given up after a few seconds."""
+
+
+Connect = Callable[["Cluster"], ScramGateway]
+"""Connects to a cluster."""
+
+
+def check_clusters_users(
+    checked: ValidatedFiles, clusters: Sequence[Cluster], *, connect: Connect = open_scram
+) -> tuple[ClusterOutcome[tuple[Finding, ...]], ...]:
+    """Ask clusters, all at a time, whether the users in the files exist.
+
+    `checked`: the files; of files with problems nothing is asked, and there is no outcome.
+    """
+    files = checked.files
+    if files is None or not checked.report.is_valid:
+        return ()
+
+    def work(cluster: Cluster, gateway: ScramGateway) -> tuple[Finding, ...]:
+        known = {found.user for found in gateway.describe() if found.credentials}
+        return tuple(check_users(cluster.name, files.desired(cluster.name), known))
+
+    with ClusterWork(clusters, work, connect) as working:
+        return tuple(working.outcome(cluster) for cluster in clusters)
+
+
+def add_user_findings(report: Validation, outcomes: Iterable[ClusterOutcome[tuple[Finding, ...]]]) -> Validation:
+    """Return a report together with what was found on each cluster that could be asked."""
+    found = [finding for outcome in outcomes if outcome.error is None for finding in outcome.require()]
+    return replace(report, problems=(*report.problems, *found))
+
+
+def check_users(cluster: str, desired: Desired, known: Collection[str]) -> Iterator[Finding]:
+    """Yield a warning for each declared user without SCRAM credentials, where it is declared first.
+
+    Defaults, tombstones and names that come from certificates are passed over. A cluster that keeps no SCRAM
+    credentials at all authenticates in some other way, so there is a note and nothing else. `cluster` is what messages
+    call the cluster. `known` holds the users that have credentials there.
+    """
+    name = inert(cluster)
+    if not known:
+        yield rule.NO_SCRAM.finding(
+            f"{name} has no SCRAM credentials, so the users in the files were not checked against it",
+        )
+        return
+    unknown = {user: entry for user, entry in _declared_users(desired).items() if user not in known}
+    candidates = sorted(known)
+    guesses = max(1, _MOST_COMPARISONS // len(candidates))
+    for number, (user, entry) in enumerate(unknown.items()):
+        near = nearest(user, candidates, cutoff=_NEARNESS, is_exact=True) if number < guesses else None
+        guess = f"; did you mean {spell_name(near)}?" if near is not None else ""
+        yield rule.UNKNOWN_PRINCIPAL.finding(
+            f"user {spell_name(user)} has no SCRAM credentials on {name}{guess}",
+            address=entry.entity.address,
+            location=entry.location,
+        )
+
+
+def _declared_users(desired: Desired) -> Mapping[str, Entry]:
+    """Return the entry that mentions each user first, by place."""
+    users: dict[str, Entry] = {}
+    for entry in sorted(desired.values(), key=_place):
+        user = _user(entry.entity)
+        if user is not None and entry.absent is None and not _ELSEWHERE(user):
+            users.setdefault(user, entry)
+    return users
+
+
+def _place(entry: Entry) -> tuple[str, int, int, str]:
+    location = entry.location or Location("")
+    return location.file, location.line, location.column, entry.entity.address
+
+
+def _user(entity: Entity) -> str | None:
+    return next((name for kind, name in entity.parts if kind == USER), None)

@@ -1,0 +1,1 @@
+"""What people see of any subject: text, Markdown, findings for CI systems, charts. It knows no subject."""

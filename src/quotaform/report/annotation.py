@@ -1,0 +1,224 @@
+"""Findings at the lines of the files: annotations of GitHub Actions, GitLab's code quality report, and SARIF.
+
+Each result has a fingerprint that stays the same when lines move, so that an alert is not closed and opened again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from json import dumps
+from typing import Any, Final
+
+from quotaform.model.errors import QuotaformError
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.printable import printable
+from quotaform.model.rule import RULES
+from quotaform.report.comment import Place, unchanged_place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problems:
+    """The findings of a result, each with a place in the files if there is one."""
+
+    findings: Sequence[Finding]
+    command: str  # What found them: `plan`, `drift` or `validate`
+    cluster: str = ""  # The name of the cluster that they are about; empty for the files of all clusters
+
+
+def about(finding: Finding) -> str:
+    """Return the message of a finding with what it is about in front, unless the message begins with that."""
+    if finding.address is None or finding.message.startswith(finding.address):
+        return finding.message
+    return f"{finding.address}: {finding.message}"
+
+
+# Findings as commands of GitHub Actions, which shows them at the lines of a pull request.
+#
+# GitHub shows ten annotations of each type per step and drops all others without a word, so the tenth says how
+# many more there are.
+
+MOST_OF_A_TYPE: Final = 10
+_TYPES: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+_PLURALS: Final = {"error": "errors", "warning": "warnings", "notice": "notes"}
+
+
+def render_github(problems: Problems, *, place: Place = unchanged_place) -> str:
+    """Return findings as annotations, one per line."""
+    return "".join(_annotations(problems.findings, place))
+
+
+def render_failure_github(cluster: str, error: QuotaformError) -> str:
+    """Return the annotation of a cluster for which nothing could be made."""
+    return _command("error", {"title": f"quotaform: {cluster}"}, error.text_of(cluster))
+
+
+def _annotations(findings: Iterable[Finding], place: Place) -> Iterator[str]:
+    by_type: dict[str, list[Finding]] = {name: [] for name in _TYPES.values()}
+    for finding in findings:
+        by_type["error" if finding.blocking else _TYPES[finding.severity]].append(finding)
+    for name, some in by_type.items():
+        shown = some if len(some) <= MOST_OF_A_TYPE else some[: MOST_OF_A_TYPE - 1]
+        yield from (_command(name, _properties(finding, place), about(finding)) for finding in shown)
+        if len(some) > len(shown):
+            more = f"and {len(some) - len(shown):,} more {_PLURALS[name]}, see the output of this step"
+            yield _command(name, {"title": "quotaform"}, more)
+
+
+def _properties(finding: Finding, place: Place) -> dict[str, str]:
+    title = {"title": f"quotaform: {finding.rule}"}
+    location = finding.location
+    file = None if location is None else place(location.file)
+    if location is None or file is None:
+        return title
+    numbers = (("line", location.line), ("col", location.column))
+    return {"file": file, **{name: str(number) for name, number in numbers if number}, **title}
+
+
+def _command(name: str, properties: dict[str, str], message: str) -> str:
+    r"""Return a command, in which no text can end a property, the line or the command.
+
+    >>> _command("error", {"file": "a,b:c.yaml"}, "100 %\n::error::x")
+    '::error file=a%2Cb%3Ac.yaml::100 %25%0A::error::x\n'
+    """
+    written = ",".join(f"{key}={_escape_property(value)}" for key, value in properties.items())
+    return f"::{name} {written}::{_escape(message)}\n"
+
+
+def _escape(text: str) -> str:
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(escaped)
+
+
+def _escape_property(text: str) -> str:
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")
+
+
+MOST_RESULTS: Final = 5_000
+"""How many results of a run GitHub shows."""
+NO_FILE: Final = "quotaform.yaml"
+"""The file at which findings without a place are shown, as every result must have one."""
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_TOP: Final = "%SRCROOT%"
+_PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+_LONGEST_MESSAGE: Final = 1_000
+
+
+def fingerprints(findings: Iterable[Finding], place: Place, cluster: str = "") -> list[str]:
+    """Return a digest for each finding: of its rule, what it is about and its file, but not of its line.
+
+    Findings that are equal in all of this are numbered, in their order. `cluster` is the cluster that they are about,
+    where reports of several clusters are merged.
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
+    made = []
+    for finding in findings:
+        file = None if finding.location is None else place(finding.location.file)
+        content = (finding.rule, finding.address or "", finding.key or "", file or "", cluster)
+        number = (str(seen[content]),) if seen[content] else ()
+        seen[content] += 1
+        made.append(sha256(dumps([*content, *number]).encode()).hexdigest())
+    return made
+
+
+def render_sarif(problems: Problems, *, place: Place = unchanged_place, version: str | None = None) -> str:
+    """Return a log with one run; the category keeps the alerts of clusters and commands apart."""
+    findings = problems.findings
+    category = f"{problems.command}/{problems.cluster}" if problems.cluster else problems.command
+    shown = findings[:MOST_RESULTS]
+    names = sorted({finding.rule for finding in shown})
+    driver = {
+        "name": "quotaform",
+        **({} if version is None else {"version": version}),
+        "rules": [_descriptor(name) for name in names],
+    }
+    invocation: dict[str, Any] = {"executionSuccessful": True}
+    if len(findings) > len(shown):
+        text = f"{len(findings) - len(shown):,} more results are left out; see the text output of the command."
+        invocation["toolExecutionNotifications"] = [{"level": "warning", "message": {"text": text}}]
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {"id": f"quotaform/{category}/"},
+        "originalUriBaseIds": {_TOP: {"description": {"text": "The top of the repository."}}},
+        "invocations": [invocation],
+        "columnKind": "unicodeCodePoints",
+        "results": [
+            _result(finding, names.index(finding.rule), fingerprint, place)
+            for finding, fingerprint in zip(shown, fingerprints(shown, place), strict=True)
+        ],
+    }
+    return dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _descriptor(name: str) -> dict[str, Any]:
+    row = RULES.get(name)
+    if row is None:
+        return {"id": name}
+    return {
+        "id": row.id,
+        "shortDescription": {"text": row.summary},
+        "fullDescription": {"text": row.summary},
+        "help": {"text": row.remedy},
+        "defaultConfiguration": {"level": _level(row.severity, is_blocking=row.is_blocking)},
+    }
+
+
+def _level(severity: Severity, *, is_blocking: bool) -> str:
+    return "error" if is_blocking else severity.value
+
+
+def _result(finding: Finding, rule_index: int, fingerprint: str, place: Place) -> dict[str, Any]:
+    location = finding.location
+    file = None if location is None else place(location.file)
+    physical: dict[str, Any] = {"artifactLocation": {"uri": encoded(file or NO_FILE), "uriBaseId": _TOP}}
+    region = {}
+    if location is not None and file is not None and location.line:
+        region = {"startLine": location.line, **({"startColumn": location.column} if location.column else {})}
+    # Without a line GitHub shows nothing.
+    physical["region"] = region or {"startLine": 1}
+    where: dict[str, Any] = {"physicalLocation": physical}
+    if finding.address is not None:
+        where["logicalLocations"] = [{"fullyQualifiedName": finding.address}]
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": rule_index,
+        "level": _level(finding.severity, is_blocking=finding.blocking),
+        "message": {"text": about(finding)[:_LONGEST_MESSAGE]},
+        "locations": [where],
+        # GitHub reads this name alone.
+        "partialFingerprints": {"primaryLocationLineHash": fingerprint, "quotaform/v1": fingerprint},
+    }
+
+
+def encoded(path: str) -> str:
+    """Return a relative path as a URI.
+
+    >>> encoded("quotas.d/a b:Å.yaml")
+    'quotas.d/a%20b%3A%C3%85.yaml'
+    """
+    content = path.encode("utf-8", "surrogateescape")
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in content)
+
+
+_SEVERITIES: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
+
+
+def render_gitlab(problems: Problems, *, place: Place = unchanged_place) -> str:
+    """Return a report; GitLab merges those of several jobs, so a fingerprint is that of one cluster."""
+    findings = problems.findings
+    issues = []
+    for finding, fingerprint in zip(findings, fingerprints(findings, place, problems.cluster), strict=True):
+        file = None if finding.location is None else place(finding.location.file)
+        line = finding.location.line if finding.location is not None and file is not None else 0
+        issues.append(
+            {
+                "description": about(finding),
+                "check_name": finding.rule,
+                "fingerprint": fingerprint,
+                "severity": "blocker" if finding.blocking else _SEVERITIES[finding.severity],
+                "location": {"path": file or NO_FILE, "lines": {"begin": max(1, line)}},
+            }
+        )
+    return dumps(issues, indent=2) + "\n"

@@ -1,0 +1,173 @@
+"""A comment on a pull request: its hidden first line, by which it is found again, and parts that give way until it
+fits.
+
+`<!-- quotaform:plan {"v":1,"cluster":"prod-eu","root":"quotas.d","changes":2} -->`. Comments with the same kind,
+cluster and root show the same thing at different times. `changes` is 0 when there is nothing to review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from json import dumps, loads
+from re import compile as regex
+from typing import Any, Final, TypeAlias
+
+Place: TypeAlias = Callable[[str], str | None]
+"""Returns the path of a file from the top of its repository; `None` for one that is outside."""
+
+
+def unchanged_place(file: str) -> str | None:
+    """Return the path of a file as it is, where nothing is known of a repository."""
+    return None if file.startswith("/") else file
+
+
+_VERSION: Final = 1
+_LINE: Final = regex(r"<!-- quotaform:([a-z][a-z-]{0,30}) (\{.{0,4096}\}) -->").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a comment shows."""
+
+    kind: str  # `plan`, `drift` and so on
+    cluster: str
+    root: str  # The quotas directory
+
+    def line(self, changes: int | None = None) -> str:
+        r"""Return the first line of the comment, which no name can end.
+
+        >>> print(Marker("plan", "a-->b", "quotas.d").line(2))
+        <!-- quotaform:plan {"v":1,"cluster":"a-\u002d\u003eb","root":"quotas.d","changes":2} -->
+
+        `changes`: how many entities there are to review; `None` where there is something else to read.
+        """
+        values: dict[str, str | int] = {"v": _VERSION, "cluster": self.cluster, "root": self.root}
+        if changes is not None:
+            values["changes"] = changes
+        content = dumps(values, separators=(",", ":"))
+        content = content.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
+        return f"<!-- quotaform:{self.kind} {content} -->"
+
+
+def read_marker(body: str) -> Marker | None:
+    """Return what a comment shows; `None` when its first line is no marker that this version knows.
+
+    >>> read_marker('<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->')
+    Marker(kind='plan', cluster='lab', root='quotas.d')
+    """
+    found = _read_first_line(body)
+    if found is None:
+        return None
+    kind, values = found
+    cluster, root = values.get("cluster"), values.get("root")
+    if values.get("v") != _VERSION or not isinstance(cluster, str) or not isinstance(root, str):
+        return None
+    return Marker(kind, cluster, root)
+
+
+def read_changes(body: str) -> int | None:
+    """Return how many entities a comment has to review; `None` when its first line does not say."""
+    found = _read_first_line(body)
+    changes = None if found is None else found[1].get("changes")
+    return changes if type(changes) is int else None
+
+
+def _read_first_line(body: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the kind and the values of a marker; `None` when the first line is none."""
+    lines = body[:5000].splitlines()
+    found = _LINE(lines[0].strip()) if lines else None
+    try:
+        return None if found is None else (found[1], loads(found[2]))
+    except (ValueError, RecursionError):
+        return None
+
+
+def comment_marker(kind: str, cluster: str, root: str, place: Place, changes: int | None = None) -> str:
+    """Return the first line of the comment about a cluster and a quotas directory.
+
+    `changes`: how many entities there are to review; `None` where there is something else to read.
+    """
+    return Marker(kind, cluster, place(root) or root).line(changes)
+
+
+_ANY: Final = 1 << 40
+COMMENT_BYTES: Final = 60_000
+"""How large a comment may be, in UTF-8; GitHub takes 65,536 characters."""
+
+Form: TypeAlias = Callable[[int], str | None]
+"""Returns a part in one form; `None` when it takes more bytes than it is given."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of a document."""
+
+    forms: Sequence[Form]  # From the longest to the shortest
+    _chosen: int = 0
+    _made: dict[int, str | None] = field(default_factory=dict)
+
+    def text(self, limit: int) -> str | None:
+        """Return the part in its present form, `None` when it alone takes more bytes than the whole document may."""
+        if self._chosen not in self._made:
+            self._made[self._chosen] = self.forms[self._chosen](limit)
+        return self._made[self._chosen]
+
+    def shorten(self) -> None:
+        """Take the next form."""
+        self._chosen += 1
+
+    def lengthen(self, fits: Callable[[], bool]) -> None:
+        """Take the longest form with which the document fits."""
+        shortest = self._chosen
+        for chosen in range(shortest):
+            self._chosen = chosen
+            if fits():
+                return
+        self._chosen = shortest
+
+
+def fit(parts: Sequence[Part], order: Sequence[Part], limit: int = COMMENT_BYTES) -> str:
+    """Return a document of at most `limit` bytes, when its shortest form allows it.
+
+    A part that need not have been shortened, because a later one made room, becomes as long again as there is room for.
+
+    `parts`: in the order of the document. `order`: which part takes its next form, step by step, while the document is
+    too large. `limit`: its bytes in UTF-8.
+    """
+    steps = iter(order)
+    while _whole(parts, limit) is None:
+        shortened = next(steps, None)
+        if shortened is None:
+            return "".join(part.forms[-1](_ANY) or "" for part in parts)
+        shortened.shorten()
+    for part in reversed(order):
+        part.lengthen(lambda: _whole(parts, limit) is not None)
+    return _whole(parts, limit) or ""
+
+
+def _whole(parts: Sequence[Part], limit: int) -> str | None:
+    made = []
+    left = limit
+    for part in parts:
+        text = part.text(limit)
+        if text is None or (left := left - len(text.encode())) < 0:
+            return None
+        made.append(text)
+    return "".join(made)
+
+
+def form(function: Callable[..., Iterable[str]], *arguments: object) -> Form:
+    """Return the form of a part that a function yields in pieces."""
+    return lambda limit: joined(function(*arguments), limit)
+
+
+def joined(pieces: Iterable[str], most: int) -> str | None:
+    """Return pieces as one text, `None` as soon as it is known to take more bytes than `most`."""
+    made = []
+    for piece in pieces:
+        most -= len(piece.encode())
+        if most < 0:
+            return None
+        made.append(piece)
+    return "".join(made)

@@ -1,0 +1,348 @@
+"""Findings as text and as Markdown: grouped by rule and by what allows them, what blocks first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from json.encoder import encode_basestring as quoted
+from typing import Final, NamedTuple
+
+from quotaform.model import rule
+from quotaform.model.finding import (
+    ALLOW,
+    APPROVALS_NAME,
+    DELETE,
+    Finding,
+    Location,
+    Severity,
+    bound_values,
+    escaped_address,
+)
+from quotaform.report.markdown import by_prefix, code, fenced, words
+from quotaform.report.text import PLAIN, Style, counted
+
+FEW: Final = 5
+"""Up to so many findings say each for themselves what would allow them; of warnings of one rule, so many are shown."""
+
+
+APPROVAL: Final = f"an approval in {APPROVALS_NAME} (one entity)"
+"""What lifts a block of one entity, where an option would lift those of all."""
+
+
+class Permission(NamedTuple):
+    """What lifted a block, or what would."""
+
+    word: str  # `Allowed by` or `Allow`
+    what: str  # An option or an approval
+    is_approvable: bool = False  # Whether an approval would do as well, for one entity alone
+
+    def __str__(self) -> str:
+        return f"{self.word}: {f'{APPROVAL}, or {self.what} (all)' if self.is_approvable else self.what}"
+
+
+class Line(NamedTuple):
+    """What is said of one entity, or of one place."""
+
+    location: Location | None  # The place in the files, if any
+    address: str | None  # The address of the entity, if any
+    message: str  # All messages about it
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """Findings with the same rule, severity and permission."""
+
+    findings: tuple[Finding, ...]  # At least one
+
+    @property
+    def rule(self) -> str:
+        """The rule of all of them."""
+        return self.findings[0].rule
+
+    @property
+    def severity(self) -> Severity:
+        """The severity of all of them."""
+        return self.findings[0].severity
+
+    @property
+    def permission(self) -> Permission | None:
+        """What lifted all of them, or would; `None` when nothing does."""
+        return _permission(self.findings[0])
+
+    @property
+    def has_heading(self) -> bool:
+        """Whether rule and permission are said once, above the lines."""
+        return self.permission is not None and len(self.findings) > FEW
+
+    @property
+    def number(self) -> str:
+        """How many they are, and about how many entities."""
+        addresses = {finding.address for finding in self.findings}
+        findings = counted(len(self.findings), "finding")
+        if None in addresses:
+            return findings
+        entities = counted(len(addresses), "entity", "entities")
+        return entities if len(addresses) == len(self.findings) else f"{findings} about {entities}"
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """One line per finding; under a heading, one per entity."""
+        if not self.has_heading:
+            return tuple(Line(each.location, each.address, each.message) for each in self.findings)
+        messages: dict[tuple[Location | None, str | None], list[str]] = {}
+        for each in self.findings:
+            messages.setdefault((each.location, each.address), []).append(each.message)
+        return tuple(Line(*about, "; ".join(dict.fromkeys(some))) for about, some in messages.items())
+
+
+def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
+    """Return findings that one thing allows or would allow together, in the order of the first of each."""
+    groups: dict[tuple[str, Severity, Permission | None], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.rule, finding.severity, _permission(finding)), []).append(finding)
+    return [FindingGroup(tuple(group)) for group in groups.values()]
+
+
+def first_of_each_rule(problems: Iterable[Finding]) -> list[Finding]:
+    """Return the problems of files in their order: all errors, and of the warnings of each rule the first few.
+
+    How many more there are of a rule is a finding at the end.
+    """
+    shown: list[Finding] = []
+    more: dict[str, list[Finding]] = {}
+    counts: Counter[str] = Counter()
+    for each in problems:
+        counts[each.rule] += each.severity is not Severity.ERROR
+        if each.severity is Severity.ERROR or counts[each.rule] <= FEW:
+            shown.append(each)
+        else:
+            more.setdefault(each.rule, []).append(each)
+    for some in more.values():
+        text = f"and {len(some):,} more (list: --format json)"
+        shown.append(replace(some[0], message=text, address=None, key=None, location=None))
+    return shown
+
+
+def _permission(finding: Finding) -> Permission | None:
+    if finding.allowed_by is not None:
+        return Permission("Allowed by", finding.allowed_by)
+    if not finding.blocking or not finding.override:
+        return None
+    row = rule.RULES.get(finding.rule)
+    is_approvable = row is not None and row.is_approvable and finding.allowance is not None
+    return Permission("Allow", finding.override, is_approvable)
+
+
+def approval_item(blocking: Iterable[Finding]) -> str | None:
+    """Return the item of approvals.yaml that would lift the first block that nothing but an approval lifts.
+
+    `None` when there is no such block.
+    """
+    protected = [finding for finding in blocking if finding.rule == rule.PROTECT.id]
+    if not protected:
+        return None
+    needed = protected[0]
+    values = bound_values(finding for finding in protected if finding.address == needed.address)
+    bound = f" action: {DELETE}," if needed.key is None else f" to: {values}," if values else ""
+    address = quoted(escaped_address(needed.address or ""))
+    return f"- {{rule: {needed.rule}, address: {address},{bound} reason: WHY, approver: WHO, expires: YYYY-MM-DD}}"
+
+
+APPROVAL_EXAMPLE: Final = f"An approval is an item of {APPROVALS_NAME}, such as"
+"""The words before an `approval_item`."""
+
+
+_MOST_REMOVED: Final = 10
+_MOST_OF_A_RULE: Final = 50
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+
+
+BLOCKED: Final = "Blocked (nothing will be applied until resolved):"
+
+
+def render_findings(
+    findings: Iterable[Finding],
+    style: Style = PLAIN,
+    *,
+    heading: str = BLOCKED,
+    most: int = _MOST_OF_A_RULE,
+    most_others: int = _MOST_OF_A_RULE,
+) -> Iterator[str]:
+    """Yield lines: what blocks first, under its own heading, then the others.
+
+    Entities that are no longer declared have a heading of their own, see `render_removed`.
+
+    `heading`: what stands above what blocks. `most`: how many lines of a rule that blocks are shown. `most_others`: how
+    many of another rule.
+    """
+    blocking: list[Finding] = []
+    others: list[Finding] = []
+    for finding in findings:
+        if finding.rule != rule.NO_LONGER_DECLARED.id:
+            (blocking if finding.blocking else others).append(finding)
+    for title, some, number in ((heading, blocking, most), ("Findings:", others, most_others)):
+        if some:
+            yield style.paint(title, "bold")
+            width = max(len(finding.rule) for finding in some)
+            for group in grouped(some):
+                yield from _text_group_lines(group, width, style, number)
+    if (item := approval_item(blocking)) is not None:
+        yield APPROVAL_EXAMPLE
+        yield f"    {item}"
+
+
+def _text_group_lines(group: FindingGroup, width: int, style: Style, most: int) -> Iterator[str]:
+    begin = f"  {style.paint(f'{group.rule:<{width}}', _COLOURS[group.severity])}  "
+    end = f"   {group.permission}" if group.permission else ""
+    if group.has_heading:
+        yield f"{begin}{group.number}{end}"
+        begin, end = "    ", ""
+        needed = group.findings[0].allowance
+        if needed is not None and needed.rule != group.rule:  # It follows from what the other rule has counted.
+            most = min(most, FEW)
+    lines = group.lines
+    yield from (f"{begin}{_text_line(line)}{end}" for line in lines[:most])
+    if len(lines) > most:
+        yield f"{begin}and {len(lines) - most:,} more (list: --format json)"
+
+
+def _text_line(line: Line) -> str:
+    where = "".join(f"{place}: " for place in (line.location, line.address) if place)
+    return f"{where}{line.message}"
+
+
+def render_removed(findings: Iterable[Finding], style: Style = PLAIN) -> Iterator[str]:
+    """Yield lines about the entities that the files declared before and do not declare any more."""
+    removed = [finding for finding in findings if finding.rule == rule.NO_LONGER_DECLARED.id]
+    if not removed:
+        return
+    were = counted(len(removed), "entity was", "entities were")
+    yield style.paint(f"{were} removed from the files but not from the cluster:", "bold")
+    for finding in removed[:_MOST_REMOVED]:
+        yield f"    {style.paint(finding.address or '', _COLOURS[finding.severity])}: {finding.message}"
+    if len(removed) > _MOST_REMOVED:
+        yield f"    and {len(removed) - _MOST_REMOVED:,} more (list: --format json)"
+    yield ""
+
+
+_LABEL: Final = f"In quotaform's CI workflows, the label `quotas-allow:RULE` gives `{ALLOW} RULE`."
+_MOST_RULES: Final = 30
+_LONGEST_MESSAGE: Final = 600
+_SHORT_MESSAGE: Final = 150
+_LONGEST_ITEM: Final = 500
+_ALL: Final = 1 << 40
+
+
+def block_lines(blocking: Sequence[Finding], most: int = _ALL, heading: str | None = None) -> Iterator[str]:
+    """Yield a caution with what blocks: of each rule the first lines, and how many more there are.
+
+    `most` is how many lines of a rule are shown; with 0 the caution fits however many there are. `heading` is its first
+    line; that of a plan without one.
+    """
+    if not blocking:
+        return
+    groups = grouped(blocking)
+    shown = groups if most == _ALL else groups[:_MOST_RULES]
+    lines = [line for group in shown for line in _markdown_group_lines(group, most)]
+    if len(groups) > len(shown):
+        lines.append(f"- and {len(groups) - len(shown):,} more rules")
+    yield "> [!CAUTION]\n"
+    yield f"> **{heading or _blocked_by(len(blocking))}**\n>\n"
+    yield from (f"> {line}\n" for line in lines)
+    if any(finding.allowance is not None for finding in blocking):
+        yield f">\n> {_LABEL}\n"
+    yield from _approval_lines(blocking)
+    yield "\n"
+
+
+def _blocked_by(number: int) -> str:
+    they = "it is" if number == 1 else "they are"
+    return f"Blocked by {counted(number, 'finding')}: nothing will be applied until {they} resolved."
+
+
+def _approval_lines(blocking: Sequence[Finding]) -> Iterator[str]:
+    """Yield what to write into approvals.yaml, unless its address is too long for a comment."""
+    item = approval_item(blocking)
+    if item is not None and len(item) <= _LONGEST_ITEM:
+        yield f">\n> {words(APPROVAL_EXAMPLE)}\n>\n"
+        yield from (f"> {line}\n" for line in fenced(item, "yaml").splitlines())
+
+
+def _markdown_group_lines(group: FindingGroup, most: int) -> Iterator[str]:
+    """Yield the items of a list, of which one with a heading has a list of its own."""
+    lines, longest = group.lines, _LONGEST_MESSAGE if most else _SHORT_MESSAGE
+    name, end = code(group.rule, 60), _markdown_permission(group)
+    if group.has_heading:
+        about = f"{name} {group.number}"
+        yield f"- {about}{end}" if most else f"- {about}{_places(lines)}{end}"
+        yield from (f"  - {_markdown_line(line, longest)}" for line in lines[:most])
+        if 0 < most < len(lines):
+            yield f"  - and {len(lines) - most:,} more{_places(lines[most:])}"
+        return
+    few = max(1, most)
+    shown = lines if len(lines) <= few else lines[:most]
+    for line in shown:
+        is_about_all = line.location is None and line.address is None
+        yield f"- {name}{':' if is_about_all else ''} {_markdown_line(line, longest, has_end=bool(end))}{end}"
+    if rest := lines[len(shown) :]:
+        yield f"- **{len(rest):,}** {'more ' if shown else ''}{name}{_places(rest)}{end}"
+
+
+def _places(lines: Iterable[Line]) -> str:
+    """Return about what the lines are that are not shown."""
+    addresses = [line.address for line in lines if line.address is not None]
+    where = ", ".join(f"{shown} ({len(some):,})" for shown, some in by_prefix(addresses, FEW))
+    return f": {where}" if where else ""
+
+
+def _markdown_line(line: Line, longest: int, *, has_end: bool = False) -> str:
+    where = "".join(f"{code(str(place))}: " for place in (line.location, line.address) if place is not None)
+    message = line.message.removesuffix(".") if has_end else line.message
+    return f"{where}{words(message if len(message) <= longest else f'{message[: longest - 1]}…')}"
+
+
+def _markdown_permission(group: FindingGroup) -> str:
+    """Return what lifted the findings of a group, or would, as a sentence behind another one."""
+    if group.permission is None:
+        return ""
+    word, what, is_approvable = group.permission
+    text = code(what) if what.startswith(ALLOW) else words(what)
+    return f". {word}: {f'{words(APPROVAL)}, or {text} (all)' if is_approvable else text}"
+
+
+def removed_lines(removed: Sequence[Finding], most: int) -> Iterator[str]:
+    """Yield the entities that the files declared before and do not declare any more, the first ones if many."""
+    if not removed:
+        return
+    stay = "stays" if len(removed) == 1 else "stay"
+    yield f"#### Removed from the files, {stay} on the cluster: {counted(len(removed), 'entity', 'entities')}\n\n"
+    for finding in removed[:most]:
+        yield f"- {code(finding.address or '')}: {words(finding.message)}\n"
+    if len(removed) > most:
+        yield f"- {'and ' if most else ''}{len(removed) - most:,}{' more' if most else ''} (list: `quotaform plan`)\n"
+    yield "\n"
+
+
+def note_lines(items: Sequence[str], most: int, others: Sequence[str] = ()) -> Iterator[str]:
+    """Yield notes as a list: the first items of `note_items` and how many more there are, then others."""
+    yield from items[:most]
+    if len(items) > most:
+        yield f"- and {counted(len(items) - most, 'more note')}\n" if most else f"- {counted(len(items), 'note')}\n"
+    yield from (f"- {other}\n" for other in others)
+    if items or others:
+        yield "\n"
+
+
+def note_items(findings: Iterable[Finding]) -> list[str]:
+    """Return findings as items of a list, each with the list that it may have of its own; of a rule the first few."""
+    items: list[str] = []
+    for group in grouped(findings):
+        for line in _markdown_group_lines(group, FEW):
+            if line.startswith("- "):
+                items.append(f"- {group.severity}: {line[2:]}\n")
+            else:
+                items[-1] += f"{line}\n"
+        if len(group.lines) > FEW:
+            items[-1] = f"{items[-1][:-1]} (list: `--format json`)\n"
+    return items

@@ -1,0 +1,257 @@
+"""The formats in which results are printed and written: one row per subject and format.
+
+What renders is imported when it is needed. On Spark it runs where the result was made, and what is left of that is a
+`StoredResult`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from quotaform.model.outcome import ClusterOutcome
+
+if TYPE_CHECKING:
+    from quotaform.report.chart import Chart
+
+D = TypeVar("D")
+
+FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
+    "plan": {
+        "text": "plan.report:render_plan",
+        "json": "plan.records:plan_lines",
+        "summary": "plan.report:render_plan_summary",
+        "markdown": "plan.report_markdown:render_plan_markdown",
+        "github": "report.annotation:render_github",
+        "sarif": "report.annotation:render_sarif",
+        "gitlab": "report.annotation:render_gitlab",
+    },
+    "limit-changes": {
+        "csv": "plan.report:render_limit_changes_csv",
+        "jsonl": "plan.records:limit_change_lines",
+    },
+    "drift": {
+        "text": "drift.report:render_drift",
+        "json": "drift.records:dump_drift",
+        "markdown": "drift.report:render_drift_markdown",
+        "github": "report.annotation:render_github",
+        "sarif": "report.annotation:render_sarif",
+        "gitlab": "report.annotation:render_gitlab",
+    },
+    "receipt": {
+        "text": "apply.report:render_receipt",
+        "json": "plan.receipt_records:receipt_lines",
+        "markdown": "apply.report:render_receipt_markdown",
+    },
+    "validation": {
+        "text": "report.validation:render_validation",
+        "json": "plan.validate:dump_validation",
+        "markdown": "report.validation:render_validation_markdown",
+        "github": "report.annotation:render_github",
+        "sarif": "report.annotation:render_sarif",
+        "gitlab": "report.annotation:render_gitlab",
+    },
+    "fleet-report": {
+        "text": "fleet.report:render_fleet_report",
+        "json": "fleet.records:fleet_report_lines",
+        "markdown": "fleet.report:render_fleet_report_markdown",
+    },
+    "explain": {"text": "resolve.report:render_explained", "json": "resolve.records:dump_explained"},
+    "alter": {"text": "cluster.report:render_altered", "json": "cluster.records:dump_altered"},
+    "describe": {
+        "text": "cluster.report:render_quotas_text",
+        "json": "cluster.records:dump_described",
+        "yaml": "desired.writer:render_quotas_yaml",
+        "csv": "cluster.report:render_quotas_csv",
+    },
+    "doctor": {"text": "cluster.report:render_checkup", "json": "cluster.records:dump_checkup"},
+    "resolve": {
+        "text": "resolve.report:render_resolve",
+        "json": "resolve.records:dump_resolved",
+        "csv": "resolve.report:render_resolve_csv",
+    },
+    "history": {
+        "text": "history.report:render_entity_history",
+        "json": "history.records:dump_entity_history",
+    },
+    "history-append": {
+        "text": "history.report:render_append",
+        "json": "history.records:dump_append",
+    },
+    "history-diff": {
+        "text": "history.report:render_history_difference",
+        "json": "history.records:dump_history_difference",
+    },
+    "usage-ingest": {
+        "text": "usage.ingest.ingest:render_ingested",
+        "json": "usage.records:dump_ingested",
+    },
+    "usage-headroom": {
+        "text": "usage.headroom.report:render_headroom",
+        "json": "usage.headroom.headroom:dump_headroom",
+        "markdown": "usage.headroom.report:render_headroom_markdown",
+    },
+    "usage-stream": {
+        "text": "usage.ingest.ingest:render_streamed",
+        "json": "usage.records:dump_streamed",
+    },
+    "usage-backtest": {
+        "text": "plan.backtest_report:render_backtest",
+        "json": "plan.backtest:dump_backtest",
+        "markdown": "plan.backtest_report:render_backtest_markdown",
+    },
+    "usage-recommend": {
+        "text": "usage.recommend.report:render_recommendations",
+        "json": "usage.recommend.records:dump_recommendations",
+        "markdown": "usage.recommend.report:render_recommendations_markdown",
+    },
+    "top": {"text": "usage.top.top:render_top", "json": "usage.records:dump_top"},
+    "usage-record": {
+        "text": "usage.record.recording:render_recording",
+        "json": "usage.records:dump_recording",
+    },
+    "scram": {"text": "cluster.report:render_scram", "json": "cluster.records:dump_scram"},
+    "scram-result": {"text": "cluster.report:render_scram_result", "json": "cluster.records:dump_scram_result"},
+}
+"""Subject to format to the function that renders it, as `module:function` of this package.
+
+The function takes the value first and what else it needs by name; it returns a text, or yields one in pieces.
+"""
+
+PROBLEMS: Final = {
+    "plan": "plan.report:plan_problems",
+    "drift": "drift.report:drift_problems",
+    "validation": "report.validation:validation_problems",
+}
+"""Subject to the function that returns its `Problems`, of which `ANNOTATIONS` are made."""
+
+ANNOTATIONS: Final = frozenset({"github", "sarif", "gitlab"})
+"""Formats of findings that are shown at the lines of the files."""
+
+FAILURES: Final = {
+    "markdown": "plan.report_markdown:render_failure_markdown",
+    "github": "report.annotation:render_failure_github",
+}
+"""Format to the function that renders a cluster for which nothing could be made; the others have no such form."""
+
+SECTIONS: Final = frozenset({"text", "summary"})
+"""Formats for people, in which several clusters are sections that end with a total."""
+
+ONE_DOCUMENT: Final = frozenset({"sarif", "gitlab"})
+"""Formats whose documents cannot follow each other on stdout."""
+
+REPORT: Final = "report"
+"""The format that prints one report of all clusters, and nothing of each."""
+
+REPORTED: Final = {"plan": "plan", "drift": "drift", "receipt": "apply"}
+"""The subjects that have it, each with the command that makes it."""
+
+_PIECE: Final = 65_536
+
+
+def _png(chart: Chart) -> bytes:
+    from quotaform.report.picture import chart_png
+
+    return chart_png(chart)
+
+
+def _svg(chart: Chart) -> bytes:
+    from quotaform.report.picture import chart_svg
+
+    return chart_svg(chart).encode()
+
+
+def _html(chart: Chart) -> bytes:
+    from quotaform.report.chart_text import render_chart_html
+    from quotaform.report.picture import part_svgs
+
+    return render_chart_html(chart, part_svgs(chart)).encode()
+
+
+PICTURES: Final[Mapping[str, Callable[[Chart], bytes]]] = {"html": _html, "png": _png, "svg": _svg}
+"""Format to what draws a chart in it, which needs matplotlib."""
+
+DRAWN: Final = frozenset({"history", "usage-backtest", "usage-headroom"})
+"""The subjects of which there are charts."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult(Generic[D]):
+    """What is left of a result that was rendered elsewhere."""
+
+    digest: D  # Its numbers
+    documents: Mapping[str, Callable[[], Iterator[str]]]  # Reads what was rendered, by the name of a `Document`
+
+
+def digest_of(value: object) -> Any:
+    """Return the digest of a result; one that has none stands for itself."""
+    return getattr(value, "digest", value)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is to be rendered of a result."""
+
+    name: str  # What it is called; that of its format, unless there are several of one format
+    format_name: str  # One of the formats of its subject
+    options: Mapping[str, Any]  # What else its function needs; can be pickled
+    subject: str | None = None  # What is rendered of the result, if that is not the result itself: a row of `FORMATS`
+
+
+def render(subject: str, format_name: str, value: object, **options: Any) -> Iterator[str]:
+    """Yield a result in one of its formats, in pieces of a size that is worth a write.
+
+    `subject`: what it is: a row of `FORMATS`. `format_name`: one of the subject's formats. `options`: what the
+    functions of the subject need besides, such as `style`; each is given those that it takes. For a `StoredResult` only
+    `document` counts, which names what was rendered if that is not the format.
+    """
+    if isinstance(value, StoredResult):
+        return value.documents[options.get("document", format_name)]()
+    if format_name in ANNOTATIONS:
+        value = _function(PROBLEMS[subject])(value)
+    text = _called(renderer(subject, format_name), value, options)
+    return iter((text,)) if isinstance(text, str) else _joined(text)
+
+
+def render_failed(subject: str, format_name: str, outcome: ClusterOutcome[Any], **options: Any) -> str | None:
+    """Return a cluster that failed in a format that has a form for that; else, and without a failure, `None`.
+
+    `subject`: what could not be made: a row of `FORMATS`. `format_name`: one of the subject's formats. `options`: as
+    for `render`.
+    """
+    if outcome.error is None or format_name not in FAILURES:
+        return None
+    return str(
+        _called(
+            _function(FAILURES[format_name]), outcome.cluster, {**options, "error": outcome.error, "subject": subject}
+        )
+    )
+
+
+def renderer(subject: str, format_name: str) -> Any:
+    """Return the function that renders a subject in a format."""
+    return _function(FORMATS[subject][format_name])
+
+
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(import_module(f"quotaform.{module}"), function)
+
+
+def _called(function: Any, value: object, options: Mapping[str, Any]) -> Any:
+    return function(value, **{name: options[name] for name in signature(function).parameters if name in options})
+
+
+def _joined(pieces: Iterable[str]) -> Iterator[str]:
+    parts: list[str] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= _PIECE:
+            yield "".join(parts)
+            parts, size = [], 0
+    yield "".join(parts)

@@ -1,0 +1,176 @@
+"""Markdown in which no foreign text can do anything: words, code, tables, and addresses by what they begin with.
+
+Names, values and messages from files and clusters stand in code spans, where GitHub and GitLab look for no mentions,
+references, links or HTML. Of a message only those words are in code spans that could be anything but words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby, islice
+from re import compile as regex
+from typing import Final
+
+from quotaform.model.printable import printable
+
+LONGEST_NAME: Final = 200
+"""How many characters of a name are shown; Kafka allows 32,767 bytes."""
+
+_HARMLESS: Final = regex(r"""(?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[.,;:()=/+'"?-]|%(?!\w))+""").fullmatch
+_REFERENCE: Final = regex(r"(?i)://|www\.|gh-\d").search
+_ENDS: Final = regex(r"(\(*)(.*?)([.,;:)]*)").fullmatch
+_URL: Final = regex(r"https?://[A-Za-z0-9._~:/?#@!$&*+,;=%-]+").fullmatch
+
+
+def code(text: str, longest: int = LONGEST_NAME) -> str:
+    """Return a text as a code span; see `code_cell` for tables.
+
+    >>> code("user=a"), code("a`b"), code("`")
+    ('`user=a`', '``a`b``', '`` ` ``')
+    """
+    shown = printable(text)
+    if len(shown) > longest:
+        shown = f"{shown[: longest - 1]}…"
+    if "`" not in shown:
+        pad = " " if not shown or shown[0] == " " == shown[-1] else ""
+        return f"`{pad}{shown}{pad}`"
+    fence = "`" * (_longest_run(shown) + 1)
+    pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def code_cell(text: str, longest: int = LONGEST_NAME) -> str:
+    r"""Return a text as a code span in a table, where `|` ends a cell even in code.
+
+    Parsers do not agree about what a backslash before an escaped `|` means, so there `|` is spelled as in JSON.
+
+    >>> print(code_cell("a|b"), code_cell("a\\|b"))
+    `a\|b` `a\\u007cb`
+    """
+    span = code(text, longest)
+    if "|" not in span:
+        return span
+    return span.replace("|", "\\u007c" if "\\|" in span else "\\|")
+
+
+@lru_cache(maxsize=4096)
+def words(text: str) -> str:
+    r"""Return a message, of which what Markdown could take for anything but words is in code spans.
+
+    >>> print(words("producer_byte_rate of user=<default> is 5; ask @team-a."))
+    producer_byte_rate of `user=<default>` is 5; ask `@team-a`.
+    """
+    return " ".join(_word(word, code) for word in printable(text).split(" "))
+
+
+@lru_cache(maxsize=4096)
+def words_cell(text: str) -> str:
+    """Return a message as `words` does, in a table."""
+    return " ".join(_word(word, code_cell) for word in printable(text).split(" "))
+
+
+def _word(word: str, span: object) -> str:
+    if not word or (_HARMLESS(word) and not _REFERENCE(word)):
+        return word
+    found = _ENDS(word)
+    begin, middle, end = found.groups() if found else ("", word, "")
+    make = code_cell if span is code_cell else code
+    return f"{begin}{make(middle)}{end}" if middle else make(word)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a block of code with a fence that no line of it can end."""
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterable[str]:
+    """Yield the lines of a table. `rows` are cells, as `code_cell` and `words_cell` make them."""
+    titles = list(header)
+    yield f"| {' | '.join(titles)} |\n"
+    yield f"|{' --- |' * len(titles)}\n"
+    for row in rows:
+        yield f"| {' | '.join(row)} |\n"
+
+
+def details(summary: str, content: str) -> str:
+    """Return what is folded until somebody opens it; the summary is Markdown of one line without foreign text."""
+    return f"<details><summary>{summary}</summary>\n\n{content.rstrip()}\n\n</details>\n\n"
+
+
+def link(text: str, url: str | None) -> str | None:
+    """Return a link, or `None` when there is no usable URL.
+
+    >>> link("run", "https://github.com/o/r/actions/runs/1"), link("run", "javascript:x"), link("run", None)
+    ('[run](https://github.com/o/r/actions/runs/1)', None, None)
+    """
+    return f"[{text}]({url})" if url is not None and _URL(url) else None
+
+
+def _longest_run(text: str) -> int:
+    """Return how many backticks follow one another at most."""
+    return max((len(list(run)) for found, run in groupby(text) if found == "`"), default=0)
+
+
+MOST_PREFIXES: Final = 40
+"""How many beginnings of addresses are listed."""
+_LONGEST_PATTERN: Final = 80
+_FEW_GROUPS: Final = 3
+"""With fewer groups than this, more of them than are listed say more."""
+_MOST_WORDS: Final = 4
+_WORD_ENDS: Final = regex(r"""(?<=[\w"])[-._:/@,](?=\w)""").finditer
+
+
+def pattern_of(addresses: Sequence[str]) -> str:
+    """Return what all addresses begin with, as a cell.
+
+    >>> pattern_of(["user=svc-1", "user=svc-20"])
+    '`user=svc-*`'
+    """
+    first, last = min(addresses), max(addresses)
+    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    return code_cell(f"{first[:same]}*", _LONGEST_PATTERN)
+
+
+def by_prefix(addresses: Sequence[str], most: int = MOST_PREFIXES) -> list[tuple[str, list[str]]]:
+    """Group addresses by as many of their first words as gives few groups, the largest first.
+
+    >>> by_prefix(["user=svc-1", "user=svc-2", "user=etl"], 2)
+    [('`user=svc-*`', ['user=svc-1', 'user=svc-2']), ('`user=etl`', ['user=etl'])]
+
+    `most`: how many groups there may be; all others are one more, at the end.
+    """
+    groups = _grouped(addresses, 1)
+    for number in range(2, _MOST_WORDS):
+        finer = _grouped(addresses, number)
+        if len(finer) > most and len(groups) >= min(_FEW_GROUPS, most):
+            break
+        groups = finer
+        if len(finer) > most:
+            break
+    return largest(
+        groups,
+        lambda _, some: code_cell(some[0], _LONGEST_PATTERN) if len(some) == 1 else pattern_of(some),
+        "beginnings",
+        most,
+    )
+
+
+def _grouped(addresses: Sequence[str], number: int) -> dict[str, list[str]]:
+    """Group addresses by their first words."""
+    groups: dict[str, list[str]] = {}
+    for address in addresses:
+        ends = [found.end() for found in islice(_WORD_ENDS(address), number)]
+        groups.setdefault(address[: ends[-1]] if len(ends) == number else address, []).append(address)
+    return groups
+
+
+def largest(
+    groups: Mapping[str, list[str]], spell: Callable[[str, list[str]], str], noun: str, most: int = MOST_PREFIXES
+) -> list[tuple[str, list[str]]]:
+    """Return the largest groups, and all others as one more."""
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    shown = [(spell(name, some), some) for name, some in ordered[:most]]
+    rest = [address for _, some in ordered[most:] for address in some]
+    return [*shown, (f"others ({len(ordered) - most:,} {noun})", rest)] if rest else shown

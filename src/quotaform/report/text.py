@@ -1,0 +1,133 @@
+"""Text for terminals: colours, counted nouns, which cluster was read and when, cells of CSV, and unified diffs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import unified_diff
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
+
+from quotaform.model.entity import DEFAULT_WORD, spell_name
+from quotaform.model.outcome import FormattedFile
+from quotaform.model.printable import printable
+from quotaform.model.quotas import SnapshotFile
+from quotaform.model.text import inert, quote
+
+if TYPE_CHECKING:
+    from quotaform.model.quotas import Action
+
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+_BY_ACTION = {"create": "green", "update": "yellow", "delete": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Colours text when `is_coloured`, else returns it as it is."""
+
+    is_coloured: bool = False
+
+    def paint(self, text: str, colour: str) -> str:
+        """Return the text in a colour: bold, dim, red, green or yellow."""
+        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self.is_coloured else text
+
+    def action(self, text: str, action: Action) -> str:
+        """Return the text in the colour of an action: green creates, yellow updates, red deletes."""
+        return self.paint(text, _BY_ACTION[action.value])
+
+
+PLAIN = Style()
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number and its noun.
+
+    >>> counted(1, "entity", "entities"), counted(2000, "key")
+    ('1 entity', '2,000 keys')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def cluster_line(cluster: str, style: Style = PLAIN) -> str:
+    """Return the line that begins what is about a cluster."""
+    return f"Cluster  {style.paint(spell_name(cluster), 'bold')}"
+
+
+def cluster_text(name: str, cluster_id: str, server: str | None, style: Style = PLAIN) -> str:
+    """Return which cluster was read, and whose files it was compared with when an address stood for a cluster.
+
+    >>> cluster_text("lab", "3JxQ", None), cluster_text("lab", "3JxQ", "b:9092")
+    ('lab (id 3JxQ)', 'b:9092 (id 3JxQ, files of lab)')
+
+    `name`: what the files call the cluster. `server`: the address, if one was given that stands for the cluster.
+    """
+    shown = style.paint(spell_name(name) if server is None else inert(server), "bold")
+    files = "" if server is None else f", files of {spell_name(name)}"
+    return f"{shown} (id {spell_name(cluster_id)}{files})"
+
+
+def reading_text(read_at: str, snapshot: SnapshotFile | None) -> str:
+    """Return how old the values are. `read_at` is when the cluster or the snapshot was read.
+
+    >>> reading_text("2026-11-21T19:36:59Z", None)
+    'Live state read 2026-11-21T19:36:59Z'
+    >>> reading_text("2026-11-21T19:36:59Z", SnapshotFile("snapshots/a.json", "2026-11-20T09:12:44Z"))
+    'Snapshot snapshots/a.json, captured 2026-11-20T09:12:44Z'
+    """
+    if snapshot is None:
+        return f"Live state read {inert(read_at)}"
+    path = f"{inert(snapshot.path)}, " if snapshot.path else ""
+    return f"Snapshot {path}captured {inert(snapshot.captured_at) or 'at an unknown time'}"
+
+
+# Cells of tables of comma-separated values, which people open in spreadsheets and programs read line by line.
+#
+# A text is written as it is, unless one of these holds; then it is a JSON string, in double quotes:
+#
+# | text | why |
+# | --- | --- |
+# | holds a line break or something else that is not printable | every record is one line |
+# | begins with `"`, or is `<default>` | it would read as a JSON string, or as the default entity |
+# | begins with `=`, `+`, `-` or `@`, or has one after `;` | a spreadsheet would execute it |
+# | is like `::error::…`, or holds `##[` | a CI runner would take it for a command |
+#
+# So a cell that begins with `"` is a JSON string, and any other is the text itself.
+
+_IS_FORMULA: Final = regex(r"(?:^|[;|])\s*[-=+@\uff1d\uff0b\uff0d\uff20]").search
+"""A formula for a spreadsheet, where `;` may separate cells, and which takes wide forms for the same."""
+
+
+def csv_cell(text: str) -> str:
+    r"""Return a cell for a text.
+
+    >>> [csv_cell(text) for text in ("CN=a,O=b", "=1+1", "a\nb", '"a"', "<default>", "::error::a")]
+    ['CN=a,O=b', '"=1+1"', '"a\\nb"', '"\\"a\\""', '"<default>"', '"::error::a"']
+    """
+    is_plain = not text.startswith('"') and text != DEFAULT_WORD and not _IS_FORMULA(text)
+    return inert(text) if is_plain else quote(text, len(text))
+
+
+_COLOURS: Final = {"+": "green", "-": "red", "@": "dim"}
+_HEADINGS: Final = 2
+_NO_LINE_END: Final = "\\ No newline at end of file"
+
+_lines: Final = regex(r"[^\n]*\n|[^\n]+").findall
+
+
+def render_format_diff(file: FormattedFile, style: Style = PLAIN) -> Iterator[str]:
+    """Yield the lines of the diff between a file and the same file formatted; none when they are the same."""
+    return render_diff(file.name, file.before, file.after, style)
+
+
+def render_diff(path: str, before: str, after: str, style: Style = PLAIN, *, is_new: bool = False) -> Iterator[str]:
+    """Yield the lines of the diff between two states of a file; none when they are the same."""
+    name = path.lstrip("/")  # `git apply` takes no absolute path.
+    source = "/dev/null" if is_new else f"a/{name}"
+    diff = unified_diff(_lines(before), _lines(after), source, f"b/{name}")
+    for number, line in enumerate(diff):
+        text = printable(line.removesuffix("\n"))
+        colour = "bold" if number < _HEADINGS else _COLOURS.get(line[0])
+        yield f"{style.paint(text, colour) if colour else text}\n"
+        if not line.endswith("\n"):
+            yield f"{_NO_LINE_END}\n"

@@ -1,0 +1,106 @@
+"""What came of checking the files, as text and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from quotaform.model.entity import spell_name
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.outcome import Validation
+from quotaform.model.text import inert
+from quotaform.report.annotation import Problems
+from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
+from quotaform.report.finding import first_of_each_rule
+from quotaform.report.markdown import code, code_cell, link, table, words_cell
+from quotaform.report.text import PLAIN, Style, counted
+
+
+def render_validation(validation: Validation, style: Style = PLAIN, *, shows_warnings: bool = True) -> str:
+    """Return all problems, one per line, or one line that says what was checked."""
+    return "\n".join(_lines(validation, style, shows_warnings)) + "\n"
+
+
+def _lines(validation: Validation, style: Style, shows_warnings: bool) -> Iterator[str]:
+    for problem in first_of_each_rule(validation.problems):
+        if not shows_warnings and problem.severity is not Severity.ERROR:
+            continue
+        where = problem.location or inert(validation.directory)
+        colour = "red" if problem.severity is Severity.ERROR else "yellow"
+        yield f"{where}: {style.paint(problem.severity, colour)}: {problem.message} [{problem.rule}]"
+    if not validation.is_valid:
+        errors = sum(problem.severity is Severity.ERROR for problem in validation.problems)
+        yield style.paint(f"{counted(errors, 'problem')} found.", "bold")
+        return
+    each = ", ".join(
+        f"{counted(count, 'entity', 'entities')}{f' for {spell_name(name)}' if name else ''}"
+        for name, count in validation.entities.items()
+    )
+    yield style.paint(f"Valid: {counted(validation.files, 'file')} in {inert(validation.directory)}, {each}.", "green")
+
+
+def validation_problems(validation: Validation) -> Problems:
+    """Return the problems and warnings of files."""
+    return Problems(findings=validation.problems, command="validate")
+
+
+MARKER: Final = "validate"
+_LONGEST: Final = 600
+_FEW: Final = 20
+
+
+def render_validation_markdown(
+    validation: Validation,
+    *,
+    limit: int = COMMENT_BYTES,
+    run_url: str | None = None,
+    shows_warnings: bool = True,
+    place: Place = unchanged_place,
+) -> str:
+    """Return all problems as Markdown that no name in them can break out of.
+
+    `limit` is how many bytes the document may have; only the first problems are shown when all have no room.
+    `shows_warnings` says whether warnings and notes are shown.
+    """
+    shown = [
+        each for each in first_of_each_rule(validation.problems) if shows_warnings or each.severity is Severity.ERROR
+    ]
+    problems = Part([form(_problems, shown, len(shown)), form(_problems, shown, _FEW)])
+    return fit((Part([form(_head, validation, place)]), problems, Part([form(_foot, run_url)])), (problems,), limit)
+
+
+def _head(validation: Validation, place: Place) -> Iterator[str]:
+    yield f"{comment_marker(MARKER, '', validation.directory, place)}\n"
+    errors = sum(problem.severity is Severity.ERROR for problem in validation.problems)
+    what = counted(errors, "problem") if errors else "valid"
+    yield f"### Kafka quota files in {code(validation.directory, 100)}: {what}\n\n"
+    each = ", ".join(
+        f"{counted(count, 'entity', 'entities')}{f' for {code(spell_name(name), 60)}' if name else ''}"
+        for name, count in list(validation.entities.items())[:_FEW]
+    )
+    if each:
+        yield f"{counted(validation.files, 'file')}, {each}.\n\n"
+
+
+def _problems(problems: Sequence[Finding], most: int) -> Iterator[str]:
+    if not problems:
+        return
+    cells = (
+        (
+            problem.severity.value,
+            code_cell(str(problem.location)) if problem.location else "",
+            words_cell(problem.message[:_LONGEST]),
+            code_cell(problem.rule, 60),
+        )
+        for problem in problems[:most]
+    )
+    yield from table(("", "Place", "Problem", "Rule"), cells)
+    if len(problems) > most:
+        yield f"\nAnd {len(problems) - most:,} more: see the output of `quotaform validate`.\n"
+    yield "\n"
+
+
+def _foot(run_url: str | None) -> Iterator[str]:
+    run = link("run", run_url)
+    if run is not None:
+        yield f"<sub>{run}</sub>\n"

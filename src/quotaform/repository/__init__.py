@@ -1,0 +1,1 @@
+"""A quota repository: a tree of files, its clusters and their gateways."""

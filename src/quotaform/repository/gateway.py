@@ -1,0 +1,184 @@
+"""Opens clusters of a repository: a snapshot, or the running one that quotaform.yaml pins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quotaform.model import rule
+from quotaform.model.errors import ClusterIdError, InvalidFilesError
+from quotaform.model.quotas import check_pinned_id
+from quotaform.model.server import ALLOWED_HOSTS, HiddenServer, Server, parse_server, parse_servers
+from quotaform.model.text import quote
+from quotaform.system.files import trusted_folder
+
+if TYPE_CHECKING:
+    from quotaform.cluster.client.config import ClientConfig
+    from quotaform.cluster.gateway import Gateway
+    from quotaform.desired.config import Cluster
+    from quotaform.model.finding import Location
+    from quotaform.model.quotas import SnapshotFile
+    from quotaform.model.settings import ClusterMetrics
+    from quotaform.usage.record.reader import PrometheusLogin
+
+
+# Where a cluster is and how to connect to it, once it is about to be reached: then variables are looked up.
+#
+# A cluster that is not reached needs no variable, and what a variable holds goes to the connection and nowhere else.
+
+
+def connection_of(
+    cluster: Cluster, environment: Mapping[str, str] = environ
+) -> tuple[tuple[Server | str, ...], ClientConfig]:
+    """Return the bootstrap servers of a cluster and its client, which are meant for each other.
+
+    A pull request may name any host in quotaform.yaml, which would get what the client properties hold. So none is
+    accepted from there that the properties or `QUOTAFORM_ALLOWED_HOSTS` leave out; what the command line names is the
+    operator's own choice, and held to `QUOTAFORM_ALLOWED_HOSTS` where it is connected to. Raises `InvalidFilesError` if
+    servers or client are invalid, or quotaform.yaml names a host that is not allowed.
+    """
+    servers, config = bootstrap_servers(cluster, environment), client_config(cluster, environment)
+    if cluster.servers_location is None:
+        return servers, config
+    named = parse_servers(servers)
+    allowed = {server.key for server in parse_servers(config.bootstrap_servers)} if config.bootstrap_servers else None
+    problems = [f"{server} {problem}" for server in named if (problem := server.problem(environment))]
+    if not problems and allowed is not None:
+        file = cluster.config_reference.text if cluster.config_reference else cluster.command_config
+        problems = [
+            f"{server} is not one of the bootstrap.servers in {file}, so nothing is sent to it; correct it, or add it "
+            "there"
+            for server in named
+            if server.key not in allowed
+        ]
+    _refuse(problems, cluster.servers_location)
+    return servers, config
+
+
+def require_allowed_metrics(
+    metrics: ClusterMetrics, environment: Mapping[str, str] = environ, *, login: PrometheusLogin | None = None
+) -> None:
+    """Raise `InvalidFilesError` unless the hosts of `metrics` may be asked; with a login, unless each is listed."""
+    from quotaform.http.message import Url
+    from quotaform.model.settings import SourceKind
+
+    servers = [parse_server(each.address) for each in metrics.sources if each.kind is SourceKind.JMX]
+    urls = [Url.parse(each.address) for each in metrics.sources if each.kind is not SourceKind.JMX]
+    if metrics.prometheus is not None:
+        urls.append(Url.parse(metrics.prometheus))
+    servers += [Server(url.host, url.port) for url in urls]
+    problems = [f"{server} {problem}" for server in servers if (problem := server.problem(environment))]
+    if not problems and login and (login.credentials or login.headers) and ALLOWED_HOSTS not in environment:
+        problems = [
+            f"{servers[-1]} would be sent the login for Prometheus that the environment holds; give the URL with "
+            f"--prometheus, or list the host in {ALLOWED_HOSTS}"
+        ]
+    _refuse(problems, metrics.location)
+
+
+def _refuse(problems: Iterable[str], location: Location | None) -> None:
+    if findings := [rule.FORBIDDEN_HOST.finding(problem, location=location) for problem in problems]:
+        raise InvalidFilesError(findings)
+
+
+def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ) -> tuple[Server | str, ...]:
+    """Return the bootstrap servers of a cluster: as they are written, or from variables, whose values are not shown.
+
+    Raises `InvalidFilesError` if a variable is not set, may not be read, or does not hold HOST:PORT.
+    """
+    servers: list[Server | str] = []
+    for text in cluster.bootstrap_servers:
+        if (referring := cluster.server_references.get(text)) is None:
+            servers.append(text)
+            continue
+        try:
+            found = parse_servers(referring.expand(environment))
+        except ValueError:
+            message = f"{text} is not set to HOST:PORT, as in broker-1:9092; correct the environment variable"
+            raise InvalidFilesError([rule.BAD_SERVER.finding(message, location=referring.location)]) from None
+        servers += [HiddenServer(host, port, text) for host, port in found]
+    return tuple(servers)
+
+
+def client_config(cluster: Cluster, environment: Mapping[str, str] = environ) -> ClientConfig:
+    """Read the client properties of a cluster; the defaults when it has none.
+
+    Raises `InvalidFilesError`: they are invalid, or a variable that names them is not set, is empty or may not be read.
+    """
+    if cluster.command_config is None:
+        from quotaform.cluster.client.config import ClientConfig
+
+        return ClientConfig()
+    from quotaform.cluster.client.reader import load_client_config
+
+    path, name = cluster.command_config, str(cluster.command_config)
+    if referring := cluster.config_reference:
+        given = referring.expand(environment)
+        if not given.strip():  # It would be the folder of quotaform.yaml.
+            text = f"{referring.text} is empty; set the environment variable to the path of a client properties file"
+            raise InvalidFilesError([rule.UNSET_VARIABLE.finding(text, location=referring.location)])
+        path, name = (cluster.folder or Path()) / given, referring.text
+    named_at = None
+    if cluster.config_location is not None:
+        named_at = f"cluster {quote(cluster.name)}: command_config", cluster.config_location
+    return load_client_config(path, name=name, environ=environment, repository=cluster.folder, named_at=named_at)
+
+
+def folder_of(cluster: Cluster, path: Path) -> Path | None:
+    """Return the folder that a file of a cluster must lie in; `None` for one that the operator names."""
+    return None if cluster.folder is None else trusted_folder(path, cluster.folder)
+
+
+def require_pinned(
+    cluster: str,
+    pinned_id: str | None,
+    found_id: str | None,
+    *,
+    snapshot: SnapshotFile | None = None,
+    is_reading: bool = False,
+) -> None:
+    """Make sure that a cluster is the one that quotaform.yaml pins.
+
+    `cluster`: what messages call the cluster. `pinned_id`: the id in quotaform.yaml, if there is one. `found_id`: the
+    id that the cluster gives itself, or that its snapshot has. `snapshot`: the snapshot that is read instead of a
+    running cluster. `is_reading`: whether nothing was going to be written to it.
+
+    Raises `ClusterIdError`: it has another id.
+    """
+    finding = check_pinned_id(cluster, pinned_id, found_id, snapshot)
+    if finding is not None:
+        raise ClusterIdError(finding, expected=pinned_id or "", found=found_id, is_reading=is_reading)
+
+
+def open_pinned_gateway(cluster: Cluster) -> Gateway:
+    """Connect to a cluster, or open its snapshot, and make sure that it is the one that quotaform.yaml pins.
+
+    Raises `ClusterError`: there is no usable connection; `InvalidFilesError`: the snapshot or the client properties are
+    invalid; `ClusterIdError`: it has another id.
+    """
+    gateway = open_gateway(cluster)
+    try:
+        found_id = gateway.cluster_id()
+        require_pinned(cluster.name, cluster.cluster_id, found_id, snapshot=gateway.snapshot, is_reading=True)
+    except BaseException:
+        gateway.close()
+        raise
+    return gateway
+
+
+def open_gateway(cluster: Cluster) -> Gateway:
+    """Connect to a cluster, or open its snapshot.
+
+    Raises `ClusterError` if there is no usable connection, and `InvalidFilesError` if the snapshot or the client
+    properties are invalid.
+    """
+    if cluster.snapshot is not None:
+        from quotaform.cluster.snapshot import SnapshotGateway, read_snapshot
+
+        taken = cluster.taken or read_snapshot(cluster.snapshot, within=folder_of(cluster, cluster.snapshot))
+        return SnapshotGateway(taken, name=cluster.name, path=str(cluster.snapshot))
+    from quotaform.cluster.kafka import KafkaGateway
+
+    return KafkaGateway.connect(*connection_of(cluster), name=cluster.label)

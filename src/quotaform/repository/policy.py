@@ -1,0 +1,206 @@
+"""The policies that quotaform.yaml names: which files these are, read and ready to be asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final, Protocol
+
+from quotaform.model import rule
+from quotaform.model.errors import FileReadError
+from quotaform.model.finding import Finding, Location
+from quotaform.model.scope import is_glob, matches_glob
+from quotaform.model.text import inert
+from quotaform.system.files import POLICY_LIMIT, is_folder, is_within, read_bytes, reason_of
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Config, ListedPath
+    from quotaform.desired.policy.policy import Policy
+    from quotaform.repository.repository import Repository
+
+
+MOST_POLICIES: Final = 100
+"""How many files of policies a repository may have."""
+MOST_LISTED: Final = 10_000
+"""How many files and folders are looked at for one glob."""
+
+_UNREADABLE: Final = ""
+
+
+class Folder(Protocol):
+    """The folder of quotaform.yaml in one state. Paths are relative to it, and `""` is the folder itself."""
+
+    def has(self, path: str) -> bool:
+        """Whether there is anything at a path."""
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a path leads to a folder."""
+
+    def names(self, path: str) -> Iterator[str]:
+        """Yield the names in a folder; nothing if it is none. Raises `FileReadError` if it cannot be listed."""
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file, which has `POLICY_LIMIT` bytes at most.
+
+        Raises `FileReadError` if it cannot be read.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFolder:
+    """A folder on disk. Links are followed within it, and not out of it."""
+
+    folder: Path
+
+    def has(self, path: str) -> bool:
+        return os.path.lexists(self.folder / path)
+
+    def is_folder(self, path: str) -> bool:
+        return is_folder(self.folder / path)
+
+    def names(self, path: str) -> Iterator[str]:
+        here = self.folder / path
+        if not is_folder(here) or not is_within(here, self.folder):
+            return
+        try:
+            with os.scandir(here) as entries:
+                yield from (entry.name for entry in entries)
+        except OSError as error:
+            raise FileReadError(path, reason_of(error)) from None
+
+    def read(self, path: str) -> bytes:
+        return read_bytes(self.folder / path, POLICY_LIMIT, within=self.folder)
+
+
+class _NoFilesError(Exception):
+    """A path or a glob stands for nothing that can be read."""
+
+
+def list_policies(folder: Folder, paths: Sequence[ListedPath], problems: list[Finding]) -> Iterator[str]:
+    """Yield the files that paths and globs stand for, each once.
+
+    `folder`: the folder of quotaform.yaml. `paths`: what quotaform.yaml lists. `problems`: takes what is wrong with it.
+    """
+    known: set[str] = set()
+    for each in paths:
+        try:
+            found = _expand(folder, each.text)
+        except _NoFilesError as error:
+            problems.append(rule.BAD_POLICY.finding(str(error), location=each.location))
+            continue
+        for path in found:
+            if path not in known and len(known) == MOST_POLICIES:
+                text = f"there are more than {MOST_POLICIES} files of policies; join some"
+                problems.append(rule.BAD_POLICY.finding(text, location=each.location))
+                return
+            if path not in known:
+                known.add(path)
+                yield path
+
+
+def policy_digest(content: bytes) -> str:
+    """Return the digest of the content of a policy, whatever its line ends are."""
+    return sha256(content.replace(b"\r\n", b"\n")).hexdigest()
+
+
+def policy_digests(folder: Folder, paths: Sequence[ListedPath]) -> Mapping[str, str]:
+    """Return the digests of policy files by path; that of one which cannot be read is that of no file."""
+    found: dict[str, str] = {}
+    for path in list_policies(folder, paths, []):
+        try:
+            found[path] = policy_digest(folder.read(path))
+        except FileReadError:
+            found[path] = _UNREADABLE
+    return found
+
+
+def _expand(folder: Folder, text: str) -> list[str]:
+    """Return the files that a path or a glob stands for, sorted; hidden ones only by their name.
+
+    Raises `_NoFilesError` if there is none, or it leads out of the folder.
+    """
+    shown, normal = inert(text), os.path.normpath(text)
+    if PurePosixPath(normal).is_absolute() or normal.split("/")[0] == os.pardir:
+        raise _NoFilesError(f"{shown} leads out of the directory of quotaform.yaml; keep policies within it")
+    if not is_glob(normal):
+        if not folder.has(normal):
+            raise _NoFilesError(f"{shown} does not exist; correct the path, or remove it")
+        return [normal]
+    if "**" in normal:
+        raise _NoFilesError(f"{shown}: ** is not supported; write one pattern for each directory")
+    found = [""]
+    for part in normal.split("/"):
+        found = [path for parent in found for path in _matching(folder, parent, part)]
+    files = [path for path in found if not folder.is_folder(path)]
+    if not files:
+        raise _NoFilesError(f"{shown} matches no file; correct the pattern, or remove it")
+    return files
+
+
+def _matching(folder: Folder, parent: str, part: str) -> list[str]:
+    """Return what a part of a glob matches in a folder.
+
+    Raises `_NoFilesError` if there is too much in it, or it cannot be listed.
+    """
+    prefix = f"{parent}/" if parent else ""
+    if not is_glob(part):
+        return [f"{prefix}{part}"] if folder.has(f"{prefix}{part}") else []
+    names: list[str] = []
+    try:
+        for count, name in enumerate(folder.names(parent)):
+            if count == MOST_LISTED:
+                raise _NoFilesError(f"{inert(part)}: there are more than {MOST_LISTED:,} files; name the policies")
+            if not name.startswith(".") and matches_glob(name, part):
+                names.append(name)
+    except FileReadError as error:
+        raise _NoFilesError(f"{inert(prefix)} cannot be listed: {error.reason}") from None
+    return [f"{prefix}{name}" for name in sorted(names)]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPolicies:
+    """The policies of a repository."""
+
+    policies: tuple[Policy, ...] = ()  # those that can be used
+    problems: tuple[Finding, ...] = ()  # what is wrong with the others
+    # The digest of the content of each file that could be read, by its path relative to quotaform.yaml
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_POLICIES: Final = LoadedPolicies()
+
+
+def load_policies(repository: Repository, config: Config) -> LoadedPolicies:
+    """Read the policies that a configuration names; never raises for what is in the files.
+
+    They are those of the work tree, also when the quotas of another commit are read.
+    """
+    if not config.policies:
+        return NO_POLICIES
+    from quotaform.desired.policy.reader import read_policy
+    from quotaform.desired.policy.shape import MOST_STEPS
+    from quotaform.desired.tree import SourceFile, shown_path
+
+    folder = DiskFolder(repository.config_path.parent)
+    problems: list[Finding] = []
+    policies: list[Policy] = []
+    digests: dict[str, str] = {}
+    room = MOST_STEPS
+    for path in list_policies(folder, config.policies, problems):
+        name = shown_path(folder.folder / path)
+        try:
+            content = folder.read(path)
+        except FileReadError as error:
+            text = f"the policy cannot be read: {error.reason}"
+            problems.append(rule.BAD_POLICY.finding(text, location=Location(name)))
+            continue
+        digests[path] = policy_digest(content)
+        policy, found, steps = read_policy(SourceFile(name, content), room)
+        room -= steps
+        problems += found
+        if policy is not None:
+            policies.append(policy)
+    return LoadedPolicies(tuple(policies), tuple(problems), digests)

@@ -1,0 +1,384 @@
+"""A quota repository: its files, its configuration, the clusters that are meant, and other repositories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from os import PathLike
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from quotaform.desired.loader import Claim
+from quotaform.git.object_store import find_work_tree
+from quotaform.model import rule
+from quotaform.model.errors import (
+    ClusterChoiceError,
+    FileReadError,
+    InvalidFilesError,
+    LayerDirectoryError,
+    NoClusterError,
+    UsageError,
+)
+from quotaform.model.finding import APPROVALS_NAME, Approval, Finding, Location
+from quotaform.model.server import parse_servers
+from quotaform.model.text import inert
+from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME, WORK_TREE, Revision, WorkTree, find_above
+from quotaform.system.files import is_folder, is_within
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster, Config, ListedPath
+    from quotaform.desired.loader import LoadedFiles
+    from quotaform.desired.tree import Layout, Tree
+    from quotaform.model.settings import PruneMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The clusters that are meant, as the command line says it."""
+
+    # Names in quotaform.yaml, or globs over them; may be left out when there is one cluster
+    clusters: tuple[str, ...] = ()
+    takes_all: bool = False  # whether every cluster of quotaform.yaml is meant
+    bootstrap_servers: str | None = None  # brokers to ask instead of those in quotaform.yaml
+    command_config: Path | None = None  # a Java-style client properties file, with `bootstrap_servers`
+    snapshot: Path | None = None  # a snapshot file to plan against instead of a cluster
+    # Whether brokers to ask stand for a cluster of quotaform.yaml, so that its files are the ones meant
+    needs_name: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """Where the files are."""
+
+    directory: Path
+    config_path: Path
+    needs_config: bool = False  # whether it must exist, because somebody named it
+    # Reads the files; `replace(repository, revision=...)` is the same repository at another state
+    revision: Revision = WORK_TREE
+    # Makes what keeps the content of the files of a quotas directory by their paths
+    keep: Callable[[], MutableMapping[str, bytes]] = dict
+
+    @classmethod
+    def at(cls, directory: str | PathLike[str] | None = None, config: str | PathLike[str] | None = None) -> Repository:
+        """Find a repository.
+
+        `directory` is a quotas directory, or the folder that holds `quotas.d`; `quotas.d` here if left out.
+        `config` is quotaform.yaml; if left out the one beside the quotas directory, else the one here.
+        """
+        quotas = Path(QUOTAS_NAME if directory is None else directory)
+        revision = WorkTree(named=frozenset(Path(path) for path in (directory, config) if path is not None))
+        if directory is not None and is_folder(quotas / QUOTAS_NAME):
+            quotas /= QUOTAS_NAME
+        if config is not None:
+            return cls(directory=quotas, config_path=Path(config), needs_config=True, revision=revision)
+        beside = quotas.parent / CONFIG_NAME
+        found = beside if os.path.lexists(beside) else Path(CONFIG_NAME)
+        above = Path(os.path.normpath(Path.cwd() / quotas)).parent
+        if above.name == QUOTAS_NAME and os.path.lexists(above.parent / CONFIG_NAME):
+            found = above.parent / CONFIG_NAME
+        return cls(directory=quotas, config_path=found, revision=revision)
+
+    def config(self) -> Config:
+        """Read quotaform.yaml; an empty configuration when there is none and nobody named one.
+
+        Raises `InvalidFilesError` if it is invalid, or missing although somebody named it; all problems at once, and
+        `LayerDirectoryError` if the quotas directory is the folder of one cluster.
+        """
+        from quotaform.desired.config import Config
+        from quotaform.desired.config_reader import read_config
+        from quotaform.desired.tree import shown_path
+
+        try:
+            source = self.revision.read_config(self.config_path)
+        except FileReadError as error:
+            found = rule.UNREADABLE.finding(
+                f"cannot be read: {error.reason}", location=Location(shown_path(self.config_path))
+            )
+            raise InvalidFilesError([found]) from None
+        if source is None and self.needs_config:
+            text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
+            raise InvalidFilesError(
+                [rule.MISSING_CONFIG.finding(text, location=Location(shown_path(self.config_path)))]
+            )
+        if source is None:
+            return Config()
+        config, problems = read_config(source, self.config_path.parent)
+        if problems:
+            raise InvalidFilesError(problems)
+        self._require_whole(config)
+        return config
+
+    def require_prunable(self, config: Config, mode: PruneMode) -> None:
+        """Make sure that undeclared entities can be pruned in a mode.
+
+        Raises `InvalidFilesError` if quotaform.yaml does not say what is in scope.
+        """
+        from quotaform.desired.config import prune_problem
+        from quotaform.desired.tree import shown_path
+
+        problem = prune_problem(mode, config.scope)
+        if problem is not None:
+            place = Location(shown_path(self.config_path))
+            raise InvalidFilesError([rule.PRUNE_SCOPE.finding(problem, location=place)])
+
+    def approvals(self, today: date) -> tuple[Approval, ...]:
+        """Read approvals.yaml, the file beside quotaform.yaml; nothing is approved when there is none.
+
+        Raises `InvalidFilesError` if it cannot be read or is invalid; all problems at once.
+        """
+        from quotaform.desired.approval import read_approvals
+        from quotaform.desired.config import Config, choose_clusters
+        from quotaform.desired.tree import shown_path
+
+        path = self.config_path.with_name(APPROVALS_NAME)
+        try:
+            source = self.revision.read_config(path)
+        except FileReadError as error:
+            found = rule.UNREADABLE.finding(f"cannot be read: {error.reason}", location=Location(shown_path(path)))
+            raise InvalidFilesError([found]) from None
+        if source is None:
+            return ()
+        approvals, problems = read_approvals(source, today)
+        of_cluster = [(each.cluster, each.location) for each in approvals if each.cluster is not None]
+        config = self.config() if of_cluster else Config()
+        for cluster, location in of_cluster:
+            try:
+                choose_clusters(config, [cluster])
+            except UsageError as error:
+                problems.append(rule.BAD_APPROVAL.finding(f"cluster: {error}", location=location))
+        if problems:
+            raise InvalidFilesError(problems)
+        return approvals
+
+    def _require_whole(self, config: Config) -> None:
+        """Make sure that the directory is not the folder of one cluster.
+
+        Raises `LayerDirectoryError` if it is named after a cluster, in `quotas.d` or beside folders of other clusters.
+        """
+        path = Path(os.path.normpath(Path.cwd() / self.directory))
+        if path.name not in config.clusters:
+            return
+        others = [path.parent / name for name in config.clusters if name != path.name]
+        if path.parent.name == QUOTAS_NAME or any(is_folder(other) for other in others):
+            is_named = self.directory.name == path.name
+            whole = self.directory.parent if is_named else self.directory / os.pardir
+            raise LayerDirectoryError(inert(self.directory.as_posix()), path.name, inert(whole.as_posix()))
+
+    def has_config(self) -> bool:
+        """Whether there is a quotaform.yaml."""
+        try:
+            return self.revision.read_config(self.config_path) is not None
+        except FileReadError:
+            return True
+
+    def _has_config_here(self) -> bool:
+        """Whether quotaform.yaml was named, or is beside the quotas directory or in the current one."""
+        folders = (Path(os.path.normpath(Path.cwd() / path)).parent for path in (self.directory, CONFIG_NAME))
+        at = Path(os.path.normpath(Path.cwd() / self.config_path)).parent
+        return self.needs_config or (at in folders and self.has_config())
+
+    def layout(self, config: Config, *, may_be_empty: bool = False) -> Layout:
+        """Read the files of the quotas directory; what is wrong with them is found when they are checked.
+
+        `may_be_empty` says whether it is no problem that there is no file; the guard `empty` takes care of it then. It
+        is one where a directory above is the quota repository that is meant.
+        """
+        from quotaform.desired.tree import Layout
+
+        tree = self.revision.read_tree(self.directory, self.keep())
+        if may_be_empty and tree.looked_at is not None and not self._has_config_here():
+            may_be_empty = tree.above is None
+            tree = replace(tree, name=tree.looked_at if may_be_empty else tree.name)
+        return Layout(tree, config.clusters, may_be_empty=may_be_empty)
+
+    def load(self, config: Config, today: date, *, may_be_empty: bool = False) -> LoadedFiles:
+        """Read the files of the quotas directory, to be asked what they say about each cluster.
+
+        `may_be_empty`: see `layout`.
+        """
+        from quotaform.desired.loader import load_files
+
+        return load_files(self.layout(config, may_be_empty=may_be_empty), config.profiles, today, config.scope)
+
+    def cluster(self, config: Config, target: Target) -> Cluster:
+        """Choose the one cluster that is meant; see `clusters`.
+
+        Raises `UsageError`: it is not in quotaform.yaml, or several are named; `ClusterChoiceError`: None is named and
+        there are several; `NoClusterError`: there is none, and no address; `InvalidFilesError`: the snapshot is
+        invalid.
+        """
+        chosen = self.clusters(config, target)
+        if len(chosen) > 1:
+            raise ClusterChoiceError([cluster.name for cluster in chosen])
+        return chosen[0]
+
+    def clusters(self, config: Config, target: Target) -> tuple[Cluster, ...]:
+        """Choose the clusters that are meant, and where to reach them.
+
+        An address or a snapshot in the target stands for the named cluster, or for the only one; its own
+        quotas, its pinned id and its credentials stay the same.
+
+        Raises `UsageError`: a name or a glob fits no cluster of quotaform.yaml; `ClusterChoiceError`: None is named and
+        there are several, or several have one address; `NoClusterError`: there is none, and no address;
+        `InvalidFilesError`: the snapshot is invalid.
+        """
+        from quotaform.desired.config import choose_clusters
+
+        if target.snapshot or target.bootstrap_servers:
+            return (self._redirected(config, target),)
+        if not config.clusters:
+            if self.has_config():
+                raise NoClusterError(str(self.config_path), exists=True)
+            looked_at, above = find_above(self.config_path)
+            directory = None if os.path.lexists(self.directory) else find_above(self.directory)[0]
+            raise NoClusterError(looked_at, exists=False, directory=directory, above=above)
+        return choose_clusters(config, target.clusters, takes_all=target.takes_all)
+
+    def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:
+        """Choose the clusters whose files are meant, offline: all of them unless some are named.
+
+        `patterns`: names of clusters, or globs over them.
+
+        Returns:
+            Their names, in the order of quotaform.yaml; `None` alone, for the common files, when it names no cluster.
+
+        Raises `UsageError`: a name or a glob fits no cluster.
+        """
+        from quotaform.desired.config import choose_clusters
+
+        if not patterns and not config.clusters:
+            return (None,)
+        return tuple(cluster.name for cluster in choose_clusters(config, patterns, takes_all=not patterns))
+
+    def _redirected(self, config: Config, target: Target) -> Cluster:
+        """Return the one cluster that is meant, to be read where the target says.
+
+        Raises `UsageError` if a server is not HOST:PORT.
+        """
+        from quotaform.desired.config import Cluster, choose_cluster
+
+        if len(target.clusters) > 1 or target.takes_all:
+            raise ClusterChoiceError(target.clusters or list(config.clusters))
+        name = next(iter(target.clusters), None)
+        if target.snapshot:
+            return self._snapshot_cluster(config, name, target.snapshot)
+        try:
+            # First of all: what is no address may hold a password, and must not become a name.
+            parse_servers(target.bootstrap_servers or "")
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        servers = tuple(server.strip() for server in (target.bootstrap_servers or "").split(",") if server.strip())
+        if name is None and (not config.clusters or (len(config.clusters) > 1 and not target.needs_name)):
+            return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
+        named = choose_cluster(config, name)
+        given = ",".join(servers) if name is None else None
+        named = replace(
+            named,
+            bootstrap_servers=servers,
+            server_references={},
+            servers_location=None,
+            snapshot=None,
+            given_servers=given,
+        )
+        if target.command_config is None:
+            return named
+        return replace(
+            named, command_config=target.command_config, config_reference=None, config_location=None, folder=None
+        )
+
+    def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
+        from quotaform.cluster.snapshot import read_snapshot
+        from quotaform.desired.config import Cluster, choose_cluster
+
+        taken = None
+        if name is None:
+            taken = read_snapshot(path)
+            name = taken.cluster_name
+        known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
+        return replace(known, bootstrap_servers=(), command_config=None, snapshot=path, folder=None, taken=taken)
+
+
+# Other quota repositories, which quotaform.yaml lists under `roots`, and what they declare for the same clusters.
+#
+# A path is relative to quotaform.yaml and leads, once all links are followed, to somewhere in the same git work
+# tree, or
+# in the folder above that of quotaform.yaml. What is there is read like any repository: nothing in it is trusted.
+
+
+def read_claims(repository: Repository, config: Config, today: date) -> tuple[Claim, ...]:
+    """Return what the other repositories declare for their clusters.
+
+    Raises `InvalidFilesError` if one of them is not there, or has invalid files; all problems at once.
+    """
+    claims: list[Claim] = []
+    problems: list[Finding] = []
+    for path in config.roots:
+        try:
+            root = _root(repository, path)
+            other = root.config()
+            claims += claims_of(other, root.load(other, today))
+        except InvalidFilesError as error:
+            problems += error.problems
+        except LayerDirectoryError as error:
+            problems.append(_problem(path, str(error)))
+    if problems:
+        raise InvalidFilesError(problems)
+    return tuple(claims)
+
+
+def root_trees(repository: Repository, config: Config) -> tuple[Tree, ...]:
+    """Return the files of the other repositories, to see whether they change; none of one that is not there."""
+    trees: list[Tree] = []
+    for path in config.roots:
+        try:
+            root = _root(repository, path)
+            source = root.revision.read_config(root.config_path)
+        except (InvalidFilesError, FileReadError):
+            continue
+        tree = root.revision.read_tree(root.directory)
+        text = b"" if source is None or isinstance(source.text, str) else source.text
+        trees.append(replace(tree, files={**tree.files, CONFIG_NAME: text}))
+    return tuple(trees)
+
+
+def claims_of(config: Config, files: LoadedFiles) -> Iterator[Claim]:
+    """Yield what the files of a repository declare for each of its clusters.
+
+    Raises `InvalidFilesError` if the files of a cluster are invalid.
+    """
+    for cluster in config.clusters.values():
+        yield Claim(cluster.name, cluster.cluster_id, files.desired(cluster.name))
+
+
+def _root(repository: Repository, path: ListedPath) -> Repository:
+    """Return another repository.
+
+    Raises `InvalidFilesError` if it is not there, is this one, or is somewhere else than other repositories may be.
+    """
+    folder = repository.config_path.parent
+    place = folder / path.text
+    if PurePosixPath(path.text).is_absolute() or not _is_allowed(place, repository):
+        where = "within the git work tree, or the directory above that of quotaform.yaml"
+        raise InvalidFilesError([_problem(path, f"{inert(path.text)} is not {where}; give a path that is")])
+    quotas = place / QUOTAS_NAME if is_folder(place / QUOTAS_NAME) else place
+    if os.path.realpath(quotas) == os.path.realpath(repository.directory):
+        raise InvalidFilesError([_problem(path, f"{inert(path.text)} is this quota repository; remove it")])
+    root = Repository(directory=quotas, config_path=quotas.parent / CONFIG_NAME, revision=WorkTree())
+    if not is_folder(quotas) or not root.has_config():
+        text = (
+            f"{inert(path.text)} is not a quota repository: it needs a quotas directory, and quotaform.yaml beside it"
+        )
+        raise InvalidFilesError([_problem(path, text)])
+    return root
+
+
+def _is_allowed(place: Path, repository: Repository) -> bool:
+    above = Path(os.path.realpath(repository.config_path.parent)).parent
+    top = find_work_tree(repository.config_path)
+    return is_within(place, above) or (top is not None and is_within(place, top))
+
+
+def _problem(path: ListedPath, text: str) -> Finding:
+    return rule.BAD_ROOT.finding(text, location=path.location)

@@ -1,0 +1,230 @@
+"""Use cases of clusters that need no quotas files: checkups, SCRAM credentials, snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from socket import gaierror
+from ssl import SSLError
+from typing import TYPE_CHECKING, Final
+
+from quotaform.cluster.broker import BrokerRelease
+from quotaform.cluster.checkup import CheckedStep, Checkup, Step, StepStatus
+from quotaform.cluster.gateway import Gateway, read_actual
+from quotaform.cluster.kafka import CONNECT_TIMEOUT, KafkaGateway
+from quotaform.cluster.scram import ScramGateway
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
+from quotaform.cluster.wire.connect_error import certificate_validity
+from quotaform.cluster.wire.failure import Failure, LookupTimeoutError, Stage, UnlistedError
+from quotaform.model.alteration import Alteration
+from quotaform.model.entity import Entity
+from quotaform.model.errors import BlockedError, ClusterError, ClusterIdError, InvalidFilesError, UsageError
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.precedence import CALLBACK
+from quotaform.model.quotas import Snapshot
+from quotaform.model.server import HiddenServer, Server, parse_servers
+from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
+from quotaform.repository.gateway import connection_of, open_pinned_gateway, require_pinned
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
+
+if TYPE_CHECKING:
+    from quotaform.cluster.client.config import ClientConfig
+    from quotaform.cluster.wire.broker_connection import BrokerConnection
+    from quotaform.desired.config import Cluster
+
+
+_STEPS: Final = (Step.CONNECT, Step.TLS, Step.API_VERSIONS, Step.AUTHENTICATE, Step.CLUSTER_ID, Step.CLUSTER_ID)
+"""The step of each `Stage`."""
+_RIGHTS: Final = (Step.DESCRIBE_QUOTAS, Step.ALTER_QUOTAS, Step.DESCRIBE_CONFIGS)
+_PROBE: Final = Alteration(Entity(user="quotaform-doctor"), {"producer_byte_rate": None})
+"""Removes what is not there. The right to alter is checked before anything else, and nothing would change even if a
+broker passed over validate-only; a request without alterations has no row that could tell of a refusal."""
+
+
+def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress) -> Checkup:
+    """Connect to each bootstrap server of a cluster, and ask for rights; nothing is changed.
+
+    After a server that refuses the credentials no other one is tried: repeating wrong credentials locks accounts.
+    Raises `UsageError` if it is a snapshot file, or has no bootstrap servers.
+    """
+    if cluster.snapshot is not None:
+        raise UsageError(f"cluster {cluster.name} is a snapshot file; there is nothing to connect to")
+    try:
+        given, config = connection_of(cluster)
+    except InvalidFilesError as error:
+        failed = CheckedStep(Step.PROPERTIES, status=StepStatus.FAILED, problem="; ".join(map(str, error.problems)))
+        rights = (CheckedStep(step, status=StepStatus.NOT_REACHED) for step in _RIGHTS)
+        return Checkup(cluster.label, None, timestamp(clock), (failed, *rights))
+    try:
+        servers = parse_servers(given or config.bootstrap_servers)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    file = cluster.config_reference.text if cluster.config_reference else cluster.command_config
+    facts = {"file": str(file or "none"), "security_protocol": config.security_protocol}
+    if config.credentials is not None:
+        facts["mechanism"] = config.credentials.mechanism
+    steps = [CheckedStep(Step.PROPERTIES, facts=facts)]
+    used: KafkaGateway | None = None
+    with ExitStack() as opened:
+        for server in servers:
+            progress(f"Connecting to {server}", 0, 0)
+            if any(step.step is Step.AUTHENTICATE and step.status is StepStatus.FAILED for step in steps):
+                steps += [CheckedStep(step, str(server), StepStatus.NOT_REACHED) for step in _facts(config)]
+                continue
+            taken, gateway = _connect(server, config, cluster, used)
+            steps += taken
+            if gateway:
+                opened.enter_context(gateway)
+                used = used or gateway
+        progress("Asking for rights", 0, 0)
+        for step in _RIGHTS:
+            steps.append(_check_right(step, used))
+        cluster_id = used.connection.cluster_id if used else None
+    return Checkup(cluster.label, cluster_id, timestamp(clock), tuple(steps))
+
+
+def _connect(
+    server: Server, config: ClientConfig, cluster: Cluster, used: KafkaGateway | None
+) -> tuple[list[CheckedStep], KafkaGateway | None]:
+    """Connect to a server; return the steps, and a gateway if they all succeeded."""
+    attempts: list[tuple[BrokerConnection, Failure | None]] = []
+    gateway, problem, status = None, "", StepStatus.OK
+    try:
+        connection = ClusterConnection(
+            [server],
+            config,
+            name=cluster.label,
+            timeout=CONNECT_TIMEOUT,
+            cluster_id=used.connection.cluster_id if used else None,
+            observe=lambda *attempt: attempts.append(attempt),
+        )
+        gateway = KafkaGateway(connection, name=cluster.label)
+    except ClusterError as error:
+        if not attempts:
+            raise
+        problem = str(error).removeprefix(f"Cannot connect to {cluster.label}: ")
+    # A name may stand for several brokers (client.dns.lookup); the error is about the one that was got furthest with.
+    broker, failure = max(attempts, key=lambda attempt: len(Stage) if attempt[1] is None else attempt[1].stage)
+    steps = []
+    for step, facts in _facts(config, broker, gateway).items():
+        if failure and step is _failed_step(failure):
+            steps.append(CheckedStep(step, str(server), StepStatus.FAILED, problem=problem))
+            status = StepStatus.NOT_REACHED
+        else:
+            steps.append(CheckedStep(step, str(server), status, facts if status is StepStatus.OK else {}))
+    if gateway:
+        try:
+            require_pinned(cluster.name, cluster.cluster_id, gateway.connection.cluster_id, is_reading=True)
+        except ClusterIdError as error:
+            gateway.close()
+            return [*steps[:-1], replace(steps[-1], status=StepStatus.FAILED, problem=str(error))], None
+    return steps, gateway
+
+
+def _failed_step(failure: Failure) -> Step:
+    if isinstance(failure.cause, (gaierror, LookupTimeoutError, UnlistedError)):
+        return Step.RESOLVE
+    # With TLS 1.3 a server refuses a client's certificate after the handshake.
+    is_tls = failure.stage is Stage.API_VERSIONS and isinstance(failure.cause, SSLError)
+    return Step.TLS if is_tls else _STEPS[failure.stage]
+
+
+def _facts(
+    config: ClientConfig, broker: BrokerConnection | None = None, gateway: KafkaGateway | None = None
+) -> dict[Step, dict[str, str]]:
+    """Return the steps of connecting that a protocol has, each with what it showed, if it succeeded."""
+    facts: dict[Step, dict[str, str]] = {Step.RESOLVE: {}, Step.CONNECT: {}}
+    if config.tls is not None:
+        facts[Step.TLS] = dict(broker.stream.session) if broker else {}
+        if own := certificate_validity(config):
+            facts[Step.TLS]["client_certificate_until"] = f"{own.end:%Y-%m-%dT%H:%M:%SZ}"
+    facts[Step.API_VERSIONS] = {"kafka": str(BrokerRelease.of(broker.versions))} if broker else {}
+    if config.credentials is not None:
+        lifetime = f"{broker.session_lifetime:g} s" if broker and broker.session_lifetime else "unlimited"
+        facts[Step.AUTHENTICATE] = {"as": config.credentials.who, "session": lifetime}
+    facts[Step.CLUSTER_ID] = {}
+    if gateway:
+        connection = gateway.connection
+        facts[Step.CLUSTER_ID] = {"id": str(connection.cluster_id), "brokers": str(len(connection.brokers))}
+    if broker and not isinstance(broker.server, HiddenServer):
+        facts[Step.RESOLVE]["addresses"] = ", ".join(broker.stream.addresses)
+    else:
+        # What a variable holds is not shown: neither the address nor a certificate's names, which are like it.
+        facts.get(Step.TLS, {}).pop("certificate_of", None)
+    return facts
+
+
+def _check_right(step: Step, gateway: KafkaGateway | None) -> CheckedStep:
+    if gateway is None:
+        return CheckedStep(step, status=StepStatus.NOT_REACHED)
+    try:
+        if step is Step.DESCRIBE_QUOTAS:
+            gateway.describe_entities([_PROBE.entity])
+        elif step is Step.ALTER_QUOTAS:
+            gateway.alter([_PROBE], validate_only=True).raise_for_errors()
+        else:
+            for error in gateway.broker_config(CALLBACK).errors.values():
+                raise error
+    except ClusterError as error:
+        return CheckedStep(step, status=StepStatus.FAILED, problem=str(error))
+    return CheckedStep(step)
+
+
+def open_scram(cluster: Cluster) -> ScramGateway:
+    """Connect to a cluster.
+
+    Raises `UsageError`: it is a snapshot file; `BlockedError`: it is not the one that quotaform.yaml pins;
+    `ClusterError`: there is no usable connection; `InvalidFilesError`: the client properties are invalid.
+    """
+    if cluster.snapshot is not None:
+        raise UsageError(f"cluster {cluster.name} is a snapshot file, which contains no SCRAM credentials")
+    gateway = ScramGateway.connect(*connection_of(cluster), name=cluster.label)
+    try:
+        require_pinned(cluster.name, cluster.cluster_id, gateway.cluster_id)
+    except BlockedError:
+        gateway.close()
+        raise
+    return gateway
+
+
+def take_snapshots(
+    clusters: Sequence[Cluster],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_pinned_gateway,
+) -> Iterator[ClusterOutcome[Snapshot]]:
+    """Read everything that clusters hold, all at a time; yield one outcome per cluster, in order.
+
+    An interrupt (Ctrl-C) is raised again after the outcomes of all clusters that are finished were yielded.
+    """
+    steps = Steps(progress)
+    step = steps if len(clusters) == 1 else no_progress
+
+    with ClusterWork(clusters, partial(snapshot_of, clock=clock, progress=step), connect) as working:
+        yield from working.outcomes({}, steps)
+
+
+def snapshot_of(
+    cluster: Cluster, gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+) -> Snapshot:
+    """Read everything that a cluster of quotaform.yaml holds; the snapshot has its name there, wherever it was read.
+
+    Raises `ClusterError` if the cluster could not be read.
+    """
+    return replace(take_snapshot(gateway, clock=clock, progress=progress), cluster_name=cluster.name)
+
+
+def take_snapshot(gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress) -> Snapshot:
+    """Read everything that a cluster holds; what a snapshot holds is as old as it was.
+
+    Raises `ClusterError` if the cluster could not be read.
+    """
+    return Snapshot(
+        cluster_name=gateway.name,
+        cluster_id=gateway.cluster_id(),
+        captured_at=timestamp(clock) if gateway.snapshot is None else gateway.snapshot.captured_at,
+        quotas=read_actual(gateway, clock=clock, progress=progress),
+    )

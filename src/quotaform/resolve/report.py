@@ -1,0 +1,287 @@
+"""The views of resolved and of explained quotas: text, and CSV with one row per request and quota key."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from io import StringIO
+from typing import Final
+
+from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, KNOWN_TYPES, USER, Entity, spell_name
+from quotaform.model.finding import Finding
+from quotaform.model.quota_key import QUOTA_KEYS, keys_for
+from quotaform.model.quotas import Cause
+from quotaform.model.text import inert
+from quotaform.model.units import UNLIMITED, is_unlimited, plain
+from quotaform.report.finding import render_findings
+from quotaform.report.text import PLAIN, Style, csv_cell, reading_text
+from quotaform.resolve.effect import differs_text, size_and_direction, value_text
+from quotaform.resolve.explain import Explained, ExplainedKey, ExplainedText, Explanation, Giver, Step
+from quotaform.resolve.request import Effective, Resolved, shared_by
+from quotaform.resolve.resolve import Detail, KeyResolution, Resolution, ResolveHeader, TableReport
+
+
+def render_resolve(
+    resolutions: Iterable[Resolution],
+    header: ResolveHeader,
+    findings: Callable[[], list[Finding]],
+    style: Style = PLAIN,
+) -> Iterator[str]:
+    """Yield the text in pieces of whole lines, one per request.
+
+    `findings` returns the findings, once all requests are resolved.
+    """
+    yield (
+        f"{header_text(header, style)}\nPer quota key, the first matching entry in order of precedence applies (*).\n"
+    )
+    for resolution in resolutions:
+        yield "\n" + "".join(f"{line}\n" for line in _request_lines(resolution, header.detail, style))
+    if found := findings():
+        yield "\n" + "".join(f"{line}\n" for line in render_findings(found, style))
+
+
+def header_text(header: ResolveHeader, style: Style = PLAIN) -> str:
+    """Return what was resolved against what: one line, and another with a plan."""
+    cluster = style.paint(spell_name(header.cluster_name), "bold")
+    plan = (
+        f"\nAs if plan {header.plan_id} were applied: {'live' if header.snapshot is None else 'captured'} -> planned."
+        if header.plan_id
+        else ""
+    )
+    reading = reading_text(header.read_at, header.snapshot)
+    return f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   {reading}{plan}"
+
+
+def _request_lines(resolution: Resolution, detail: Detail, style: Style) -> Iterator[str]:
+    assumed = " and ".join(f"a {entity_type} that no quota mentions" for entity_type in resolution.unmentioned)
+    yield style.paint(resolution.entity.address, "bold") + (f"   (with {assumed})" if assumed else "")
+    if not resolution.keys:
+        yield f"  ({_why_nothing(resolution.entity, detail)})"
+    entries = [entry for row in resolution.keys for entry in row.resolved.entries]
+    names = max((len(entry.level.source) for entry in entries if entry.level), default=0)
+    addresses = max((len(entry.source.address) for entry in entries if entry.source), default=0)
+    for row in resolution.keys:
+        yield f"  {_headline(row, style)}"
+        for place, entry in enumerate(row.resolved.entries):
+            yield f"    {_entry(row.key, entry, place == 0, names, addresses, style)}"
+        yield from (f"      {note}" for note in _notes(row, resolution.entity, style))
+
+
+def _why_nothing(entity: Entity, detail: Detail) -> str:
+    valid = keys_for(entity)
+    if detail.keys and not any(key in valid or key not in QUOTA_KEYS for key in detail.keys):
+        verb = "is" if len(detail.keys) == 1 else "are"
+        return f"{', '.join(detail.keys)} {verb} not valid for {entity.address}, which can have {', '.join(valid)}"
+    return "all values are inherited from other entities"
+
+
+def _headline(row: KeyResolution, style: Style) -> str:
+    known = QUOTA_KEYS.get(row.key)
+    scope = f" per {known.per}" if known and row.resolved.source else ""
+    value = style.paint(limit_text(row.key, row.resolved), "bold")
+    if row.before is not None and row.is_changed:
+        value = f"{limit_text(row.key, row.before)} -> {value}"
+        notes = size_and_direction(row.key, row.before.value, row.resolved.value)
+        scope += f"   ({', '.join(notes)})" if notes else ""
+    elif row.resolved.source is None:
+        scope = ": no entry applies"
+    return f"{spell_name(row.key)} = {value}{scope}"
+
+
+def limit_text(key: str, resolved: Resolved) -> str:
+    """Return a limit as it prints: a value, `unlimited`, or `unlimited (explicit)` when an entry says so."""
+    if resolved.value is None:
+        return UNLIMITED
+    if is_unlimited(QUOTA_KEYS.get(key), resolved.value):
+        return f"{UNLIMITED} (explicit)"
+    return value_text(key, resolved.value)
+
+
+def _entry(key: str, entry: Effective, wins: bool, names: int, addresses: int, style: Style) -> str:
+    if entry.source is None or entry.level is None or entry.value is None:
+        return ""
+    text = (
+        f"{'*' if wins else ' '} {entry.level.number} {entry.level.source:<{names}}  "
+        f"{entry.source.address:<{addresses}}  {value_text(key, entry.value)}"
+    )
+    return style.paint(text, "green") if wins else style.paint(f"{text}   overridden", "dim")
+
+
+def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:
+    level, before = row.resolved.level, row.before
+    if level is not None and not is_unlimited(QUOTA_KEYS.get(row.key), row.resolved.value):
+        yield style.paint(f"one rate for {shared_by(level, asked)}", "dim")
+    if row.resolved.differs:
+        yield differs_text(row.resolved.differs)
+    if before is not None and before.source != row.resolved.source:
+        if before.source is None or before.level is None:
+            yield "before: no entry applies"
+        else:
+            number, name = before.level.number, before.level.source
+            yield f"before: {limit_text(row.key, before)} from {before.source.address} (level {number}, {name})"
+
+
+def render_resolve_table(report: TableReport, style: Style = PLAIN) -> str:
+    """Return the text: what was resolved, where the rows are, and how many of them limit anything."""
+    return "".join(f"{line}\n" for line in _lines(report, style))
+
+
+def _lines(report: TableReport, style: Style) -> Iterator[str]:
+    yield header_text(report.header, style)
+    parts = [f"{report.clients:,} client{'' if report.clients == 1 else 's'}"] if report.clients else []
+    parts += [f"{report.ips:,} address{'' if report.ips == 1 else 'es'}"] if report.ips else []
+    rows = f"{report.rows:,} row{'' if report.rows == 1 else 's'}"
+    yield f"Resolved {' and '.join(parts)}: {rows} in {inert(report.target)}"
+    if not report.keys:
+        return
+    yield ""
+    has_changes = any(each.changed is not None for each in report.keys)
+    headings = ["key", "limited", "unlimited", *(["changed"] if has_changes else [])]
+    cells = [
+        [
+            spell_name(each.key),
+            *(f"{number:,}" for number in (each.limited, each.unlimited, each.changed) if number is not None),
+        ]
+        for each in report.keys
+    ]
+    widths = [max(len(line[column]) for line in (headings, *cells)) for column in range(len(headings))]
+    for line in (headings, *cells):
+        first, *others = zip(line, widths, strict=True)
+        yield f"  {first[0]:<{first[1]}}" + "".join(f"  {text:>{width}}" for text, width in others)
+
+
+# What limits requests, as a table: one row per request and quota key.
+#
+# Names are written as `quotaform.report.text` has it.
+
+COLUMNS: Final = (
+    *(row.parameter for row in KNOWN_TYPES.values()),
+    *("key", "value", "unlimited", "source", "source_name", "level"),
+    *("per", "bucket", "shared_by", "overridden", "before_value", "before_source", "before_source_name"),
+    *("unmentioned", "differing_users", "differing_client_ids"),
+)
+
+
+def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
+    """Yield the table in pieces of whole rows: the names of the columns, then one piece per request.
+
+    What is not there is an empty field: the value and the source of a key that nothing limits, and what was
+    before where no plan is asked about. Overridden entries are `address=value` in order of precedence, with `; `
+    between them. A type that the request leaves out is an empty field, and is in `unmentioned` when a name that no
+    quota mentions was resolved for it, with the number of names that have another limit in `differing_...`; an empty
+    client-id is `""`.
+    """
+    buffer = StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for resolution in resolutions:
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+        names = resolution.entity.names
+        asked = [_name_cell(names.get(entity_type)) for entity_type in ENTITY_TYPES]
+        unmentioned = ",".join(resolution.unmentioned)
+        writer.writerows(
+            [*asked, *_csv_cells(row, resolution.entity), unmentioned, *_differing(row.resolved)]
+            for row in resolution.keys
+        )
+    yield buffer.getvalue()
+
+
+def _name_cell(name: str | None) -> str:
+    """Return a name, `""` for an empty one, and an empty field for one that is left out."""
+    return "" if name is None else csv_cell(name) or '""'
+
+
+def _csv_cells(row: KeyResolution, asked: Entity) -> Iterator[str]:
+    resolved, known = row.resolved, QUOTA_KEYS.get(row.key)
+    level = resolved.level
+    value, source, source_name = _limit_cells(resolved)
+    yield csv_cell(row.key)
+    yield value
+    yield "true" if is_unlimited(known, resolved.value) else "false"
+    yield source
+    yield source_name
+    yield str(level.number) if level else ""
+    yield known.per if known else ""
+    yield ",".join(level.bucket) if level else ""
+    yield csv_cell(shared_by(level, asked)) if level else ""
+    yield "; ".join(
+        f"{entry.source.address}={plain(entry.value)}"
+        for entry in resolved.overridden
+        if entry.source is not None and entry.value is not None
+    )
+    yield from _limit_cells(row.before) if row.before else ("", "", "")
+
+
+def _differing(resolved: Resolved) -> Iterator[str]:
+    for entity_type in (USER, CLIENT_ID):
+        count = resolved.differs.get(entity_type)
+        yield str(count) if count else ""
+
+
+def _limit_cells(resolved: Resolved) -> tuple[str, str, str]:
+    if resolved.value is None or resolved.source is None:
+        return "", "", ""
+    return plain(resolved.value), csv_cell(resolved.source.address), resolved.source_name or ""
+
+
+_COMMON = "common"
+_GIVERS = {
+    Giver.VALUES: "values",
+    Giver.UNSET: "unset",
+    Giver.TOMBSTONE: "state: absent",
+    Giver.EXPIRED: "expired",
+}
+_REMOVED = "not set"
+
+
+def render_explained(explained: Explained, style: Style = PLAIN) -> str:
+    """Return an explanation as text: per key the value that holds, then every step, the deciding one marked."""
+    sections = ("\n".join(_section(explanation, explained, style)) for explanation in explained.clusters)
+    return "\n\n".join(sections) + "\n"
+
+
+def _section(explanation: Explanation, explained: Explained, style: Style) -> Iterator[str]:
+    source = f"Source {inert(explained.directory)}"
+    if explanation.cluster is None:
+        yield source
+    else:
+        yield f"Cluster  {style.paint(spell_name(explanation.cluster), 'bold')}   {source}"
+    yield ""
+    address = style.paint(explanation.entity.address, "bold")
+    if explanation.cause is Cause.UNDECLARED:
+        yield f"  {address} is not declared"
+        return
+    what = f" must not exist: {explanation.absent}" if explanation.absent else ""
+    yield f"  {address}{what}   ({explanation.location})"
+    for text in explanation.texts:
+        yield f"    {_text_line(text)}"
+    for key in explanation.keys:
+        yield from _key_lines(key, style)
+
+
+def _text_line(text: ExplainedText) -> str:
+    replaced = ", replaced" if text.is_replaced else ""
+    return f"{text.field} {inert(text.text)}   ({_layer(text.layer)}, {text.location}{replaced})"
+
+
+def _key_lines(explained: ExplainedKey, style: Style) -> Iterator[str]:
+    effective = f"= {value_text(explained.key, explained.value)}" if explained.value is not None else f"is {_REMOVED}"
+    yield f"    {style.paint(f'{explained.key} {effective}', 'bold')}"
+    rows = [_step_cells(explained.key, step) for step in explained.steps]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for number, (value, layer, giver, location) in enumerate(rows, start=1):
+        mark = "*" if number == len(rows) else " "
+        line = f"{mark} {value:<{widths[0]}}  {layer:<{widths[1]}}  {giver:<{widths[2]}}  {location}"
+        yield f"      {line if number == len(rows) else style.paint(line, 'dim')}"
+
+
+def _step_cells(key: str, step: Step) -> tuple[str, str, str, str]:
+    giver = f"profile {inert(step.profile)}" if step.profile is not None else _GIVERS[step.giver]
+    value = _REMOVED if step.value is None else value_text(key, step.value)
+    return value, _layer(step.layer), giver, str(step.location)
+
+
+def _layer(layer: str | None) -> str:
+    return _COMMON if layer is None else spell_name(layer)

@@ -1,0 +1,277 @@
+"""Requests as precedence sees them: who asks, what limits them (`Effective`, `Resolved`), and who shares a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from shlex import quote as quote_for_shell
+from typing import Final, NamedTuple
+
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, spell_name
+from quotaform.model.precedence import LEVELS, PRECEDENCES, Level, level_of
+from quotaform.model.quotas import Values
+
+
+class UnmentionedName:
+    """A name that no quota mentions; it equals only itself, so that only defaults can match it."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+UNMENTIONED: Final = UnmentionedName()
+
+RequestName = str | UnmentionedName
+Request = tuple[RequestName, ...]
+"""The names of a request, one per column of its `Precedence`: (user, client-id), or (ip,)."""
+
+PRECEDENCE_OF: Final = {len(precedence.columns): precedence for precedence in PRECEDENCES}
+"""The precedence of a request, by how many names that has."""
+
+_EMPTY_COLUMNS: Final = frozenset(column for level in LEVELS for column in level.non_empty)
+"""The columns of requests that may hold an empty name."""
+
+_COLUMNS_OF: Final = {level.entity_types: each.columns for each in PRECEDENCES for level in each.levels}
+"""The columns of the requests that entities with these types can limit."""
+
+
+def representative(entity: Entity) -> Request | None:
+    """The request that stands for those an entity match is for; `None` for a shape that no broker resolves.
+
+    | entity match | request |
+    | --- | --- |
+    | user=U,client-id=C | (U, C) |
+    | user=U; user=U,client-id=<default> | (U, *) |
+    | client-id=C; user=<default>,client-id=C | (*, C) |
+    | the other user and client-id defaults | (*, *) |
+    | ip=A; ip=<default> | (A,); (*,) |
+
+    `*` is a name that no quota mentions.
+
+    >>> representative(Entity(user="a", client_id=None))
+    ('a', *)
+    """
+    names = dict(entity.parts)
+    columns = _COLUMNS_OF.get(tuple(names))
+    return columns and tuple([UNMENTIONED if (name := names.get(column)) is None else name for column in columns])
+
+
+def barest(entity: Entity) -> Request:
+    """Return the request that the fewest other entries match of those that an entity match is for.
+
+    It is the representative one, with an empty client-id instead of one that no quota mentions where the entity matches
+    that, too.
+
+    >>> barest(Entity(user="a")), barest(Entity(user="a", client_id=None)), barest(Entity(ip=None))
+    (('a', ''), ('a', *), (*,))
+
+    Raises `ValueError`: No broker resolves such a shape.
+    """
+    request, level = representative(entity), level_of(entity)
+    if request is None or level is None:
+        raise ValueError(f"{entity.address} matches no request")
+    columns = PRECEDENCE_OF[len(request)].columns
+    return tuple(
+        [
+            "" if name is UNMENTIONED and column in _EMPTY_COLUMNS and column not in level.non_empty else name
+            for column, name in zip(columns, request, strict=True)
+        ]
+    )
+
+
+def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:
+    """Return the request that a concrete entity makes.
+
+    | entity | request |
+    | --- | --- |
+    | user=U,client-id=C | (U, C) |
+    | user=U | (U, *) |
+    | user=U,client-id="" | (U, ""): one with an empty client-id, which no entry with a client-id matches |
+    | client-id=C | (*, C) |
+    | ip=A | (A,): a connection |
+
+    `*` is a name that no quota mentions, as in `representative`: nearly every client sends a client-id, and every
+    request has a user.
+
+    >>> request_of(Entity(user="a")), request_of(Entity(client_id="x")), request_of(Entity(ip="10.0.0.1"))
+    (('a', *), (*, 'x'), ('10.0.0.1',))
+
+    `allows_defaults`: Whether it may hold defaults, which then stand for `*`.
+    Raises `ValueError`: The entity holds a default, an empty user or ip, an unknown type, or types that do not go
+    together.
+    """
+    parts = entity.parts
+    if len(parts) == 2 and parts[0][0] == USER and parts[1][0] == CLIENT_ID:
+        user, client_id = parts[0][1], parts[1][1]
+        if user and client_id is not None:
+            return user, client_id
+    request = representative(entity)
+    if request is None:
+        subject = f"{entity.address} is not the source of a request: " if parts else ""
+        raise ValueError(f"{subject}give a user, a client-id, both, or an ip")
+    for entity_type, name in parts:
+        if name is None and not allows_defaults:
+            alone = "an address that no quota mentions, as in ip=192.0.2.1"
+            if entity_type != IP:
+                alone = f"a name that no quota mentions, as in {entity_type}=some-name"
+            remedy = f"give {alone}; describe shows the entry of the default itself"
+            rest = Entity({other: kept for other, kept in parts if kept is not None})
+            if rest.parts:
+                remedy = f"for one that no quota mentions write {quote_for_shell(rest.address)}"
+            raise ValueError(
+                f"{entity.address} is not a concrete entity: requests have no default {entity_type}; {remedy}"
+            )
+        if name == "" and entity_type != CLIENT_ID:
+            raise ValueError(f"the name of the {entity_type} is empty; only a client-id can be")
+    return request
+
+
+def unmentioned_types(request: Request) -> tuple[str, ...]:
+    """Return the entity types for which a request has a name that no quota mentions.
+
+    >>> unmentioned_types(("a", UNMENTIONED)), unmentioned_types(("a", ""))
+    (('client-id',), ())
+    """
+    columns = PRECEDENCE_OF[len(request)].columns
+    return tuple([column for column, name in zip(columns, request, strict=True) if name is UNMENTIONED])
+
+
+class Effective(NamedTuple):
+    """What limits a request for one quota key."""
+
+    value: float | None = None  # The limit; `None` when nothing limits it
+    source: Entity | None = None  # The entity match whose value it is; `None` when nothing limits it
+    level: Level | None = None  # The level of precedence that won; `None` when nothing limits it
+
+
+NO_LIMIT: Final = Effective()
+"""Nothing limits the request."""
+
+
+NO_NAMES: Final[Mapping[str, int]] = {}
+"""No name differs; one object, because that is so of nearly every request."""
+
+
+class Resolved(NamedTuple):
+    """What limits a request for one quota key, and what would if that were not there."""
+
+    value: float | None = None  # The limit; `None` when nothing limits it
+    source: Entity | None = None  # The entity match whose value it is; `None` when nothing limits it
+    overridden: tuple[Effective, ...] = ()  # The entries that hold the key and lost, in order of precedence
+    level: Level | None = None  # The level of precedence that won; `None` when nothing limits it
+    differs: Mapping[str, int] = NO_NAMES
+    """Of a request without a user or a client-id, entity type to the number of names that resolve to another value than
+    a name that no quota mentions; types without such names are left out."""
+
+    @property
+    def source_name(self) -> str | None:
+        """The name that KIP-248 gave to the source, such as `DefaultClientInUser`."""
+        return self.level.source if self.level else None
+
+    @property
+    def effective(self) -> Effective:
+        """The same without the entries that lost."""
+        return Effective(self.value, self.source, self.level)
+
+    @property
+    def entries(self) -> tuple[Effective, ...]:
+        """All entries that hold the key, in order of precedence: the winner, then those that lost to it."""
+        return () if self.source is None else (self.effective, *self.overridden)
+
+
+NOT_LIMITED: Final = Resolved()
+"""Nothing limits the request, and there is nothing to override."""
+
+_new: Final = tuple.__new__
+
+
+class QuotaEntry:
+    """The quotas of one entity on their level of precedence.
+
+    Attributes:
+        values: Its quotas.
+        is_shared: Whether requests of several names in the first column meet it.
+        alone: What a request has that meets no other entry with these keys; `None` until `resolve_alone` was called.
+    """
+
+    __slots__ = ("_effective", "alone", "entity", "is_shared", "level", "values")
+
+    def __init__(self, level: Level, entity: Entity, values: Values, is_shared: bool) -> None:
+        self.level, self.entity, self.values = level, entity, values
+        self.is_shared = is_shared
+        self._effective: dict[str, Effective] | None = None
+        self.alone: dict[str, Resolved] | None = None
+
+    def effective(self, key: str, value: float) -> Effective:
+        """What a request has that the entry wins one of its keys for; one object for all who share the entry."""
+        if not self.is_shared:
+            return _new(Effective, (value, self.entity, self.level))
+        if self._effective is None:
+            self._effective = {}
+        found = self._effective.get(key)
+        if found is None:
+            found = self._effective[key] = Effective(value, self.entity, self.level)
+        return found
+
+    def resolve_alone(self) -> dict[str, Resolved]:
+        """Make `alone`, once for many requests."""
+        self.alone = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
+        return self.alone
+
+
+def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
+    """What limits a request for one quota key, of the entries that it meets: the first that holds the key."""
+    for entry in entries:
+        value = entry.values.get(key)
+        if value is not None:
+            return entry.effective(key, value)
+    return NO_LIMIT
+
+
+# Which requests share one rate: a broker measures per bucket, and the level that won says what a bucket is.
+#
+# | level | bucket | so the limit is for |
+# | --- | --- | --- |
+# | 1, 2, 4, 5 | user and client-id | one client-id of one user |
+# | 3, 6 | user | one user, whichever client-id |
+# | 7, 8 | client-id | all users together who use one client-id |
+# | ip | ip | one address |
+#
+# A default is one limit for each, not one for all: every user, client-id or address has a bucket of its own.
+# Source: org.apache.kafka.server.quota.ClientQuotaManager, quotaMetricTags.
+
+_EACH_OTHER: Final = {
+    (): "",
+    (USER,): "; each other user has its own",
+    (CLIENT_ID,): "; each other client-id has its own",
+    (USER, CLIENT_ID): "; each other pair of user and client-id has its own",
+    (IP,): "; each other address has its own",
+}
+
+
+def shared_by(level: Level, asked: Entity) -> str:
+    """Return which requests share the rate that limits a concrete entity, in words.
+
+    >>> from quotaform.model.precedence import CLIENT_LEVELS
+    >>> shared_by(CLIENT_LEVELS[7], Entity(user="alice", client_id="app1"))
+    'all users together that send client-id app1; each other client-id has its own'
+    """
+    return _who(level, asked) + each_other(level)
+
+
+def each_other(level: Level) -> str:
+    """Return for whom else a level has a rate of its own, as the end of a sentence; empty for a named entry."""
+    return _EACH_OTHER[tuple(entity_type for entity_type in level.bucket if entity_type in level.defaults)]
+
+
+def _who(level: Level, asked: Entity) -> str:
+    names = asked.names
+    if level.bucket == (IP,):
+        return f"all connections from {spell_name(names[IP] or '')}"
+    # A name that is left out is one that no quota mentions.
+    user = spell_name(name) if (name := names.get(USER)) else "one user"
+    if level.bucket == (USER,):
+        return f"all client-ids of {user} without an entry of their own"
+    client_id = f"client-id {spell_name(name)}" if (name := names.get(CLIENT_ID)) else "one client-id"
+    if level.bucket == (CLIENT_ID,):
+        return f"all users together that send {client_id}"
+    return f"all requests of {user} with {client_id}"

@@ -1,0 +1,232 @@
+"""A file of requests to resolve: users, client-ids and addresses, as CSV or as JSON lines.
+
+CSV begins with a line that names its columns: `user`, `client_id` (or `client-id`) and `ip`, those that are needed in
+any order. JSON lines have an object with the same names per line. Which of the two it is shows in the first character.
+
+| | CSV | JSON lines |
+| --- | --- | --- |
+| omitted: a name that no quota mentions | no such column, or an empty field (`alice,`) | no such field |
+| an empty client-id | the field `""`, in CSV's own quotes `alice,\"\"\"\"\"\"` | `"client_id": ""` |
+
+CSV cannot tell an empty field from an empty text, so names are read as results print them: a JSON string in quotes is
+that string.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from io import BytesIO, TextIOWrapper
+from json import loads
+from pathlib import Path
+from re import compile as regex
+from typing import Final
+
+from quotaform.model import rule
+from quotaform.model.entity import IP, KNOWN_TYPES, Entity, read_name
+from quotaform.model.errors import FileReadError, InvalidFilesError
+from quotaform.model.finding import Finding, Location
+from quotaform.model.finding_list import FindingList
+from quotaform.model.records.document import ConstantError, RepeatedNames, mark_repeated, refuse_constant
+from quotaform.model.text import inert, quote
+from quotaform.resolve.request import request_of
+from quotaform.system.files import REQUESTS_LIMIT, read_bytes, read_stdin
+
+LONGEST_ROW: Final = 500_000
+"""How many characters a row may have."""
+
+_TOO_LONG: Final = f"it has more than {LONGEST_ROW:,} characters"
+_QUOTES: Final = "a quotation mark is missing, or there is text after a closing one"
+_FIRST: Final = regex(r"\S").search
+_TYPES: Final = {spelling: row.name for row in KNOWN_TYPES.values() for spelling in (row.name, row.parameter)}
+_NAMES: Final = "user, client_id and ip"
+_NumberedRow = tuple[int, Entity | str | None]
+"""A line, and the entity there or what is wrong with it; `None` for a row without any name."""
+
+
+class RequestFile:
+    """The requests of a file, read again each time they are asked for, so that they take no memory.
+
+    Iterating yields one concrete entity per row, in the order of the file.
+    """
+
+    def __init__(self, content: bytes, name: str) -> None:
+        """Check a file.
+
+        `name` is what messages call it. Raises `InvalidFilesError` if something is wrong in it; with the first hundred
+        problems.
+        """
+        self.name: Final = name
+        self._content = content
+        self._is_json = self._check_text() == "{"
+        problems = FindingList()
+        self.has_clients, self.has_ips, count = False, False, 0
+        self.nameless = 0
+        """How many rows name nobody; they are left out."""
+        for line, row in self._rows():
+            if isinstance(row, str):
+                problems.add(self._problem(row, line))
+                if problems.is_full:
+                    break
+                continue
+            if row is None:
+                self.nameless += 1
+                continue
+            is_ip = row.parts[0][0] == IP
+            self.has_ips, self.has_clients = self.has_ips or is_ip, self.has_clients or not is_ip
+            count += 1
+        if problems.errors:
+            raise InvalidFilesError(problems.all())
+        self._count = count
+
+    @classmethod
+    def read(cls, path: Path) -> RequestFile:
+        """Read a file. Raises `InvalidFilesError` if it cannot be read, or something is wrong in it."""
+        return cls(_read(lambda: read_bytes(path, REQUESTS_LIMIT), str(path)), str(path))
+
+    @classmethod
+    def read_stdin(cls) -> RequestFile:
+        """Read the standard input. Raises `InvalidFilesError` if it cannot be read, or something is wrong in it."""
+        return cls(_read(lambda: read_stdin(REQUESTS_LIMIT), "stdin"), "stdin")
+
+    def __iter__(self) -> Iterator[Entity]:
+        for _, row in self._rows():
+            if isinstance(row, Entity):
+                yield row
+
+    def __len__(self) -> int:
+        return self._count
+
+    def error(self, problem: str) -> InvalidFilesError:
+        """Return the error for what is wrong with the file as a whole."""
+        return InvalidFilesError([self._problem(problem, 0)])
+
+    def _check_text(self) -> str:
+        """Return the first character that is no white space; the text is not kept, which may take more memory."""
+        try:
+            first = _FIRST(self._content.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            line = self._content.count(b"\n", 0, error.start) + 1
+            raise InvalidFilesError([self._problem("this is not UTF-8 text", line)]) from None
+        if first is None:
+            raise self.error(f"the file is empty; its first line must name one or more of the columns {_NAMES}")
+        return first[0]
+
+    def _open(self, newline: str | None) -> TextIOWrapper:
+        return TextIOWrapper(BytesIO(self._content), "utf-8-sig", newline=newline)
+
+    def _problem(self, text: str, line: int) -> Finding:
+        return rule.REQUESTS.finding(text, location=Location(self.name, line))
+
+    def _rows(self) -> Iterator[_NumberedRow]:
+        return self._json_rows() if self._is_json else self._csv_rows()
+
+    def _csv_rows(self) -> Iterator[_NumberedRow]:
+        length = 0
+
+        def lines() -> Iterator[str]:
+            nonlocal length
+            with self._open("") as file:
+                while text := file.readline(LONGEST_ROW + 1):
+                    length += len(text)
+                    if length > LONGEST_ROW:
+                        raise csv.Error(_TOO_LONG)
+                    yield text
+
+        reader = csv.reader(lines(), strict=True)
+        line, types = 0, None
+        try:
+            for fields in reader:
+                line, begin, length = reader.line_num, line + 1, 0
+                if not fields:
+                    continue
+                if types is None:
+                    types = [_TYPES.get(name.strip()) for name in fields]
+                    if problem := _header_problem(fields, types):
+                        yield begin, problem
+                        return
+                elif len(fields) != len(types):
+                    yield begin, f"this row has {len(fields)} fields, but the first line names {len(types)} columns"
+                else:
+                    yield (
+                        begin,
+                        _entity(
+                            [(kind, read_name(cell)) for kind, cell in zip(types, fields, strict=True) if kind and cell]
+                        ),
+                    )
+        except csv.Error:
+            longest = csv.field_size_limit()
+            problem = f"a field is larger than {longest:,} characters" if length > longest else _QUOTES
+            yield line + 1, f"this is not CSV: {_TOO_LONG if length > LONGEST_ROW else problem}"
+
+    def _json_rows(self) -> Iterator[_NumberedRow]:
+        with self._open(None) as file:
+            for line, text in enumerate(iter(lambda: file.readline(LONGEST_ROW + 1), ""), 1):
+                if len(text) > LONGEST_ROW:
+                    yield line, f"this is not a JSON object on a line of its own: {_TOO_LONG}"
+                    return
+                if text.strip():
+                    yield line, _json_entity(text)
+
+
+def nameless_note(name: str, rows: int) -> str:
+    """Return a warning about rows that name nobody.
+
+    >>> nameless_note("clients.csv", 1), nameless_note("clients.csv", 2000)
+    ('clients.csv: 1 row names no user, client-id or ip; left out', \
+'clients.csv: 2,000 rows name no user, client-id or ip; left out')
+    """
+    which = "1 row names" if rows == 1 else f"{rows:,} rows name"
+    return f"{inert(name)}: {which} no user, client-id or ip; left out"
+
+
+def _read(read: Callable[[], bytes], name: str) -> bytes:
+    try:
+        return read()
+    except FileReadError as error:
+        text = f"it cannot be read: {error.reason}"
+        raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name))]) from error
+
+
+def _header_problem(fields: list[str], types: list[str | None]) -> str:
+    """Return what is wrong with the line that names the columns; empty if nothing."""
+    unknown = [quote(name) for name, kind in zip(fields, types, strict=True) if kind is None]
+    if unknown:
+        return f"unknown column {', '.join(unknown)}; the columns are {_NAMES}"
+    if len(set(types)) < len(types):
+        return "a column appears twice in the first line"
+    return ""
+
+
+def _json_entity(text: str) -> Entity | str | None:
+    try:
+        names = loads(text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
+    except (ValueError, RecursionError, ConstantError):
+        names = None
+    if not isinstance(names, dict):
+        return f"this line is not a JSON object; write one object per line, with one or more of {_NAMES}"
+    parts: dict[str, str] = {}
+    if isinstance(names, RepeatedNames):
+        return f"{quote(names.repeated[0])} appears twice"
+    for field, name in names.items():
+        kind = _TYPES.get(field)
+        if kind is None:
+            return f"unknown field {quote(field)}; the fields are {_NAMES}"
+        if kind in parts:
+            return f"{kind} appears twice"
+        if not isinstance(name, str):
+            hint = "; leave out a field without a value" if name is None else ""
+            return f"{kind} must be a string{hint}"
+        parts[kind] = name
+    return _entity(list(parts.items()))
+
+
+def _entity(parts: list[tuple[str, str]]) -> Entity | str | None:
+    if not parts:
+        return None
+    entity = Entity.of(parts)
+    try:
+        request_of(entity)
+    except ValueError as error:
+        return str(error)
+    return entity

@@ -1,0 +1,410 @@
+"""Resolving requests: per quota key the entry that wins, those that lost, and what needs a second look.
+
+| rule | when |
+| --- | --- |
+| `empty-client-id` | a request has an empty client-id, so that no entry with a client-id matches it |
+| `default-word` | a name is literally `<default>`, which is how people write a default |
+| `nan-value`, `odd-value` | a value that applies is not enforced as it reads |
+| `ip-alias` | entries, or an entry and the request, spell one address in different ways |
+| `ip-name` | the ip of a request is not an IP address |
+| `unknown-shape` | there are entries of a shape that this version cannot resolve |
+| `quota-callback` | a broker uses a custom quota callback (KIP-257) |
+| `quota-callback-unchecked` | whether one does could not be checked |
+| `plan-blocked`, `plan-stale` | the plan that is assumed to be applied cannot be applied as it is |
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from quotaform.model import rule
+from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, Entity, address_of, spell_name
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.precedence import CALLBACK, level_of
+from quotaform.model.quota_key import KEY_ORDER, QUOTA_KEYS, key_order
+from quotaform.model.quotas import Quotas, SnapshotFile, same_value
+from quotaform.model.rule import FindingRule
+from quotaform.model.text import inert
+from quotaform.model.units import is_unlimited, is_writable, readable
+from quotaform.resolve.index import DifferingNames, QuotaIndex, Run
+from quotaform.resolve.request import (
+    NOT_LIMITED,
+    PRECEDENCE_OF,
+    UNMENTIONED,
+    Effective,
+    QuotaEntry,
+    Request,
+    Resolved,
+    request_of,
+    unmentioned_types,
+)
+
+_new: Final = tuple.__new__
+
+
+class _Merged:
+    """Entries of the weaker levels put together, key by key, which many requests have in common.
+
+    Requests with the same names on the weaker levels share an object, and so do the names there that no quota mentions.
+    What is kept grows with the quotas and not with the requests.
+    """
+
+    __slots__ = ("_beaten", "_default", "_found", "_kept", "result")
+
+    def __init__(self, found: dict[str, Resolved], kept: dict[Hashable, _Merged] | None) -> None:
+        self._found = found
+        self._kept = kept
+        self._default: _Merged | None = None
+        self._beaten: dict[str, tuple[Effective, ...]] = {}
+        self.result: Mapping[str, Resolved] = MappingProxyType(found)
+
+    def under(self, run: Run, request: Request) -> _Merged:
+        """Return the same under the entries that a request finds on stronger levels."""
+        names = run.pick(request)
+        kept = self._kept
+        if kept is not None and (known := kept.get(names)) is not None:
+            return known
+        entries = run.find(names)
+        if entries is run.default:
+            if kept is None:
+                return self._with(entries, None) if entries else self
+            # Another object even without entries: what it keeps is by the names of another run.
+            if self._default is None:
+                self._default = self._with(entries, {})
+            return self._default
+        merged = self._with(entries, None)
+        if kept is not None:
+            kept[names] = merged
+        return merged
+
+    def _with(self, entries: tuple[QuotaEntry, ...], kept: dict[Hashable, _Merged] | None) -> _Merged:
+        found = self._found.copy()
+        for place, entry in enumerate(reversed(entries)):
+            # What the first one beats is beaten by the entries of other requests as well, which share it.
+            shared = self._beaten if place == 0 else {}
+            for key, own in (entry.alone or entry.resolve_alone()).items():
+                beaten = found.get(key, NOT_LIMITED)
+                if beaten[1] is None:
+                    found[key] = own
+                    continue
+                lost = shared.get(key)
+                if lost is None:
+                    lost = shared[key] = beaten.entries
+                # Half the time of calling the class.
+                found[key] = _new(Resolved, (own[0], own[1], lost, own[3], own[4]))
+        return _Merged(found, kept)
+
+
+class Resolver:
+    """Resolves requests against quotas that are indexed once."""
+
+    def __init__(self, index: QuotaIndex) -> None:
+        self.index: Final = index
+        self._differing: Final = DifferingNames(index)
+        self._weakest: dict[Run, _Merged] = {}
+
+    def resolve(self, request: Request, keys: Iterable[str] = ()) -> Mapping[str, Resolved]:
+        """Resolve every quota key that can limit a request; keys that nothing limits have no source.
+
+        Requests that resolve alike have one result, which therefore cannot be changed.
+
+        >>> from quotaform.model.entity import Entity
+        >>> key = "producer_byte_rate"
+        >>> resolver = Resolver(QuotaIndex({Entity(user="a"): {key: 9.0}, Entity(user=None): {key: 5.0}}))
+        >>> found = resolver.resolve(("a", "app"))[key]
+        >>> found.value, found.source_name, found.overridden[0].source.address
+        (9.0, 'User', 'user=<default>')
+
+        `keys`: Keys that this version does not know and that are resolved even if no entry of the request holds them.
+        """
+        spelled, runs = self.index.walk(request)
+        merged = self._weakest.get(runs[-1])
+        if merged is None:
+            untouched = dict.fromkeys(PRECEDENCE_OF[len(request)].keys, NOT_LIMITED)
+            merged = self._weakest[runs[-1]] = _Merged(untouched, {})
+        for run in reversed(runs):
+            merged = merged.under(run, spelled)
+        if request[0] is UNMENTIONED or request[-1] is UNMENTIONED:
+            return self._with_differing(merged.result, request, keys)
+        return merged.result
+
+    def _with_differing(
+        self, found: Mapping[str, Resolved], request: Request, keys: Iterable[str]
+    ) -> Mapping[str, Resolved]:
+        others = {key: NOT_LIMITED for key in keys if key not in found and key not in QUOTA_KEYS}
+        differing = {
+            key: resolved._replace(differs=differs)
+            for key, resolved in {**found, **others}.items()
+            if (differs := self._differing.count(request, key, resolved.effective))
+        }
+        return MappingProxyType({**found, **differing}) if differing else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """How much of a resolution is wanted."""
+
+    keys: tuple[str, ...] = ()  # The quota keys; empty for all
+    inherited: bool = True
+    """Whether keys whose value is not the entity's own are shown (KIP-546, draft: omitInheritedValues)."""
+    overridden: bool = True  # Whether the entries that lost are shown (KIP-546, draft: omitOverriddenValues)
+
+
+FULL_DETAIL: Final = Detail()
+
+
+class KeyResolution(NamedTuple):
+    """What limits a request for one quota key."""
+
+    key: str
+    resolved: Resolved  # What limits it, with the plan applied if there is one
+    before: Resolved | None = None  # What limits it as long as the plan is not applied; `None` without a plan
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the plan changes the value, from wherever it comes."""
+        return self.before is not None and not same_value(self.before.value, self.resolved.value)
+
+
+class Resolution(NamedTuple):
+    """What limits the requests of one concrete entity."""
+
+    entity: Entity  # Who makes the request: a user, a client-id or both, or an ip
+    keys: tuple[KeyResolution, ...]  # The quota keys in the order in which they print
+
+    @property
+    def unmentioned(self) -> tuple[str, ...]:
+        """The entity types that the entity leaves out, so that a name that no quota mentions was resolved."""
+        return unmentioned_types(request_of(self.entity))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolveHeader:
+    """What was resolved against what."""
+
+    cluster_name: str  # What messages call the cluster
+    cluster_id: str
+    read_at: str  # When it or its snapshot was read, as ISO 8601 in UTC
+    plan_id: str | None = None  # The plan that is taken as applied, if there is one
+    detail: Detail = FULL_DETAIL
+    snapshot: SnapshotFile | None = None
+
+
+def make_resolution(
+    entity: Entity, actual: Resolver, planned: Resolver | None = None, detail: Detail = FULL_DETAIL
+) -> Resolution:
+    """Resolve one concrete entity.
+
+    >>> from quotaform.resolve.index import QuotaIndex
+    >>> resolver = Resolver(QuotaIndex({Entity(user=None): {"request_percentage": 50.0}}))
+    >>> resolution = make_resolution(Entity(user="a"), resolver)
+    >>> {row.key: row.resolved.source_name for row in resolution.keys}["request_percentage"]
+    'DefaultUser'
+
+    `planned`: The same with a plan applied; `None` without a plan.
+    Raises `ValueError`: It is not concrete.
+    """
+    request = request_of(entity)
+    before = actual.resolve(request, detail.keys)
+    if planned is None:
+        return Resolution(entity, tuple(_rows(entity, before, {}, detail)))
+    return Resolution(entity, tuple(_rows(entity, planned.resolve(request, detail.keys), before, detail)))
+
+
+def _rows(
+    entity: Entity, found: Mapping[str, Resolved], before: Mapping[str, Resolved], detail: Detail
+) -> Iterator[KeyResolution]:
+    own = None if detail.inherited else level_of(entity)
+    for key in detail.keys or _ordered(found, before):
+        if key in QUOTA_KEYS and key not in found:
+            continue  # It cannot limit such a request.
+        resolved, was = found.get(key, NOT_LIMITED), before.get(key, NOT_LIMITED) if before else None
+        if own is not None and resolved.level != own and (was is None or was.level != own):
+            continue
+        if not detail.overridden and resolved.overridden:
+            resolved = resolved._replace(overridden=())
+        yield KeyResolution(key, resolved, was)
+
+
+def _ordered(found: Mapping[str, Resolved], before: Mapping[str, Resolved]) -> Iterable[str]:
+    if found.keys() <= KEY_ORDER.keys() and before.keys() <= KEY_ORDER.keys():
+        return found
+    return sorted({**found, **before}, key=key_order)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCount:
+    """How many rows of a table are about one quota key."""
+
+    key: str
+    limited: int  # With a value that limits
+    unlimited: int  # Without a value, or with one that an entry sets to no limit
+    changed: int | None = None  # With another value than before the plan; `None` without a plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableReport:
+    """What was written."""
+
+    header: ResolveHeader
+    target: str  # Where the table is
+    clients: int  # How many users, client-ids and pairs of them were resolved
+    ips: int  # How many addresses
+    keys: tuple[KeyCount, ...]  # Rows by quota key, in the order in which keys print
+
+    @property
+    def rows(self) -> int:
+        """How many rows the table has."""
+        return sum(each.limited + each.unlimited for each in self.keys)
+
+
+_SHOWN: Final = 5
+
+
+class ResolutionChecks:
+    """Checks requests as they are resolved: one finding per rule and subject, however many the requests are.
+
+    `index` holds the quotas that are resolved.
+    """
+
+    def __init__(self, index: QuotaIndex) -> None:
+        self._index = index
+        self._counts: dict[str, int] = defaultdict(int)
+        self._firsts: dict[str, Entity] = {}
+        self._found: dict[tuple[str, str], Finding] = {}
+        self._seen_values: set[tuple[str, Entity]] = set()
+        self._loses_client_entries = False
+
+    def add(self, resolution: Resolution) -> None:
+        """Check what one request resolved to."""
+        entity = resolution.entity
+        names = entity.names
+        if IP in names:
+            self._check_ip(entity, names[IP] or "")
+        elif names.get(CLIENT_ID) == "":
+            self._count(rule.EMPTY_CLIENT_ID, entity)
+            self._loses_client_entries = self._loses_client_entries or self._index.meets_more_with_names(
+                request_of(entity)
+            )
+        if DEFAULT_WORD in names.values():
+            self._count(rule.DEFAULT_WORD, entity)
+        for row in resolution.keys:
+            value, source = row.resolved.value, row.resolved.source
+            if value is not None and source is not None and (row.key, source) not in self._seen_values:
+                self._seen_values.add((row.key, source))
+                self._check_value(row.key, value, source)
+
+    def findings(self) -> list[Finding]:
+        """Return what was found so far."""
+        counted = [self._counted_finding(rule.RULES[name], count) for name, count in self._counts.items()]
+        return [*counted, *self._found.values()]
+
+    def _count(self, counted: FindingRule, entity: Entity) -> None:
+        self._counts[counted.id] += 1
+        self._firsts.setdefault(counted.id, entity)
+
+    def _counted_finding(self, counted: FindingRule, count: int) -> Finding:
+        first = self._firsts[counted.id]
+        more = f" (and {count - 1:,} more)" if count > 1 else ""
+        severity = counted.severity
+        if counted is rule.EMPTY_CLIENT_ID:
+            severity = Severity.WARNING if self._loses_client_entries else Severity.NOTE
+            text = (
+                f"resolved for an empty client-id{more}, which no entry with a client-id matches, not even a default "
+                "(KAFKA-13341); leave the client-id out for one that no quota mentions"
+            )
+        else:
+            text = (
+                f"{DEFAULT_WORD} is used literally as a name{more}, because requests never carry a default; defaults "
+                "apply to any name without an entry of its own"
+            )
+        return counted.finding(text, severity=severity, address=first.address)
+
+    def _check_ip(self, entity: Entity, ip: str) -> None:
+        address, spellings = address_of(ip), self._index.spellings(IP, ip)
+        if address is None:
+            text = f"{spell_name(ip)} is not an IP address; connections come from addresses, so give the address itself"
+            self._add_ip(rule.IP_NAME, text, entity.address)
+        elif len(spellings) > 1:
+            names = ", ".join(map(spell_name, sorted(spellings)))
+            text = (
+                f"{names} are the same address to a broker: the entry written last applies, and brokers do not say "
+                f"which that is; keep only {address}"
+            )
+            self._add_ip(rule.IP_ALIAS, text, Entity(ip=address).address)
+        elif spellings and spellings[0] != ip:
+            text = f"the entry ip={spell_name(spellings[0])} is for the same address"
+            self._add_ip(rule.IP_ALIAS, text, entity.address, Severity.NOTE)
+
+    def _check_value(self, key: str, value: float, source: Entity) -> None:
+        if text := _value_problem(key, value):
+            broken, address = rule.ODD_VALUE if value == value else rule.NAN_VALUE, source.address
+            self._found[broken.id + key, address] = broken.finding(text, address=address, key=key)
+
+    def _add_ip(self, found: FindingRule, text: str, address: str, severity: Severity | None = None) -> None:
+        self._found[found.id, address] = found.finding(text, severity=severity, address=address)
+
+
+def _value_problem(key: str, value: float) -> str:
+    """Return why a value that applies is not enforced as it reads; empty if it is."""
+    known = QUOTA_KEYS.get(key)
+    if value != value:
+        effect = known.nan_effect if known else "it is not known how brokers enforce it"
+        return f"{spell_name(key)} is NaN (not a number): {effect}"
+    if known is None or is_writable(known, value) or is_unlimited(known, value):
+        return ""
+    if value <= 0:
+        effect = "which older brokers accept and newer ones refuse; it blocks everything"
+    elif value < 1:
+        effect = "which is less than 1 and effectively blocks everything"
+    else:
+        effect = "which is not a whole number; brokers enforce it nevertheless"
+    return f"{key} is {readable(value)}, {effect}"
+
+
+def check_shapes(quotas: Quotas) -> list[Finding]:
+    """Report that entries are left out because no level of precedence is known for their shape."""
+    unknown = sorted(entity.address for entity in quotas if level_of(entity) is None)
+    if not unknown:
+        return []
+    text = f"this version cannot resolve entries such as {_some(unknown)}; brokers may still apply them"
+    return [rule.UNKNOWN_SHAPE.finding(text)]
+
+
+def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
+    """Report which brokers use a custom quota callback, and for which that is not known.
+
+    `values` map node id to the value of `client.quota.callback.class`. `errors` map node id to the reason why that
+    could not be read.
+    """
+    findings = []
+    brokers: dict[str, list[str]] = defaultdict(list)
+    for node_id, value in sorted(values.items()):
+        if value:
+            brokers[value].append(str(node_id))
+    for name, nodes in sorted(brokers.items()):
+        text = (
+            f"{CALLBACK} is {inert(name)} on {_brokers(nodes)}: this callback determines the limits of users and "
+            "client-ids, and may ignore what is shown here (KIP-257)"
+        )
+        findings.append(rule.QUOTA_CALLBACK.finding(text))
+    if errors:
+        reasons = "; ".join(dict.fromkeys(str(error) for _, error in sorted(errors.items())[:_SHOWN]))
+        text = (
+            f"could not check whether {_brokers([str(node_id) for node_id in sorted(errors)])} "
+            f"{'uses' if len(errors) == 1 else 'use'} a custom quota callback ({CALLBACK}): {reasons}"
+        )
+        findings.append(rule.QUOTA_CALLBACK_UNCHECKED.finding(text))
+    return findings
+
+
+def _brokers(nodes: list[str]) -> str:
+    return f"broker{'' if len(nodes) == 1 else 's'} {_some(nodes)}"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -1,0 +1,190 @@
+"""The use cases: resolve requests on one cluster, and explain where the declared values of an entity come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Final, Protocol
+
+from quotaform.cluster.gateway import Gateway
+from quotaform.model.entity import DEFAULT_WORD, IP, Entity, spell_name
+from quotaform.model.errors import InvalidFilesError, UndeclaredError, UsageError
+from quotaform.model.finding import Finding, by_place, by_severity
+from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.precedence import CALLBACK
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Quotas
+from quotaform.model.text import nearest, quote
+from quotaform.resolve.explain import Explained, Explanation, explain
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.resolve import (
+    FULL_DETAIL,
+    Detail,
+    Resolution,
+    ResolutionChecks,
+    ResolveHeader,
+    Resolver,
+    check_callbacks,
+    check_shapes,
+    make_resolution,
+)
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
+
+if TYPE_CHECKING:
+    from quotaform.repository.repository import Repository
+
+
+class AssumedPlan(Protocol):
+    """A plan to resolve requests by as if it were applied."""
+
+    @property
+    def plan_id(self) -> str: ...
+
+    def require_cluster(self, cluster_id: str) -> None:
+        """Raise a `StaleError` unless the plan is for this cluster."""
+
+    def after(self, actual: Quotas) -> Quotas:
+        """Return the entities that the plan changes, as they will be on a cluster that holds `actual`."""
+
+    def findings(self, actual: Quotas) -> list[Finding]:
+        """Return why the plan cannot be applied as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolveRequest:
+    """What to resolve."""
+
+    entities: Iterable[Entity]  # Who makes the requests: concrete entities, which are gone through once
+    has_clients: bool  # Whether some of them are users or client-ids
+    has_ips: bool  # Whether some of them are addresses
+    plan: AssumedPlan | None = None  # A plan to assume as applied
+    detail: Detail = FULL_DETAIL
+
+    @classmethod
+    def of(cls, entities: Sequence[Entity], plan: AssumedPlan | None, detail: Detail) -> ResolveRequest:
+        """Return a request about entities that are all known."""
+        ips = sum(IP in entity.types for entity in entities)
+        return cls(entities=entities, has_clients=ips < len(entities), has_ips=ips > 0, plan=plan, detail=detail)
+
+
+class ResolveRun:
+    """Resolves requests one by one, so that any number of them takes no memory.
+
+    `header` is what is resolved against what.
+    """
+
+    def __init__(
+        self,
+        request: ResolveRequest,
+        gateway: Gateway,
+        progress: Progress = no_progress,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Read a cluster."""
+        cluster_id = gateway.cluster_id()
+        if request.plan is not None:
+            request.plan.require_cluster(cluster_id)
+        progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
+        actual = gateway.describe()
+        _require_keys(request, actual)
+        self.header = ResolveHeader(
+            cluster_name=gateway.name,
+            cluster_id=cluster_id,
+            read_at=timestamp(clock),
+            plan_id=request.plan.plan_id if request.plan else None,
+            detail=request.detail,
+            snapshot=gateway.snapshot,
+        )
+        self._entities = request.entities
+        index = QuotaIndex(actual)
+        self._actual, self._planned = Resolver(index), None
+        if request.plan is not None:
+            index = index.altered(request.plan.after(actual))
+            self._planned = Resolver(index)
+        self._checks = ResolutionChecks(index)
+        self._general = check_shapes(actual)
+        if request.plan is not None:
+            self._general += request.plan.findings(actual)
+        if request.has_clients and gateway.is_live:
+            progress("Reading the configuration of the brokers", 0, 0)
+            found = gateway.broker_config(CALLBACK)
+            self._general += check_callbacks(found.values, found.errors)
+
+    def __iter__(self) -> Iterator[Resolution]:
+        for entity in self._entities:
+            resolution = make_resolution(entity, self._actual, self._planned, self.header.detail)
+            self._checks.add(resolution)
+            yield resolution
+
+    def findings(self) -> list[Finding]:
+        """Return the findings about what was resolved so far."""
+        return by_severity([*self._general, *self._checks.findings()])
+
+
+def _require_keys(request: ResolveRequest, actual: Quotas) -> None:
+    for key in request.detail.keys:
+        is_held = any(key in values for values in actual.values())
+        require_key(key, is_held, has_clients=request.has_clients, has_ips=request.has_ips)
+
+
+def require_key(key: str, is_held: bool, *, has_clients: bool, has_ips: bool) -> None:
+    """Make sure that requests can have a quota key.
+
+    Raises `UsageError`: None of them can, or nobody knows the key.
+    """
+    known = QUOTA_KEYS.get(key)
+    if known is None and not is_held:
+        raise UsageError(
+            f"{quote(key)} is not a known quota key, and no entity on the cluster has it; "
+            f"choose from {', '.join(QUOTA_KEYS)}"
+        )
+    is_for_ips = known is not None and IP in known.entity_types
+    if known is not None and not (has_ips if is_for_ips else has_clients):
+        limited = "ip entities" if is_for_ips else "users and client-ids"
+        raise UsageError(f"{key} is only valid for {limited}, but no request names one")
+
+
+_MOST_COMPARISONS: Final = 50_000
+"""Guessing compares with every declared address; a few seconds of it are enough for anybody."""
+
+_NEARNESS: Final = 0.8
+"""How alike names must be; the types in addresses would make all of them alike."""
+
+
+def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[str], today: date) -> Explained:
+    """Explain an entity for the clusters that are meant.
+
+    Raises `UsageError`, `InvalidFilesError` or `UndeclaredError`.
+    """
+    config = repository.config()
+    loaded = repository.load(config, today)
+    sections: list[Explanation] = []
+    failed: list[ClusterOutcome[Explanation]] = []
+    problems: dict[Finding, None] = {}
+    declared: dict[str, str] = {}
+    for name in repository.cluster_names(config, patterns):
+        try:
+            desired = loaded.desired(name)
+        except InvalidFilesError as error:
+            problems.update(dict.fromkeys(error.problems))
+            failed.append(ClusterOutcome(name or "", error=error))
+            continue
+        layers = loaded.layers_of(name, entity)
+        sections.append(explain(name, entity, layers, desired.get(entity), config.profiles, today))
+        if entity not in desired:
+            declared.update((_names(other), other.address) for other in desired if other.types == entity.types)
+    if not any(section.location for section in sections):
+        if problems:
+            raise InvalidFilesError(by_place(problems))
+        candidates = sorted(declared)[:_MOST_COMPARISONS]
+        near = nearest(_names(entity), candidates, cutoff=_NEARNESS, is_exact=True)
+        raise UndeclaredError(entity, None if near is None else declared[near])
+    return Explained(
+        directory=repository.directory.as_posix(), entity=entity, clusters=tuple(sections), failed=tuple(failed)
+    )
+
+
+def _names(entity: Entity) -> str:
+    return ",".join(DEFAULT_WORD if name is None else spell_name(name) for _, name in entity.parts)

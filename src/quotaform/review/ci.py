@@ -1,0 +1,96 @@
+"""The base that a CI system names: what a pull request is compared with, or the commit before a push.
+
+| system | run | base |
+| --- | --- | --- |
+| GitHub Actions | pull request | `origin/$GITHUB_BASE_REF`, else the base commit of the event file |
+| GitHub Actions | merge queue | the base commit of the event file |
+| GitHub Actions | push | `before` of the event file |
+| GitLab CI | merge request | `$CI_MERGE_REQUEST_DIFF_BASE_SHA`, else its target branch at origin |
+| GitLab CI | push | `$CI_COMMIT_BEFORE_SHA` |
+
+There is none for the first push of a branch, and in runs of any other kind. Variables and the event file are checked:
+what is no id and no name of a branch is no base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from json import loads
+from pathlib import Path
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.model.errors import FileReadError
+from quotaform.plan.base import REMOTE_REFS, BaseChoice
+from quotaform.system.files import MIB, read_bytes
+
+_EVENT_LIMIT: Final = 32 * MIB
+_is_commit: Final = regex(r"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
+_is_branch: Final = regex(
+    r"(?!.*(?:\.\.|@\{|//))[^-\s~^:?*\[\\\x00-\x20\x7f][^\s~^:?*\[\\\x00-\x20\x7f]{0,254}"
+).fullmatch
+_NO_COMMIT: Final = "0"
+
+
+def find_ci_base(environment: Mapping[str, str]) -> BaseChoice | None:
+    """Return the base that the CI system names; `None` elsewhere, and in a run that has none.
+
+    `environment` holds the variables of the environment.
+    """
+    if environment.get("GITHUB_ACTIONS") == "true":
+        return _github(environment)
+    if environment.get("GITLAB_CI") == "true":
+        return _gitlab(environment)
+    return None
+
+
+def _github(environment: Mapping[str, str]) -> BaseChoice | None:
+    branch = environment.get("GITHUB_BASE_REF", "")
+    if branch:
+        commit = _at(_event(environment), "pull_request", "base", "sha")
+        return _choice("GITHUB_BASE_REF", _branch(branch), _commit(commit), is_proposed=True)
+    if environment.get("GITHUB_EVENT_NAME") == "merge_group":
+        commit = _at(_event(environment), "merge_group", "base_sha")
+        return _choice("the merge group of GITHUB_EVENT_PATH", _commit(commit), is_proposed=True)
+    if environment.get("GITHUB_EVENT_NAME") == "push":
+        return _choice("the push of GITHUB_EVENT_PATH", _commit(_at(_event(environment), "before")))
+    return None
+
+
+def _gitlab(environment: Mapping[str, str]) -> BaseChoice | None:
+    commit = _commit(environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA"))
+    branch = _branch(environment.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""))
+    if commit or branch:
+        name = "CI_MERGE_REQUEST_DIFF_BASE_SHA" if commit else "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
+        return _choice(name, commit, branch, is_proposed=True)
+    return _choice("CI_COMMIT_BEFORE_SHA", _commit(environment.get("CI_COMMIT_BEFORE_SHA")))
+
+
+def _choice(found_in: str, *refs: str | None, is_proposed: bool = False) -> BaseChoice | None:
+    given = tuple(ref for ref in refs if ref)
+    return BaseChoice(refs=given, found_in=found_in, is_proposed=is_proposed) if given else None
+
+
+def _branch(name: str) -> str | None:
+    return f"{REMOTE_REFS}origin/{name}" if _is_branch(name) else None
+
+
+def _commit(identity: object) -> str | None:
+    """Return the id of a commit; zeros are none, as before the first push of a branch."""
+    is_commit = isinstance(identity, str) and _is_commit(identity) and identity.strip(_NO_COMMIT)
+    return str(identity) if is_commit else None
+
+
+def _event(environment: Mapping[str, str]) -> Any:
+    """Return the event that started the run, `None` when it cannot be read."""
+    path = environment.get("GITHUB_EVENT_PATH", "")
+    try:
+        return loads(read_bytes(Path(path), _EVENT_LIMIT)) if path else None
+    except (FileReadError, ValueError, RecursionError):
+        return None
+
+
+def _at(document: Any, *names: str) -> object:
+    for name in names:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document

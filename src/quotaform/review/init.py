@@ -1,0 +1,298 @@
+"""Beginning: a new quota repository, and the live quotas of a cluster as files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, count
+from os.path import lexists
+from pathlib import Path
+from typing import Final
+
+from quotaform.cluster.gateway import Gateway, read_actual
+from quotaform.desired.config import Cluster, Config, choose_cluster
+from quotaform.desired.config_reader import read_config
+from quotaform.desired.loader import load_files
+from quotaform.desired.schema import config as config_schema
+from quotaform.desired.schema import quotas as quotas_schema
+from quotaform.desired.tree import SourceFile
+from quotaform.desired.writable import check_live, writable_values
+from quotaform.desired.writer import SCHEMA, render_quotas, spell_scalar
+from quotaform.model.entity import Entity
+from quotaform.model.errors import ClusterError, ExistingFilesError, QuotaformError, UsageError
+from quotaform.model.finding import by_severity
+from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Entry, Values, same_values
+from quotaform.model.records.schema import render_schema
+from quotaform.model.server import parse_servers
+from quotaform.repository.gateway import open_gateway
+from quotaform.repository.repository import Repository
+from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME
+from quotaform.review.ci_files import CI_FILES, PROPERTIES_VARIABLE, ci_files
+from quotaform.review.import_text import Import, Initialization
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.system.files import is_folder, is_within, read_text
+
+_ALL: Final = "imported"
+_MAX_WORD: Final = 60
+"""How much of a name becomes a file's; file systems allow 255 bytes."""
+_MAX_ENTITIES: Final = 50_000
+"""How many entities one file gets; it may declare four times as many."""
+
+
+def import_cluster(
+    repository: Repository,
+    config: Config,
+    cluster_name: str,
+    gateway: Gateway,
+    *,
+    is_split: bool = False,
+    is_own: bool | None = None,
+    progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Import:
+    """Write down the live quotas that no file declares yet.
+
+    A plan made right after it is empty: what files can express is declared as it is, and the rest is left
+    alone and listed as a finding.
+
+    `repository`: where the files are to go; what is there already stays as it is. `cluster_name`: whose quotas they
+    are. `is_split`: one file per group of names, else one file. `is_own`: whether the files go to the folder of the
+    cluster, else to the common ones; by default with several clusters.
+
+    Raises `InvalidFilesError` if the files that are there are invalid; `UsageError` if quotaform.yaml names several
+    clusters and not this one, whose folder would mean nothing; `ClusterError` if the cluster could not be read.
+    """
+    layout = repository.layout(config)
+    loaded = load_files(layout, config.profiles, today(clock), config.scope)
+    declared = loaded.desired(cluster_name) if layout.tree.has_files else {}
+    actual = read_actual(gateway, declared, clock=clock, progress=progress)
+    todo = {entity: values for entity, values in actual.items() if entity not in declared}
+    inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
+    able = {entity: values for entity, values in inside.items() if writable_values(entity, values)}
+    # With several clusters the quotas of one are its own: in the common files they would be everybody's.
+    is_own = len(config.clusters) > 1 if is_own is None else is_own
+    folder = repository.directory / choose_cluster(config, cluster_name).name if is_own else repository.directory
+    files: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    groups = list(_groups(able, is_split))
+    if not groups and not layout.tree.has_files:
+        groups = [(_ALL, {})]
+    for stem, group in groups:
+        path = str(_free(folder, stem, files))
+        files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
+        counts[path] = len(group)
+    differing = [entry for entity, entry in declared.items() if not _is_in_sync(entry, actual.get(entity, {}))]
+    return Import(
+        files=files,
+        counts=counts,
+        declared=len(actual) - len(todo),
+        out_of_scope=len(todo) - len(inside),
+        left_out=len(inside) - len(able),
+        differing=len(differing),
+        differing_from_common=sum(_is_common(entry) for entry in differing) if is_own else 0,
+        findings=tuple(by_severity(check_live(actual))),
+    )
+
+
+def _is_in_sync(entry: Entry, live: Values) -> bool:
+    return same_values(entry.values, {key: value for key, value in live.items() if key in QUOTA_KEYS})
+
+
+def _is_common(entry: Entry) -> bool:
+    return entry.file is not None and entry.file.layer is None
+
+
+def _free(folder: Path, stem: str, taken: Collection[str]) -> Path:
+    """Return the first name that no file has yet, nor a link to nowhere: what is there stays as it is."""
+    names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+    paths = (folder / f"{name}.yaml" for name in names)
+    return next(path for path in paths if str(path) not in taken and not lexists(path))
+
+
+def _groups(quotas: dict[Entity, Values], is_split: bool) -> Iterator[tuple[str, dict[Entity, Values]]]:
+    """Yield the stem of a file and what goes into it; one stem may come several times."""
+    groups: dict[str, dict[Entity, Values]] = {}
+    for entity, values in quotas.items():
+        groups.setdefault(_stem(entity) if is_split else _ALL, {})[entity] = values
+    for stem, group in sorted(groups.items()):
+        entities = sorted(group, key=lambda entity: entity.address)
+        for begin in range(0, len(entities), _MAX_ENTITIES):
+            yield stem, {entity: group[entity] for entity in entities[begin : begin + _MAX_ENTITIES]}
+
+
+def _stem(entity: Entity) -> str:
+    """Return the file that an entity belongs to: its name's first word, or what kind of default it is."""
+    name = next((name for _, name in entity.parts if name is not None), None)
+    if name is None:
+        return "defaults"
+    if entity.types == ("ip",):
+        return "ips"
+    word = ""
+    for character in name:
+        if not (character.isascii() and character.isalnum()):
+            break
+        word += character.lower()
+    word = word[:_MAX_WORD]
+    return f"imported-{word}" if word else "imported-other"
+
+
+_IGNORE: Final = ".gitignore"
+_IGNORED: Final = (".quotaform/", "/plan.json", "/plan.md", "/plans/", "/revert.json", "/receipt.json", "/audit.jsonl")
+"""Receipts, audit logs and plans show what clusters hold, and belong to one work tree."""
+_IGNORE_LIMIT: Final = 1 << 20
+_SCHEMAS: Final = {"config": config_schema, "quotas": quotas_schema}
+_EMPTY: Final = "quotas.yaml"
+_PROPERTIES_LINE: Final = f'command_config: "${{env:{PROPERTIES_VARIABLE}}}"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitRequest:
+    """What a new repository is to hold."""
+
+    directory: Path
+    servers: str  # The bootstrap servers of its cluster, as the command line gives them
+    command_config: Path | None  # The client properties file, if there is one
+    cluster: str
+    imports: bool  # Whether the live quotas are written
+    ci: str  # The CI system to write files for: a key of `CI_FILES`
+
+
+def make_repository(request: InitRequest, *, progress: Progress = no_progress) -> Initialization:
+    """Return the files of a new repository, or of a further cluster of one; nothing is written.
+
+    The quotas of a cluster go to its own folder, so that those of a further one do not clash with them. Without an
+    import, a cluster that cannot be reached is no error: its id is not pinned then.
+
+    Raises `UsageError` if the name or a server cannot be one; `ExistingFilesError` if there is any of the files, or the
+    folder of a further cluster; `QuotaformError` if quotaform.yaml names the cluster already; `ClusterError` if the
+    cluster cannot be read, and its quotas are to be imported; `InvalidFilesError` if the client properties are invalid.
+    """
+    directory = request.directory
+    repository = Repository(directory=directory / QUOTAS_NAME, config_path=directory / CONFIG_NAME)
+    known = repository.config().clusters if repository.has_config() else {}
+    is_further = bool(known)
+    if request.cluster in known:
+        raise QuotaformError(
+            f"{request.cluster} is already in {repository.config_path}, so nothing was written; quotaform import "
+            f"--cluster {request.cluster} writes the quotas that no file declares yet"
+        )
+    if not is_further:
+        require_nothing_there(directory, request.ci)
+    cluster = require_cluster(request)
+    folder = repository.directory / cluster.name
+    is_there = is_further and lexists(folder)
+    cluster_id: str | None = None
+    unknown_id: str | None = None
+    imported: Import | None = None
+    try:
+        with open_gateway(cluster) as gateway:
+            cluster_id = gateway.cluster_id()
+            if request.imports and not is_there:
+                config = repository.config() if is_further else Config()
+                config = replace(config, clusters={**known, cluster.name: cluster})
+                imported = import_cluster(repository, config, cluster.name, gateway, is_own=True, progress=progress)
+    except ClusterError as error:
+        if request.imports and not is_there:
+            raise
+        unknown_id = str(error)
+    config_text = _config_text(request, cluster, cluster_id)
+    environment: dict[str, str] = {}
+    if request.ci != "none" and not (is_further and request.command_config is None):
+        path = str(request.command_config or "path/to/client.properties")
+        environment = {PROPERTIES_VARIABLE: path, "QUOTAFORM_ENV": PROPERTIES_VARIABLE}
+    if is_there:
+        raise ExistingFilesError([str(folder)], config_text.splitlines()[2:])
+    if is_further:
+        workflows = (path for files in CI_FILES.values() for path in files.values() if lexists(directory / path))
+        return Initialization(
+            files=imported.files if imported else {},
+            directory=str(directory),
+            imported=imported,
+            cluster_id=cluster_id,
+            unknown_id=unknown_id,
+            environment=environment,
+            cluster=cluster.name,
+            added=tuple(config_text.splitlines()[2:]),
+            matrices=tuple(workflows),
+        )
+    contents = {str(directory / CONFIG_NAME): config_text}
+    contents |= imported.files if imported else {str(directory / QUOTAS_NAME / _EMPTY): render_quotas({})[0]}
+    contents |= {
+        str(directory / "schemas" / f"{name}.schema.json"): render_schema(build) for name, build in _SCHEMAS.items()
+    }
+    contents |= {str(directory / path): text for path, text in ci_files(request.ci, spell_scalar(cluster.name))}
+    missing = _missing_ignores(directory)
+    if not lexists(directory / _IGNORE):
+        contents[str(directory / _IGNORE)] = "".join(f"{line}\n" for line in missing)
+        missing = ()
+    return Initialization(
+        files=contents,
+        directory=str(directory),
+        imported=imported,
+        cluster_id=cluster_id,
+        unknown_id=unknown_id,
+        ignored=missing,
+        environment=environment,
+        unread_properties=_PROPERTIES_LINE if request.command_config is None and request.ci != "none" else None,
+    )
+
+
+def require_nothing_there(directory: Path, ci: str) -> None:
+    """Raise `ExistingFilesError` if a file of a new repository exists, or a link in the place of a folder."""
+    wanted = [CONFIG_NAME, *(f"schemas/{name}.schema.json" for name in _SCHEMAS), *CI_FILES[ci].values()]
+    there = [directory / name for name in wanted if lexists(directory / name)]
+    quotas = directory / QUOTAS_NAME
+    if lexists(quotas) and not (is_folder(quotas) and not any(quotas.iterdir())):
+        there.append(quotas)
+    folders = {parent for name in wanted for parent in (directory / name).parents if parent.is_relative_to(directory)}
+    there += [folder for folder in sorted({*folders, quotas}) if lexists(folder) and not is_within(folder, directory)]
+    if there:
+        raise ExistingFilesError(list(map(str, dict.fromkeys(there))))
+
+
+def require_cluster(request: InitRequest) -> Cluster:
+    """Return the cluster, once quotaform.yaml is known to take its name and its servers.
+
+    Raises `UsageError` if it does not.
+    """
+    try:
+        servers = tuple(map(str, parse_servers(request.servers)))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    cluster = Cluster(name=request.cluster, bootstrap_servers=servers, command_config=request.command_config)
+    _, problems = read_config(SourceFile(CONFIG_NAME, _config_text(request, cluster, None)), request.directory)
+    if problems:
+        raise UsageError(problems[0].message)
+    return cluster
+
+
+def _config_text(request: InitRequest, cluster: Cluster, cluster_id: str | None) -> str:
+    lines = [
+        "# yaml-language-server: $schema=schemas/config.schema.json",
+        "clusters:",
+        f"  {spell_scalar(cluster.name)}:",
+        f"    bootstrap_servers: [{', '.join(map(spell_scalar, cluster.bootstrap_servers))}]",
+    ]
+    if request.command_config is not None:
+        by_variable = request.ci != "none"
+        lines.append(f"    {_PROPERTIES_LINE if by_variable else _path_line(request, request.command_config)}")
+    if cluster_id is not None:
+        lines.append(f"    cluster_id: {spell_scalar(cluster_id)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _path_line(request: InitRequest, path: Path) -> str:
+    top, there = os.path.abspath(request.directory), os.path.abspath(path)  # noqa: PTH100
+    return f"command_config: {spell_scalar(Path(os.path.relpath(there, top)).as_posix())}"
+
+
+def _missing_ignores(directory: Path) -> tuple[str, ...]:
+    """Return the lines that `.gitignore` lacks."""
+    path = directory / _IGNORE
+    if not lexists(path):
+        return _IGNORED
+    known = {line.strip().strip("/") for line in read_text(path, _IGNORE_LIMIT, within=directory).split("\n")}
+    return tuple(line for line in _IGNORED if line.strip("/") not in known)

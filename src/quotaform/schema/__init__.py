@@ -1,1 +1,0 @@
-"""The JSON Schemas of all files and documents, and their validators."""

@@ -1,1 +1,0 @@
-"""The history of a fleet: what clusters held and when, as a slowly changing table of their snapshots."""

@@ -1,1 +1,0 @@
-"""Whose effective limits plans change."""

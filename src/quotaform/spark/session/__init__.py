@@ -1,1 +1,0 @@
-"""Spark sessions: where Spark runs, how it is started, and what is said when it cannot be."""

@@ -1,1 +1,0 @@
-"""Tables that are given or made: principals, rows of plans."""

@@ -1,1 +1,0 @@
-"""How close recorded usage is to its limits."""

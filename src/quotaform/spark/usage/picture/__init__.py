@@ -1,1 +1,0 @@
-"""Usage over time, as pictures draw it."""

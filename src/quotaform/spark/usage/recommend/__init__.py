@@ -1,1 +1,0 @@
-"""Which quotas would fit recorded usage."""

@@ -1,1 +1,0 @@
-"""The tables that usage is read from, held against, and written to."""

@@ -1,0 +1,1 @@
+"""The machine: files, this process, other commands, the clock."""

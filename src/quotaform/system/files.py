@@ -1,0 +1,569 @@
+"""The one way to read a file that a user names, and the one way to write one: whole or not at all.
+
+What is read is a regular file and bounded, or the reading ends with the reason. Who named the file decides where it
+may be:
+
+| named by | argument | links | also read |
+| --- | --- | --- | --- |
+| the operator, on the command line | `within=None` | lead anywhere | open descriptors: `/dev/stdin`, `<(command)` |
+| a repository | `within=folder` | lead to somewhere in the folder, not in its `.git` | nothing |
+
+A named pipe, a socket and a device are refused and never waited for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from re import compile as regex
+from secrets import token_hex
+from stat import S_IMODE, S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
+from typing import Final
+
+from quotaform.model.errors import FileReadError, NotTextError, QuotaformError, UsageError
+
+
+def write_new_files(files: Mapping[str, str]) -> None:
+    """Write files, and make the folders that they are in; what was written goes again when one cannot be.
+
+    Raises `QuotaformError` if one cannot be written, or there is one of this name.
+    """
+
+    written: list[Path] = []
+    made: list[Path] = []
+    try:
+        for path, text in ((Path(name), text) for name, text in files.items()):
+            for folder in reversed([folder for folder in path.parents if not folder.exists()]):
+                _make(folder)
+                made.append(folder)
+            try:
+                write_new_text(path, text)
+            except OSError as error:
+                raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
+            written.append(path)
+    except BaseException:
+        with suppress(OSError):
+            for path in written:
+                path.unlink()
+            for folder in reversed(made):
+                folder.rmdir()
+        raise
+
+
+def _make(folder: Path) -> None:
+    """Make a folder."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise QuotaformError(f"{folder} cannot be created: {error.strerror or error}") from error
+
+
+MIB: Final = 1 << 20
+CONFIG_LIMIT: Final = 16 * MIB
+"""The most bytes of quotaform.yaml."""
+QUOTAS_LIMIT: Final = 64 * MIB
+"""The most bytes of a file of quotas; 100,000 entries take about 10 MiB."""
+PLAN_LIMIT: Final = 256 * MIB
+"""The most bytes of a saved plan; 200,000 new entities take about 200 MiB."""
+RECEIPT_LIMIT: Final = 128 * MIB
+"""The most bytes of a receipt; 200,000 entities take about 60 MiB."""
+SNAPSHOT_LIMIT: Final = 64 * MIB
+"""The most bytes of a snapshot; 100,000 entities take about 20 MiB."""
+REQUESTS_LIMIT: Final = 64 * MIB
+"""The most bytes of a file of requests to resolve; 1,000,000 requests take about 20 MiB."""
+POLICY_LIMIT: Final = MIB
+"""The most bytes of a policy; one with 100 rules takes about 50 KiB."""
+PROPERTIES_LIMIT: Final = MIB
+"""The most bytes of a client properties file, which may hold PEM stores."""
+PEM_LIMIT: Final = 16 * MIB
+"""The most bytes of a PEM store; the certificates of a whole system take less than 1 MiB."""
+
+LEADS_OUT: Final = "a link leads out of the directory that was given; links are followed only within it"
+"""Why what a repository names is not read although it exists."""
+
+OF_GIT: Final = "it is part of .git, which may contain a token"
+"""Why it is not read either, such as the configuration of a clone."""
+
+WRITES_OUT: Final = "a link leads out of the current directory; give the path that it leads to"
+"""Why nothing is written where the operator seems to have said."""
+
+_CHUNK: Final = 1 << 16
+_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
+# Absent on Windows, where creating a link is a privilege.
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+_IS_LINK: Final = frozenset({errno.ELOOP, errno.EMLINK, getattr(errno, "EFTYPE", errno.ELOOP)})
+_DESCRIPTOR: Final = regex(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/([0-9]{1,6})").fullmatch
+_KINDS: Final = (
+    (S_ISDIR, "Is a directory"),
+    (S_ISFIFO, "it is a named pipe, not a regular file"),
+    (S_ISSOCK, "it is a socket, not a regular file"),
+    (S_ISCHR, "it is a device, not a regular file"),
+    (S_ISBLK, "it is a device, not a regular file"),
+)
+
+
+def read_bytes(path: str | Path, limit: int, *, within: Path | None = None, is_start: bool = False) -> bytes:
+    """Read a file.
+
+    `limit`: the most bytes that it may have. `within`: the folder that the file lies in, outside of `.git` and wherever
+    links lead to, because a repository names it; `None` for a file that the operator names. `is_start`: whether only
+    the start of a larger regular file is wanted.
+
+    Raises `FileReadError`: it cannot be read, or is larger than the limit.
+    """
+    try:
+        descriptor = _open(path, within)
+        try:
+            is_open = within is None and _DESCRIPTOR(os.fspath(path)) is not None
+            return _read(path, descriptor, limit, takes_stream=is_open, is_start=is_start)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        if missing and is_link(path):
+            raise FileReadError(str(path), "it is a link to a file that does not exist") from None
+        raise FileReadError(str(path), reason_of(error), is_missing=missing) from error
+    except ValueError as error:
+        raise FileReadError(str(path), reason_of(error)) from error
+
+
+def read_text(path: str | Path, limit: int, *, within: Path | None = None) -> str:
+    """Read a file that is text in UTF-8, with or without a byte order mark; line ends become `\\n`.
+
+    `limit`: the most bytes that it may have. `within`: as for `read_bytes`.
+
+    Raises `FileReadError`: it cannot be read, or is larger than the limit; `NotTextError`: it is not UTF-8.
+    """
+    try:
+        text = read_bytes(path, limit, within=within).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise NotTextError(str(path)) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_stdin(limit: int) -> bytes:
+    """Read the standard input to its end.
+
+    Raises `FileReadError`: it is closed, cannot be read, or is larger than the limit.
+    """
+    name = "the standard input"
+    if sys.stdin is None:
+        raise FileReadError(name, "it is closed")
+    stream = sys.stdin.buffer
+    try:
+        return _gather(lambda _: stream.read(_CHUNK), name, limit)
+    except (OSError, ValueError) as error:
+        raise FileReadError(name, reason_of(error) if isinstance(error, OSError) else "it is closed") from error
+
+
+def reason_of(error: OSError | ValueError) -> str:
+    """Return in words why a path cannot be used; never a text of the path itself."""
+    if isinstance(error, OSError):
+        if error.errno == errno.ENXIO:
+            return "it is a socket or a device, not a regular file"
+        return error.strerror or "the operating system gives no reason"
+    if isinstance(error, UnicodeError):
+        return "its name contains a character that file names cannot contain"
+    return "its name contains a NUL character"
+
+
+def size_text(limit: int) -> str:
+    """Return a limit as messages show it.
+
+    >>> size_text(64 * MIB), size_text(1 << 16)
+    ('64 MiB', '64 KiB')
+    """
+    return f"{limit // MIB} MiB" if limit >= MIB else f"{limit // 1024} KiB"
+
+
+def trusted_folder(path: str | Path, folder: Path) -> Path:
+    """Return the folder to read a path `within` that a file of a repository spells out.
+
+    A path that plainly leads out of the repository (absolute, or with `..`) is followed: whoever reviews the file
+    sees it. Where a link leads is not seen.
+
+    >>> trusted_folder("repo/client.properties", Path("repo")), trusted_folder("repo/../x", Path("repo"))
+    (PosixPath('repo'), PosixPath('/'))
+    """
+    # `Path.resolve` would follow links.
+    top, spelled = os.path.abspath(folder), os.path.abspath(path)  # noqa: PTH100
+    return folder if _holds(top, spelled) else Path(Path(spelled).anchor)
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a path leads to a folder; false for what is no path, where `Path.is_dir` raises."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_link(path: str | Path) -> bool:
+    """Whether a path is a symbolic link; false for what is no path, where `Path.is_symlink` raises."""
+    return os.path.islink(path)  # noqa: PTH114
+
+
+def is_within(path: str | Path, folder: str | Path) -> bool:
+    """Whether a path leads to somewhere in a folder, or to the folder itself, once all links are followed."""
+    return _holds(os.path.realpath(folder), os.path.realpath(path))
+
+
+def _holds(folder: str, path: str) -> bool:
+    try:
+        return os.path.commonpath([folder, path]) == folder
+    except ValueError:  # two drives
+        return False
+
+
+def _open(path: str | Path, within: Path | None) -> int:
+    """Open a file without waiting for anybody; what it is shows in the descriptor."""
+    if within is None:
+        match = _DESCRIPTOR(os.fspath(path))
+        return os.open(path, _FLAGS) if match is None else os.dup(int(match[1] or 0))
+    if str(Path(path).parent) == str(within) and Path(path).name.lower() != ".git":
+        try:
+            return os.open(path, _FLAGS | _NO_LINK)
+        except OSError as error:
+            if error.errno not in _IS_LINK:
+                raise
+    folder, real = os.path.realpath(within), os.path.realpath(path)
+    _require_within(folder, real)
+    descriptor = os.open(real, _FLAGS | _NO_LINK)
+    try:
+        _require_within(folder, _opened_path(descriptor) or real)
+    except PermissionError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_within(folder: str, real: str) -> None:
+    if not _holds(folder, real):
+        raise PermissionError(errno.EPERM, LEADS_OUT)
+    # Some file systems know no case.
+    if ".git" in Path(real[len(folder) :].lower()).parts:
+        raise PermissionError(errno.EPERM, OF_GIT)
+
+
+def _opened_path(descriptor: int) -> str | None:
+    """Return where an open file lies, whatever became of the path meanwhile; `None` where there is no `/proc`.
+
+    Without it, a folder that somebody replaces by a link between two steps is followed.
+    """
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+    except OSError:
+        return None
+
+
+def _read(path: str | Path, descriptor: int, limit: int, *, takes_stream: bool, is_start: bool) -> bytes:
+    status = os.fstat(descriptor)
+    is_stream = takes_stream and (S_ISFIFO(status.st_mode) or S_ISSOCK(status.st_mode))
+    if not is_stream:
+        for is_kind, reason in _KINDS:
+            if is_kind(status.st_mode):
+                raise FileReadError(str(path), reason)
+    if status.st_size > limit:
+        if is_start:
+            return os.read(descriptor, limit)
+        raise _too_large(path, limit)
+    size = status.st_size
+    return _gather(lambda done: os.read(descriptor, size + 1 - done if done < size else _CHUNK), str(path), limit)
+
+
+def _gather(read: Callable[[int], bytes], name: str, limit: int) -> bytes:
+    """Read to the end and count: a file may grow while it is read, and some have no size (/proc, a pipe)."""
+    pieces: list[bytes] = []
+    done = 0
+    while piece := read(done):
+        pieces.append(piece)
+        done += len(piece)
+        if done > limit:
+            raise _too_large(name, limit)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _too_large(path: str | Path, limit: int) -> FileReadError:
+    return FileReadError(str(path), f"it is larger than {size_text(limit)}")
+
+
+def require_no_way_out(path: str | Path) -> None:
+    """Make sure that a path in the current directory, by which a file is written, leads to somewhere in it.
+
+    The current directory may be somebody's repository, with a link where the operator writes: `plan.json -> ~/.bashrc`.
+    A path that is spelled as one elsewhere leads anywhere.
+
+    Raises `PermissionError`: a link leads out of the current directory.
+    """
+    try:
+        current = os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:  # It was removed; nothing is in it.
+        return
+    if _holds(current, os.path.abspath(path)) and not is_within(path, current):  # noqa: PTH100
+        raise PermissionError(errno.EPERM, WRITES_OUT)
+
+
+_HAS_NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
+TEMPORARY: Final = ".quotaform-*.tmp"
+"""What temporary files are called; a process that is killed leaves one."""
+_READER_SECONDS: Final = 2.0
+"""How long a named pipe is given to be read from."""
+
+
+def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
+    """Write a file of text; see `write_bytes_atomically`.
+
+    `path`: the file to write; its folder must exist. `text`: what it will hold, whole or in pieces, encoded in UTF-8
+    with its line ends as they are.
+
+    Raises `OSError`: it cannot be written; what was there before is still there; `UsageError`: the path is a folder.
+    """
+    write_bytes_atomically(path, _encoded(text))
+
+
+def write_bytes_atomically(path: str | Path, content: Iterable[bytes]) -> None:
+    """Write a file by way of a temporary one beside it, so that a reader sees the old or the new one and never a part.
+
+    The mode of an existing file stays, a symbolic link stays a link, and what is no regular file (a pipe,
+    `/dev/stdout`) is written to as it is.
+
+    `path`: the file to write; its folder must exist. `content`: what it will hold, in pieces.
+
+    Raises `OSError`: it cannot be written; what was there before is still there; `UsageError`: the path is a folder.
+    """
+    require_no_way_out(path)
+    target = Path(os.path.realpath(path))
+    mode = target.stat().st_mode if target.exists() else None
+    if target.is_dir():
+        raise UsageError(f"{path} is a directory; give the name of a file in it.")
+    if mode is not None and not S_ISREG(mode):
+        with os.fdopen(_open_for_writing(path), "wb") as file:
+            file.writelines(content)
+        return
+    with _temporary_file(target, content, mode) as temporary:
+        temporary.replace(target)
+    sync_folder(target.parent)
+
+
+def _open_for_writing(path: str | Path) -> int:
+    """Open what is no regular file; a named pipe that nobody opens for reading is waited for only a moment.
+
+    Raises `OSError`: it cannot be opened.
+    """
+    deadline = time.monotonic() + _READER_SECONDS
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > deadline:
+                raise OSError(errno.ENXIO, "nothing reads from it") from None
+            time.sleep(0.02)
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
+
+
+def require_writable(path: Path, *, makes_folder: bool = True) -> None:
+    """Make sure that a file can be written later, before anything else is done.
+
+    Args:
+        makes_folder: Whether its folder is made; otherwise, the nearest folder that exists must be one to write to.
+    """
+    try:
+        require_no_way_out(path)
+        folder = path.parent
+        if makes_folder:
+            folder.mkdir(parents=True, exist_ok=True)
+        while not makes_folder and not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        is_folder = path.is_dir()  # Raises for a name that is too long, which must not show after an apply.
+    except OSError as error:
+        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
+    if is_folder or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise QuotaformError(f"{path} cannot be written; nothing was done: name another file")
+
+
+def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
+    """Write a file that does not exist yet, so that a reader sees all of it or no file.
+
+    Where the file system has no hard links, a reader may see an empty file for a moment.
+
+    `path`: the file to write; its folder must exist. `text`: what it will hold, whole or in pieces, encoded in UTF-8.
+
+    Raises `FileExistsError`: there is something of this name, which stays as it is; `OSError`: it cannot be written,
+    and there is no file.
+    """
+    require_no_way_out(path)
+    target = Path(path)
+    with _temporary_file(target, _encoded(text)) as temporary:
+        try:
+            target.hardlink_to(temporary)
+        except OSError as error:
+            if error.errno not in _HAS_NO_HARD_LINKS:
+                raise
+            _take_name(temporary, target)
+    sync_folder(target.parent)
+
+
+def _take_name(temporary: Path, target: Path) -> None:
+    """Rename a file to a name that nothing has, by way of an empty file, which nobody else can create as well."""
+    target.touch(exist_ok=False)
+    try:
+        temporary.replace(target)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _temporary_file(target: Path, content: Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
+    """Yield a file beside the target that holds this, even after a power cut, and remove it if it is still there."""
+    temporary = target.with_name(TEMPORARY.replace("*", token_hex(8)))
+    try:
+        with open(temporary, "xb") as file:  # noqa: PTH123
+            if mode is not None:
+                os.fchmod(file.fileno(), S_IMODE(mode))
+            file.writelines(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _encoded(text: str | Iterable[str]) -> Iterator[bytes]:
+    return (piece.encode() for piece in ((text,) if isinstance(text, str) else text))
+
+
+def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> bool:
+    """Append a text in one write, and return whether there was room for it.
+
+    `path`: a regular file that exists. `limit`: how many bytes the file may have then.
+
+    Raises `OSError`: it is no such file, or cannot be written.
+    """
+    content = text.encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        status = os.fstat(descriptor)
+        if not S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if limit is not None and status.st_size + len(content) > limit:
+            return False
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, "no space left")
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def remove_regular_file(path: str | Path) -> bool:
+    """Remove what `write_text_atomically` would replace: a regular file, or the one that a symbolic link leads to.
+
+    Returns:
+        Whether there was one.
+
+    Raises `OSError`: it cannot be removed.
+    """
+    require_no_way_out(path)
+    target = Path(os.path.realpath(path))
+    is_there = target.is_file()
+    if is_there:
+        target.unlink()
+    return is_there
+
+
+def sync_tree(folder: Path) -> None:
+    """Make what other processes of this machine wrote into a folder last through a power cut, names included.
+
+    `folder`: the folder; what is in it is not written any more.
+
+    Raises `OSError`: a file cannot be written to the disk.
+    """
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            sync_file(path)
+    sync_folder(folder)
+    sync_folder(folder.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Make what another process wrote into a file last through a power cut.
+
+    Raises `OSError`: it cannot be written to the disk.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder last through a power cut; not every file system can."""
+    with suppress(OSError):
+        sync_file(folder)
+
+
+# Locks between processes (`flock`): advisory, local, and released by the operating system when a process ends.
+#
+# Where the file system or the operating system has none, there is no lock.
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_MOST_SECONDS: Final = 10.0
+"""How long another process is waited for; anybody who may read a folder can lock it."""
+_PAUSE: Final = 0.02
+
+
+def take_lock(descriptor: int) -> bool:
+    """Lock an open file until its descriptor is closed; return whether no other process holds the lock."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # A file system without locks.
+            pass
+    return True
+
+
+@contextmanager
+def update_lock(path: Path) -> Iterator[bool]:
+    """Hold the lock under which a file is read and written anew, so that no other process's change is lost meanwhile.
+
+    The folder is locked: the file is replaced by each write, and a lock file beside it would have to stay. After
+    `_MOST_SECONDS`, the file is updated without the lock.
+
+    `path`: the file, which need not exist.
+
+    Yields:
+        Whether no other process holds the lock.
+    """
+    descriptor = _open_folder(Path(os.path.realpath(path)).parent)
+    try:
+        is_free = descriptor is None or take_lock(descriptor)
+        deadline = time.monotonic() + _MOST_SECONDS
+        while descriptor is not None and not is_free and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+            is_free = take_lock(descriptor)
+        yield is_free
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _open_folder(folder: Path) -> int | None:
+    try:
+        return os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,236 @@
+"""This process: signals (Ctrl-C, SIGTERM, SIGHUP) that are held back, and rarer collections of garbage."""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType, TracebackType
+from typing import Any, Final, NoReturn, TextIO
+
+from quotaform.model.errors import ExitCode
+
+INTERRUPTING: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)  # Windows has no SIGHUP
+"""The signals by which people and systems end a command."""
+
+
+class HeldSignals:
+    """Signals that are held back, and the places where they may interrupt all the same.
+
+    A signal is delivered to the handler that was there before. From that moment on the next one is held again, so that
+    whatever handles an interrupt is not interrupted.
+    """
+
+    def __init__(self, on_first: Callable[[], None] | None = None) -> None:
+        self._on_first = on_first
+        self._before: dict[int, Any] = {}
+        self._came: list[int] = []
+        self._passes = False
+        self._passes_second = False
+        self._is_over = False
+
+    def let_through(self) -> _LetThrough:
+        """Return a context in which a signal interrupts at once, and so does one that was held back before."""
+        return _LetThrough(self)
+
+    def let_second_through(self) -> None:
+        """From now on hold the first signal only; a second one interrupts at once."""
+        self._passes_second = True
+
+    def _arrive(self, number: int, frame: FrameType | None) -> None:
+        if self._is_over or self._passes or (self._passes_second and self._came):
+            self._deliver(number, frame)
+        else:
+            self._came.append(number)
+            if self._on_first is not None and len(self._came) == 1:
+                self._on_first()
+
+    def _deliver(self, number: int, frame: FrameType | None = None) -> None:
+        self._passes = False
+        before = self._before[number]
+        if callable(before):
+            before(number, frame)
+        else:
+            signal.signal(number, before)
+            signal.raise_signal(number)
+
+    def _start_passing(self) -> None:
+        self._passes = True
+        if self._came:
+            self._deliver(self._came.pop(0))
+
+    def _stop_passing(self) -> None:
+        self._passes = False
+
+    def _install(self) -> None:
+        # What is ignored (nohup) stays so, and a handler that was not installed from Python cannot be put back.
+        handlers = {number: signal.getsignal(number) for number in INTERRUPTING}
+        self._before = {
+            number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)
+        }
+        for number in self._before:
+            signal.signal(number, self._arrive)
+
+    def _remove(self) -> None:
+        self._is_over = True
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class _LetThrough:
+    """See `HeldSignals.let_through`; a class, since a generator could be left half-way by a signal."""
+
+    def __init__(self, held: HeldSignals) -> None:
+        self._held = held
+
+    def __enter__(self) -> None:
+        self._held._start_passing()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held._stop_passing()
+
+
+@contextmanager
+def held_signals(*, holds_all: bool = False, on_first: Callable[[], None] | None = None) -> Iterator[HeldSignals]:
+    """Hold Ctrl-C, SIGTERM and SIGHUP back until the end.
+
+    Afterwards they do what they did before, also where somebody has put another handler meanwhile, and the first one
+    that was held back is delivered. Only the main thread gets signals, so that elsewhere this does nothing.
+
+    `holds_all`: whether a second signal is held as well, and does not pass at once. `on_first`: called when the first
+    signal is held, to end what the block waits for. An error that the block then raises is a consequence of that, so
+    that the signal is delivered in its place.
+    """
+    held = HeldSignals(on_first)
+    if current_thread() is not main_thread():
+        yield held
+        return
+    if not holds_all:
+        held.let_second_through()
+    consequence: Exception | None = None
+    try:
+        held._install()
+        yield held
+    except Exception as error:
+        if on_first is None or not held._came:
+            raise
+        consequence = error
+    finally:
+        held._remove()
+    if held._came:
+        signal.raise_signal(held._came[0])
+    if consequence is not None:  # The handler that was there before raised nothing.
+        raise consequence
+
+
+def read_typed_line(terminal: TextIO) -> str:
+    """Return the next line that a person types, with its line break; call it in the main thread.
+
+    A signal that arrives just before `readline` blocks would be acted on only after the next key: Python calls its
+    handler between two instructions, and the read is one of them. So the wait is for a signal as well (except on
+    Windows, where only sockets can be waited for).
+
+    Raises `KeyboardInterrupt`: or what else a handler raises.
+    """
+    if os.name == "nt":
+        return terminal.readline()
+    awake, wakes = os.pipe()
+    os.set_blocking(awake, False)
+    os.set_blocking(wakes, False)
+    before = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    try:
+        while terminal.fileno() not in (ready := select.select([terminal.fileno(), awake], [], [])[0]):
+            if awake in ready:  # By now the handler has run; it raised nothing.
+                os.read(awake, 4096)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(awake)
+        os.close(wakes)
+    return terminal.readline()
+
+
+def signal_name(interrupt: BaseException) -> str:
+    """Return the name of the signal that raised an interrupt.
+
+    >>> signal_name(KeyboardInterrupt())
+    'SIGINT'
+    """
+    return str(getattr(interrupt, "signal_name", "SIGINT"))
+
+
+_OBJECTS_BETWEEN_COLLECTIONS: Final = 1_000_000
+"""A plan of 30,000 entities makes fewer, so most runs never look for cycles; garbage cannot grow past these."""
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Look for reference cycles rarely: what a run makes lives until it ends, and looking takes as long as making."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM, or SIGHUP of a closed terminal, so that they take the same careful way out as Ctrl-C."""
+
+    def __init__(self, signal_name: str) -> None:
+        self.signal_name = signal_name
+        super().__init__(signal_name)
+
+
+@contextmanager
+def signals_raised() -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP into errors; only the main thread can, and gets them.
+
+    A signal that is ignored stays so: `nohup` ignores SIGHUP.
+    """
+
+    def terminate(number: int, _frame: FrameType | None) -> NoReturn:
+        raise TerminatedError(signal.Signals(number).name)
+
+    handlers = _handlers() if current_thread() is main_thread() else {}
+    try:
+        for number in handlers:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else terminate)
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def end_on_signals() -> None:
+    """Let a signal end the process with its exit code: before the command handles signals, and after."""
+    for number in _handlers():
+        signal.signal(number, _end)
+
+
+def ignore_signals() -> None:
+    """Let no signal change the exit code any more: the command is over, and the interpreter puts its handlers away."""
+    for number in _handlers():
+        signal.signal(number, signal.SIG_IGN)
+
+
+def interrupt_code(interrupt: KeyboardInterrupt) -> ExitCode:
+    """Return the exit code of an interrupt."""
+    return ExitCode.TERMINATED if isinstance(interrupt, TerminatedError) else ExitCode.INTERRUPTED
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    os._exit(ExitCode.INTERRUPTED if number == signal.SIGINT else ExitCode.TERMINATED)
+
+
+def _handlers() -> dict[int, Any]:
+    """Return the handlers of the signals that interrupt, without those that are ignored or not Python's."""
+    handlers = {number: signal.getsignal(number) for number in INTERRUPTING}
+    return {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}

@@ -1,0 +1,1 @@
+"""What clients use of their quotas: recorded, compared with limits, replayed, and turned into limits that fit."""

@@ -1,0 +1,452 @@
+"""The samples of each bucket as arrays, in order of time and added up over its members.
+
+Only numbers are shuffled, once, by bucket; Spark sorts them by that one number, which it does without comparing rows.
+The order of time is made here: recordings nearly have it. A bucket's samples on one broker have to fit in the memory of
+a Python worker: 60 bytes each, and some 300 bytes while they are replayed.
+
+Brokers measure all their buckets at one time, and are added up time by time. Clients that measure themselves do so at
+times of their own; `quotaform.usage.bucket.rows` brings them to common ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from math import ceil
+from sys import float_info
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+from pyspark.sql import functions as f
+
+from quotaform.model.quota_key import QUOTA_WINDOW_S
+from quotaform.usage.bucket.spark import MEMBER, MEMBER_BITS, same_columns
+from quotaform.usage.headroom.headroom import AT_LIMIT_RATIO
+from quotaform.usage.sample import LONGEST_STEP_S
+from quotaform.usage.table.schema import SERIES
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+
+# Clients that measured themselves, added up: each measured at times of its own, and their limit is one of all of them.
+#
+# The sum is made at all times at which any of them measured. A client's value at a time is that of its first sample at
+# or after it, if that sample stands for the time; otherwise the client adds nothing.
+#
+# | the sample before it is | a sample stands for the time since |
+# | --- | --- |
+# | at most `LONGEST_STEP_S` older | the sample before it |
+# | older, or there is none | the beginning of its own window, and the sample before it |
+#
+# So each sample counts for as long as it stands for, whoever else measured meanwhile, and a client that has ended
+# counts no more. A series without an instance is one more of them in such a bucket. Where a member is known in both
+# ways, as when the same clients were recorded by an earlier version, too, the larger of the two values counts, not
+# their sum.
+
+
+_MICROSECONDS = 1e6
+_LONGEST_STEP = round(LONGEST_STEP_S * _MICROSECONDS)
+_NEVER = numpy.iinfo(numpy.int64).min
+_LONGEST_WINDOW_S = 1e9
+"""Longer windows count as so long, as microseconds have 64 bits."""
+
+
+class Samples(NamedTuple):
+    """Samples of the series of a bucket, in the order of time; a series once per time. See `BucketRows`."""
+
+    at: Integers
+    series: Integers
+    rate: Floats
+    window_s: Floats
+    throttle_ms: Floats
+
+    def take(self, chosen: slice | NDArray[Any]) -> Samples:
+        """Return some of them."""
+        own = self.at[chosen], self.series[chosen]
+        return Samples(*own, self.rate[chosen], self.window_s[chosen], self.throttle_ms[chosen])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sum:
+    """What a bucket used, by time."""
+
+    at: Integers  # The times, each once
+    rate: Floats  # The sum of the rates; NaN where none is known
+    rate_high: Floats
+    """The same, with the larger one of a client's rates before and after where neither covers the time since the time
+    before."""
+    window_s: Floats  # How many seconds up to a time all rates cover; NaN where none is known
+    throttle_ms: Floats  # The largest throttle time; NaN without any
+    is_new: Booleans  # Whether one of these is another one than in the sample before it
+    members: Integers  # The numbers of the members, see `quotaform.usage.bucket.spark`
+    totals: Floats  # The sum of the rates of each member
+
+
+def has_instances(series: Integers) -> bool:
+    """Whether clients that measured themselves are among the series."""
+    return bool((series >> MEMBER_BITS).any())
+
+
+def added_up(samples: Samples) -> Sum:
+    """Return what a bucket used whose series are partly or all of clients that measured themselves."""
+    at = samples.at[starts_of(samples.at)]
+    total = _Total.of(at)
+    members, totals = [], []
+    # A member's series without an instance comes first.
+    order = numpy.lexsort((samples.series, samples.series & MEMBER))
+    for member in _runs(samples.take(order), MEMBER):
+        members.append(member.series[0] & MEMBER)
+        totals.append(total.add_member(member))
+    return Sum(
+        at=at,
+        rate=numpy.where(total.has_rate, total.rate, numpy.nan),
+        rate_high=numpy.where(total.has_rate, total.rate_high, numpy.nan),
+        window_s=numpy.where(total.has_rate, numpy.maximum(0, at - total.covered_since) / _MICROSECONDS, numpy.nan),
+        throttle_ms=total.throttle_ms,
+        is_new=total.is_new,
+        members=numpy.array(members),
+        totals=numpy.array(totals),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Total:
+    """What is added up so far, by time."""
+
+    at: Integers
+    rate: Floats
+    rate_high: Floats
+    has_rate: Booleans
+    covered_since: Integers
+    throttle_ms: Floats
+    is_new: Booleans
+
+    @classmethod
+    def of(cls, at: Integers) -> _Total:
+        """Return that of no member."""
+        count = len(at)
+        return cls(
+            at,
+            numpy.zeros(count),
+            numpy.zeros(count),
+            numpy.zeros(count, bool),
+            numpy.full(count, _NEVER),
+            numpy.full(count, numpy.nan),
+            numpy.zeros(count, bool),
+        )
+
+    def add_member(self, samples: Samples) -> float:
+        """Add the series of one member, which are in the order of their numbers; return the sum of its rates."""
+        for each in _runs(samples):
+            self._add_throttle(each)
+        known = samples.take(~numpy.isnan(samples.rate))
+        if not len(known.at):
+            return 0.0
+        series = list(_runs(known))
+        if has_instances(known.series) and not has_instances(known.series[:1]):
+            # It is known as a whole, and by its instances.
+            whole, parts = _Total.of(self.at), _Total.of(self.at)
+            whole._add_rates(series[:1])
+            parts._add_rates(series[1:])
+            numpy.maximum(self.covered_since, whole.covered_since, out=self.covered_since)
+            numpy.maximum(self.covered_since, parts.covered_since, out=self.covered_since)
+            numpy.logical_or(self.has_rate, whole.has_rate | parts.has_rate, out=self.has_rate)
+            larger = numpy.maximum(whole.rate, parts.rate)
+            numpy.add(self.rate, larger, out=self.rate)
+            numpy.add(self.rate_high, numpy.maximum(whole.rate_high, parts.rate_high), out=self.rate_high)
+            return float(larger.sum())
+        return self._add_rates(series)
+
+    def _add_rates(self, series: list[Samples]) -> float:
+        """Add the rates of series, each in the order of time; return their sum over the times."""
+        found = 0.0
+        before = numpy.append(_NEVER, self.at[:-1])
+        for each in series:
+            covered_since = _window_start(each)
+            span = _span(self.at, each)
+            rate, is_known = span.filled(each.rate, 0.0), span.filled(numpy.ones(len(each.at), bool), False)
+            self.rate[span.place] += rate
+            self.has_rate[span.place] |= is_known
+            since = span.filled(covered_since, _NEVER)
+            higher = numpy.where(since > before[span.place], span.filled(_higher(each), 0.0), rate)
+            self.rate_high[span.place] += higher
+            self.covered_since[span.place] = numpy.maximum(self.covered_since[span.place], since)
+            found += float(rate.sum())
+        return found
+
+    def _add_throttle(self, samples: Samples) -> None:
+        throttle = samples.throttle_ms
+        if numpy.isnan(throttle).all():
+            return
+        span = _span(self.at, samples)
+        # Nothing equals NaN: after a time without throttling, all of it is new.
+        is_new = ~numpy.isnan(throttle) & numpy.append(True, throttle[1:] != throttle[:-1])
+        own = span.filled(throttle, numpy.nan)
+        self.throttle_ms[span.place] = numpy.fmax(self.throttle_ms[span.place], own)
+        self.is_new[span.place] |= span.filled(is_new, False)
+
+
+class _Span(NamedTuple):
+    """The times for which the samples of a series stand."""
+
+    place: slice  # Which times they are, gaps included
+    counts: Integers  # How many times are before each sample, in a gap, and for how many it stands: both in turns
+
+    def filled(self, values: NDArray[Any], nothing: float) -> NDArray[Any]:
+        """Return values by time.
+
+        `values`: a value per sample. `nothing`: what is in gaps.
+        """
+        both = numpy.full(2 * len(values), nothing, values.dtype)
+        both[1::2] = values
+        return numpy.repeat(both, self.counts)
+
+
+def _higher(samples: Samples) -> Floats:
+    """Return the larger one of each rate and the one before it, if that is near."""
+    found = samples.rate.copy()
+    is_near = numpy.diff(samples.at) <= _LONGEST_STEP
+    numpy.fmax(found[1:], samples.rate[:-1], out=found[1:], where=is_near)
+    return found
+
+
+def _window_start(samples: Samples) -> Integers:
+    window = numpy.where(numpy.isnan(samples.window_s), QUOTA_WINDOW_S, samples.window_s)
+    return samples.at - numpy.rint(numpy.minimum(window, _LONGEST_WINDOW_S) * _MICROSECONDS).astype(numpy.int64)
+
+
+def _span(times: Integers, samples: Samples) -> _Span:
+    """Return for which times the samples of a series stand, which are in the order of time."""
+    at, since = samples.at, _window_start(samples)
+    is_near = at[1:] - at[:-1] <= _LONGEST_STEP
+    since[1:] = numpy.where(is_near, at[:-1], numpy.maximum(at[:-1], since[1:]))
+    first = numpy.searchsorted(times, since, "right")
+    end = numpy.searchsorted(times, at, "right")
+    counts = numpy.zeros(2 * len(at), numpy.int64)
+    counts[1::2] = end - first
+    counts[2::2] = first[1:] - end[:-1]
+    return _Span(slice(int(first[0]), int(end[-1])), counts)
+
+
+def _runs(samples: Samples, part: int = -1) -> Iterator[Samples]:
+    """Yield the samples of each series, or of each member; those of one follow one another.
+
+    `part`: the bits of their numbers that make a difference.
+    """
+    for begin, end in pairwise((*starts_of(samples.series & part), len(samples.series))):
+        yield samples.take(slice(begin, end))
+
+
+def starts_of(values: NDArray[Any]) -> Integers:
+    """Return where runs of equal values begin."""
+    return numpy.flatnonzero(numpy.concatenate(([True], values[1:] != values[:-1])))
+
+
+Floats = NDArray[numpy.float64]
+"""Numbers by row; NaN where there is none."""
+Integers = NDArray[numpy.int64]
+Booleans = NDArray[numpy.bool_]
+
+RECORDED_LIMIT: Final = "before_limit"
+"""The column of the limit that held while a series was recorded, before a plan; null if no rate can exceed it."""
+_ROWS_IN_TASK: Final = 2_000_000
+"""A task sorts so many rows in 200 MB."""
+_ROWS_IN_BATCH: Final = 10_000
+_MOST_BROADCAST: Final = 500_000
+"""How many series are broadcast; about 200 bytes each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BucketRows:
+    """What was recorded of one bucket on one broker, in the order of time and series; a series once per time."""
+
+    bucket_id: int
+    at: Integers  # Microseconds since 1970
+    series: Integers  # The number of the series' member; of no one where clients that measured themselves are added up
+    rate: Floats  # In the unit of the key
+    window_s: Floats  # How many seconds up to `at` the rate covers
+    throttle_ms: Floats  # The average delay of requests that were throttled
+    of_series: Mapping[str, Floats]
+    """What else is known of the series of each row, by column; the least one of those that are added up."""
+    instances: Sum | None = None  # The sum of what clients measured themselves, if some did; then each time has one row
+
+    def starts(self) -> Integers | None:
+        """Return where each time begins; `None` if each has one row."""
+        found = starts_of(self.at)
+        return None if len(found) == len(self.at) else found
+
+    def summed(self, values: Floats) -> Floats:
+        """Return the sum of values at each time; NaN where there are none."""
+        starts = self.starts()
+        if starts is None:
+            return values
+        is_missing = numpy.isnan(values)
+        sums = numpy.add.reduceat(numpy.where(is_missing, 0.0, values), starts)
+        return numpy.where(numpy.logical_and.reduceat(is_missing, starts), numpy.nan, sums)
+
+    def newly_throttled(self) -> Booleans:
+        """Return at which times requests were throttled since the time before, as far as can be told.
+
+        A throttle time is an average of the last 30 to 60 seconds, so one that stays is an old one. It counts if that
+        of any series is another one than in the sample of the series before, or if there is one while the rate is at
+        least 95 % of the limit: then every delay may be as long as the longest that is allowed. Series with different
+        limits are compared with their own, others as the sum.
+
+        It needs the column `RECORDED_LIMIT`.
+        """
+        is_any = ~numpy.isnan(self.throttle_ms)
+        at_limit = self.of_series[RECORDED_LIMIT] * AT_LIMIT_RATIO
+        starts = self.starts()
+        if starts is None:
+            is_at_limit = self.rate >= at_limit
+            return (self._is_new() if self.instances is None else self.instances.is_new) | (is_any & is_at_limit)
+        is_any = numpy.logical_or.reduceat(is_any, starts)
+        least, most = (each.reduceat(at_limit, starts) for each in (numpy.minimum, numpy.maximum))
+        of_own = numpy.logical_or.reduceat(self.rate >= at_limit, starts)
+        is_at_limit = numpy.where(least == most, self.summed(self.rate) >= least, of_own)
+        return numpy.logical_or.reduceat(self._is_new(), starts) | (is_any & is_at_limit)
+
+    def _is_new(self) -> Booleans:
+        """Return in which rows a throttle time is another one than in the row of the series before."""
+        is_one = bool((self.series == self.series[0]).all())
+        order: Any = slice(None) if is_one else numpy.argsort(self.series, kind="stable")
+        series, throttle = self.series[order], self.throttle_ms[order]
+        # Nothing equals NaN: after a time without throttling, all of it is new.
+        is_changed = (series[1:] != series[:-1]) | (throttle[1:] != throttle[:-1])
+        found = numpy.empty(len(series), bool)
+        found[order] = numpy.append(True, is_changed) & ~numpy.isnan(throttle)
+        return found
+
+    def totals(self) -> tuple[Integers, Floats]:
+        """Return the numbers of the members, in their order, and the sum of the rates of each."""
+        if self.instances is not None:
+            return self.instances.members, self.instances.totals
+        members, place = numpy.unique(self.series, return_inverse=True)
+        sums: Floats = numpy.bincount(place, weights=numpy.nan_to_num(self.rate)).astype(numpy.float64, copy=False)
+        return members, sums
+
+
+def bucket_rows(usage: DataFrame, series: DataFrame, number: int, columns: Sequence[str] = ()) -> DataFrame:
+    """Return the samples of series, as numbers, not brought together yet.
+
+    `series`: the columns of `SERIES`, `bucket_id` and `series_id` (of type long), and `columns`. `number`: how
+    many series there are. `columns`: what else each row needs to know of its series, as numbers.
+    """
+    hint = "broadcast" if number <= _MOST_BROADCAST else "shuffle_hash"
+    own = series.select(*SERIES, "bucket_id", "series_id", *columns).hint(hint).alias("own")
+    known = usage.where(f.col("ts").isNotNull()).alias("usage")
+    return known.join(own, same_columns("usage", "own", SERIES)).select(
+        "bucket_id",
+        "series_id",
+        f.unix_micros("ts").alias("at"),
+        _within("rate", f.col("rate") >= 0),
+        _within("window_s", f.col("window_s") > 0),
+        _within("throttle_ms", f.col("throttle_ms") > 0),
+        *(f.col(name).cast("double").alias(name) for name in columns),
+    )
+
+
+def _within(name: str, condition: Column) -> Column:
+    """Return a column, null where it is no number of its kind; in SQL a NaN is larger than anything."""
+    return f.when(condition & (f.col(name) <= float_info.max), f.col(name)).alias(name)
+
+
+def per_bucket(
+    rows: DataFrame, samples: int, compute: Callable[[BucketRows], Mapping[str, Any] | None], schema: StructType
+) -> DataFrame:
+    """Return what is computed of each bucket. The rows are shuffled once.
+
+    `rows`: `bucket_rows`. `samples`: about how many they are. `compute`: returns the columns of `schema` but
+    `bucket_id`: a value each, or arrays or lists of one length; or `None` for no rows. A NaN becomes null. `schema`:
+    the schema; its first column is `bucket_id`.
+    """
+    names = schema.names
+
+    def computed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        kinds = to_arrow_schema(schema)
+        parts: list[list[Any]] = []
+        size = 0
+
+        def made() -> pyarrow.RecordBatch:
+            columns = [
+                pyarrow.array(list(chain.from_iterable(column)), kind.type, from_pandas=True)
+                for column, kind in zip(zip(*parts, strict=True), kinds, strict=True)
+            ]
+            return pyarrow.record_batch(columns, schema=kinds)
+
+        for bucket in _buckets(batches):
+            found = compute(bucket)
+            if found is None:
+                continue
+            columns = [
+                found[name] if isinstance(found[name], numpy.ndarray | list) else [found[name]] for name in names[1:]
+            ]
+            parts.append([[bucket.bucket_id] * len(columns[0]), *columns])
+            size += len(columns[0])
+            if size >= _ROWS_IN_BATCH:
+                yield made()
+                parts.clear()
+                size = 0
+        if parts:
+            yield made()
+
+    tasks = max(2, ceil(samples / _ROWS_IN_TASK))
+    return rows.repartition(tasks, "bucket_id").sortWithinPartitions("bucket_id").mapInArrow(computed, schema)
+
+
+def _buckets(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[BucketRows]:
+    """Yield buckets from batches in which the rows of each follow one another."""
+    held: list[list[NDArray[Any]]] = []
+    names: list[str] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        names = batch.schema.names
+        arrays = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        first = 0
+        cuts = starts_of(arrays[0])
+        for cut in cuts if held and held[-1][0][-1] != arrays[0][0] else cuts[1:]:
+            if cut > first:
+                held.append([array[first:cut] for array in arrays])
+            yield _bucket(names, held)
+            held, first = [], int(cut)
+        held.append([array[first:] for array in arrays])
+    if held:
+        yield _bucket(names, held)
+
+
+def _bucket(names: Sequence[str], parts: Sequence[Sequence[NDArray[Any]]]) -> BucketRows:
+    arrays = [numpy.concatenate(each) for each in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
+    by_name: dict[str, NDArray[Any]] = dict(zip(names, arrays, strict=True))
+    bucket, series, at = by_name.pop("bucket_id"), by_name.pop("series_id"), by_name.pop("at")
+    is_one = bool((series == series[0]).all())
+    order = numpy.argsort(at, kind="stable") if is_one else numpy.lexsort((series, at))
+    series, at = series[order], at[order]
+    by_name = {name: array[order] for name, array in by_name.items()}
+    starts = starts_of(at) if is_one else numpy.union1d(starts_of(at), starts_of(series))
+    if len(starts) < len(at):
+        # Some rows are there twice, and some have the rate apart from the throttle time.
+        series, at = series[starts], at[starts]
+        by_name = {name: numpy.fmax.reduceat(array, starts) for name, array in by_name.items()}
+    rate, window_s, throttle_ms = (by_name.pop(name) for name in ("rate", "window_s", "throttle_ms"))
+    if has_instances(series[:1] if is_one else series):
+        if not is_one:
+            return _added_up(int(bucket[0]), Samples(at, series, rate, window_s, throttle_ms), by_name)
+        series = series & MEMBER
+    return BucketRows(int(bucket[0]), at, series, rate, window_s, throttle_ms, by_name)
+
+
+def _added_up(bucket_id: int, samples: Samples, of_series: Mapping[str, Floats]) -> BucketRows:
+    found = added_up(samples)
+    count = len(found.at)
+    least = {name: numpy.full(count, numpy.fmin.reduce(values)) for name, values in of_series.items()}
+    no_one = numpy.zeros(count, numpy.int64)
+    return BucketRows(bucket_id, found.at, no_one, found.rate, found.window_s, found.throttle_ms, least, found)

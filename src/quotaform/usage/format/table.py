@@ -1,0 +1,395 @@
+"""Rows of tables (Parquet, CSV), and the mapping of their columns.
+
+An engine that reads tables does the same by columns: `read_metric` or `read_bucket` once per distinct name, the rest
+in its own expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from enum import StrEnum
+from json import loads
+from typing import Final
+
+from quotaform.model.entity import IP, canonical_ip, desanitize
+from quotaform.model.moment import read_moment
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.text import listed, quote
+from quotaform.usage.format.text import make_sample, read_number, read_time
+from quotaform.usage.metric import Measure, check_series, may_name_client, may_name_user, read_metric
+from quotaform.usage.metric_name import (
+    BROKER_LABELS,
+    CLIENT_ID_LABELS,
+    CLUSTER_LABELS,
+    INSTANCE_LABELS,
+    IP_LABELS,
+    TYPE_LABELS,
+    USER_LABELS,
+    Origin,
+    fold,
+    key_of_type,
+)
+from quotaform.usage.sample import (
+    Attribute,
+    Dropped,
+    DropReason,
+    Item,
+    Sample,
+    Series,
+    Unreadable,
+    broker_window_s,
+    reject,
+)
+
+# Which columns of a table hold what of a recording.
+#
+# A row is a sample of a metric, with its name and labels, or what a bucket used at a time:
+#
+# | rows of | fields |
+# | --- | --- |
+# | metrics | ts, metric, value, labels (a column with all labels), or a column per label |
+# | buckets | ts, key, rate, throttle_ms, window_s, user, client_id, ip, instance |
+#
+# Both may have cluster and broker. A field is a column or a constant.
+
+TS: Final = "ts"
+NAME_LABEL: Final = "__name__"
+PLACES: Final = ("cluster", "broker")
+NAMES: Final = ("user", "client_id", "ip")
+METRIC_FIELDS: Final = ("metric", "value", "labels")
+BUCKET_FIELDS: Final = ("key", "rate", "throttle_ms", "window_s", *NAMES, "instance")
+COLUMN_FIELDS: Final = (TS, *PLACES, *METRIC_FIELDS, *BUCKET_FIELDS)
+"""The fields that may be columns."""
+CONSTANT_FIELDS: Final = (*PLACES, "metric", "key", *NAMES)
+"""The fields that may be the same for the whole table."""
+FACTOR_FIELDS: Final = ("value", "rate", "throttle_ms", "window_s")
+"""The fields that may have another unit than the table of usage."""
+
+LARGEST_FACTOR: Final = 1e30
+"""The limit on factors; one divided by it is the smallest."""
+
+
+class TimeUnit(StrEnum):
+    """What a number in the column of the time counts since 1970."""
+
+    S = "s"
+    MS = "ms"
+    US = "us"
+    NS = "ns"
+
+
+UNITS_PER_SECOND: Final = {TimeUnit.S: 1.0, TimeUnit.MS: 1e3, TimeUnit.US: 1e6, TimeUnit.NS: 1e9}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMapping:
+    """Which columns of a table hold what."""
+
+    columns: Mapping[str, str]  # The column of each field, by field
+    constants: Mapping[str, str] = field(default_factory=dict)  # What a field is in all rows, by field
+    labels: Mapping[str, str] = field(default_factory=dict)  # The column of each label that has one, by label
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """By what a number is multiplied to be in the unit of the table of usage, by field."""
+    time_unit: TimeUnit | None = None  # What a number in the column of the time counts; `None` goes by its size
+    has_sanitized_users: bool = False  # Whether users in rows of buckets are percent-encoded, as metrics have them
+
+    @property
+    def is_of_metrics(self) -> bool:
+        """Whether a row is a sample of a metric, which may be named by the label `__name__`."""
+        return "metric" in self.columns or "metric" in self.constants or "value" in self.columns
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that a table has to have."""
+        return frozenset((*self.columns.values(), *self.labels.values()))
+
+    def factor(self, name: str) -> float:
+        """By what the numbers of a field are multiplied."""
+        return self.factors.get(name, 1.0)
+
+
+def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None:
+    """Return what is wrong with a mapping, and the path of the part of the file with it; `None` if it is right.
+
+    >>> mapping_problem(TableMapping(columns={"ts": "t", "key": "k"}))
+    (('columns',), 'rows of buckets need a column rate or throttle_ms')
+    """
+    given = mapping.columns.keys() | mapping.constants.keys()
+    for name in sorted(mapping.columns.keys() & mapping.constants.keys()):
+        return ("constants", name), f"{name} is a column and a constant; remove one of the two"
+    if TS not in mapping.columns:
+        return ("columns",), "there is no column ts; name the column with the time"
+    if mapping.is_of_metrics == ("key" in given):
+        what = "both metric and key" if "key" in given else "neither metric nor key"
+        return ("columns",), f"the mapping has {what}; name metric for rows of metrics, key for rows of buckets"
+    if mapping.is_of_metrics and not given & {"metric", "labels"} and NAME_LABEL not in mapping.labels:
+        return ("columns",), "rows of metrics need metric, or labels with __name__"
+    kind, others = ("metrics", BUCKET_FIELDS) if mapping.is_of_metrics else ("buckets", METRIC_FIELDS)
+    for part, fields in (("columns", mapping.columns), ("constants", mapping.constants), ("factors", mapping.factors)):
+        for name in fields:
+            if name in others:
+                return (part, name), f"{name} is no field of rows of {kind}; remove it"
+    for name, factor in mapping.factors.items():
+        if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
+            return ("factors", name), f"the factor must lie between {1 / LARGEST_FACTOR:g} and {LARGEST_FACTOR:g}"
+    if mapping.is_of_metrics and "value" not in mapping.columns:
+        return ("columns",), "rows of metrics need a column value"
+    if not mapping.is_of_metrics and mapping.labels:
+        return ("labels",), "rows of buckets have no labels; name user, client_id and ip in columns"
+    if not mapping.is_of_metrics and not mapping.columns.keys() & {"rate", "throttle_ms"}:
+        return ("columns",), "rows of buckets need a column rate or throttle_ms"
+    return None
+
+
+def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
+    """Return the mapping of a table whose columns have usual names, or what is missing for that.
+
+    >>> guess_mapping(["timestamp", "name", "labels", "value"]).columns
+    {'ts': 'timestamp', 'metric': 'name', 'value': 'value', 'labels': 'labels'}
+    """
+    by_fold: dict[str, str] = {}
+    for column in columns:
+        by_fold.setdefault(fold(column), column)
+    found = {
+        name: by_fold[alias] for name, aliases in _ALIASES.items() for alias in reversed(aliases) if alias in by_fold
+    }
+    of_metrics = found.keys() >= {TS, "value"} and bool(found.keys() & {"metric", "labels"})
+    wanted = (TS, *METRIC_FIELDS) if of_metrics else (TS, *PLACES, *BUCKET_FIELDS)
+    mapping = TableMapping(
+        columns={name: column for name, column in found.items() if name in wanted},
+        labels={column: column for column in by_fold.values() if of_metrics and _is_label(column)},
+    )
+    if mapping_problem(mapping) is None:
+        other = None if of_metrics else _other_column(found, by_fold.values())
+        return mapping if other is None else other
+    if {*_CHUNK_COLUMNS} & by_fold.keys():
+        return (
+            "its samples are encoded in chunks, as stores of Prometheus keep them; ask the store by its HTTP API, "
+            "with --prometheus ADDRESS"
+        )
+    if any(read_number(column) is not None for column in by_fold.values()):
+        return (
+            f"its first line is {listed(by_fold.values())}, which are values and not names of columns; "
+            "put a line with the names before it"
+        )
+    return (
+        f"its columns are {listed(by_fold.values())}, not those of metrics (ts, metric, value, labels) "
+        "or of buckets (ts, key, rate); say in a mapping file what they are"
+    )
+
+
+def _is_label(column: str) -> bool:
+    return fold(column) in _LABELS or may_name_user(column) or may_name_client(column)
+
+
+def _other_column(found: Mapping[str, str], columns: Iterable[str]) -> str | None:
+    """Return that a column of rows of buckets may have the names that no column is known to have."""
+    for field_name, may_name in (("user", may_name_user), ("client_id", may_name_client)):
+        for column in columns if field_name not in found else ():
+            if column not in found.values() and may_name(column):
+                return (
+                    f"it has no column {field_name}, but {column}; say in a mapping file which columns it has, "
+                    f"and whether that is {field_name}"
+                )
+    return None
+
+
+_CHUNK_COLUMNS: Final = ("sdata0", "scolindexes", "cfmetachunk0", "cfmetaindex")
+"""Columns of Parquet files of Cortex, Mimir and Thanos, folded."""
+
+_ALIASES: Final = {
+    TS: ("ts", "timestamp", "time", "datetime", "date"),
+    "metric": ("metric", "metricname", "name", "measurement"),
+    "value": ("value", "val"),
+    "labels": ("labels", "tags", "attributes"),
+    "key": ("key", "quotakey", "quotatype", "quota"),
+    "rate": ("rate",),
+    "throttle_ms": ("throttlems", "throttletimems", "throttletime"),
+    "window_s": ("windows",),
+    "cluster": ("cluster", "clustername"),
+    "broker": ("broker", "brokerid", "nodeid"),
+    "user": ("user", "principal", "username"),
+    "client_id": ("clientid", "client"),
+    "ip": ("ip", "address"),
+    "instance": ("instance", "clientinstanceid"),
+}
+"""The usual names of columns, folded, best first."""
+
+_LABELS: Final = frozenset(
+    map(
+        fold,
+        (
+            *CLUSTER_LABELS,
+            *BROKER_LABELS,
+            *TYPE_LABELS,
+            *USER_LABELS,
+            *CLIENT_ID_LABELS,
+            *IP_LABELS,
+            *INSTANCE_LABELS,
+            *("attribute_name", "attribute", "quantile", "le", "topic", "partition"),
+            *("attr", "mbean", "object_name", "bean", "_objectname"),
+        ),
+    )
+)
+"""The labels, folded, that are often columns."""
+
+
+Cells = Mapping[str, object]
+"""The cells of a row, by column."""
+
+_NAMELESS: Final = (
+    "it has no name of a metric; if all rows of the file are of one, say in a mapping file what it is called: "
+    "constants: {metric: NAME}"
+)
+TIME_SIZES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+"""From which size on a number of a time counts which part of a second: seconds reach 1e11 in the year 5138, and
+milliseconds passed it in 1973."""
+
+
+def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> Iterator[Item]:
+    """Yield what is in rows; a position is the number of a row, from 1.
+
+    `mapping` is what their columns are. `origin` is what counts for rows that do not say where they are from.
+    """
+    read = _of_metric if mapping.is_of_metrics else _of_bucket
+    for number, cells in enumerate(rows, start=1):
+        for item in read(cells, mapping, origin):
+            if isinstance(item, Sample):
+                yield item
+            elif isinstance(item, DropReason):
+                yield Dropped(item, 1)
+            else:
+                yield reject(number, f"row {number}: {item}", str(dict(cells)))
+
+
+def read_bucket(
+    names: Mapping[str, str | None], mapping: TableMapping, origin: Origin
+) -> Series | DropReason | Unreadable:
+    """Return the series of the rates of a bucket.
+
+    `names`: what a row has in the fields key, cluster, broker, user, client_id, ip and instance, columns and constants
+    alike. Where a broker measured, what is called instance is that broker. `mapping`: how users are spelled. `origin`:
+    what counts for rows that do not say where they are from.
+    """
+    kind, user, client_id, ip = (names.get(name) or None for name in ("key", "user", "client_id", "ip"))
+    key = key_of_type(kind) if kind else None
+    if key is None:
+        return Unreadable(f"{quote(kind or '')} is no quota key and no type of quota")
+    if user and mapping.has_sanitized_users:
+        user = desanitize(user)
+    if IP in QUOTA_KEYS[key].entity_types:
+        address = canonical_ip(ip) if ip else None
+        if ip and address is None:
+            return Unreadable(f"{quote(ip)} is not an IP address")
+        user, client_id, ip = None, None, address
+    else:
+        ip = None
+    instance = None if names.get("broker") else names.get("instance") or None
+    cluster, broker = names.get("cluster") or origin.cluster, names.get("broker") or origin.broker
+    return check_series(Series(cluster, broker, key, user, client_id, ip, Attribute.RATE, instance))
+
+
+def read_labels(cell: object) -> dict[str, str] | None:
+    """Return the labels in a cell: a map, JSON, or pairs; `None` if they can't be read.
+
+    >>> read_labels('{"user": "a"}'), read_labels([("user", "a")]), read_labels([{"name": "user", "value": "a"}])
+    ({'user': 'a'}, {'user': 'a'}, {'user': 'a'})
+    """
+    if isinstance(cell, str):
+        try:
+            cell = loads(cell)
+        except (ValueError, RecursionError):
+            return None
+    if isinstance(cell, list | tuple):
+        pairs = [tuple(each.values()) if isinstance(each, dict) else each for each in cell]
+        if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+            return None
+    elif isinstance(cell, Mapping):
+        pairs = list(cell.items())
+    else:
+        return {} if cell is None else None
+    if any(isinstance(each, list | tuple | Mapping) for pair in pairs for each in pair):
+        return None
+    return {str(name): str(value) for name, value in pairs if value is not None}
+
+
+def read_cell_time(cell: object, mapping: TableMapping) -> float | str:
+    """Return the time in a cell, in seconds since the epoch, or what is wrong with it.
+
+    A time without a zone is in UTC. A number counts what the mapping says, or what its size says.
+
+    >>> mapping = TableMapping(columns={"ts": "t"})
+    >>> {read_cell_time(each, mapping) for each in (1.8e9, 1.8e12, "1800000000000000", "2027-01-15T08:00:00Z")}
+    {1800000000.0}
+    """
+    if isinstance(cell, date):
+        moment = cell if isinstance(cell, datetime) else datetime.combine(cell, time())
+        return read_time((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    number = read_number(cell)
+    if number is not None:
+        sizes = (per_second for size, per_second in TIME_SIZES if number >= size)
+        per_second = UNITS_PER_SECOND[mapping.time_unit] if mapping.time_unit else next(sizes, 1.0)
+        return read_time(number / per_second)
+    try:
+        return read_moment(cell).timestamp() if isinstance(cell, str) else "there is no time"
+    except ValueError as error:
+        return str(error)
+
+
+def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Sample | DropReason | str]:
+    labels = read_labels(_cell(cells, mapping, "labels"))
+    if labels is None:
+        yield "its labels are no map, no pairs and no JSON"
+        return
+    labels |= {label: text for label, column in mapping.labels.items() if (text := _text(cells.get(column)))}
+    labels |= {name: text for name in ("cluster", "broker") if (text := _text(_cell(cells, mapping, name)))}
+    name = _text(_cell(cells, mapping, "metric")) or labels.get(NAME_LABEL, "")
+    if not name:
+        yield _NAMELESS
+        return
+    measure = read_metric(name, labels, origin)
+    if isinstance(measure, Unreadable):
+        yield measure.reason
+    elif isinstance(measure, DropReason):
+        yield measure
+    else:
+        measure = measure._replace(factor=measure.factor * mapping.factor("value"))
+        yield _sample(measure, cells, mapping, _cell(cells, mapping, "value"))
+
+
+def _of_bucket(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Sample | DropReason | str]:
+    fields = ("key", "cluster", "broker", "user", "client_id", "ip", "instance")
+    series = read_bucket({name: _text(_cell(cells, mapping, name)) for name in fields}, mapping, origin)
+    if isinstance(series, Unreadable):
+        yield series.reason
+        return
+    if isinstance(series, DropReason):
+        yield series
+        return
+    window = read_number(_cell(cells, mapping, "window_s"))
+    window_s = broker_window_s(series.key) if window is None else window * mapping.factor("window_s")
+    if not 0 <= window_s < float("inf"):
+        yield f"{quote(str(window))} is no number of seconds"
+        return
+    values = {name: _cell(cells, mapping, name) for name in ("rate", "throttle_ms")}
+    for name, attribute in (("rate", Attribute.RATE), ("throttle_ms", Attribute.THROTTLE_TIME)):
+        if values[name] is not None:
+            measure = Measure(series._replace(attribute=attribute), mapping.factor(name), window_s)
+            yield _sample(measure, cells, mapping, values[name])
+    if all(raw is None for raw in values.values()):
+        yield DropReason.MISSING
+
+
+def _sample(measure: Measure, cells: Cells, mapping: TableMapping, raw: object) -> Sample | DropReason | str:
+    ts = read_cell_time(_cell(cells, mapping, "ts"), mapping)
+    return ts if isinstance(ts, str) else make_sample(measure, ts, raw)
+
+
+def _cell(cells: Cells, mapping: TableMapping, name: str) -> object:
+    return cells.get(mapping.columns[name]) if name in mapping.columns else mapping.constants.get(name)
+
+
+def _text(cell: object) -> str | None:
+    return None if cell is None else str(cell)

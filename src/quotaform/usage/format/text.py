@@ -1,0 +1,244 @@
+"""What formats share: text and JSON of documents, their values as samples, and which format a document has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from json import JSONDecodeError, JSONDecoder, dumps
+from math import isinf, isnan
+from re import DOTALL, MULTILINE
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.model.text import explain_json_error, quote
+from quotaform.usage.metric import Measure
+from quotaform.usage.sample import LONGEST_RECORD, Attribute, DropReason, Rejected, Sample, reject
+
+LONGEST: Final = 64 * 1024 * 1024
+"""The limit on bytes of one document."""
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+def read_text(data: bytes | str) -> str | Rejected:
+    """Return a document as text, or why it is none."""
+    if len(data) > LONGEST:
+        start = data[:200] if isinstance(data, str) else data[:200].decode("utf-8", "replace")
+        return reject(0, f"the document has {len(data):,} bytes; the limit is {LONGEST:,}", start)
+    if isinstance(data, str):
+        return data.removeprefix("\ufeff")
+    if data.startswith(_GZIP):
+        return reject(0, "the document is compressed by gzip; its name has to end in .gz", "")
+    # A byte that is not UTF-8 spoils the name in which it stands, not the document.
+    return data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+
+
+TOO_LONG: Final = "a number is too long"
+_DECODER: Final = JSONDecoder()
+_LINE_START = regex(r"\n[\[{]").search
+
+
+def json_documents(data: bytes | str) -> Iterator[tuple[int, Any] | Rejected]:
+    """Yield the documents of a text, each with the number of the line at which it begins, from 1.
+
+    What stands after a broken document is read from the next line on that begins with a bracket.
+    """
+    text = read_text(data)
+    if isinstance(text, Rejected):
+        yield text
+        return
+    place, line = _skip(text, 0), 1
+    counted = 0
+    while place < len(text):
+        line += text.count("\n", counted, place)
+        counted = place
+        try:
+            document, place = _DECODER.raw_decode(text, place)
+        except RecursionError:
+            yield reject(line, f"line {line}: the document is nested too deeply", text[place : place + 200])
+            place = _next_document(text, place)
+        except ValueError as error:
+            at, message = explain_json_error(error) if isinstance(error, JSONDecodeError) else (place, TOO_LONG)
+            broken = line + text.count("\n", counted, at)
+            byte = len(text[:at].encode("utf-8", "replace"))
+            yield reject(line, f"line {broken}, byte {byte}: not JSON, or cut: {message}", text[place : place + 200])
+            place = _next_document(text, max(at, place))
+        else:
+            yield line, document
+        place = _skip(text, place)
+
+
+def spell_document(document: object) -> str:
+    """Return the beginning of a document as JSON."""
+    try:
+        return dumps(document, ensure_ascii=False)[:LONGEST_RECORD]
+    except RecursionError:
+        return "(nested deeply)"
+
+
+def _skip(text: str, place: int) -> int:
+    while place < len(text) and text[place] in " \t\r\n":
+        place += 1
+    return place
+
+
+def _next_document(text: str, place: int) -> int:
+    """Return where the next document of JSON lines begins: what is indented is part of the broken one."""
+    found = _LINE_START(text, place)
+    return found.end() - 1 if found else len(text)
+
+
+HEAD_BYTES: Final = 65_536
+"""How many of the first bytes of a recording say what it is."""
+
+PROMETHEUS: Final = "prometheus"
+EXPOSITION: Final = "exposition"
+JMXTOOL: Final = "jmxtool"
+OTLP: Final = "otlp"
+TABLE: Final = "table"
+
+_JSON: Final = (
+    (OTLP, regex(rb'"resource_?metrics"\s*:', 2)),
+    (PROMETHEUS, regex(rb'"metric"\s*:\s*\{|"resultType"\s*:|"status"\s*:\s*"(?:success|error)"')),
+)
+"""What is in the JSON of each format; the first one that is found counts."""
+_EXPOSITION: Final = regex(
+    rb"^(?:# (?:HELP|TYPE|UNIT|EOF)\b|[A-Za-z_:][\w:]*(?:\{[^\n]*\})?[ \t]+[-+0-9NI])", MULTILINE
+)
+_JMXTOOL: Final = regex(
+    rb"(?:Trying to connect to JMX url[^\n]*\n)?\s*"
+    rb'(?:"?time"?\s*(?:,\s*"?[^"\n,:=]+:[^"\n=]+=|$)|time(?:,"|[\t=])\d[-:T.\dZ+]*"?\s*$)',
+    MULTILINE,
+)
+_LABELS_ALONE: Final = regex(rb'\{\s*(?:[A-Za-z_]\w*\s*=|"[^"\n]+"\s*[,}])[^\n]*\}[ \t]+[-+0-9NI]')
+_HEADLESS: Final = regex(rb'\s*"?\d{13}"?(?:,"?(?:[-+\d.eE]+|NaN|-?Infinity)?"?)+\s*$', MULTILINE)
+_QUOTED: Final = regex(rb'"[^"\n]*"')
+_COLUMNS: Final = regex(rb'^\s*(?:"[^"\n]*"|[\w .-]+)(?:[,;\t](?:"[^"\n]*"|[\w .-]*))+\s*$', MULTILINE)
+_REMOVED: Final = regex(
+    rb'\s*[\[{](?:.*"mbean"\s*:|(?=.*"fields"\s*:).*"tags"\s*:)|(?:#[^\n]*\n)*[^\s,={}"#]+,\S+ \S+=', DOTALL
+)
+"""JSON of Jolokia, JSON of Telegraf, and the lines that Telegraf writes for InfluxDB."""
+
+
+def is_removed(head: bytes) -> bool:
+    """Whether a recording of no known format is one of Jolokia or Telegraf, which earlier versions read."""
+    return _REMOVED.match(head) is not None
+
+
+def csv_separator(head: bytes) -> str:
+    """Return what separates the cells of the first line of CSV.
+
+    >>> csv_separator(b'ts;key;"a,b"'), csv_separator(b"ts\\tkey"), csv_separator(b"ts")
+    (';', '\\t', ',')
+    """
+    line = _QUOTED.sub(b"", head.lstrip().partition(b"\n")[0])
+    return max((b",", b";", b"\t"), key=line.count).decode()
+
+
+def detect_format(head: bytes) -> str | None:
+    r"""Return the name of the format of a recording; `None` if it is of none that is known.
+
+    >>> detect_format(b'{"status":"success","data":{"resultType":"matrix","result":[')
+    'prometheus'
+    >>> detect_format(b"# TYPE kafka_server_quota_byte_rate gauge\n"), detect_format(b"\x89PNG\r\n")
+    ('exposition', None)
+
+    `head`: the first bytes, `HEAD_BYTES` at most, uncompressed.
+    """
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if _LABELS_ALONE.match(text):
+        return EXPOSITION
+    if text[:1] in (b"{", b"["):
+        return next((name for name, is_in in _JSON if is_in.search(text)), None)
+    if b"\0" in text:
+        return TABLE if text.startswith((b"PAR1", b"ORC")) else None
+    if _JMXTOOL.match(text) or _HEADLESS.match(text):
+        return JMXTOOL
+    if _EXPOSITION.search(text):
+        return EXPOSITION
+    return TABLE if _COLUMNS.match(text) else None
+
+
+LATEST: Final = 253402300800.0
+"""The end of the year 9999, in seconds: later times are no seconds."""
+LARGEST: Final = 1e100
+"""What no rate, time or total reaches. Below it, sums and rates of change of values stay finite, too."""
+
+
+def read_number(raw: object) -> float | None:
+    """Return the number that a value of a document is or spells; `None` if it is none.
+
+    >>> read_number("+Inf"), read_number(" 1.5"), read_number("1_0"), read_number(True)
+    (inf, 1.5, None, None)
+    """
+    if isinstance(raw, str):
+        # Python reads 1_000, which no program writes.
+        return _float(raw) if "_" not in raw else None
+    if isinstance(raw, float):
+        return raw
+    return _float(raw) if isinstance(raw, int) and not isinstance(raw, bool) else None
+
+
+def spell_value(raw: object) -> str:
+    """Return a value of a document as messages show it; of a list or an object only what it is.
+
+    >>> spell_value("a"), spell_value(7), spell_value([[]])
+    ('"a"', '"7"', 'a list')
+    """
+    if isinstance(raw, list | dict):
+        return "a list" if isinstance(raw, list) else "an object"
+    return quote(str(raw))
+
+
+def read_time(raw: object) -> float | str:
+    """Return a time in seconds since the epoch, or what is wrong with it.
+
+    >>> read_time(1763676256.157), read_time("x")
+    (1763676256.157, '"x" is not a time in seconds since 1970')
+    """
+    ts = read_number(raw)
+    if ts is None or not 0 < ts < LATEST:
+        return f"{spell_value(raw)} is not a time in seconds since 1970"
+    return ts
+
+
+def read_epoch(raw: object) -> float | str:
+    """Return a time that is given in seconds or milliseconds, which differ in size, or what is wrong with it.
+
+    >>> read_epoch("1763676256157"), read_epoch(1763676256.157)
+    (1763676256.157, 1763676256.157)
+    """
+    number = read_number(raw)
+    if number is not None and 1e11 <= number < LATEST * 1000:
+        return number / 1000
+    return read_time(raw)
+
+
+def make_sample(measure: Measure, ts: float, raw: object) -> Sample | DropReason | str:
+    """Return the sample of a value, or why there is none, or what is wrong with the value."""
+    number = read_number(raw)
+    if number is None:
+        return DropReason.MISSING if raw is None or raw == "" else f"{spell_value(raw)} is not a number"
+    value = number * measure.factor
+    if 0 <= value < LARGEST:
+        return Sample(measure.series, ts, value, measure.window_s)
+    if isnan(value):
+        return DropReason.NAN
+    if isinf(value):
+        return f"the value is infinite; {_ATTRIBUTE_NAMES[measure.series.attribute]} never is"
+    if value < 0:
+        return f"the value is {number:g}; {_ATTRIBUTE_NAMES[measure.series.attribute]} is never negative"
+    return f"the value {number:g} is not below the limit of 1e100"
+
+
+_ATTRIBUTE_NAMES: Final = {
+    Attribute.RATE: "a rate",
+    Attribute.THROTTLE_TIME: "a throttle time",
+    Attribute.TOTAL: "a total",
+}
+
+
+def _float(raw: int | str) -> float | None:
+    try:
+        return float(raw)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,1 @@
+"""Recordings of other programs into the usage table."""

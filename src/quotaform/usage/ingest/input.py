@@ -1,0 +1,175 @@
+"""What an ingest reads before Spark starts: the mapping of a table's columns, and the answers of a Prometheus.
+
+Prometheus refuses more than 11,000 points per series, and an answer has to fit into memory here, so that slices are
+short; one whose answer is too large, or too much for the server, is asked for in two halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from json import loads
+from pathlib import Path
+from typing import Any, Final
+
+from quotaform.desired.file_report import FileReport, explain_shape, has_shape
+from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.yaml.document import StopReadingError
+from quotaform.desired.yaml.reader import read_document
+from quotaform.http.client import Limits, send
+from quotaform.http.message import Request, Response, Url
+from quotaform.model import rule
+from quotaform.model.errors import HttpError, InvalidFilesError, MetricsError
+from quotaform.model.finding import Finding
+from quotaform.model.text import quote
+from quotaform.system.files import MIB, read_bytes
+from quotaform.usage.format.table import TableMapping, TimeUnit, mapping_problem
+from quotaform.usage.record.reader import BODY_LIMIT, GIVE, NO_LOGIN, QUERY, PrometheusLogin
+
+_LIMIT: Final = MIB
+
+
+def load_usage_mapping(path: Path) -> TableMapping:
+    """Return the mapping in a file.
+
+    Raises `FileReadError` if it cannot be read, or is too large, and `InvalidFilesError` if it is invalid; all problems
+    at once.
+    """
+    from quotaform.desired.tree import SourceFile, shown_path
+
+    mapping, problems = read_usage_mapping(SourceFile(shown_path(path), read_bytes(path, _LIMIT)))
+    if mapping is None:
+        raise InvalidFilesError(problems)
+    return mapping
+
+
+def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Finding]]:
+    """Return the mapping in a file, and its problems; there is no mapping if there are problems.
+
+    `source`: its text, YAML or JSON.
+    """
+    from quotaform.usage.records import usage_mapping
+
+    text = decode(source)
+    if isinstance(text, Finding):
+        return None, [text]
+    document = read_document(source.name, text, detailed=True)
+    report = FileReport(document)
+    mapping = None
+    with suppress(StopReadingError):
+        if not document.problems and not has_shape(usage_mapping, document):
+            explain_shape(usage_mapping, report)
+        elif not document.problems:
+            mapping = _read(document.root, report)
+    report.findings.extend(document.problems)
+    findings = report.findings.all()
+    return (None, findings) if findings else (mapping, [])
+
+
+def _read(root: Any, report: FileReport) -> TableMapping:
+    mapping = TableMapping(
+        columns=root["columns"],
+        constants=root.get("constants", {}),
+        labels=root.get("labels", {}),
+        factors={name: float(factor) for name, factor in root.get("factors", {}).items()},
+        time_unit=TimeUnit(root["time_unit"]) if "time_unit" in root else None,
+        has_sanitized_users=root.get("sanitized_users", False),
+    )
+    problem = mapping_problem(mapping)
+    if problem is not None:
+        path, text = problem
+        report.at(*path).add_at(rule.BAD_MAPPING, text, report.document.locate(path).key)
+    return mapping
+
+
+DEFAULT_QUERY: Final = f'{{__name__=~"{QUERY}"}}'
+"""All metrics of client quotas."""
+_POINTS: Final = 360
+"""The points per series of a slice, at first; 10,000 series have some 90 MB then."""
+_FEWEST_POINTS: Final = 2
+_LIMITS: Final = Limits(total=120.0)
+_TOO_MUCH: Final = frozenset({413, 422, 500, 503, 504})
+"""The statuses of a query that loads too many samples, or takes too long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeQuery:
+    """What is asked for."""
+
+    url: Url  # The URL of the Prometheus, without `/api`
+    queries: Sequence[str] = (DEFAULT_QUERY,)  # What to ask, in PromQL
+    since: float  # The first time, in seconds since the epoch
+    until: float  # The last time
+    step: float  # The seconds between two points
+    login: PrometheusLogin = NO_LOGIN
+
+    @property
+    def shown(self) -> str:
+        """Scheme, host and port."""
+        return f"Prometheus at {self.url.origin}"
+
+
+def save_answers(query: RangeQuery, folder: Path, progress: Callable[[int, int], None]) -> None:
+    """Write the answers to a folder, a file per query and slice.
+
+    `progress`: called with how many points per series are there, and how many there will be. Raises `MetricsError` if
+    there is no answer that can be used.
+    """
+    points = int((query.until - query.since) // query.step) + 1
+    for number, text in enumerate(query.queries):
+        slices = [(begin, min(begin + _POINTS, points)) for begin in range(0, points, _POINTS)]
+        while slices:
+            begin, end = slices.pop(0)
+            body = _answer(query, text, begin, end)
+            if body is None:
+                middle = (begin + end) // 2
+                slices[:0] = [(begin, middle), (middle, end)]
+                continue
+            name = f"query-{number + 1}-from-{_spell(query.since + begin * query.step)}.json"
+            (folder / name).write_bytes(body)
+            progress(number * points + end, len(query.queries) * points)
+
+
+def _answer(query: RangeQuery, text: str, begin: int, end: int) -> bytes | None:
+    """Return the answer of one slice; `None` if it is too much at once."""
+    is_divisible = end - begin >= 2 * _FEWEST_POINTS
+    fields = {
+        "query": text,
+        "start": _spell(query.since + begin * query.step),
+        "end": _spell(query.since + (end - 1) * query.step),
+        "step": _spell(query.step),
+    }
+    url = query.url.under("/api/v1/query_range").with_query(fields)
+    request = Request(
+        method="GET", url=url, headers=query.login.headers, credentials=query.login.credentials, body_limit=BODY_LIMIT
+    )
+    try:
+        response = send(request, _LIMITS)
+    except HttpError as error:
+        if error.status is not None and 200 <= error.status < 300 and is_divisible:
+            return None
+        raise MetricsError(query.shown, error.problem) from None
+    if response.status in _TOO_MUCH and is_divisible:
+        return None
+    if not response.is_success:
+        raise MetricsError(query.shown, _refusal(response))
+    if not response.body.lstrip().startswith(b"{"):
+        raise MetricsError(query.shown, "did not answer as Prometheus does; check the URL")
+    return response.body
+
+
+def _refusal(response: Response) -> str:
+    if response.status in (401, 403):
+        return f"refused this with status {response.status}; {GIVE}"
+    try:
+        answer = loads(response.body)
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict) and isinstance(answer.get("error"), str):
+        return f"answered with status {response.status}: {quote(answer['error'], 200)}; correct --query or --step"
+    return f"answered with status {response.status}; check the URL"
+
+
+def _spell(seconds: float) -> str:
+    return f"{seconds:.3f}".rstrip("0").rstrip(".")

@@ -1,0 +1,470 @@
+"""From the name and the labels of a metric to the series that it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from re import DOTALL
+from re import compile as regex
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from quotaform.model.entity import IP, canonical_ip, desanitize
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.text import quote
+from quotaform.usage.metric_name import (
+    CLIENT_ID_LABELS,
+    INSTANCE_LABELS,
+    USER_LABELS,
+    MetricName,
+    Origin,
+    first_label,
+    fold,
+    is_of_quotas,
+    key_of_type,
+    may_be_of_client,
+    needs_attribute,
+    read_metric_name,
+    without_prefix,
+    without_value,
+)
+from quotaform.usage.sample import Attribute, DropReason, Series, Unreadable, broker_window_s
+
+# Object names of MBeans, as JMX writes them: `domain:key=value,key="quoted value"`.
+#
+# A value is plain or quoted. Kafka quotes the tags that hold anything but letters, digits, `_`, `-`, `%`, `.`, blank
+# and tab; in quotes, `"`, `*`, `?` and `\` stand behind a backslash, and `\n` is a line end.
+#
+# Source: javax.management.ObjectName.quote, org.apache.kafka.common.utils.Sanitizer.jmxSanitize.
+
+PROPERTY: Final = r'[^,=:"*?\n]+=(?:"(?:[^"\\\n]|\\["*?\\n])*"|[^,=:"\n]*)'
+"""A property of an object name, as a regular expression; the value may be a pattern."""
+
+_PROPERTIES = regex(rf"{PROPERTY}(?:,{PROPERTY})*").fullmatch
+_ONE = regex(rf"({PROPERTY})(?:,|$)").match
+_QUOTED = regex(r'"(?:[^"\\\n]|\\["*?\\n])*"').fullmatch
+_ESCAPE: Final = regex(r"\\(.)")
+
+
+class ObjectName(NamedTuple):
+    """An object name."""
+
+    domain: str  # Such as `kafka.server`
+    properties: dict[str, str]  # The values by key, as they are written; see `unquote`
+
+
+def parse_object_name(text: str) -> ObjectName | None:
+    r"""Return an object name; `None` if the text is none.
+
+    >>> parse_object_name('kafka.server:type=Fetch,client-id="a,b=\\"c\\""')
+    ObjectName(domain='kafka.server', properties={'type': 'Fetch', 'client-id': '"a,b=\\"c\\""'})
+    >>> parse_object_name("kafka.server")
+    """
+    domain, colon, rest = text.partition(":")
+    properties = parse_properties(rest) if colon else None
+    return ObjectName(domain.strip(), properties) if properties is not None else None
+
+
+def parse_properties(text: str) -> dict[str, str] | None:
+    """Return the properties of an object name, as they are written; `None` if the text is no list of properties.
+
+    >>> parse_properties("type=Produce, user=alice")
+    {'type': 'Produce', 'user': 'alice'}
+    """
+    if not _PROPERTIES(text):
+        return None
+    found, place = {}, 0
+    while place < len(text) and (one := _ONE(text, place)):
+        key, _, value = one[1].partition("=")
+        found[key.strip()] = value
+        place = one.end()
+    return found
+
+
+def unquote(value: str) -> str:
+    r"""Return a value without the quotes of JMX; as it is if it has none.
+
+    >>> print(unquote('"a\\"b"'), unquote('"a"b"'), unquote("a"))
+    a"b "a"b" a
+    """
+    if not value.startswith('"') or not _QUOTED(value):
+        return value
+    return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], value[1:-1])
+
+
+# What the labels of a metric of client quotas say: of which quota it is, and the names of its bucket.
+#
+# Names are spelled in two ways, both undone here: Kafka percent-encodes the user of a bucket, and JMX quotes values
+# with odd characters. A client-id is never percent-encoded.
+#
+# Source: org.apache.kafka.server.quota.ClientQuotaManager, org.apache.kafka.common.metrics.JmxReporter.
+
+_USER_TYPE: Final = "User:"
+_HINTS: Final = ("user", "client", "principal")
+"""What is in the name of a label which may name somebody."""
+_NO_NAMES: Final = (
+    "client_software_name",
+    "client_software_version",
+    "client_instance_id",
+    "client_source_address",
+    "client_source_port",
+    "client_address",
+    "client_rack",
+    "client_host",
+    "client_ip",
+    "client_port",
+    "user_agent",
+)
+"""Labels that name nobody; most of them are of KIP-714."""
+_FOLDED_NO_NAMES: Final = frozenset(map(fold, _NO_NAMES))
+_USER_HINTS: Final = ("user", "principal")
+_CLIENT_HINTS: Final = ("client",)
+"""How names of labels begin or end which may name users, or client-ids."""
+
+_SEPARATOR: Final = ", client-id="
+"""What stands before the client-id where an exporter's rules see the name of an MBean."""
+
+
+class Names(NamedTuple):
+    """The names of a bucket, decoded; `None` is one that it does not have."""
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+
+def type_of(labels: Mapping[str, str], origin: Origin) -> str | None:
+    """Return the label that names a type of quota, or the first one that may, as other things have types, too."""
+    found = [value for name in origin.type_labels if (value := labels.get(fold(name)))]
+    return next((value for value in found if key_of_type(value.partition(",")[0])), found[0] if found else None)
+
+
+def split_type(kind: str, labels: Mapping[str, str], origin: Origin) -> tuple[str, dict[str, str]]:
+    """Return type and labels where the label of the type holds names, too: `Produce, user=alice`.
+
+    A rule for client-ids that stands before the one for users with client-ids takes what is before for the type.
+    """
+    client_id = first_label(labels, origin.client_id_labels)
+    whole = parse_properties(f"type={kind}, client-id={client_id}") if client_id else None
+    properties = whole or parse_properties(f"type={kind}")
+    if properties is None:
+        return kind, dict(labels)
+    split = {fold(name): value for name, value in properties.items() if name != "type"}
+    return properties["type"], {**labels, **split}
+
+
+def names_of(key: str, labels: Mapping[str, str], origin: Origin) -> Names | Unreadable:
+    """Return the user, client-id and ip of a bucket of a quota key."""
+    if IP in QUOTA_KEYS[key].entity_types:
+        ip = first_label(labels, origin.ip_labels)
+        address = canonical_ip(unquote(ip)) if ip else None
+        return Unreadable(f"{quote(ip)} is not an IP address") if ip and address is None else Names(ip=address)
+    user, client_id = first_label(labels, origin.user_labels), first_label(labels, origin.client_id_labels)
+    if user and _SEPARATOR in user:
+        user, client_id = _split_user(user, client_id)
+    # The type of a principal: Kafka encodes the colon of a user that begins like that.
+    user = user.removeprefix(_USER_TYPE) if user else None
+    return Names(
+        (desanitize(unquote(user)) or None) if user else None,
+        (unquote(client_id) or None) if client_id else None,
+    )
+
+
+def hidden_name(labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
+    """Return that a metric may have names in labels which are not known; `None` if it has no such label."""
+    known = {fold(name) for name in (*_NO_NAMES, *origin.user_labels, *origin.client_id_labels)}
+    for label, value in labels.items():
+        name = fold(label)
+        if value and name not in known and any(hint in name for hint in _HINTS):
+            return Unreadable(
+                f"it has no user and no client-id, but a label {quote(label)}; if that names one of them, give it with "
+                "--user-label or --client-id-label of usage ingest, or call it user or client_id in the exporter"
+            )
+    return None
+
+
+def other_name(user: str | None, client_id: str | None, labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
+    """Return that a bucket with one name may have the other one in a label which is not known; `None` if not.
+
+    Such a label is that of another naming, or half a client-id with an equals sign, at which a rule split it. Where it
+    was said which label holds the name, others are not asked.
+
+    >>> other_name("alice", None, {"user": "alice", "client_name": "app"}, Origin()) is None
+    False
+    """
+    if user is None and client_id is not None and origin.user_labels == USER_LABELS:
+        return _other_name(_USER_HINTS, "user", labels, origin)
+    if client_id is None and user is not None and origin.client_id_labels == CLIENT_ID_LABELS:
+        return _other_name(_CLIENT_HINTS, "client-id", labels, origin)
+    return None
+
+
+def may_name_user(label: str) -> bool:
+    """Whether a label or a column that is not known may name users.
+
+    >>> may_name_user("sasl_principal"), may_name_user("listener")
+    (True, False)
+    """
+    return _ends_in(fold(label), _USER_HINTS)
+
+
+def may_name_client(label: str) -> bool:
+    """Whether a label or a column that is not known may name client-ids.
+
+    >>> may_name_client("clientName"), may_name_client("client_software_name")
+    (True, False)
+    """
+    return _ends_in(fold(label), _CLIENT_HINTS)
+
+
+def _ends_in(name: str, hints: tuple[str, ...]) -> bool:
+    return name not in _FOLDED_NO_NAMES and (name.startswith(hints) or name.endswith(hints))
+
+
+def _other_name(hints: tuple[str, ...], what: str, labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
+    known = {fold(name) for name in (*origin.user_labels, *origin.client_id_labels, *origin.ip_labels)}
+    known |= {fold(name) for name in (*origin.cluster_labels, *origin.broker_labels, *origin.type_labels)}
+    for label, value in labels.items():
+        if value and fold(label) not in known and _ends_in(fold(label), hints):
+            option = f"--{what}-label"
+            return Unreadable(
+                f"it has no {what}, but a label {quote(label)}; if that names one, give it with {option} of usage "
+                f"ingest, otherwise say that {what.replace('-', '_')} does: {option} {what.replace('-', '_')}"
+            )
+    return None
+
+
+def _split_user(user: str, client_id: str | None) -> tuple[str, str | None]:
+    """Return user and client-id where the label of the user holds both, or the beginning of the client-id, too.
+
+    A rule for users that stands before the one for users with client-ids takes both for the user; and any rule splits
+    at the last separator, of which a client-id may hold more.
+    """
+    whole = user if client_id is None else f"{user}{_SEPARATOR}{client_id}"
+    both = parse_properties(f"user={whole}")
+    return (both["user"], both["client-id"]) if both and both.keys() == {"user", "client-id"} else (user, client_id)
+
+
+CLIENT_WINDOW_S: Final = 60.0
+"""Seconds that a rate of a client covers, at most, with the defaults of `metrics.num.samples` and
+`metrics.sample.window.ms`."""
+
+LONGEST_NAME: Final = 32767
+"""The limit on characters of a name: that of a string in Kafka's protocol."""
+
+NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+
+LONGEST_KNOWN: Final = 4096
+"""The limit on characters of names that are remembered."""
+
+_PART_LABELS: Final = ("topic", "partition")
+_ATTRIBUTE_LABELS: Final = ("attribute_name", "attribute", "attr")
+_OBJECT_NAME_LABELS: Final = ("mbean", "object_name", "bean")
+_STATISTIC_LABELS: Final = ("quantile", "le")
+_OBJECT_NAME = regex(r"([^<]+)<(.+)><>([^<>]+)", DOTALL).fullmatch
+
+_SWALLOWED: Final = (
+    "the names of the bucket are in the metric's name, in which they can't be told apart; "
+    "put rules that keep labels before the catch-all rule of the exporter"
+)
+_VALUE_IN_NAME: Final = (
+    "its value is in its name, so that each value makes another metric; end the pattern of the exporter's rule with a "
+    "colon: ><>(.+):"
+)
+_PREFIX: Final = (
+    "there is something before {} in its name, so that it may have been computed of others; record the metric itself, "
+    "or take that away if it is a prefix only"
+)
+_OF_CLIENT_OR_BROKER: Final = (
+    "a producer or consumer may have measured it, for one topic, or a broker for all; if it is a broker's, let the "
+    "rules of the exporter begin its name with kafka_server"
+)
+_OTHER_UNIT: Final = (
+    "its name ends in a unit into which the metric of a broker cannot be converted; record it without that unit"
+)
+
+
+class Measure(NamedTuple):
+    """What the values of a metric are."""
+
+    series: Series
+    factor: float  # By what a value is multiplied to be in the unit of the series
+    window_s: float  # How many seconds up to its time a value covers; 0 for a total
+
+
+def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what a metric measures, or why it is not for the table of usage, or why it can't be read.
+
+    >>> labels = {"resource": "Produce, user=CN%3Da", "clientId": "app", "instance": "b1:7071"}
+    >>> read_metric("kafka_server_quota_byte_rate", labels, Origin("prod")).series[:5]
+    ('prod', 'b1:7071', 'producer_byte_rate', 'CN=a', 'app')
+
+    `name`: the name of the metric, as Prometheus or OpenTelemetry has it. `origin`: what counts for a metric that has
+    no such label.
+    """
+    if not is_of_quotas(name):
+        return DropReason.OTHER_METRIC
+    if (plain := without_value(name)) is not None:
+        measure = read_metric(plain, labels, origin)
+        return Unreadable(_VALUE_IN_NAME) if isinstance(measure, Measure) else measure
+    if (plain := without_prefix(name)) is not None:
+        measure = read_metric(plain, labels, origin)
+        return Unreadable(_PREFIX.format(plain)) if isinstance(measure, Measure) else measure
+    folded = {fold(label): value for label, value in labels.items()}
+    folded |= _of_object_name(folded)
+    meaning = read_metric_name(name)
+    if meaning is None and needs_attribute(name):
+        attribute = first_label(folded, _ATTRIBUTE_LABELS)
+        meaning = read_metric_name(f"{name}_{attribute}") if attribute else None
+        if meaning is None:
+            return DropReason.OTHER_METRIC
+    if meaning is None:
+        return _swallowed(labels, origin)
+    if first_label(folded, _PART_LABELS):
+        return DropReason.OTHER_METRIC
+    if meaning.attribute is None or first_label(folded, _STATISTIC_LABELS):
+        return DropReason.OTHER_ATTRIBUTE
+    if meaning.is_of_client:
+        measure = _of_client(meaning, folded, origin)
+    else:
+        measure = _of_broker(meaning, folded, origin)
+        if isinstance(measure, Measure):
+            kind = type_of(folded, origin)
+            if may_be_of_client(name) and measure.series.user is None and not (kind and key_of_type(kind)):
+                return Unreadable(_OF_CLIENT_OR_BROKER)
+            return other_name(measure.series.user, measure.series.client_id, labels, origin) or measure
+    hidden = hidden_name(labels, origin) if measure is DropReason.BROKER_TOTAL else None
+    return measure if hidden is None else hidden
+
+
+def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what `read_metric` returns, faster for a metric that was there before: the same ones come with every poll.
+
+    `name` is the name of the metric. `origin` is what counts for a metric that has no such label.
+    """
+    if len(name) + sum(map(len, labels)) + sum(map(len, labels.values())) > LONGEST_KNOWN:
+        return read_metric(name, labels, origin)
+    return _read_known_metric(name, tuple(labels.items()), origin)
+
+
+@lru_cache(maxsize=65536)
+def _read_known_metric(
+    name: str, labels: tuple[tuple[str, str], ...], origin: Origin
+) -> Measure | DropReason | Unreadable:
+    return read_metric(name, dict(labels), origin)
+
+
+def read_object_name(
+    object_name: str, attribute: str, origin: Origin, labels: Mapping[str, str] = NO_LABELS
+) -> Measure | DropReason | Unreadable:
+    """Return what an attribute of an MBean measures, as `read_metric` does.
+
+    >>> read_object_name("kafka.server:type=Fetch,client-id=app", "byte-rate", Origin()).series.key
+    'consumer_byte_rate'
+
+    `origin`: what counts for an MBean without such labels. `labels`: labels beside the name, which may say where it is
+    from.
+    """
+    parsed = parse_object_name(object_name)
+    if parsed is None:
+        return Unreadable(f"{quote(object_name)} is not the name of an MBean")
+    properties = {**labels, **parsed.properties}
+    kind = properties.pop("type", "")
+    return read_metric(f"{parsed.domain}_{kind}_{attribute}", properties, origin)
+
+
+def read_known_object_name(object_name: str, attribute: str, origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what `read_object_name` returns, faster for an MBean that was there before."""
+    if len(object_name) + len(attribute) > LONGEST_KNOWN:
+        return read_object_name(object_name, attribute, origin)
+    return _read_known_object_name(object_name, attribute, origin)
+
+
+@lru_cache(maxsize=65536)
+def _read_known_object_name(object_name: str, attribute: str, origin: Origin) -> Measure | DropReason | Unreadable:
+    return read_object_name(object_name, attribute, origin)
+
+
+def check_series(series: Series) -> Series | DropReason | Unreadable:
+    """Return a series that the table of usage can hold as it is, or why it cannot be one."""
+    if series.user is None and series.client_id is None and series.ip is None:
+        return DropReason.BROKER_TOTAL
+    names = [name for name in series if name is not None]
+    if max(map(len, names)) > LONGEST_NAME:
+        return Unreadable(f"a name is longer than {LONGEST_NAME:,} characters, which no name in Kafka is")
+    if not all(map(_is_text, names)):
+        return Unreadable("a name is not UTF-8")
+    return series
+
+
+def _swallowed(labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what a metric measures whose name holds the names of its bucket.
+
+    The exporter adds the name of the MBean to metrics that would otherwise be the same.
+    """
+    found = _OBJECT_NAME(labels.get("_objectname", ""))
+    if found is None:
+        return Unreadable(_SWALLOWED)
+    return read_object_name(f"{found[1]}:{found[2]}", found[3], origin, labels)
+
+
+def _of_object_name(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return what the name of the MBean says, where a label holds all of it."""
+    parsed = parse_object_name(first_label(labels, _OBJECT_NAME_LABELS) or "")
+    return {fold(name): value for name, value in parsed.properties.items()} if parsed else {}
+
+
+def _of_broker(meaning: MetricName, labels: dict[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    kind = type_of(labels, origin)
+    if kind is not None and "=" in kind:
+        kind, labels = split_type(kind, labels, origin)
+    key = meaning.key or (key_of_type(kind) if kind else None)
+    if key is None:
+        return _without_key(kind, labels, origin)
+    if key not in meaning.keys:
+        return DropReason.OTHER_METRIC
+    return _measure(meaning, key, labels, origin, None)
+
+
+def _of_client(meaning: MetricName, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    if meaning.key is None:
+        return DropReason.OTHER_METRIC
+    return _measure(meaning, meaning.key, labels, origin, first_label(labels, INSTANCE_LABELS))
+
+
+def _measure(
+    meaning: MetricName, key: str, labels: Mapping[str, str], origin: Origin, instance: str | None
+) -> Measure | DropReason | Unreadable:
+    if meaning.attribute is None:
+        return DropReason.OTHER_ATTRIBUTE
+    names = names_of(key, labels, origin)
+    if isinstance(names, Unreadable):
+        return names
+    broker = None if meaning.is_of_client else origin.broker_of(labels)
+    series = check_series(Series(origin.cluster_of(labels), broker, key, *names, meaning.attribute, instance))
+    if not isinstance(series, Series):
+        return series
+    if meaning.factor is None:
+        return Unreadable(_OTHER_UNIT)
+    window = CLIENT_WINDOW_S if meaning.is_of_client else broker_window_s(key)
+    return Measure(series, meaning.factor, 0.0 if meaning.attribute is Attribute.TOTAL else window)
+
+
+def _without_key(kind: str | None, labels: Mapping[str, str], origin: Origin) -> DropReason | Unreadable:
+    """Return what becomes of a metric which may be of a quota, but of which one is not known."""
+    if kind:
+        return DropReason.OTHER_METRIC
+    if not first_label(labels, (*origin.user_labels, *origin.client_id_labels)):
+        return DropReason.BROKER_TOTAL
+    return Unreadable(
+        "neither the name nor a label says of which quota it is; let the rules of the exporter keep the type of the "
+        "MBean in a label quota_type, or name the label with --type-label"
+    )
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

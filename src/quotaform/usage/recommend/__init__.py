@@ -1,0 +1,1 @@
+"""Quotas that fit the recorded usage."""

@@ -1,0 +1,336 @@
+"""What was recorded of the buckets that share a quota, on which day they used most, and whether it is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from math import floor
+from typing import Final
+
+from quotaform.model.moment import duration_text, spell_second
+from quotaform.model.quota_key import QuotaKey
+from quotaform.model.settings import SizingSettings
+from quotaform.model.text import inert, listed
+from quotaform.usage.recommend.recommendation import MIN_SHARE, MOST_AGE_DAYS
+
+# The day on which a right-sized value rests, and how a reason names it.
+#
+# Of each day (UTC) the percentile of its rates is taken, and of each weekday the highest of its days, after as many as
+# the settings say were left out as outliers. The busiest of the weekdays is the basis, so what happens once a week
+# counts in full.
+
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+FIRST_WEEKDAY: Final = 3
+"""The weekday of 1970-01-01, as a place in `WEEKDAYS`."""
+WEEKLY_FACTOR: Final = 1.1
+"""A weekday is the busiest of each week if the median of its days is above that of every other one by this factor."""
+STANDS_OUT: Final = 1.5
+"""A day stands out if its percentile is above others by this factor."""
+
+_FIRST_DAY: Final = date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusiestDay:
+    """The day with the highest percentile of those that count."""
+
+    basis: float  # The percentile of the day
+    day: int  # The day, as days since 1970-01-01
+    is_weekly: bool = False
+    """Whether its weekday is the busiest of each week, and the day does not stand out among its days."""
+    weekday_days: int = 1  # How many days are recorded of its weekday
+    next_basis: float | None = None  # The highest percentile of the other days that count; `None` without one
+    outlier: float | None = None  # The highest percentile that was left out and is above the basis; `None` without one
+    outlier_day: int | None = None
+
+    @property
+    def text(self) -> str | None:
+        """When it was busiest, as a reason says it; `None` if a single day is recorded.
+
+        >>> BusiestDay(basis=8.0, day=20759, is_weekly=True, next_basis=2.0).text
+        'on Mondays'
+        >>> BusiestDay(basis=8.0, day=20759, next_basis=2.0).text
+        'on Monday 2026-11-02'
+        """
+        if self.is_weekly:
+            return f"on {weekday_of(self.day)}s"
+        return None if self.next_basis is None and self.outlier is None else f"on {day_text(self.day)}"
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether it is far above all other days that count."""
+        return self.next_basis is not None and self.basis > STANDS_OUT * self.next_basis
+
+
+def date_of(day: int) -> date:
+    """Return a day that is given as days since 1970-01-01."""
+    return date.fromordinal(_FIRST_DAY + day)
+
+
+def weekday_of(day: int) -> str:
+    """Return the weekday of a day that is given as days since 1970-01-01.
+
+    >>> weekday_of(0), weekday_of(20759)
+    ('Thursday', 'Monday')
+    """
+    return WEEKDAYS[(day + FIRST_WEEKDAY) % len(WEEKDAYS)]
+
+
+def day_text(day: int) -> str:
+    """Return a day that is given as days since 1970-01-01, with its weekday.
+
+    >>> day_text(20759)
+    'Monday 2026-11-02'
+    """
+    return f"{weekday_of(day)} {date_of(day).isoformat()}"
+
+
+HOUR_S: Final = 3600
+HOURS_OF_DAY: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecorded:
+    """When a quota key was recorded on a broker. An hour (UTC) is recorded if a sample of the key is in it."""
+
+    first: datetime  # The first sample
+    recent_hours: int  # How many hours are recorded of those after which a quota counts as unused
+    begin: datetime  # When the window of the first sample began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """When a quota key was recorded on a cluster."""
+
+    last: datetime  # The last sample, of any broker
+    brokers: Mapping[str | None, BrokerRecorded]
+    """When it was recorded on each broker; `None` is the whole cluster if the limit is one of the cluster, and clients
+    that measured otherwise."""
+
+    def span_hours(self, since: datetime) -> float:
+        """How many hours there are from a sample to the last one, both of their hours included."""
+        return (self.last.timestamp() // HOUR_S) - (since.timestamp() // HOUR_S) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDemand:
+    """What a bucket used of one broker, or of the whole cluster if the limit is one of the cluster."""
+
+    broker: str | None  # The broker; `None` for a whole cluster, or if clients measured
+    busiest: BusiestDay | None  # The day with the highest percentile; `None` without a rate
+    samples: int  # Times with a rate
+    throttled: int  # Times with a throttle time above 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketDemand:
+    """What a bucket used."""
+
+    bucket: str  # Its address
+    key: str
+    entity_key: str | None  # The address of the entity whose value limits it; `None` without a limit
+    limit: float | None  # That value
+    brokers: tuple[BrokerDemand, ...]  # What it used of each broker
+    first: datetime  # Its first sample
+    begin: datetime  # When the window of that sample began
+    last_used: datetime | None  # The last time with a rate above 0; `None` if there is none
+    hours: int  # How many hours are recorded from its first sample on
+    is_coarse: bool  # Whether the recording cannot tell the bucket from others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What the buckets used that one value limits."""
+
+    buckets: Mapping[str | None, int]  # How many buckets there are per broker
+    bases: Mapping[str | None, float]  # The sum of their bases per broker
+    busiest: BusiestDay | None  # The day with the highest basis of a bucket on a broker; `None` without a rate
+    bucket: str | None  # The bucket of that basis
+    broker: str | None  # The broker of that basis
+    samples: int  # Times with a rate, of all
+    throttled: int  # Times with a throttle time above 0, of all
+    first: datetime  # The first sample
+    begin: datetime  # When the window of that sample began
+    last_used: datetime | None  # The last time with a rate above 0; `None` if there is none
+    hours: int  # How many hours are recorded from the first sample on
+    coarse: str | None  # A bucket that the recording cannot tell from others; `None` if there is none
+    has_brokers: bool  # Whether brokers measured, where the limit is one of each broker
+
+    @property
+    def basis(self) -> float | None:
+        """The highest basis; `None` without a rate."""
+        return None if self.busiest is None else self.busiest.basis
+
+
+def make_demand(buckets: Iterable[BucketDemand], *, is_per_broker: bool) -> Demand:
+    """Return the demand of buckets that one value limits.
+
+    Where both brokers and clients measured a bucket, what clients say of all brokers together is left out. `buckets`
+    are the buckets, at least one. `is_per_broker` says whether the limit is one of each broker.
+    """
+    listed = sorted(buckets, key=lambda each: each.bucket)
+    counts: dict[str | None, int] = {}
+    bases: dict[str | None, float] = {}
+    best: tuple[BusiestDay, str, str | None] | None = None
+    samples = throttled = 0
+    has_brokers = not is_per_broker
+    for each in listed:
+        measured = each.brokers
+        if is_per_broker:
+            by_brokers = tuple(row for row in measured if row.broker is not None)
+            has_brokers |= bool(by_brokers)
+            measured = by_brokers or measured
+        for row in sorted(measured, key=lambda row: row.broker or ""):
+            counts[row.broker] = counts.get(row.broker, 0) + 1
+            samples += row.samples
+            throttled += row.throttled
+            if row.busiest is not None:
+                bases[row.broker] = bases.get(row.broker, 0.0) + row.busiest.basis
+                if best is None or row.busiest.basis > best[0].basis:
+                    best = row.busiest, each.bucket, row.broker
+    used = [each.last_used for each in listed if each.last_used is not None]
+    return Demand(
+        buckets=counts,
+        bases=bases,
+        busiest=None if best is None else best[0],
+        bucket=None if best is None else best[1],
+        broker=None if best is None else best[2],
+        samples=samples,
+        throttled=throttled,
+        first=min(each.first for each in listed),
+        begin=min(each.begin for each in listed),
+        last_used=max(used, default=None),
+        hours=max(each.hours for each in listed),
+        coarse=next((each.bucket for each in listed if each.is_coarse), None),
+        has_brokers=has_brokers,
+    )
+
+
+DAY_S: Final = HOURS_OF_DAY * HOUR_S
+_MOST_HOURS: Final = 48
+"""From so many hours on, times are given in days."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is recorded of a quota key."""
+
+    key: QuotaKey
+    recorded: Recorded  # When it was recorded on the cluster
+    settings: SizingSettings  # How much is needed
+    brokers: Collection[str]  # The brokers on which any key was recorded whose limit is one of each broker
+    now: datetime  # The time
+    broker_count: int | None = None  # How many brokers the cluster has; `None` if it is not known
+
+    def seconds(self, demand: Demand) -> float:
+        """How much is recorded of a demand: its hours, or less if the window of its first sample began later."""
+        return min(demand.hours * HOUR_S, self._seconds_since(demand.begin))
+
+    def missing(self, demand: Demand) -> str | None:
+        """Return what is missing to size a value; `None` if it is enough."""
+        if demand.coarse is not None:
+            return f"the recording of {inert(demand.coarse)} does not tell its buckets apart"
+        if not demand.has_brokers:
+            return f"only clients measured it, and {self.key.name} is limited per broker"
+        found, needed = self.seconds(demand), self.settings.min_history_days * DAY_S
+        span = self.recorded.span_hours(demand.first) * HOUR_S
+        if span < needed or found < MIN_SHARE * needed:
+            return f"{share_text(found, needed)} recorded"
+        if demand.samples < self.settings.min_samples:
+            return f"{demand.samples:,} of {self.settings.min_samples:,} samples recorded"
+        return None
+
+    def is_idle(self, demand: Demand) -> bool:
+        """Whether nobody used a value for as long as the settings say, as far as is recorded."""
+        if demand.last_used is None:
+            return True
+        return self._seconds_since(demand.last_used) >= self.settings.unused_after_days * DAY_S
+
+    def recent_seconds(self) -> float:
+        """How much is recorded of the time after which a value counts as unused, on the broker with the least of it."""
+        return min((self._recent_seconds(part) for part in self._parts().values()), default=0.0)
+
+    def missing_to_remove(self) -> str | None:
+        """Return what is missing to say that nobody uses a value; `None` if it is enough.
+
+        A client may use one broker and not the others, so the time must be recorded on each of them. Recordings name
+        brokers as their source does, so they are compared with those of the cluster by number.
+        """
+        last = self.recorded.last
+        if self.now - last > timedelta(days=MOST_AGE_DAYS):
+            return f"the recording ends on {_day(last)}; record again"
+        parts, needed = self._parts(), self.settings.unused_after_days * DAY_S
+        if not parts:
+            return f"only clients measured it, and {self.key.name} is limited per broker"
+        if self._is_per_broker and self.broker_count is not None and len(parts) < self.broker_count:
+            are = "is" if len(parts) == 1 else "are"
+            return f"only {len(parts)} of {self.broker_count} brokers {are} recorded ({self._names})"
+        for broker, part in sorted(parts.items(), key=lambda each: self._recent_seconds(each[1])):
+            where = "" if broker is None else f" on broker {inert(broker)}"
+            if part is None:
+                why = "" if self.key.metrics else ", as no metric of it is known"
+                return f"{self.key.name} is not recorded{where}{why}"
+            found, span = self._recent_seconds(part), self.recorded.span_hours(part.first) * HOUR_S
+            if span < needed or found < MIN_SHARE * needed:
+                return f"only {share_text(found, needed)} recorded{where}"
+        return None
+
+    def unused_text(self) -> str:
+        """Return from when to when nobody used a value that nobody uses."""
+        last = self.recorded.last
+        first = last - timedelta(days=self.settings.unused_after_days)
+        spell = _day if self.settings.unused_after_days * HOURS_OF_DAY >= _MOST_HOURS else spell_second
+        return f"not used from {spell(first)} to {spell(last)}"
+
+    def brokers_text(self) -> str | None:
+        """Return on which brokers that is recorded; `None` if the limit is one of the cluster."""
+        if not self._is_per_broker:
+            return None
+        return f"recorded on broker{'s' if len(self.brokers) > 1 else ''} {self._names}"
+
+    @property
+    def _names(self) -> str:
+        return listed(inert(name) for name in sorted(self.brokers))
+
+    @property
+    def _is_per_broker(self) -> bool:
+        return self.key.per == "broker"
+
+    def _parts(self) -> dict[str | None, BrokerRecorded | None]:
+        """Return what is recorded of the key where its limit is one of its own; `None` where nothing is."""
+        known = self.recorded.brokers
+        return {name: known.get(name) for name in sorted(self.brokers)} if self._is_per_broker else {**known}
+
+    def _recent_seconds(self, part: BrokerRecorded | None) -> float:
+        return 0.0 if part is None else min(part.recent_hours * HOUR_S, self._seconds_since(part.begin))
+
+    def _seconds_since(self, moment: datetime) -> float:
+        return (self.recorded.last - moment).total_seconds()
+
+
+def _day(moment: datetime) -> str:
+    return moment.astimezone(UTC).date().isoformat()
+
+
+def time_text(seconds: float) -> str:
+    """Return for how long something is recorded: in days from two of them on.
+
+    >>> time_text(31 * DAY_S), time_text(5 * HOUR_S), time_text(724.5), time_text(37)
+    ('31 days', '5h', '12m 4s', '37s')
+    """
+    if seconds >= _MOST_HOURS * HOUR_S:
+        return f"{seconds / DAY_S:.0f} days"
+    return duration_text(timedelta(seconds=seconds))
+
+
+def share_text(found: float, needed: float) -> str:
+    """Return how much of a time there is; never more than there is.
+
+    >>> share_text(3.28 * DAY_S, 14 * DAY_S), share_text(37, 14 * DAY_S), share_text(700, 1800)
+    ('3.2 of 14 days', '37s of 14 days', '11m 40s of 30m')
+    """
+    if needed < _MOST_HOURS * HOUR_S:
+        return f"{time_text(min(found, needed))} of {time_text(needed)}"
+    days = floor(found / DAY_S * 10) / 10
+    return f"{days:.1f} of {needed / DAY_S:g} days" if days else f"{time_text(found)} of {needed / DAY_S:g} days"

@@ -1,0 +1,430 @@
+"""Changes the files of a quotas directory so that they say what is proposed, and nothing else.
+
+The result is read again before it counts: each entity must have the proposed values, and every other one, of every
+cluster, what it had.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from quotaform.desired.config import Config
+from quotaform.desired.edit import EntryEdit, FileEdit, UneditableError
+from quotaform.desired.loader import Claim, LoadedFiles, load_files
+from quotaform.desired.tree import Layout, Root, layer_of, shown_path
+from quotaform.desired.writable import writable_values
+from quotaform.desired.writer import SCHEMA
+from quotaform.model.entity import Entity
+from quotaform.model.errors import QuotaformError
+from quotaform.model.finding import Position, Severity
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Desired, Entry, Values, same_value
+from quotaform.model.text import quote
+from quotaform.model.units import is_decimal, is_writable, render_value
+from quotaform.repository.repository import Repository, read_claims
+from quotaform.system.files import write_text_atomically
+from quotaform.usage.recommend.recommendation import (
+    Action,
+    QuotaEdit,
+    Recommendation,
+    UnwrittenProposal,
+    WrittenFile,
+    entry_reason,
+    spell_rounded,
+)
+
+# Which entry of which file a proposal changes.
+#
+# | the value is in | clusters of quotaform.yaml | changed |
+# | --- | --- | --- |
+# | an entry of the cluster's layer | any | that entry |
+# | a common entry | one, or none | that entry; if it cannot be changed alone, an entry in the cluster's layer |
+# | a common entry | several | an entry in the cluster's layer |
+# | a profile | any | `values` beside it, in the entry that is changed |
+# | no file | any | a new entry with all values of the entity, in the cluster's layer if there are several clusters |
+#
+# An entry cannot be changed alone if it is of several entities, or if anchors, aliases or merge keys make it a part of
+# others. What is removed of the last value is `state: absent`, which `plan` deletes whatever `prune` says.
+
+NEW_FILE: Final = "recommended.yaml"
+"""The file of new entries, in the quotas directory or in the folder of a cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A change of an entry, or a new one."""
+
+    edit: EntryEdit
+    file: str | None = None  # The file in messages of the entry; `None` for a new entry
+    position: Position = 0  # Where the entry begins
+    layer: str | None = None  # Of a new entry, the cluster whose own it is; `None` for a common one
+
+
+class ClusterEntries:
+    """The entries that count for a cluster, by layer. `desired` is what they say together."""
+
+    def __init__(self, loaded: LoadedFiles, config: Config, cluster: str) -> None:
+        """Index the entries. Raises `InvalidFilesError` if the files are invalid."""
+        self.desired: Desired = loaded.desired(cluster)
+        self._cluster = cluster
+        self._has_layer = cluster in config.clusters
+        self._profiles = config.profiles
+        self._has_several = len(config.clusters) > 1
+        self._by_layer: dict[str | None, dict[Entity, Entry]] = {}
+        self._shared: Counter[tuple[str, Position]] = Counter()
+        for file in loaded.files(cluster):
+            layer = self._by_layer.setdefault(file.layer, {})
+            for entry in file.entries:
+                layer.setdefault(entry.entity, entry)
+                self._shared[file.name, entry.position] += 1
+
+    def refusal(self, proposal: Recommendation, proposals: Sequence[Recommendation]) -> str | None:
+        """Return why a proposal cannot be followed while others of its entity can; `None` if it can be.
+
+        `proposals` are all of its entity.
+        """
+        top = self._by_layer.get(self._cluster, {}).get(proposal.entity)
+        gone = {each.key for each in proposals if each.action is Action.DELETE}
+        left = (self.desired[proposal.entity].values.keys() if proposal.entity in self.desired else set()) - gone
+        is_absent = not left and len(gone) == len(proposals)
+        if proposal.action is not Action.DELETE or top is None or is_absent:
+            return None
+        common = self._by_layer.get(None, {}).get(proposal.entity)
+        if top.profile is None or proposal.key not in self._of_profile(top):
+            return None
+        if common is not None and proposal.key in common.values:
+            return None
+        return f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
+
+    def place(self, entity: Entity, proposals: Sequence[Recommendation], live: Values, day: date) -> list[Placed]:
+        """Return the ways to follow the proposals for an entity, the best one first.
+
+        `proposals`: what is proposed for it, at least one. `live`: all its values on the cluster. `day`: today (UTC).
+        Raises `UneditableError` if there is none.
+        """
+        entry = self.desired.get(entity)
+        reason = entry_reason(None if entry is None else entry.reason, proposals, day)
+        spelled = {each.key: _spelled(each) for each in proposals if each.action is not Action.DELETE}
+        gone = frozenset(each.key for each in proposals if each.action is Action.DELETE)
+        if entry is None:
+            rest = {key: _spelled_live(key, value) for key, value in live.items() if key not in gone}
+            values = {**rest, **spelled}
+            if writable_values(entity, {**live, **_set(proposals)}) is None:
+                raise UneditableError("files cannot hold this entity; see quotaform import")
+            edit = EntryEdit(entity=entity, values=values, is_absent=not values, reason=reason)
+            return [Placed(edit=edit, layer=self._cluster if self._has_several and self._has_layer else None)]
+        _require_applied(entry, proposals)
+        is_absent = not (entry.values.keys() - gone | spelled.keys())
+        top = self._by_layer.get(self._cluster, {}).get(entity)
+        common = self._by_layer.get(None, {}).get(entity)
+        ways: list[Placed] = []
+        problem = "it is common to several clusters"
+        if (target := top or (None if self._has_several else common)) is not None:
+            below = common if top is not None else None
+            try:
+                ways.append(self._in_place(target, below, spelled, gone, reason, is_absent=is_absent))
+            except UneditableError as error:
+                problem = str(error)
+        if top is None and self._has_layer:
+            edit = EntryEdit(entity=entity, values=spelled, unset=gone, is_absent=is_absent, reason=reason)
+            ways.append(Placed(edit=edit, layer=self._cluster))
+        if not ways:
+            raise UneditableError(problem)
+        return ways
+
+    def _in_place(
+        self,
+        target: Entry,
+        below: Entry | None,
+        spelled: Mapping[str, str],
+        gone: frozenset[str],
+        reason: str,
+        *,
+        is_absent: bool,
+    ) -> Placed:
+        if target.file is None:
+            raise UneditableError("it is in no file")
+        if self._shared[target.file.name, target.position] > 1:
+            raise UneditableError("it is of several entities; give this one an entry of its own")
+        if both := spelled.keys() & (target.unset or {}).keys():
+            raise UneditableError(f"its entry unsets {min(both)}; take it from unset first")
+        own = {key for key, place in target.provenances().items() if place.profile is None} & target.values.keys()
+        beneath = frozenset() if below is None else gone & below.values.keys()
+        if not is_absent and (given := gone - (own - self._of_profile(target).keys()) - beneath):
+            raise UneditableError(f"{min(given)} comes from a profile")
+        edit = EntryEdit(
+            entity=target.entity,
+            values=spelled,
+            removed=frozenset() if is_absent else gone & own,
+            unset=frozenset() if is_absent else beneath - frozenset(target.unset or ()),
+            is_absent=is_absent,
+            reason=reason,
+        )
+        return Placed(edit=edit, file=target.file.name, position=target.position)
+
+    def _of_profile(self, entry: Entry) -> Values:
+        """Return what the profile of an entry gives, also where `values` beside it override that."""
+        return {} if entry.profile is None else self._profiles.get(entry.profile.name, {})
+
+
+def _require_applied(entry: Entry, proposals: Sequence[Recommendation]) -> None:
+    """Raise `UneditableError` unless the files say what the cluster holds, which is what the proposals rest on."""
+    if entry.absent is not None:
+        raise UneditableError("the files say that it must not exist; apply them first")
+    for each in proposals:
+        declared = entry.values.get(each.key)
+        if not same_value(declared, each.before):
+            shown, held = (
+                "no value" if value is None else render_value(QUOTA_KEYS.get(each.key), value)
+                for value in (declared, each.before)
+            )
+            raise UneditableError(f"the files say {shown} and the cluster holds {held}; apply them first")
+
+
+def _set(proposals: Sequence[Recommendation]) -> Values:
+    return {each.key: each.after for each in proposals if each.after is not None}
+
+
+def _spelled(proposal: Recommendation) -> str:
+    key = QUOTA_KEYS[proposal.key]
+    if proposal.after is None:
+        raise ValueError("a value that is to be removed is not spelled")
+    return spell_rounded(key, proposal.after, decimal=is_decimal(key, proposal.before))
+
+
+def _spelled_live(key: str, value: float) -> str:
+    known = QUOTA_KEYS[key]
+    if not is_writable(known, value):
+        raise UneditableError(f"its {key} is {value}, which files cannot hold; alter it first")
+    return spell_rounded(known, value, decimal=is_decimal(known, value))
+
+
+Changed = tuple[str, Entity]
+"""A cluster and an entity."""
+
+_ENTANGLED: Final = "its entry cannot be changed without changing others"
+_MOST_ROUNDS: Final = 4
+"""What is wrong is left out first, then all changes of its cluster, then all, until the files say what they should."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditedFiles:
+    """Files that follow proposals."""
+
+    edit: QuotaEdit  # What becomes of them
+    paths: tuple[Path, ...]  # Where each of them is written
+
+
+def edit_quotas(
+    repository: Repository,
+    config: Config,
+    proposals: Iterable[Recommendation],
+    live: Mapping[Changed, Values],
+    today: date,
+) -> EditedFiles:
+    """Return the files of a repository as they follow proposals; nothing is written.
+
+    `proposals`: what is proposed, of any clusters. `live`: the values on the clusters of the entities that proposals
+    are about. Raises `InvalidFilesError` if the files are invalid. Raises `QuotaformError` if the changed files would
+    not say what they should.
+    """
+    loaded = repository.load(config, today, may_be_empty=True)
+    grouped: dict[Changed, list[Recommendation]] = {}
+    for each in proposals:
+        grouped.setdefault((each.cluster, each.entity), []).append(each)
+    editor = _Editor(loaded, config, grouped, live, today)
+    refused = editor.refuse()
+    blocked = dict(_claimed(editor.proposals, read_claims(repository, config, today), config))
+    for _ in range(_MOST_ROUNDS):
+        files, unwritten = editor.edited(blocked)
+        wrong = editor.wrong(files, {(each.proposal.cluster, each.proposal.entity) for each in unwritten})
+        if not wrong:
+            break
+        blocked |= dict.fromkeys(wrong, _ENTANGLED)
+    else:
+        raise QuotaformError("the quota files cannot be changed as proposed; use --diff with --select for single ones")
+    edits = [
+        WrittenFile(name=file.name, before=file.before, after=after)
+        for file, after in files.values()
+        if after != file.before
+    ]
+    paths = tuple(repository.directory / path for path, (file, after) in files.items() if after != file.before)
+    return EditedFiles(QuotaEdit(files=tuple(edits), unwritten=(*refused, *unwritten)), paths)
+
+
+def _claimed(changed: Iterable[Changed], claims: Sequence[Claim], config: Config) -> Iterator[tuple[Changed, str]]:
+    """Yield the entities that another repository declares."""
+    for cluster, entity in changed:
+        known = config.clusters.get(cluster)
+        for claim in claims:
+            if entity in claim.desired and claim.is_of(cluster, None if known is None else known.cluster_id):
+                place = claim.desired[entity].location
+                yield (cluster, entity), f"it is declared in another quota repository, at {place}"
+
+
+def write_quotas(edited: EditedFiles) -> QuotaEdit:
+    """Write all files, or none. Raises `QuotaformError` if one cannot be written; the others are as they were."""
+    written: list[tuple[Path, str]] = []
+    try:
+        for path, file in zip(edited.paths, edited.edit.files, strict=True):
+            _write(path, file.after)
+            written.append((path, file.before))
+    except BaseException:
+        with suppress(OSError, QuotaformError):
+            for path, before in reversed(written):
+                _write(path, before) if before else path.unlink()
+        raise
+    return replace(edited.edit, is_written=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text_atomically(path, text)
+    except OSError as error:
+        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; no file was changed") from error
+
+
+class _Editor:
+    """Edits files so that they follow proposals."""
+
+    def __init__(
+        self,
+        loaded: LoadedFiles,
+        config: Config,
+        proposals: Mapping[Changed, Sequence[Recommendation]],
+        live: Mapping[Changed, Values],
+        today: date,
+    ) -> None:
+        self.loaded = loaded
+        self.config = config
+        self.proposals = dict(proposals)
+        self.live = live
+        self.today = today
+        self.tree = loaded.layout.tree
+        self.paths = {shown_path(PurePosixPath(self.tree.name) / path): path for path in self.tree.files}
+        self.entries = {
+            cluster: ClusterEntries(loaded, config, cluster) for cluster in sorted({name for name, _ in proposals})
+        }
+
+    def refuse(self) -> list[UnwrittenProposal]:
+        """Take out the proposals that cannot be followed while others of their entity can, and return them."""
+        refused: list[UnwrittenProposal] = []
+        for (cluster, entity), proposals in list(self.proposals.items()):
+            reasons = [(each, self.entries[cluster].refusal(each, proposals)) for each in proposals]
+            refused += [UnwrittenProposal(proposal=each, reason=reason) for each, reason in reasons if reason]
+            self.proposals[cluster, entity] = [each for each, reason in reasons if not reason]
+            if not self.proposals[cluster, entity]:
+                del self.proposals[cluster, entity]
+        return refused
+
+    def edited(
+        self, blocked: Mapping[Changed, str]
+    ) -> tuple[dict[str, tuple[FileEdit, str]], tuple[UnwrittenProposal, ...]]:
+        """Return the files that change, by path, with their new content, and what they do not follow."""
+        files: dict[str, FileEdit] = {}
+        unwritten: list[UnwrittenProposal] = []
+        for (cluster, entity), proposals in self.proposals.items():
+            reason = blocked.get((cluster, entity))
+            if reason is None:
+                try:
+                    live = self.live.get((cluster, entity), {})
+                    ways = self.entries[cluster].place(entity, proposals, live, self.today)
+                    self.take(files, ways)
+                except UneditableError as error:
+                    reason = str(error)
+            if reason is not None:
+                unwritten += [UnwrittenProposal(proposal=each, reason=reason) for each in proposals]
+        after = {path: (file, file.after(_schema(path))) for path, file in sorted(files.items())}
+        return after, tuple(unwritten)
+
+    def take(self, files: dict[str, FileEdit], ways: Sequence[Placed]) -> None:
+        """Change a file in the first of several ways that can be gone."""
+        for way in ways:
+            try:
+                if way.file is not None:
+                    self.file(files, self.paths[way.file]).change(way.position, way.edit)
+                else:
+                    path = NEW_FILE if way.layer is None else f"{way.layer}/{NEW_FILE}"
+                    self.file(files, path).add(way.edit)
+            except UneditableError:
+                if way is ways[-1]:
+                    raise
+            else:
+                return
+
+    def file(self, files: dict[str, FileEdit], path: str) -> FileEdit:
+        if path not in files:
+            text = self.tree.files.get(path, b"").decode()
+            files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text)
+        return files[path]
+
+    def wrong(self, files: Mapping[str, tuple[FileEdit, str]], left: Collection[Changed]) -> set[Changed]:
+        """Return the changes after which the files do not say what they should.
+
+        `files` are the files that change, by path, with their new content. `left` is what they do not follow.
+        """
+        after = {path: text.encode() for path, (_, text) in files.items()}
+        layers = {layer_of(path) for path in after}
+        if not after:
+            return set()
+        tree = replace(
+            self.tree,
+            files={**self.tree.files, **after},
+            folders=sorted({*self.tree.folders, *(layer for layer in layers if layer is not None)}),
+            root=Root.DIRECTORY,
+        )
+        layout = Layout(tree, self.config.clusters, may_be_empty=True)
+        similar = (self.loaded, self.config.profiles)
+        changed = load_files(layout, self.config.profiles, self.today, self.config.scope, similar=similar)
+        wrong: set[Changed] = set()
+        concerned = {*self.config.clusters, *self.entries} if None in layers else layers
+        for cluster in sorted(name for name in concerned if name is not None):
+            found, findings = changed.check(cluster)
+            errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+            if errors:
+                addresses = {finding.address for finding in errors}
+                mine = self.of_cluster(cluster)
+                at_fault = {each for each in mine if each[1].address in addresses}
+                wrong |= at_fault - set(left) or mine - set(left) or set(self.proposals)
+            else:
+                wrong |= self.different(cluster, found, left)
+        return wrong
+
+    def of_cluster(self, cluster: str) -> set[Changed]:
+        """Return the changes of a cluster."""
+        return {each for each in self.proposals if each[0] == cluster}
+
+    def different(self, cluster: str, found: Desired, left: Collection[Changed]) -> set[Changed]:
+        """Return the changes of a cluster that are not as proposed; all that can be at fault if others changed, too."""
+        before = self.loaded.desired(cluster)
+        wrong: set[Changed] = set()
+        for entity in before.keys() | found.keys():
+            old, new = before.get(entity), found.get(entity)
+            known: Values = {} if old is None else old.values
+            proposals = () if (cluster, entity) in left else self.proposals.get((cluster, entity), ())
+            values: Values = {} if new is None else new.values
+            if proposals and values != self.expected(cluster, entity, known, proposals):
+                wrong.add((cluster, entity))
+            elif not proposals and (values != known or (old is None) != (new is None)):
+                return self.of_cluster(cluster) - set(left) or set(self.proposals)
+        return wrong
+
+    def expected(self, cluster: str, entity: Entity, known: Values, proposals: Sequence[Recommendation]) -> Values:
+        values = {**(known or self.live.get((cluster, entity), {}))}
+        for each in proposals:
+            if each.after is None:
+                values.pop(each.key, None)
+            else:
+                values[each.key] = each.after
+        return values
+
+
+def _schema(path: str) -> str:
+    return f"../{SCHEMA}" if "/" in path else SCHEMA

@@ -1,0 +1,266 @@
+"""Which quotas would fit: what is proposed for each value, and how values are rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import ROUND_CEILING, Decimal
+from enum import StrEnum
+from fractions import Fraction
+from math import ceil, isfinite
+from re import DOTALL
+from re import compile as regex
+from typing import Final
+
+from quotaform.model.entity import Entity
+from quotaform.model.quota_key import QuotaKey, key_order
+from quotaform.model.quotas import Values
+from quotaform.model.scope import FULL_SCOPE, Scope, Selection
+from quotaform.model.settings import SizingSettings
+from quotaform.model.units import UNLIMITED, plain_fraction, spell_value
+from quotaform.plan.backtest import ClusterBacktest
+
+MIN_SHARE: Final = 0.8
+"""The least share of the hours of a time that must be recorded, so that the time counts as recorded."""
+
+MIN_CHANGE: Final = 0.1
+"""A value that would change by less than this share of it is kept."""
+
+MOST_AGE_DAYS: Final = 7
+"""No removal is proposed from a recording that ended longer ago: what is unused may be used again since then."""
+
+
+class Action(StrEnum):
+    """What is proposed for a value.
+
+    | action | the value |
+    | --- | --- |
+    | create | is to be set for an entity that has none |
+    | update | is to become another one |
+    | delete | is to be removed, as nobody used it |
+    | keep | fits |
+    | none | may fit or not: the reason says what is missing |
+    """
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    KEEP = "keep"
+    NONE = "none"
+
+
+PROPOSED: Final = (Action.CREATE, Action.UPDATE, Action.DELETE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendSettings(SizingSettings):
+    """How the values of clusters are sized, and of which entities."""
+
+    has_creates: bool = False  # Whether values are proposed for those that a default limits, or nothing
+    capacities: Mapping[str, Values] = field(default_factory=dict)
+    """By cluster, what the limits of all buckets on a broker may sum up to, by quota key; of the whole cluster for keys
+    whose limit is one of the cluster."""
+    scope: Scope = FULL_SCOPE  # Entities that are managed
+    selection: Selection = Selection()  # noqa: RUF009
+    """Entities that were asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnValue:
+    """A value that an entity has on a cluster."""
+
+    entity: Entity
+    key: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """What is proposed for a quota key of an entity."""
+
+    cluster: str
+    entity: Entity
+    key: str
+    action: Action
+    before: float | None  # The value now; `None` if there is none
+    after: float | None  # The proposed value; `None` if there is to be none. For `keep` and `none` it is the value now.
+    reason: str  # Why, in a few words; that of a proposal goes into the file
+    note: str | None = None  # What else there is to know
+    samples: int = 0  # Times with a rate that were recorded
+    days: float = 0.0  # How many days are recorded
+    basis: float | None = None  # The rate on which the proposal rests
+    day: date | None = None  # The day (UTC) of this rate
+    is_weekly: bool = False  # Whether the weekday of this day is the busiest of each week
+    bucket: str | None = None  # The bucket with this rate
+    broker: str | None = None  # The broker on which it had this rate; `None` if the limit is one of the whole cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecording:
+    """What a usage table has of a cluster."""
+
+    cluster: str
+    first: datetime | None  # The first sample; `None` if there is none
+    last: datetime | None  # The last sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnwrittenProposal:
+    """A proposal that the files do not follow, and why."""
+
+    proposal: Recommendation
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file that follows the proposals."""
+
+    name: str  # The file in messages
+    before: str  # Its content; empty if it is new
+    after: str  # What it is to contain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEdit:
+    """What becomes of quota files that follow proposals."""
+
+    files: tuple[WrittenFile, ...] = ()  # The files that change
+    unwritten: tuple[UnwrittenProposal, ...] = ()  # The proposals that they do not follow
+    is_written: bool = False  # Whether the files were written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalBacktest:
+    """What proposals would have throttled of the usage that they rest on."""
+
+    clusters: tuple[ClusterBacktest, ...] = ()  # By cluster, what a plan of the changed files would have throttled
+    unwritten: int = 0  # How many proposals are not in it, as the files do not follow them
+    others: int = 0  # How many other entities the files change; they are not in it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendReport:
+    """What is proposed for clusters."""
+
+    usage: str  # The usage table, as it was given
+    settings: RecommendSettings  # How quotas were sized
+    clusters: tuple[ClusterRecording, ...]  # What was recorded of each cluster
+    counts: Mapping[Action, int]  # How many values there are by what is proposed
+    proposals: tuple[Recommendation, ...]
+    """What is proposed: create, update and delete; the first of them, by cluster, entity and key."""
+    others: tuple[Recommendation, ...]  # The values that are kept, or for which nothing is proposed; the first of them
+    edit: QuotaEdit | None = None  # What becomes of the files; `None` if nobody asked for it
+    backtest: ProposalBacktest | None = None  # What the proposals would have throttled; `None` if that was not tested
+
+
+_EARLIER: Final = regex(
+    r"(?:^|; )(?:[a-z_]+: )?"
+    r"(?:p[0-9.]+ of [0-9]+ (?:days|hours?) |p[0-9.]+ of [0-9dhms ]+(?:days)?(?: without outliers)?, |"
+    r"not used for [0-9.]+ ?(?:days|[dhms])|not used from [0-9]{4}-[0-9]{2}-[0-9]{2}).*\([0-9]{4}-[0-9]{2}-[0-9]{2}\)$",
+    DOTALL,
+)
+
+
+def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: date) -> str:
+    """Return the reason of an entry: what somebody wrote, then that of the proposals, in place of an earlier one.
+
+    >>> from quotaform.usage.recommend.recommendation import Action
+    >>> from quotaform.model.entity import Entity
+    >>> sized = Recommendation(
+    ...     cluster="prod", entity=Entity(user="a"), key="producer_byte_rate", action=Action.UPDATE,
+    ...     before=1.0, after=2.0, reason="p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5",
+    ... )
+    >>> entry_reason("checkout", [sized], date(2026, 11, 22))
+    'checkout; p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5 (2026-11-22)'
+
+    `proposals`: what is proposed for the entity, at least one. `day`: today (UTC).
+    """
+    own = _EARLIER.sub("", before or "")
+    if len({each.reason for each in proposals}) == 1:
+        said = proposals[0].reason
+    else:
+        ordered = sorted(proposals, key=lambda each: key_order(each.key))
+        said = "; ".join(f"{each.key}: {each.reason}" for each in ordered)
+    return "; ".join(part for part in (own, f"{said} ({day.isoformat()})") if part)
+
+
+# Rounds a rate up to a round number.
+#
+# | rate | steps |
+# | --- | --- |
+# | bytes, in the largest unit of which there is one | 0.25 below 5, 0.5 below 25, 1 below 100, 5 below 250, then 10 |
+# | percent, events | two significant digits; whole numbers for keys that take no others |
+#
+# Every result is one of these numbers, so rounding never decreases a rate, keeps the order of rates, and leaves its own
+# results as they are. It adds at most a quarter to bytes, and a tenth to others.
+
+_BINARY: Final = {"B/s": 1, "KiB/s": 2**10, "MiB/s": 2**20, "GiB/s": 2**30, "TiB/s": 2**40, "PiB/s": 2**50}
+_DECIMAL: Final = {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9, "TB/s": 10**12, "PB/s": 10**15}
+_STEPS: Final = ((5, Fraction(1, 4)), (25, Fraction(1, 2)), (100, Fraction(1)), (250, Fraction(5)))
+_LAST_STEP: Final = Fraction(10)
+_LARGEST: Final = 1000
+"""What has more of a unit is rounded up to one of the next unit."""
+_EXACT: Final = 2**53
+
+
+def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
+    """Return the smallest round number that is not below a rate.
+
+    >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+    >>> round_up(PRODUCER_BYTE_RATE, 12.3 * 2**20) / 2**20, round_up(REQUEST_PERCENTAGE, 141.2)
+    (12.5, 150.0)
+
+    `value`: the rate, above 0 and finite. `decimal`: whether bytes are counted in powers of 1000; see
+    `quotaform.model.units.is_decimal`. Raises `ValueError` if the rate is not above 0, or not finite.
+    """
+    if not isfinite(value) or value <= 0:
+        raise ValueError(f"{value} is no rate above 0")
+    if value >= key.maximum:
+        return key.maximum
+    rounded = _whole_bytes(value, decimal=decimal) if key.unit == "B/s" else _two_digits(key, value)
+    return min(rounded, key.maximum)
+
+
+def _whole_bytes(value: float, *, decimal: bool) -> float:
+    number = ceil(value)
+    sizes = list((_DECIMAL if decimal and number < _EXACT // 2 else _BINARY).values())
+    place = max(index for index, size in enumerate(sizes) if number >= size)
+    size = sizes[place]
+    step = max(1, int(size * next((step for below, step in _STEPS if number < below * size), _LAST_STEP)))
+    rounded = -(-number // step) * step
+    if rounded > _LARGEST * size and place + 1 < len(sizes):
+        rounded = sizes[place + 1]
+    return float(rounded)
+
+
+def _two_digits(key: QuotaKey, value: float) -> float:
+    exact = Decimal(repr(value))
+    step = Decimal(1).scaleb(exact.adjusted() - 1)
+    if key.is_whole:
+        step = max(step, Decimal(1))
+    return float((exact / step).to_integral_value(ROUND_CEILING) * step)
+
+
+def spell_rounded(key: QuotaKey, value: float, *, decimal: bool = False) -> str:
+    """Return a value as it is written in files: bytes in the largest unit that gives at most two decimals.
+
+    >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE
+    >>> spell_rounded(PRODUCER_BYTE_RATE, 13107200.0), spell_rounded(PRODUCER_BYTE_RATE, 1500001.0)
+    ('12.5MiB/s', '1500001B/s')
+
+    `value`: a value that files can hold. `decimal`: as in `round_up`. Raises `ValueError` if files cannot hold the
+    value.
+    """
+    shortest = spell_value(key, value)
+    if shortest is None:
+        raise ValueError(f"{value} cannot be written as {key.name}")
+    if key.unit != "B/s" or shortest == UNLIMITED:
+        return shortest
+    for units in (_DECIMAL, _BINARY) if decimal else (_BINARY, _DECIMAL):
+        for name, size in reversed(units.items()):
+            number = Fraction(int(value), size)
+            if number >= 1 and (number * 100).denominator == 1 and size > 1:
+                return f"{plain_fraction(number)}{name}"
+    return shortest

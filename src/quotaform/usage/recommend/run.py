@@ -1,0 +1,450 @@
+"""Recommendations: sized by a usage table, followed by the files, backtested, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+
+from quotaform.desired.tree import Root, layer_of
+from quotaform.fleet.job import table_rows
+from quotaform.fleet.table import row_batch
+from quotaform.model.entity import Entity, parse_address, spell_name
+from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.outcome import Progress, no_progress
+from quotaform.model.quota_key import key_order
+from quotaform.model.quotas import Values
+from quotaform.plan.backtest import MOST_IN_PLAN
+from quotaform.plan.plan import Plan
+from quotaform.plan.run import PlanRequest, plan
+from quotaform.repository.repository import Repository
+from quotaform.repository.revision import Revision
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
+from quotaform.usage.recommend.demand import BrokerDemand, BrokerRecorded, BucketDemand, BusiestDay, Recorded
+from quotaform.usage.recommend.quota_edit import Changed, EditedFiles, edit_quotas, write_quotas
+from quotaform.usage.recommend.recommendation import (
+    PROPOSED,
+    Action,
+    ClusterRecording,
+    OwnValue,
+    ProposalBacktest,
+    Recommendation,
+    RecommendReport,
+    RecommendSettings,
+)
+from quotaform.usage.recommend.right_size import recommend
+from quotaform.usage.recommend.spark import bucket_days, bucket_demands, recorded_keys
+from quotaform.usage.replay.run import BacktestRequest, backtested
+from quotaform.usage.table.schema import RECOMMENDATIONS
+from quotaform.usage.table.table import (
+    QuotaSource,
+    failures_of,
+    named_usage,
+    read_usage,
+    recorded,
+    recorded_size,
+    require_recorded,
+    usage_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+    from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.tree import SourceFile, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class EditedRevision:
+    """The files of a repository with changes that are not written."""
+
+    below: Revision  # The files without them
+    directory: Path
+    files: Mapping[str, bytes]  # The changed files, by their paths in it
+
+    def read_config(self, path: Path) -> SourceFile | None:
+        """Read quotaform.yaml, which does not change."""
+        return self.below.read_config(path)
+
+    def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
+        """Read a quotas directory; what cannot be read is part of the answer."""
+        tree = self.below.read_tree(directory, files)
+        if directory != self.directory or not self.files:
+            return tree
+        layers = {layer for path in self.files if (layer := layer_of(path)) is not None}
+        changed = {**tree.files, **self.files}
+        return replace(tree, files=changed, folders=sorted({*tree.folders, *layers}), root=Root.DIRECTORY)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedPlans:
+    """The plans of proposals."""
+
+    plans: tuple[Plan, ...] = ()
+    """One per cluster that the changed files change, of nothing but the entities that proposals are about; each with
+    what the cluster holds."""
+    others: int = 0  # How many other entities the files change on these clusters
+    failures: tuple[tuple[str, QuotaformError], ...] = ()  # The clusters that could not be planned, and why
+
+
+def plan_proposals(
+    repository: Repository,
+    config: Config,
+    clusters: Sequence[Cluster],
+    proposals: Iterable[Recommendation],
+    edited: EditedFiles,
+) -> ProposedPlans:
+    """Plan the clusters by files that follow proposals.
+
+    `clusters`: the clusters, which are read now. `edited`: the files that follow the proposals, written or not. Raises
+    `InvalidFilesError` if the files are invalid.
+    """
+    left = {_place(each.proposal) for each in edited.edit.unwritten}
+    followed: set[Changed] = {(each.cluster, each.entity) for each in proposals if _place(each) not in left}
+    concerned = {cluster for cluster, _ in followed}
+    chosen = tuple(cluster for cluster in clusters if cluster.name in concerned)
+    if not chosen:
+        return ProposedPlans()
+    files = {
+        path.relative_to(repository.directory).as_posix(): file.after.encode()
+        for path, file in zip(edited.paths, edited.edit.files, strict=True)
+    }
+    revision = EditedRevision(repository.revision, repository.directory, files)
+    request = PlanRequest(
+        repository=replace(repository, revision=revision),
+        config=config,
+        clusters=chosen,
+        has_lints=False,
+        is_guarded=False,
+        keeps_actual=True,
+    )
+    outcomes = list(plan(request))
+    made = [outcome.value for outcome in outcomes if outcome.value is not None]
+    plans = tuple(_limited(each, followed) for each in made)
+    return ProposedPlans(
+        plans=plans,
+        others=sum(len(each.changes) for each in made) - sum(len(each.changes) for each in plans),
+        failures=tuple((outcome.cluster, outcome.error) for outcome in outcomes if outcome.error is not None),
+    )
+
+
+def _place(each: Recommendation) -> tuple[str, Entity, str]:
+    return each.cluster, each.entity, each.key
+
+
+def _limited(made: Plan, followed: set[Changed]) -> Plan:
+    """Return a plan of nothing but the entities that proposals are about."""
+    cluster = made.header.cluster_name
+    changes = tuple(change for change in made.changes if (cluster, change.entity) in followed)
+    return made if len(changes) == len(made.changes) else replace(made, changes=changes, is_complete=False)
+
+
+MOST_PROPOSALS: Final = 100_000
+"""How many proposals are brought to the driver, which writes them into files."""
+MOST_OTHERS: Final = 1000
+"""How many of the other values are brought to the driver, to be printed."""
+_MOST_TASKS: Final = 200
+"""In how many tasks clusters are sized."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """What is proposed."""
+
+    report: RecommendReport  # What of it is printed
+    rows: DataFrame  # `RECOMMENDATIONS`, sorted; as long as the context lasts
+    live: Mapping[tuple[str, Entity], Values]
+    """All values of the entities that proposals are about, by cluster and entity; none if there are more proposals than
+    the report has, which no file follows."""
+    failures: tuple[tuple[str, QuotaformError], ...]  # The clusters that could not be read, and why
+
+
+@contextmanager
+def recommended(
+    spark: SparkSession,
+    usage_name: str,
+    clusters: Sequence[Cluster],
+    settings: RecommendSettings,
+    now: datetime,
+    warn: Callable[[str], None],
+) -> Iterator[Recommended]:
+    """Size the quotas of clusters by what was recorded of them.
+
+    `clusters`: the clusters, which are read now. `warn`: called with a sentence about a cluster of which nothing is
+    recorded. Raises `InvalidFilesError` if the usage cannot be read, or has no row of these clusters. Raises
+    `QuotaformError` if none of the clusters could be read; the error of the first one.
+    """
+    usage = read_usage(spark, usage_name)
+    with ExitStack() as stack:
+        quotas = stack.enter_context(table_rows(QuotaSource(tuple(clusters)).read(spark)))
+        failures = failures_of(quotas)
+        names = [cluster.name for cluster in clusters if cluster.name not in dict(failures)]
+        selected = [cluster.name for cluster in clusters]
+        mine = usage_of(usage, names, selected)
+        series = stack.enter_context(table_rows(recorded(mine)))
+        members = numbered(series, buckets(recorded_series(series), quotas))
+        found = stack.enter_context(table_rows(members))
+        days = stack.enter_context(table_rows(bucket_days(mine, found, *recorded_size(series), settings.percentile)))
+        recordings = _recordings(days, names)
+        missing = [each.cluster for each in recordings if each.last is None]
+        require_recorded(named_usage(usage, selected), usage_name, names, missing, warn)
+        record = recorded_keys(days, settings.unused_after_days)
+        tasks = min(len(names), _MOST_TASKS)
+        held = quotas.where(f.col("failure").isNull())
+        demands = bucket_demands(days, settings.outlier_days)
+        rows = stack.enter_context(table_rows(recommendations(demands, record, held, settings, now, tasks)))
+        in_order = rows.orderBy("cluster", "entity_key", "key")
+        proposed = [action.value for action in PROPOSED]
+        counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}
+        report = RecommendReport(
+            usage=usage_name,
+            settings=settings,
+            clusters=recordings,
+            counts={action: counts.get(action.value, 0) for action in Action},
+            proposals=_first(in_order.where(f.col("action").isin(proposed)), MOST_PROPOSALS),
+            others=_first(in_order.where(~f.col("action").isin(proposed)), MOST_OTHERS),
+        )
+        is_whole = sum(report.counts[action] for action in PROPOSED) == len(report.proposals)
+        yield Recommended(report, in_order, _live(rows, proposed) if is_whole else {}, failures)
+
+
+def _recordings(days: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording, ...]:
+    """Return what was recorded of each cluster, in the order of the names."""
+    spans = days.groupBy("cluster").agg(f.min("first").alias("first"), f.max("last").alias("last"))
+    known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
+    nothing = {"first": None, "last": None}
+    return tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names)
+
+
+def _live(rows: DataFrame, proposed: Sequence[str]) -> dict[tuple[str, Entity], Values]:
+    """Return all values of the entities that proposals are about; no more of each than there are quota keys."""
+    of_entity = ["cluster", "entity_key"]
+    about = rows.where(f.col("action").isin(proposed)).select(*of_entity).distinct()
+    held = rows.where(f.col("before").isNotNull()).select(*of_entity, "key", "before")
+    live: dict[tuple[str, Entity], dict[str, float]] = {}
+    for row in held.join(about, of_entity, "left_semi").toArrow().to_pylist():
+        entity = parse_address(row["entity_key"])
+        live.setdefault((row["cluster"], entity), {})[row["key"]] = row["before"]
+    return dict(live)
+
+
+def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
+    found = [read_row(row) for row in rows.limit(most).toArrow().to_pylist()]
+    return tuple(sorted(found, key=lambda each: (each.cluster, each.entity.address, key_order(each.key))))
+
+
+def recommendations(
+    demands: DataFrame,
+    record: DataFrame,
+    quotas: DataFrame,
+    settings: RecommendSettings,
+    now: datetime,
+    tasks: int,
+) -> DataFrame:
+    """Return `RECOMMENDATIONS`: what is proposed for each value of the clusters.
+
+    `demands`: `bucket_demands`, of buckets under these quotas. `record`: `recorded_keys`. `tasks`: in how many tasks;
+    as many as clusters, at most.
+    """
+    held = quotas.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(
+        "cluster", "entity_key", "entity", "key", "value", "brokers"
+    )
+    # A key that is recorded has a bucket, so what is known of keys comes with the buckets.
+    used = demands.join(f.broadcast(record), ["cluster", "key"])
+
+    def sized(values: pyarrow.Table, buckets: pyarrow.Table) -> pyarrow.Table:
+        import pyarrow
+
+        own, measured = values.to_pylist(), buckets.to_pylist()
+        cluster = next(row["cluster"] for row in (*own, *measured))
+        rows = recommend(
+            cluster,
+            [OwnValue(entity=Entity.of(row["entity"]), key=row["key"], value=row["value"]) for row in own],
+            [_bucket_demand(row) for row in measured],
+            {row["key"]: _recorded(row) for row in measured},
+            settings,
+            now,
+            next((row["brokers"] for row in own), None),
+        )
+        return pyarrow.Table.from_batches([row_batch(RECOMMENDATIONS, [_row(each) for each in rows])])
+
+    return (
+        held.repartition(tasks, "cluster")
+        .groupBy("cluster")
+        .cogroup(used.repartition(tasks, "cluster").groupBy("cluster"))
+        .applyInArrow(sized, RECOMMENDATIONS)
+        .select(*RECOMMENDATIONS.names)
+    )
+
+
+def _bucket_demand(row: dict[str, Any]) -> BucketDemand:
+    return BucketDemand(
+        bucket=row["bucket"],
+        key=row["key"],
+        entity_key=row["entity_key"],
+        limit=row["limit"],
+        brokers=tuple(_broker_demand(broker) for broker in row["brokers"]),
+        first=row["first"],
+        begin=row["begin"],
+        last_used=row["last_used"],
+        hours=row["hours"],
+        is_coarse=bool(row["is_coarse"]),
+    )
+
+
+def _broker_demand(row: dict[str, Any]) -> BrokerDemand:
+    busiest = row["busiest"]
+    return BrokerDemand(**{**row, "busiest": None if busiest is None else BusiestDay(**busiest)})
+
+
+def _recorded(row: dict[str, Any]) -> Recorded:
+    brokers = {part.pop("broker"): BrokerRecorded(**part) for part in map(dict, row["key_brokers"])}
+    return Recorded(last=row["key_last"], brokers=brokers)
+
+
+def _row(each: Recommendation) -> tuple[Any, ...]:
+    fields = {name: getattr(each, name) for name in RECOMMENDATIONS.names if name != "entity_key"}
+    fields |= {"entity_key": each.entity.address, "entity": each.entity.names, "action": each.action.value}
+    return tuple(fields[name] for name in RECOMMENDATIONS.names)
+
+
+def read_row(row: dict[str, Any]) -> Recommendation:
+    """Return what a row of `RECOMMENDATIONS` says."""
+    fields = {name: value for name, value in row.items() if name not in ("entity_key", "entity", "action")}
+    return Recommendation(entity=Entity.of(row["entity"]), action=Action(row["action"]), **fields)
+
+
+# Right-sized quotas as a change of the quota files: sized, followed by the files, tested, and written or shown.
+#
+# | step | when |
+# | --- | --- |
+# | the quotas are sized by what was recorded | always |
+# | the files are changed in memory | they are to be written or shown, or there are proposals to test |
+# | the proposals are tested by a backtest of the changed files | it is asked for, and there are proposals |
+# | the changed files are written | it is asked for |
+
+
+def backtest_proposals(
+    spark: SparkSession,
+    report: RecommendReport,
+    edited: EditedFiles,
+    repository: Repository,
+    config: Config,
+    clusters: Sequence[Cluster],
+    warn: Callable[[str], None],
+) -> ProposalBacktest:
+    """Return what the changed files of proposals would have throttled of the same usage.
+
+    `edited`: the files that follow the proposals, written or not. `clusters`: the clusters, which are read now. `warn`:
+    called with a sentence about a cluster that cannot be planned. Raises `InvalidFilesError` if the files are invalid,
+    or the usage cannot be read.
+    """
+    proposed = plan_proposals(repository, config, clusters, report.proposals, edited)
+    for name, error in proposed.failures:
+        warn(f"no backtest of {spell_name(name)}: {error}")
+    unwritten = len(edited.edit.unwritten)
+    if not proposed.plans:
+        return ProposalBacktest(unwritten=unwritten)
+    has_others = len(proposed.plans) < len(clusters)
+    tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=has_others)
+    with backtested(spark, tested, proposed.plans) as (found, _):
+        return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=proposed.others)
+
+
+class FileChange(Enum):
+    """What is done with the files that follow proposals."""
+
+    NOT_ASKED = auto()
+    SHOWN = auto()
+    WRITTEN = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendRequest:
+    """What to size, by what, and what to do with it."""
+
+    usage: str  # The usage table
+    repository: Repository
+    config: Config
+    clusters: Sequence[Cluster]  # The clusters, which are read now
+    settings: RecommendSettings
+    change: FileChange = FileChange.NOT_ASKED
+    is_tested: bool = True  # Whether the proposals are tested by a backtest
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether somebody asked for the change of the files."""
+        return self.change is not FileChange.NOT_ASKED
+
+
+def require_files(request: RecommendRequest, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Make sure that files which are to be changed can be read, before anything else is done."""
+    if request.is_changing:
+        loaded = request.repository.load(request.config, today(clock), may_be_empty=True)
+        for cluster in request.clusters:
+            loaded.desired(cluster.name)
+
+
+@contextmanager
+def recommended_change(
+    spark: SparkSession,
+    request: RecommendRequest,
+    warn: Callable[[str], None],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Iterator[Recommended]:
+    """Size quotas and change the files accordingly, as far as it is asked for.
+
+    Without a change that somebody asked for, files that cannot follow the proposals are a warning: there is no backtest
+    then.
+
+    `warn`: called with a sentence about what is left out. Raises `InvalidFilesError` if the usage cannot be read or has
+    no row of the clusters, or the files are to be changed and are invalid. Raises `QuotaformError` if none of the
+    clusters could be read, or the files cannot be changed.
+    """
+    progress("Sizing quotas", 0, 0)
+    with recommended(spark, request.usage, request.clusters, request.settings, clock.now(), warn) as found:
+        report = found.report
+        edited = _edited(request, found, clock, warn)
+        if edited is not None and request.is_tested and report.proposals:
+            progress("Replaying usage", 0, 0)
+            tested = backtest_proposals(
+                spark, report, edited, request.repository, request.config, request.clusters, warn
+            )
+            report = replace(report, backtest=tested)
+        yield replace(found, report=_changed(report, edited, request.change))
+
+
+def _edited(
+    request: RecommendRequest, found: Recommended, clock: Clock, warn: Callable[[str], None]
+) -> EditedFiles | None:
+    """Return the files as they follow the proposals; `None` if they are not needed, or cannot do so for a backtest."""
+    report = found.report
+    total = sum(report.counts[action] for action in PROPOSED)
+    if not request.is_changing and not (request.is_tested and total):
+        return None
+    try:
+        if total > (most := len(report.proposals)):
+            raise UsageError(f"{total:,} proposals are more than the {most:,} of a change; choose some with --select")
+        return edit_quotas(request.repository, request.config, report.proposals, found.live, today(clock))
+    except QuotaformError as error:
+        if request.is_changing:
+            raise
+        warn(f"no backtest of the proposals: {error}")
+        return None
+
+
+def _changed(report: RecommendReport, edited: EditedFiles | None, change: FileChange) -> RecommendReport:
+    """Return what is proposed with what becomes of the files, which are written if that is asked for."""
+    if edited is None or change is FileChange.NOT_ASKED:
+        return report
+    return replace(report, edit=write_quotas(edited) if change is FileChange.WRITTEN else edited.edit)

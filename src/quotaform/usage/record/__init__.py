@@ -1,0 +1,1 @@
+"""Recording what brokers measure, without Spark."""

@@ -1,0 +1,365 @@
+"""Reads what brokers measure at this moment: exporters, JMX, and a Prometheus with its login."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from json import dumps
+from os import environ
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from time import monotonic, time
+from typing import Final, Protocol, Self
+
+from quotaform.http.client import Limits, send
+from quotaform.http.message import Request, Response, Url
+from quotaform.model.entity import IP
+from quotaform.model.errors import HttpError, MetricsError, UsageError
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.server import parse_server
+from quotaform.model.settings import MetricsSource, SourceKind
+from quotaform.model.text import Secret, inert, quote
+from quotaform.model.variable import OwnSecret
+from quotaform.usage.format.jmxtool import parse_jmxtool
+from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
+from quotaform.usage.metric_name import Origin, type_pattern
+from quotaform.usage.sample import Item, Sample
+
+BODY_LIMIT: Final = 64 << 20
+"""The most bytes of an answer: 10,000 buckets have some 5 MB."""
+MOST_SAMPLES: Final = 500_000
+"""The most samples of an answer: 10,000 buckets have 20,000."""
+
+_MEASURED: Final = {key: key.metrics for key in QUOTA_KEYS.values() if key.metrics is not None}
+OBJECT_NAMES: Final = tuple(
+    f"kafka.server:type={metrics.mbean},{'ip=*' if IP in key.entity_types else '*'}"
+    for key, metrics in _MEASURED.items()
+)
+"""The MBeans of client quotas, as patterns."""
+
+ATTRIBUTES: Final = (*dict.fromkeys(metrics.rate for metrics in _MEASURED.values()), "throttle-time")
+"""Their attributes that are recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One answer."""
+
+    at: float  # When it was asked for, in seconds since the epoch
+    seconds: float  # How long it took until it was there
+    size: int  # Its bytes
+    items: tuple[Item, ...] = field(repr=False)
+
+
+class Reader(Protocol):
+    """Reads one source again and again."""
+
+    @property
+    def shown(self) -> str:
+        """The source as messages show it, without what may be secret."""
+
+    def read(self, timeout: float) -> Reading:
+        """Read it once.
+
+        `timeout`: seconds for the request and for reading the answer. Raises `MetricsError` if it does not answer, or
+        with something that cannot be used.
+        """
+
+    def cancel(self) -> None:
+        """End a read that is under way, as far as that is a process of its own."""
+
+
+def read_items(items: Iterable[Item], source: str, timeout: float, started: float) -> tuple[Item, ...]:
+    """Return what an answer holds.
+
+    `timeout`: seconds for the request and for reading the answer. `started`: when the request began, of `monotonic`.
+    Raises `MetricsError` if it holds too much, or takes too long to read.
+    """
+    deadline = started + timeout
+    found: list[Item] = []
+    for item in items:
+        found.append(item)
+        if len(found) > MOST_SAMPLES:
+            raise MetricsError(source, f"answered with more than {MOST_SAMPLES:,} samples; have it serve fewer metrics")
+        if monotonic() > deadline:
+            problem = f"answered with more than can be read within {timeout:g} s; have it serve fewer metrics"
+            raise MetricsError(source, problem)
+    return tuple(found)
+
+
+def problem_of(error: Exception) -> str:
+    """Return what is wrong with a source, as the rest of a sentence about it, an internal error included.
+
+    >>> problem_of(MetricsError("http://b1", "cannot be reached")), problem_of(ValueError("3"))
+    ('cannot be reached', 'cannot be used because of an internal error: ValueError; please report it')
+    """
+    if isinstance(error, MetricsError):
+        return error.problem
+    return f"cannot be used because of an internal error: {type(error).__name__}; please report it"
+
+
+def origin_of(cluster: str, broker: str | None) -> Origin:
+    """Return the origin of what one broker offers: labels on its page say nothing about the cluster or the broker."""
+    return Origin(cluster, broker, cluster_labels=(), broker_labels=())
+
+
+def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] = ()) -> Reader:
+    """Return what reads a source; nothing is sent yet.
+
+    `jmx_command`: the command line of JmxTool, for JMX. Raises `UsageError` if it is an invalid URL.
+    """
+    origin = origin_of(cluster, source.broker)
+    if source.kind is SourceKind.JMX:
+        return JmxReader(source.address, jmx_command, origin)
+    try:
+        url = Url.parse(source.address)
+    except ValueError as error:
+        raise UsageError(f"the source of broker {quote(source.broker)} is an invalid URL: {error}") from None
+    accepted = {"Accept": "text/plain;version=0.0.4, text/plain"}
+    return ExporterReader(Request(method="GET", url=url, headers=accepted, body_limit=BODY_LIMIT), origin)
+
+
+_HTML: Final = ("<!doctype", "<html")
+
+
+@dataclass(frozen=True, slots=True)
+class ExporterReader:
+    """Reads the page of an exporter of Prometheus."""
+
+    request: Request  # What is sent each time
+    origin: Origin
+
+    @property
+    def shown(self) -> str:
+        """Scheme, host and port."""
+        return self.request.url.origin
+
+    def read(self, timeout: float) -> Reading:
+        """Ask once; see `quotaform.usage.record.reader.Reader`."""
+        at, started = time(), monotonic()
+        try:
+            response = send(self.request, Limits(connect=timeout, total=timeout))
+        except HttpError as error:
+            remedy = (
+                "; check that it is the port of an exporter of Prometheus" if error.problem.startswith("closed") else ""
+            )
+            raise MetricsError(self.shown, error.problem + remedy) from None
+        seconds = monotonic() - started
+        self._require_metrics(response)
+        items = read_items(parse_exposition(response.body, self.origin, at), self.shown, timeout, started)
+        return Reading(at, seconds, len(response.body), items)
+
+    def cancel(self) -> None:
+        """Do nothing: a request has no process, and ends with this one."""
+
+    def _require_metrics(self, response: Response) -> None:
+        if not response.is_success:
+            remedy = "check the path of the URL" if response.status in (404, 405) else "check the URL and the server"
+            raise MetricsError(self.shown, f"answered with status {response.status}; {remedy}")
+        if response.body[:200].lstrip().lower().decode(errors="replace").startswith(_HTML):
+            raise MetricsError(
+                self.shown, "answered with a web page, not as an exporter of Prometheus does; check the URL"
+            )
+
+
+_NOTHING: Final = b"No matched attributes"
+_NO_CONNECTION: Final = b"Could not connect to JMX url"
+_REJECTED: Final = b"filter status: REJECTED"
+"""What Java says of an object that the filter of the command line leaves out."""
+_DATE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
+
+
+@dataclass(slots=True)
+class JmxReader:
+    """Reads the JMX of a broker."""
+
+    address: str  # Host and port
+    command: Sequence[str]  # The command line of JmxTool, without options
+    origin: Origin
+    _process: Popen[bytes] | None = None
+
+    @property
+    def shown(self) -> str:
+        """Host and port."""
+        return f"JMX at {self.address}"
+
+    def read(self, timeout: float) -> Reading:
+        """Ask once; see `quotaform.usage.record.reader.Reader`."""
+        if problem := parse_server(self.address).problem(environ):
+            raise MetricsError(self.shown, problem)
+        at, started = time(), monotonic()
+        # A session of its own: a Ctrl-C is for the recording, which reads this answer to its end.
+        try:
+            self._process = process = Popen(  # noqa: S603 (Kafka's own command)
+                self._arguments(), stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+            )
+        except OSError as failure:
+            # No memory or no process left, or Java was removed while it is recorded.
+            problem = f"cannot be read, as {inert(self.command[0])} cannot be started: {failure.strerror or failure}"
+            raise MetricsError(self.shown, problem) from failure
+        try:
+            output, error = process.communicate(timeout=timeout)
+        except TimeoutExpired:
+            process.kill()
+            _, error = process.communicate()
+            if _NO_CONNECTION in error:
+                problem = f"cannot be reached within {timeout:g} s; check the address, and JMX_PORT of the broker"
+            else:
+                problem = f"did not answer within {timeout:g} s; check that it is a port of JMX, or ask less often"
+            raise MetricsError(self.shown, problem) from None
+        finally:
+            self.cancel()
+        seconds = monotonic() - started
+        if len(output) > BODY_LIMIT:
+            raise MetricsError(self.shown, f"answered with more than {BODY_LIMIT >> 20} MiB")
+        if _REJECTED in error:
+            raise MetricsError(self.shown, "answered with a Java class that is not allowed; check the address")
+        if _NOTHING in output or _NOTHING in error:
+            return Reading(at, seconds, len(output), ())
+        if process.returncode:
+            raise MetricsError(self.shown, f"cannot be read: {_last_line(error.decode(errors='replace'))}")
+        items = read_items(parse_jmxtool(output, self.origin, at), self.shown, timeout, started)
+        return Reading(at, seconds, len(output), items)
+
+    def cancel(self) -> None:
+        """End the process of a read that is under way."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.kill()
+
+    def _arguments(self) -> list[str]:
+        names = [argument for name in OBJECT_NAMES for argument in ("--object-name", name)]
+        url = f"service:jmx:rmi:///jndi/rmi://{self.address}/jmxrmi"
+        attributes = ",".join(ATTRIBUTES)
+        return [
+            *self.command, "--jmx-url", url, *names, "--attributes", attributes, "--date-format", _DATE, "--one-time",
+        ]  # fmt: skip
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    return inert(lines[-1][:200]) if lines else "JmxTool says nothing about it"
+
+
+# How to log in to a Prometheus: a bearer token, or a user and a password, and a tenant.
+#
+# They are in variables alone: what stands on a command line is seen by others.
+
+_TOKEN: Final = OwnSecret.PROMETHEUS_TOKEN
+_USER: Final = OwnSecret.PROMETHEUS_USER
+_PASSWORD: Final = OwnSecret.PROMETHEUS_PASSWORD
+_TENANT: Final = OwnSecret.PROMETHEUS_TENANT
+
+GIVE: Final = f"give a token in {_TOKEN}, or {_USER} and {_PASSWORD}"
+"""What to do if a Prometheus refuses an answer."""
+
+_TENANT_HEADERS: Final = ("X-Scope-OrgID", "THANOS-TENANT")
+"""What Mimir, Cortex and Thanos read."""
+_AUTHORIZATION: Final = "Authorization"
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusLogin:
+    """What is sent with each request."""
+
+    credentials: Mapping[str, Secret]  # Headers that are secret
+    headers: Mapping[str, str]  # Headers that are not secret
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Return what the variables say. Raises `UsageError` if they contradict each other, or one is missing."""
+        token, user, password, tenant = map(environment.get, (_TOKEN, _USER, _PASSWORD, _TENANT))
+        if token and user:
+            raise UsageError(f"{_TOKEN} and {_USER} are both set; unset one of them")
+        if bool(user) != bool(password):
+            raise UsageError(f"{_USER} and {_PASSWORD} are used together; set both, or none of them")
+        if user and ":" in user:
+            raise UsageError(f"{_USER} contains a colon, which a user cannot have over HTTP")
+        if tenant and not (tenant.isascii() and tenant.isprintable()):
+            raise UsageError(f"{_TENANT} contains a character that a header cannot have")
+        credentials = {}
+        if token:
+            credentials[_AUTHORIZATION] = Secret(f"Bearer {token}")
+        elif user:
+            credentials[_AUTHORIZATION] = Secret("Basic " + b64encode(f"{user}:{password}".encode()).decode())
+        return cls(credentials, dict.fromkeys(_TENANT_HEADERS, tenant) if tenant else {})
+
+
+NO_LOGIN: Final = PrometheusLogin({}, {})
+
+
+_SPELLED: Final = "|".join(name.replace("-", "_?") for name in ATTRIBUTES)
+QUERY: Final = (
+    f"(?i:kafka_(server|broker|clients?|users?|quotas?)_.*({_SPELLED}).*|"
+    f"kafka_server_(quotas?|{'|'.join(type_pattern(metrics.mbean) for metrics in _MEASURED.values())})|kafka_server)"
+)
+"""The names of metrics of client quotas, whatever the rules of an exporter make of them, as a regular expression."""
+
+
+_MOST_VALUES: Final = 4_000_000
+"""The most values of an answer, of which all are read before the first is looked at; a sample has some ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusReader:
+    """Asks a Prometheus for the last value of each series."""
+
+    url: Url  # Its URL, without `/api`
+    cluster: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What labels of its series must be; without any, series with the label of another cluster are left out."""
+    login: PrometheusLogin = NO_LOGIN
+
+    @property
+    def shown(self) -> str:
+        """Scheme, host and port."""
+        return f"Prometheus at {self.url.origin}"
+
+    def read(self, timeout: float) -> Reading:
+        """Ask once; see `quotaform.usage.record.reader.Reader`."""
+        at, started = time(), monotonic()
+        url = self.url.under("/api/v1/query").with_query({"query": self._query()})
+        request = Request(
+            method="GET",
+            url=url,
+            headers=self.login.headers,
+            credentials=self.login.credentials,
+            body_limit=BODY_LIMIT,
+        )
+        try:
+            response = send(request, Limits(connect=timeout, total=timeout))
+        except HttpError as error:
+            raise MetricsError(self.shown, error.problem) from None
+        if response.status in (401, 403):
+            raise MetricsError(self.shown, f"refused this with status {response.status}; {GIVE}")
+        if not response.is_success and response.status not in (400, 422, 503):
+            raise MetricsError(self.shown, f"answered with status {response.status}; check the URL")
+        origin = Origin(self.cluster, cluster_labels=()) if self.labels else Origin(self.cluster)
+        if sum(map(response.body.count, (b"{", b"[", b","))) > _MOST_VALUES:
+            problem = f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics"
+            raise MetricsError(self.shown, problem)
+        items = read_items(parse_prometheus(response.body, origin, at), self.shown, timeout, started)
+        return Reading(at, monotonic() - started, len(response.body), self._of_cluster(items))
+
+    def cancel(self) -> None:
+        """Do nothing: a request has no process, and ends with this one."""
+
+    def _query(self) -> str:
+        # JSON spells a text as PromQL does.
+        matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self.labels.items())
+        return f'{{__name__=~"{QUERY}"{matchers}}}'
+
+    def _of_cluster(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """Return the items without the samples of other clusters."""
+        others = {item.series.cluster for item in items if isinstance(item, Sample)} - {self.cluster}
+        if not others:
+            return items
+        kept = tuple(item for item in items if not isinstance(item, Sample) or item.series.cluster == self.cluster)
+        if not any(isinstance(item, Sample) for item in kept):
+            names = ", ".join(sorted(quote(name) for name in others if name is not None)[:5])
+            raise MetricsError(
+                self.shown,
+                f"has series of the clusters {names} and none of {quote(self.cluster)}; choose with "
+                "--label NAME=VALUE, or metrics.labels in quotaform.yaml",
+            )
+        return kept

@@ -1,0 +1,231 @@
+"""What became of a recording: rows, gaps, what reading cost the brokers; and how people read it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from quotaform.model.moment import duration_text, spell_moment
+from quotaform.model.text import inert
+from quotaform.report.text import PLAIN, Style, counted
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, merge
+
+
+class UsageRow(NamedTuple):
+    """A row of the table of usage, in the order of its columns; `ts` is in seconds since the epoch."""
+
+    ts: float
+    window_s: float
+    cluster: str | None
+    broker: str | None
+    key: str
+    user: str | None
+    client_id: str | None
+    ip: str | None
+    rate: float | None
+    throttle_ms: float | None
+    instance: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time without measurements of a broker."""
+
+    first: datetime  # The first time at which there should be one
+    last: datetime  # The last such time
+    missed: int
+    reason: str  # Why, as the rest of a sentence about the source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedSource:
+    """What was recorded of one broker."""
+
+    broker: str
+    source: str  # Where it was read, as messages show it
+    asked: int  # How often it was asked
+    read: int  # How often it answered
+    rows: int  # The rows that were written
+    dropped: tuple[Dropped, ...] = ()  # What is not in the table, by reason
+    rejected: int = 0  # Records that could not be read
+    problems: tuple[str, ...] = ()  # The first few reasons of these
+    size: int = 0  # The bytes of all answers
+    seconds: float = 0.0  # The time until all answers were there
+    longest: float = 0.0  # The longest of these times, in seconds
+    gaps: tuple[Gap, ...] = ()  # The times without measurements
+    remark: str | None = None  # Why no row could be recorded though it answered; `None` otherwise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What became of a recording."""
+
+    cluster: str
+    usage: str  # The directory of the table, as it was given
+    started: datetime
+    ended: datetime
+    interval: float  # Seconds between two measurements of a broker
+    sources: tuple[RecordedSource, ...]
+    files: int  # How many files were written
+    unwritten: int = 0  # How many rows were measured and could not be written
+    failure: str | None = None  # Why; `None` if all are in the table
+
+    @property
+    def rows(self) -> int:
+        """The rows that were written."""
+        return sum(each.rows for each in self.sources)
+
+
+class ReadRows(NamedTuple):
+    """What one answer of a source holds."""
+
+    rows: list[UsageRow]
+    dropped: list[Dropped]
+    rejected: list[Rejected]
+
+
+def read_rows(items: Iterable[Item]) -> ReadRows:
+    """Return the rows of the table of usage in an answer, a rate and a throttle time of one time in one row."""
+    series: defaultdict[Series, list[Sample]] = defaultdict(list)
+    dropped: Counter[DropReason] = Counter()
+    rejected: list[Rejected] = []
+    for item in items:
+        if isinstance(item, Sample):
+            series[item.series._replace(attribute=Attribute.RATE)].append(item)
+        elif isinstance(item, Dropped):
+            reason, count = item
+            dropped[reason] += count
+        else:
+            rejected.append(item)
+    rows: list[UsageRow] = []
+    for of, samples in series.items():
+        merged, left_out = merge(samples)
+        rows += [UsageRow(row.ts, row.window_s, *of[:6], row.rate, row.throttle_ms, of.instance) for row in merged]
+        for reason, count in left_out:
+            dropped[reason] += count
+    return ReadRows(rows, [Dropped(reason, count) for reason, count in dropped.items()], rejected)
+
+
+NO_BUCKET = (
+    "there are no metrics of client quotas yet: a broker measures clients only after a quota with the same key was set "
+    "since it started; to measure all clients and limit none, set a very large default: quotaform alter "
+    "'user=<default>' --add producer_byte_rate=1TiB/s (or 'client-id=<default>' if clients do not authenticate)"
+)
+"""Source: org.apache.kafka.server.quota.ClientQuotaManager, quotasEnabled."""
+
+_NO_QUOTA_METRIC = (
+    "there is no metric of client quotas among its metrics: either the rules of its exporter leave them out, or "
+    + NO_BUCKET.replace("there are no metrics of client quotas yet: ", "")
+)
+
+_ONLY_TOTALS: Final = (
+    "its metrics of client quotas are counters, of which one answer gives no rate; have the exporter serve the rates "
+    "that brokers measure, by the rules in docs/usage-record.md, or store the counters in Prometheus, and ingest them "
+    "with quotaform usage ingest"
+)
+
+
+def explain_no_rows(read: ReadRows) -> str | None:
+    """Return why an answer holds no row, as the rest of a sentence about the source; `None` if it holds some.
+
+    | the answer holds | what is wrong |
+    | --- | --- |
+    | what cannot be read, too | it is no page of metrics, or the rules of the exporter lose the labels |
+    | counters | the exporter does not serve the rates |
+    | metrics of whole quota managers, and NaN | no quota was set |
+    | only other metrics | either of them |
+    | nothing | no quota was set |
+    """
+    if read.rows:
+        return None
+    reasons: Counter[DropReason] = Counter(dict(read.dropped))
+    of_quotas = sum(reasons.values()) - reasons[DropReason.OTHER_METRIC]
+    if read.rejected:
+        return first_problem(read.rejected)
+    if reasons[DropReason.FIRST_TOTAL]:
+        return _ONLY_TOTALS
+    if of_quotas or not read.dropped:
+        return NO_BUCKET
+    return _NO_QUOTA_METRIC
+
+
+def first_problem(rejected: Sequence[Rejected]) -> str:
+    """Return why records could not be read: the first reason and how many there are."""
+    more = f" (and {len(rejected) - 1:,} more)" if len(rejected) > 1 else ""
+    return f"its answer cannot be read: {rejected[0].reason}{more}"
+
+
+_MOST_GAPS = 5
+
+
+def render_recording(result: Recording, style: Style = PLAIN) -> str:
+    """Return what became of a recording as text."""
+    return "\n".join(_lines(result, style)) + "\n"
+
+
+def _lines(result: Recording, style: Style) -> Iterator[str]:
+    times = [moment.replace(microsecond=0) for moment in (result.started, result.ended)]
+    span = " to ".join(map(spell_moment, times))
+    yield (
+        f"Recorded  {style.paint(inert(result.cluster), 'bold')}   {span} "
+        f"({duration_text(result.ended - result.started)}), every {result.interval:g} s"
+    )
+    yield ""
+    for each in result.sources:
+        yield from _source_lines(each, style)
+    dropped: Counter[DropReason] = Counter()
+    for each in result.sources:
+        for reason, count in each.dropped:
+            dropped[reason] += count
+    if dropped:
+        reasons = ", ".join(f"{count:,} {reason.value}" for reason, count in dropped.most_common())
+        yield f"Not in the table: {reasons}."
+    yield style.paint(
+        f"{counted(result.rows, 'row')} in {counted(result.files, 'file')} of {inert(result.usage)}.", "bold"
+    )
+    if result.failure is not None:
+        lost = counted(result.unwritten, "more row")
+        yield style.paint(f"{lost} could not be written: {inert(result.failure)}.", "red")
+
+
+def _source_lines(each: RecordedSource, style: Style) -> Iterator[str]:
+    missed = sum(gap.missed for gap in each.gaps)
+    of = f"{each.read:,} of {counted(each.read + missed, 'measurement')}"
+    yield f"  broker {inert(each.broker)} ({inert(each.source)}): {of}, {counted(each.rows, 'row')}{_cost(each)}"
+    for gap in each.gaps[:_MOST_GAPS]:
+        yield f"    {style.paint('gap', 'yellow')} {_gap_text(gap)}"
+    if len(each.gaps) > _MOST_GAPS:
+        yield f"    ... and {len(each.gaps) - _MOST_GAPS:,} more gaps (all: --format json)"
+    if each.remark is not None:
+        yield f"    {style.paint('no rows:', 'yellow')} {inert(each.remark.partition(';')[0])}"
+    if each.rejected:
+        yield f"    {counted(each.rejected, 'record')} cannot be read: {inert('; '.join(each.problems))}"
+    yield ""
+
+
+def _cost(each: RecordedSource) -> str:
+    if not each.read:
+        return ""
+    size, seconds = each.size / each.read, each.seconds / each.read
+    return f"; {size_text(size)} and {seconds * 1000:,.0f} ms each ({each.longest * 1000:,.0f} ms at most)"
+
+
+def _gap_text(gap: Gap) -> str:
+    first = spell_moment(gap.first.replace(microsecond=0))
+    last = "" if gap.missed == 1 else f" to {spell_moment(gap.last.replace(microsecond=0))}"
+    return f"{first}{last}: {counted(gap.missed, 'measurement')} missing; it {inert(gap.reason)}"
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes with a unit.
+
+    >>> size_text(512), size_text(15_000), size_text(3 << 20)
+    ('512 B', '14.6 KiB', '3.0 MiB')
+    """
+    for limit, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= limit:
+            return f"{size / limit:,.1f} {unit}"
+    return f"{size:.0f} B"

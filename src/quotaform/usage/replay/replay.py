@@ -1,0 +1,467 @@
+"""What brokers would have done with a recorded demand under other limits: their windows of rates as running minima.
+
+Let L be the limit, W the window (11.5 s), O the recorded rate of a window, and A(t) what was asked for until t. A
+broker admits what keeps the sum of its window within L x W, and lets requests wait otherwise. What it has served is
+
+    S(t) = min over k = 0, 1, 2, ... of A(t - k W) + k L W
+
+so that the backlog is the largest of A(t) - A(t - k W) - k L W. The difference is the sum of W x O at t, t - W, ...,
+t - (k - 1) W, which is what was recorded: the backlog is a running sum of (O - L) x W over times that are W apart, less
+its running minimum. This is the model of the quota keys:
+
+| key | requests wait | the longest wait of a request |
+| --- | --- | --- |
+| byte rates | while there is a backlog; of consumers, L is less by a part of an answer in W | backlog / L |
+| request time | likewise; at least while O > L, as the cap on delays may keep the backlog small | the same, up to 1 s |
+| mutations | while the backlog is over the burst of 11 s x L: the tokens are negative | (backlog - burst) / L |
+| connections | while there is a backlog, as refused clients come again; at least (O - L) / O of the time | up to 1 s |
+
+How a recording is read:
+
+| samples are | replayed as |
+| --- | --- |
+| closer than W | up to twelve interleaved recordings, in each of which they are about W apart |
+| further apart than W | one recording, where a sample stands for the step D since the one before it |
+| further apart than `LONGEST_STEP_S` | the same, and in between nothing was asked for: a backlog drains |
+
+Of a step longer than the window that a rate covers, the rest is not known. `_low` takes it as idle, `_high` as the
+larger of the two samples around it, and the estimate as the sample. Within a step, rates are constant and the window of
+the broker follows within W, so that a step in which the limit is passed counts from when its window is over the limit.
+The bounds are also those of what else is not known: how long request time has a backlog (`_low`: none), whether refused
+connections come again (`_low`: none does), whether mutations come at once (`_high`) or spread over a window, and
+whether those of a step are one request, which is admitted as a whole (`_low`). When they came is known where samples
+are close enough (`quotaform.usage.replay.replay`). An answer to a consumer is sent once all of it fits: of a
+window, nothing stays unused (`_low`), half an answer, or a whole one (`_high`).
+
+Source: KIP-13, KIP-124, KIP-599, KIP-612; org.apache.kafka.common.metrics.stats.Rate, SampledStat and TokenBucket;
+org.apache.kafka.server.quota.QuotaUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isnan, nan
+from typing import Final
+
+import numpy
+
+from quotaform.model.quota_key import QUOTA_WINDOW_S, Enforcement
+from quotaform.usage.bucket.rows import Booleans, Floats, Integers
+from quotaform.usage.sample import LONGEST_STEP_S
+
+# When mutations were asked for: what a gauge of half a minute and more says of them, where it is read often.
+#
+# Brokers limit mutations with a token bucket, but measure them with the windows of their other metrics: two of 30 s
+# (`metrics.num.samples`, `metrics.sample.window.ms`), not those of quotas. The rate is N / w, where N is how many there
+# were, and w how long ago the oldest window began; 30 s more, while that is the only one. So 80 topics that are created
+# at once are a rate of 2.7/s, which falls to 1.3/s, rises to 2.7/s again, and falls for another half a minute.
+#
+# While nothing is asked for, N stays and w grows with the time, so that two rates x and y that are D apart are those of
+# w = D x / (x - y): where this holds for several samples in a row, w and N are known, and before them w is known from
+# the time that has passed. What N grows by is what was asked for.
+#
+# Source: kafka.server.ControllerMutationQuotaManager; org.apache.kafka.common.metrics.stats.Rate.
+
+LONGEST_GAUGE_STEP_S: Final = 10.0
+"""How far apart samples may be so that several of them fall into the time in which a window only grows older."""
+_WINDOW_S: Final = 30.0
+_OLDEST_S: Final = 3 * _WINDOW_S
+"""For how long a window can count: it is kept while its last mutation is less than two windows old."""
+_LEAST: Final = 0.97
+"""To which part a total may shrink that does not: the times of samples are not quite right."""
+_JITTER_S: Final = 1.0
+"""By how much a beginning may be wrong that follows from many samples."""
+_FEWEST: Final = 4
+"""Samples from which anything follows."""
+_TOLERANCE_S: Final = 3.0
+"""By how much the beginnings of a window that follow from two pairs of samples may differ: the time of a sample is not
+quite that at which the broker computed it."""
+
+
+def asked_rates(at: Integers, rate: Floats) -> Floats:
+    """Return how many mutations per second were asked for since the sample before each, as far as that can be known.
+
+    Where it can't, the rate is returned as it is: under steady demand it is what was asked for.
+
+    `at`: microseconds, in order, at most about `LONGEST_GAUGE_STEP_S` apart. `rate`: the recorded rate of mutations.
+    """
+    if len(at) < _FEWEST:
+        return rate
+    time = at / 1e6
+    step = numpy.diff(time)
+    pace = float(numpy.median(step))
+    # A bucket has no rate before its first mutation, nor after an hour without any.
+    is_first = numpy.append(True, step > LONGEST_GAUGE_STEP_S + pace)
+    step = numpy.where(is_first, pace, numpy.append(pace, step))
+    begun = _beginnings(time, step, numpy.append(numpy.nan, rate[:-1]), rate)
+    following = _following(time, begun)
+    gauge = _Gauge()
+    asked = numpy.empty(len(rate))
+    for place, values in enumerate(
+        zip(time.tolist(), step.tolist(), rate.tolist(), begun.tolist(), following.tolist(), strict=True)
+    ):
+        if is_first[place]:
+            gauge = _Gauge()
+        asked[place] = gauge.asked(*values) / step[place]
+        if is_first[place] and gauge.age(time[place]) > _WINDOW_S + pace + _TOLERANCE_S:
+            # They were asked for before it, nobody knows when.
+            asked[place] = rate[place]
+    return asked
+
+
+@dataclass(slots=True)
+class _Gauge:
+    """What is known of the windows of a rate, from sample to sample."""
+
+    begun: float = nan
+    """When the oldest window began, or 30 s before that while it is the only one; NaN if that is not known."""
+    total: float = 0.0  # How many mutations the windows hold; NaN if that is not known
+
+    def asked(self, time: float, step: float, rate: float, begun: float, following: float) -> float:
+        """Return how many mutations were asked for since the sample before.
+
+        `step`: the seconds since the one before. `begun`: when the oldest window began, if nothing was asked for since
+        the one before; else NaN. `following`: the same of the next sample of which that is known, if it is near.
+        """
+        if rate <= 0:
+            self.begun, self.total = nan, 0.0
+            return 0.0
+        if not isnan(begun):
+            self.begun, self.total = begun, rate * (time - begun)
+            return 0.0
+        for candidate in self._candidates(time, step, rate, following):
+            total = rate * (time - candidate)
+            # What a window held is forgotten as a whole, and then the rate is less than it would have to be.
+            if total >= self.total * _LEAST:
+                more, self.begun, self.total = max(0.0, total - self.total), candidate, max(total, self.total)
+                return more
+        # Another window is the oldest one now.
+        age = _only_or_not(time - following)
+        self.begun, self.total = (time - age, rate * age) if not isnan(age) else (nan, nan)
+        return rate * step
+
+    def age(self, time: float) -> float:
+        """Return for how many seconds the oldest window counts; NaN if that is not known."""
+        return time - self.begun
+
+    def _candidates(self, time: float, step: float, rate: float, following: float) -> Iterator[float]:
+        """Yield when the oldest window may have begun, the most likely time first."""
+        if isnan(self.total):
+            return
+        if isnan(self.begun):
+            # The first mutations since the sample before, or those that are in the first sample.
+            age = _only_or_not(time - following)
+            yield time - step / 2 - _WINDOW_S if isnan(age) else time - age
+            return
+        age = _only_or_not(time - following)
+        if abs(rate * age - self.total) <= self.total * (1 - _LEAST):
+            # Another window is the oldest one now, of those that hold the same.
+            yield time - age
+        age = time - self.begun
+        # A window that was the only one and is 30 s old no longer counts for 30 s more: the rate is about doubled.
+        is_older = 2 * _WINDOW_S - _TOLERANCE_S <= age <= 2 * _WINDOW_S + step + _TOLERANCE_S
+        if is_older and rate * (age - _WINDOW_S) >= self.total * _LEAST:
+            yield self.begun + _WINDOW_S
+        elif age <= _OLDEST_S + _TOLERANCE_S:
+            yield self.begun
+
+
+def _only_or_not(age: float) -> float:
+    """Return for how many seconds a window of an age counts."""
+    return age + _WINDOW_S if age < _WINDOW_S - _JITTER_S else age
+
+
+def _following(time: Floats, begun: Floats) -> Floats:
+    """Return the next known beginning of each sample, NaN if there is none in the time that a window is kept."""
+    places = numpy.where(numpy.isnan(begun), len(begun), numpy.arange(len(begun)))
+    next_place = numpy.minimum.accumulate(places[::-1])[::-1]
+    is_near = numpy.append(time, numpy.inf)[next_place] - time <= _OLDEST_S
+    return numpy.where(is_near, numpy.append(begun, numpy.nan)[next_place], numpy.nan)
+
+
+def _beginnings(time: Floats, step: Floats, before: Floats, rate: Floats) -> Floats:
+    """Return when the oldest window began of each sample since whose predecessor nothing was asked for; else NaN."""
+    falls = (rate > 0) & (rate < before)
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        age = numpy.where(falls, step * before / (before - rate), numpy.nan)
+    age[(age < _WINDOW_S - _TOLERANCE_S) | (age > _OLDEST_S + _TOLERANCE_S)] = numpy.nan
+    begun = time - age
+    same = numpy.abs(numpy.diff(begun)) <= _TOLERANCE_S
+    is_known = numpy.append(same, False) | numpy.append(False, same)
+    return _settled(numpy.where(is_known, begun, numpy.nan))
+
+
+def _settled(begun: Floats) -> Floats:
+    """Return one beginning for all samples in a row that have about the same one: their median."""
+    known = ~numpy.isnan(begun)
+    # A new row begins after an unknown one, and where another window has become the oldest.
+    jumps = numpy.append(True, ~(numpy.abs(numpy.diff(begun)) <= 2 * _TOLERANCE_S))
+    rows = numpy.cumsum(jumps)
+    found = begun.copy()
+    for row in numpy.unique(rows[known]):
+        of_row = known & (rows == row)
+        found[of_row] = numpy.median(begun[of_row])
+    return found
+
+
+VARIANTS: Final = ("", "_low", "_high")
+"""The estimate, and what bounds it, as the columns of a table name them."""
+_UNUSED: Final = {"": 0.5, "_low": 0.0, "_high": 1.0}
+"""Which part of an answer stays unused of a window, into which it does not fit."""
+_INTERLEAVED: Final = (12, 6, 3, 2)
+"""Into how many interleaved recordings one may be taken apart."""
+_WIDEST: Final = 1.35 * QUOTA_WINDOW_S
+"""How far apart samples of an interleaved recording may be, as those of real recordings are not quite regular."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """What was asked of a bucket on a broker, in the order of time; not empty."""
+
+    at: Integers  # Microseconds since 1970, each once
+    rate: Floats  # In the unit of the key
+    window_s: Floats  # How many seconds up to `at` the rate covers; NaN if that is not known
+    pace_s: float  # About how many seconds are between two samples, gaps aside; NaN of a single one
+    rate_high: Floats | None = None
+    """The most that the rate was where windows do not cover it; `None` for that of the samples around it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wait:
+    """How long requests would have waited, by time, in seconds."""
+
+    waited: Floats  # Of the step up to a time, those in which requests waited
+    delay: Floats  # How long what was asked for in it waited at most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """What would have happened to a bucket on a broker, by time."""
+
+    step_s: Floats  # How many seconds up to a time it stands for
+    waits: Mapping[str, Wait]  # The estimate and its bounds, by `VARIANTS`
+    backlog_s: Floats  # Seconds until nothing waits any more, if nothing else comes
+    episode_s: Floats  # For how long requests had waited without an end; NaN where they did not
+
+
+def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
+    """Replay what was asked of a bucket.
+
+    `limit`: the limit; NaN if there is none.
+    """
+    if enforcement.burst_s and demand.pace_s <= LONGEST_GAUGE_STEP_S:
+        demand = _asked(demand)
+    steps = _steps(demand)
+    limits = {variant: _used_limit(variant, limit, enforcement) for variant in VARIANTS}
+    least = 0.0 if enforcement.burst_s else limits["_high"]
+    if not (steps.rate_high > least).any() or numpy.isnan(limit):
+        none = numpy.zeros(len(demand.at))
+        return Replay(steps.step_s, dict.fromkeys(VARIANTS, Wait(none, none)), none, numpy.full(len(none), numpy.nan))
+    backlogs = {variant: _backlog(steps, variant, used, enforcement) for variant, used in limits.items()}
+    waits = {variant: _wait(steps, variant, backlogs[variant], used, enforcement) for variant, used in limits.items()}
+    end, burst = backlogs[""].end, enforcement.burst_s * limit
+    left = numpy.fmax(0.0, divided(end - burst, limits[""]))
+    return Replay(steps.step_s, waits, left, _episodes(steps, waits[""].waited, end <= burst))
+
+
+def _used_limit(variant: str, limit: float, enforcement: Enforcement) -> float:
+    """Return how much of a limit can be used, where answers are sent as a whole."""
+    unused = enforcement.answer * _UNUSED[variant] / QUOTA_WINDOW_S
+    # No answer is larger than a window.
+    return max(limit - unused, limit / 2)
+
+
+def _asked(demand: Demand) -> Demand:
+    """Return when mutations were asked for: each rate covers the time since the sample before."""
+    since = (demand.at - _before(demand.at, 1)) / 1e6
+    rate = asked_rates(demand.at, demand.rate)
+    # Without a pace it is one recording, however close its samples are.
+    return Demand(demand.at, rate, numpy.where(since <= LONGEST_STEP_S, since, demand.pace_s), numpy.nan)
+
+
+def divided(number: Floats, by: Floats | float) -> Floats:
+    """Return a quotient; NaN where the divisor is 0."""
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        return numpy.where(by == 0.0, numpy.nan, number / by)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Steps:
+    """How long each sample stands for, and which of the interleaved recordings it belongs to."""
+
+    at: Integers
+    rate: Floats
+    interleaved: int  # How many interleaved recordings there are
+    step_s: Floats  # The seconds since the sample before it
+    spaced_s: Floats  # The seconds since the one before it in its recording
+    window_s: Floats  # The seconds that its rate covers
+    is_gap: Booleans
+    seen_s: Floats  # Those of `spaced_s` that the rate covers; the others come before them
+    unseen_s: Floats  # The others
+    rate_before: Floats  # The rate of the sample before it; NaN if there is none
+    rate_high: Floats  # The most that the rate was in `unseen_s`
+
+    def unseen_rate(self, variant: str) -> Floats:
+        """Return the rate in the part of a step that was not recorded."""
+        if variant == "_low":
+            return numpy.zeros(len(self.rate))
+        rate = self.rate_high if variant == "_high" else self.rate
+        return numpy.where(self.is_gap, 0.0, rate)
+
+    def apart(self, values: Floats) -> Floats:
+        """Return values with a column for each interleaved recording; what is missing at the end is 0."""
+        rows = -(-len(values) // self.interleaved)
+        return numpy.append(values, numpy.zeros(rows * self.interleaved - len(values))).reshape(rows, self.interleaved)
+
+    def together(self, values: Floats) -> Floats:
+        """Return what `apart` took apart."""
+        return values.ravel()[: len(self.at)]
+
+
+def _steps(demand: Demand) -> _Steps:
+    at, pace_s = demand.at, demand.pace_s
+    interleaved = next((number for number in _INTERLEAVED if pace_s * number <= _WIDEST), 1)
+    window = numpy.where(numpy.isnan(demand.window_s), QUOTA_WINDOW_S, demand.window_s)
+    since = (at - _before(at, 1)) / 1e6
+    spaced = since if interleaved == 1 else (at - _before(at, interleaved)) / 1e6
+    spaced = numpy.where(numpy.isnan(spaced), window, spaced)
+    seen = numpy.minimum(window, spaced)
+    rate_before = _before(demand.rate, 1)
+    return _Steps(
+        at=at,
+        rate=demand.rate,
+        interleaved=interleaved,
+        # After a gap a sample stands for as long as others do, but not for more than it covers.
+        step_s=numpy.where(since <= LONGEST_STEP_S, since, numpy.fmin(window, pace_s)),
+        spaced_s=spaced,
+        window_s=window,
+        is_gap=spaced > LONGEST_STEP_S,
+        seen_s=seen,
+        unseen_s=spaced - seen,
+        rate_before=rate_before,
+        rate_high=numpy.fmax(demand.rate, rate_before)
+        if demand.rate_high is None
+        else _latest(demand.rate_high, interleaved),
+    )
+
+
+def _before(values: Floats | Integers, places: int) -> Floats:
+    """Return the value so many places before each; NaN if there is none."""
+    found = numpy.full(len(values), numpy.nan)
+    found[places:] = values[:-places]
+    return found
+
+
+def _latest(values: Floats, places: int) -> Floats:
+    """Return the largest of so many values up to each."""
+    found = values
+    for place in range(1, places):
+        found = numpy.fmax(found, _before(values, place))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Backlog:
+    """The backlog at the beginning of each step, before its recorded part, and at its end."""
+
+    start: Floats
+    middle: Floats
+    end: Floats
+
+
+def _backlog(steps: _Steps, variant: str, limit: float, enforcement: Enforcement) -> _Backlog:
+    """Return the backlogs of a variant: Lindley's recursion, as a running sum less its running minimum."""
+    seen = (steps.rate - limit) * steps.seen_s
+    # Where delays are capped, requests that wait need not be held back.
+    if variant == "_low" and enforcement.longest_delay_s is not None:
+        none = numpy.zeros(len(seen))
+        return _Backlog(none, none, numpy.maximum(0.0, seen))
+    unseen = (steps.unseen_rate(variant) - limit) * steps.unseen_s
+    sums = numpy.add.accumulate(steps.apart(unseen + seen))
+    # A backlog can be gone within a step, before its recorded part begins.
+    lowest = numpy.minimum.accumulate(numpy.minimum(sums, sums - steps.apart(seen)))
+    start = numpy.zeros_like(sums)
+    start[1:] = sums[:-1] - numpy.minimum(0.0, lowest[:-1])
+    begin = steps.together(start)
+    middle = numpy.maximum(0.0, begin + unseen)
+    return _Backlog(begin, middle, numpy.maximum(0.0, middle + seen))
+
+
+def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcement: Enforcement) -> Wait:
+    burst, is_high = enforcement.burst_s * limit, variant == "_high"
+    if steps.interleaved > 1:
+        waited = numpy.where(backlog.end > burst, steps.step_s, 0.0)
+    else:
+        # Of a sample after a gap, the window can be longer than what it stands for.
+        waited = numpy.fmin(steps.step_s, _coarse_wait(steps, steps.unseen_rate(variant), backlog, limit, burst))
+    if variant == "_low" and enforcement.is_refused:
+        # If nobody tries again: a window is full again and again, and in between as many are admitted as leave it.
+        share = 1.0 - divided(numpy.minimum(limit, steps.rate), steps.rate)
+        waited = numpy.nan_to_num(share) * numpy.fmin(steps.step_s, steps.seen_s)
+    reached = numpy.maximum(backlog.end, backlog.middle) if is_high else backlog.end
+    cap = numpy.inf if enforcement.longest_delay_s is None else enforcement.longest_delay_s
+    delay = numpy.fmax(0.0, numpy.fmin(cap, divided(reached - burst, limit)))
+    if variant == "_low" and enforcement.burst_s:
+        # What overdraws the bucket is admitted as a whole; only what is asked for while it is overdrawn has to wait.
+        waited = numpy.where(_is_asked_since(backlog.start > burst, steps.rate > 0), waited, 0.0)
+    if is_high and enforcement.burst_s:
+        at_once = divided(backlog.middle + steps.rate * steps.window_s - burst, limit)
+        is_used = steps.rate > 0
+        waited = numpy.where(is_used, numpy.fmax(waited, numpy.fmin(steps.step_s, at_once)), waited)
+        delay = numpy.where(is_used, numpy.fmax(delay, at_once), delay)
+    return Wait(waited, delay)
+
+
+def _is_asked_since(is_over: Booleans, is_asked: Booleans) -> Booleans:
+    """Return whether something was asked for while the bucket was overdrawn, since it is."""
+    places = numpy.arange(len(is_over))
+    last_asked = numpy.maximum.accumulate(numpy.where(is_over & is_asked, places, -1))
+    return last_asked > numpy.maximum.accumulate(numpy.where(is_over, -1, places))
+
+
+def _coarse_wait(steps: _Steps, unseen_rate: Floats, backlog: _Backlog, limit: float, burst: float) -> Floats:
+    """Return how long requests wait in both parts of each step."""
+    has_unseen = steps.unseen_s > 0
+    passed = _passed(steps.rate_before, unseen_rate, limit)
+    unseen = _part_wait(backlog.start, unseen_rate, steps.unseen_s, passed, limit, burst)
+    passed = _passed(numpy.where(has_unseen, unseen_rate, steps.rate_before), steps.rate, limit)
+    seen = _part_wait(backlog.middle, steps.rate, steps.seen_s, passed, limit, burst)
+    # Of a gap, nobody knows.
+    return seen + numpy.where(has_unseen & ~steps.is_gap, unseen, 0.0)
+
+
+def _passed(before: Floats, rate: Floats, limit: float) -> Floats:
+    """Return after which part of a window its rate passes the limit, on its way from one rate to a higher one."""
+    return numpy.where(before < limit, divided(limit - before, rate - before), 0.0)
+
+
+def _part_wait(backlog: Floats, rate: Floats, seconds: Floats, passed: Floats, limit: float, burst: float) -> Floats:
+    """Return how long requests wait in a part of a step.
+
+    `backlog`: that at its beginning. `passed`: after which part of a window the rate of the window passes the limit, if
+    there is no backlog. `burst`: what is admitted at once beyond it; 0 if the limit is one of windows.
+    """
+    if burst:
+        first = divided(burst - backlog, rate - limit)
+    else:
+        first = numpy.where(backlog > 0, 0.0, numpy.nan_to_num(passed) * numpy.minimum(seconds, QUOTA_WINDOW_S))
+    rising = seconds - numpy.maximum(0.0, numpy.fmin(seconds, first))
+    falling = numpy.where(backlog > burst, numpy.fmin(seconds, divided(backlog - burst, limit - rate)), 0.0)
+    return numpy.where(rate > limit, rising, falling)
+
+
+def _episodes(steps: _Steps, waited: Floats, is_over: Booleans) -> Floats:
+    """Return for how long requests had waited at each time; NaN where they did not wait.
+
+    `waited`: how long requests waited in each. `is_over`: whether they no longer wait at its end.
+    """
+    begins = steps.at - steps.spaced_s * 1e6
+    calm = numpy.maximum.accumulate(steps.apart(numpy.where(waited > 0, -numpy.inf, steps.at.astype(numpy.float64))))
+    first = numpy.minimum.accumulate(steps.apart(begins))
+    since = steps.apart(begins)
+    since[1:] = numpy.where(numpy.isinf(calm[:-1]), first[:-1], calm[:-1])
+    episode = (steps.at - steps.together(since)) / 1e6
+    if steps.interleaved == 1:
+        episode = episode - numpy.where(is_over, steps.step_s - waited, 0.0)
+    return numpy.where(waited > 0, episode, numpy.nan)

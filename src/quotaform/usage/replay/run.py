@@ -1,0 +1,257 @@
+"""Backtests of plans by a usage table, and what of them is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+from quotaform.fleet.job import table_rows
+from quotaform.fleet.table import make_table
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.text import listed
+from quotaform.plan.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
+from quotaform.plan.plan import Plan
+from quotaform.resolve.spark_quotas import QUOTAS
+from quotaform.usage.chart import backtest_chart, bucket_of, drawn_buckets
+from quotaform.usage.picture import replays
+from quotaform.usage.replay.spark import backtest, members
+from quotaform.usage.table.schema import BACKTEST
+from quotaform.usage.table.table import (
+    named_usage,
+    read_usage,
+    recorded,
+    recorded_size,
+    require_recorded,
+    time_text,
+    usage_between,
+    usage_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from quotaform.report.chart import Chart
+
+_MOST_UNKNOWN = 100
+_Values = Mapping[tuple[Entity, str], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacktestRequest:
+    """What to test."""
+
+    usage: str  # The usage table
+    since: datetime | None = None  # From when on; `None` for all of it
+    until: datetime | None = None  # Before when
+    most: int  # How many buckets of each kind are printed
+    has_others: bool = False
+    """Whether clusters were selected that have no plan; usage without a cluster name may be theirs then."""
+    is_required: bool = False  # Whether it is an error if nothing is recorded of any of the clusters
+
+
+@contextmanager
+def backtested(
+    spark: SparkSession,
+    request: BacktestRequest,
+    plans: Sequence[Plan],
+    draw: Callable[[Chart], None] | None = None,
+    warn: Callable[[str], None] = lambda _: None,
+) -> Iterator[tuple[Backtest, DataFrame]]:
+    """Give the backtest of plans, and `BACKTEST` with all its rows as long as the context lasts.
+
+    `plans`: one plan per cluster, each with what the cluster holds (`Plan.actual`). `draw`: draws a chart of the
+    result, if one is needed: the usage of some buckets is read again for it. `warn`: called with a sentence about
+    clusters of which nothing is recorded. Raises `InvalidFilesError` if the usage cannot be read, or is required and
+    has no row of these clusters.
+    """
+    usage = usage_between(read_usage(spark, request.usage), request.since, request.until)
+    names = [plan.header.cluster_name for plan in plans]
+    selected = [] if request.has_others else names
+    with ExitStack() as stack:
+        kept = stack.enter_context
+        series = kept(table_rows(recorded(named_usage(usage, selected))))
+        mine = series.where(f.col("cluster").isin(names))
+        _require_recorded(request, usage, mine, names, selected, warn)
+        before = kept(table_rows(_quotas(spark, plans, _held)))
+        after = kept(table_rows(_quotas(spark, plans, _planned)))
+        found = kept(table_rows(members(mine, after, before)))
+        tested = usage_of(usage, names, selected)
+        rows = kept(table_rows(backtest(tested, found, *recorded_size(mine))))
+        result = Backtest(
+            usage=request.usage,
+            clusters=_clusters(request, plans, _recordings(mine, found), rows),
+            unknown=_unknown(series, names),
+        )
+        if draw is not None:
+            draw(_chart(result, tested, found))
+        yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker")
+
+
+def _require_recorded(
+    request: BacktestRequest,
+    usage: DataFrame,
+    series: DataFrame,
+    names: Sequence[str],
+    selected: Sequence[str],
+    warn: Callable[[str], None],
+) -> None:
+    known = set(series.select("cluster").distinct().toArrow().column("cluster").to_pylist())
+    missing = [name for name in names if name not in known]
+    time = time_text(request.since, request.until)
+    if request.is_required:
+        require_recorded(named_usage(usage, selected), request.usage, names, missing, warn, time)
+    elif missing:
+        warn(f"no usage is recorded of {listed([spell_name(name) for name in missing])}{time}")
+
+
+def _chart(result: Backtest, usage: DataFrame, found: DataFrame) -> Chart:
+    slots, step_s = replays(usage, found, [bucket_of(row) for row in drawn_buckets(result)])
+    return backtest_chart(result, slots, step_s)
+
+
+def _quotas(spark: SparkSession, plans: Sequence[Plan], values_of: Callable[[Plan], _Values]) -> DataFrame:
+    """Return `QUOTAS` of the clusters of plans."""
+    rows: list[dict[str, Any]] = []
+    for plan in plans:
+        cluster = plan.header.cluster_name
+        # By a row without an entity, a cluster without quotas is known.
+        rows.append({"cluster": cluster})
+        rows += (
+            {
+                "cluster": cluster,
+                "entity_key": entity.address,
+                "entity": list(entity.parts),
+                "key": key,
+                "value": value,
+            }
+            for (entity, key), value in values_of(plan).items()
+        )
+    return make_table(spark, QUOTAS, [[row.get(name) for row in rows] for name in QUOTAS.names])
+
+
+def _held(plan: Plan) -> _Values:
+    """Return what a cluster holds, as its plan read it."""
+    return {(entity, key): value for entity, values in (plan.actual or {}).items() for key, value in values.items()}
+
+
+def _planned(plan: Plan) -> _Values:
+    """Return what a cluster would hold once its plan is applied."""
+    changed = {(row.entity, row.key): row.after for row in plan.rows}
+    return {place: value for place, value in {**_held(plan), **changed}.items() if value is not None}
+
+
+def _recordings(series: DataFrame, found: DataFrame) -> Mapping[str, dict[str, Any]]:
+    """Return how much was recorded of each cluster."""
+    spans = series.groupBy("cluster").agg(
+        f.min("first").alias("first"), f.max("last").alias("last"), f.count("*").alias("series")
+    )
+    limited = found.groupBy("cluster").agg(f.count("*").alias("limited"))
+    joined = spans.join(limited, "cluster", "left")
+    return {row.pop("cluster"): row for row in joined.toArrow().to_pylist()}
+
+
+def _unknown(series: DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+    """Return clusters that were not tested; the empty name is that of rows without a cluster."""
+    name = f.coalesce("cluster", f.lit(""))
+    others = series.where(~name.isin(list(names))).select(name.alias("cluster")).distinct()
+    return tuple(sorted(others.limit(_MOST_UNKNOWN).toArrow().column("cluster").to_pylist()))
+
+
+def _clusters(
+    request: BacktestRequest, plans: Sequence[Plan], recordings: Mapping[str, dict[str, Any]], rows: DataFrame
+) -> tuple[ClusterBacktest, ...]:
+    counts = _counts(rows)
+    largest = _largest(rows, request.most)
+    nothing = {"first": None, "last": None, "series": 0, "limited": 0}
+    made = []
+    for plan in plans:
+        name = plan.header.cluster_name
+        recording = recordings.get(name, nothing)
+        made.append(
+            ClusterBacktest(
+                usage=request.usage,
+                cluster=name,
+                plan_id=plan.plan_id,
+                first=recording["first"],
+                last=recording["last"],
+                series=recording["series"],
+                unlimited=recording["series"] - (recording["limited"] or 0),
+                changed=counts.get((name, True), BucketCounts()),
+                unchanged=counts.get((name, False), BucketCounts()),
+                rows=tuple(largest.get((name, True), ())),
+                others=tuple(largest.get((name, False), ())),
+            )
+        )
+    return tuple(made)
+
+
+def _counts(rows: DataFrame) -> Mapping[tuple[str, bool], BucketCounts]:
+    throttled, high = f.col("throttled_s"), f.col("throttled_s_high")
+    found = rows.groupBy("cluster", "is_changed").agg(
+        f.count("*").alias("buckets"),
+        f.count_if(throttled > 0).alias("throttled"),
+        f.count_if((f.coalesce(throttled, f.lit(0.0)) <= 0) & (high > 0)).alias("possible"),
+        f.count_if(f.col("recorded_throttled_s") > 0).alias("recorded"),
+        f.count_if(f.col("hidden_s") > 0).alias("hidden"),
+        f.count_if(f.col("is_coarse") & (high > 0)).alias("coarse"),
+        f.count_if(_is_affected()).alias("affected"),
+    )
+    return {(row.pop("cluster"), row.pop("is_changed")): BucketCounts(**row) for row in found.toArrow().to_pylist()}
+
+
+def _is_affected() -> Column:
+    """Return whether requests would or may have waited, or did wait."""
+    return (f.col("throttled_s_high") > 0) | (f.col("recorded_throttled_s") > 0)
+
+
+def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[BucketBacktest]]:
+    """Return the first rows of each cluster, of buckets that the plan changes and of the others."""
+    order: list[Column | str] = [
+        f.desc_nulls_last("throttled_s"),
+        f.desc("throttled_s_high"),
+        f.desc("recorded_throttled_s"),
+        *("key", "bucket", "broker"),
+    ]
+    place = f.row_number().over(Window.partitionBy("cluster", "is_changed").orderBy(*order))
+    first = rows.where(_is_affected()).withColumn("place", place).where(f.col("place") <= most)
+    found: dict[tuple[str, bool], list[BucketBacktest]] = {}
+    for row in first.orderBy("cluster", "is_changed", "place").select(*BACKTEST.names).toArrow().to_pylist():
+        found.setdefault((row["cluster"], row["is_changed"]), []).append(_bucket(row))
+    return found
+
+
+def _bucket(row: Mapping[str, Any]) -> BucketBacktest:
+    def estimate(name: str) -> Estimate:
+        return Estimate(value=row[name], low=row[f"{name}_low"] or 0.0, high=row[f"{name}_high"] or 0.0)
+
+    return BucketBacktest(
+        cluster=row["cluster"],
+        broker=row["broker"],
+        key=row["key"],
+        bucket=row["bucket"],
+        limit=row["limit"],
+        entity=row["entity_key"],
+        before=row["before_limit"],
+        is_changed=row["is_changed"],
+        samples=row["samples"],
+        recorded_s=row["recorded_s"],
+        throttled_s=estimate("throttled_s"),
+        first=row["first_throttled"],
+        last=row["last_throttled"],
+        longest_s=row["longest_s"],
+        delay_s=estimate("delay_s_max"),
+        worst_at=row["worst_at"],
+        backlog_s=row["backlog_s"],
+        over=row["over_max"],
+        refused=row["refused"],
+        recorded_throttled_s=row["recorded_throttled_s"],
+        recorded_delay_ms=row["recorded_throttle_ms_max"],
+        hidden_s=row["hidden_s"],
+        is_coarse=row["is_coarse"],
+    )

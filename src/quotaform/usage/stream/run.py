@@ -1,0 +1,449 @@
+"""Reads a topic into the usage table until it is told to stop, or has read all that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from os import environ
+from pathlib import Path
+from re import DOTALL, MULTILINE
+from re import compile as regex
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+
+from quotaform.fleet.launch import cause, engine_error
+from quotaform.fleet.session import is_connect, starts_java
+from quotaform.fleet.table import located
+from quotaform.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    ClusterError,
+    ConnectError,
+    EngineError,
+    FileReadError,
+    QuotaformError,
+    StreamError,
+    UsageError,
+)
+from quotaform.model.server import Server, parse_servers
+from quotaform.model.text import inert
+from quotaform.model.variable import OwnSecret
+from quotaform.usage.ingest.ingest import StreamCounts
+from quotaform.usage.stream.batch import BatchWriter, FinishedError, remove_staging
+from quotaform.usage.stream.checkpoint import Checkpoint, StreamIdentity, open_checkpoint
+from quotaform.usage.stream.message import SETTINGS
+from quotaform.usage.stream.topic import Topic, TopicGateway
+from quotaform.usage.table.table import read_usage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from quotaform.cluster.client.config import ClientConfig
+    from quotaform.cluster.client.tls import Tls
+    from quotaform.fleet.options import SessionOptions
+    from quotaform.usage.metric_name import Origin
+
+
+_ARTIFACT: Final = "spark-sql-kafka-0-10"
+_PACKAGES: Final = "spark.jars.packages"
+_EXCLUDES: Final = "spark.jars.excludes"
+_PARTS_OF_SPARK: Final = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime")
+"""What the connector needs and Spark has: 80 MB, which would be fetched, and copied whenever a session starts."""
+_PLACES: Final = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
+_PEM: Final = regex(r"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", DOTALL)
+
+
+def package() -> str:
+    """Return the Maven coordinates of the connector for the Spark that is installed here."""
+    from pyspark import __version__ as version
+
+    return f"org.apache.spark:{_ARTIFACT}_2.13:{version}"
+
+
+def with_connector(session: SessionOptions) -> SessionOptions:
+    """Return the options of a session that has the connector, unless a setting brings it already.
+
+    Maven coordinates are resolved when a session starts that this process starts; a session that exists, one of
+    spark-submit or of a server has what it was started with.
+    """
+    if not starts_java(session) or any(_ARTIFACT in session.conf.get(place, "") for place in _PLACES):
+        return session
+    added = {_PACKAGES: package(), _EXCLUDES: ",".join(_PARTS_OF_SPARK)}
+    conf = {name: ",".join(filter(None, (session.conf.get(name), value))) for name, value in added.items()}
+    return replace(session, conf={**session.conf, **conf})
+
+
+def require_no_server(session: SessionOptions, environ: Mapping[str, str]) -> None:
+    """Make sure that the driver will be this process, which moves the files of each batch into the table."""
+    source = "--remote" if session.remote else OwnSecret.SPARK_REMOTE
+    if session.remote or (not session.master and environ.get(OwnSecret.SPARK_REMOTE)):
+        raise UsageError(
+            f"{source}: a topic is read by a driver of its own, not on a Spark Connect server; give --master instead"
+        )
+
+
+def require_connector(spark: SparkSession) -> None:
+    """Make sure that a session can read topics.
+
+    Raises `EngineError` if it has no connector, or it is one of Spark Connect.
+    """
+    from pyspark.errors import PySparkException
+
+    if is_connect(spark):
+        raise EngineError(
+            "The Spark session is one of Spark Connect, and a topic is read by a driver of its own; end the session, "
+            "or run the command elsewhere."
+        )
+    try:
+        # Nothing is connected to yet.
+        spark.readStream.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option(
+            "subscribe", "usage"
+        ).load()
+    except PySparkException as error:
+        if "kafka" not in str(error).lower():
+            raise
+        raise EngineError(
+            f"The Spark session cannot read topics; start it with --packages {package()} or {_PACKAGES}={package()}."
+        ) from None
+
+
+def unresolved(error: EngineError) -> EngineError:
+    """Return the error of a session that did not start because Maven has no answer, or the error itself."""
+    text = str(error)
+    if _ARTIFACT not in text and "unresolved dependency" not in text.lower():
+        return error
+    return EngineError(
+        f"Spark cannot get the package {package()}, by which it reads topics; allow this machine to connect to a Maven "
+        "repository, name one in spark.jars.repositories, or give the files: --spark-conf spark.jars=PATH,..."
+    )
+
+
+def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dict[str, str]:
+    """Return the options of the connector for a client; passwords and keys are among the values.
+
+    >>> from quotaform.cluster.client.config import ClientConfig
+    >>> client_options(["b1:9092"], ClientConfig())["kafka.bootstrap.servers"]
+    'b1:9092'
+
+    Raises `ConnectError` if a server is not in `QUOTAFORM_ALLOWED_HOSTS`; Spark would send it the login.
+    """
+    given = parse_servers(servers)
+    for server in given:
+        if problem := server.problem(environ):
+            raise ConnectError(f"{server} {problem}")
+    options = {
+        "bootstrap.servers": ",".join(str(Server(*server)) for server in given),  # the text of one may be a variable
+        "security.protocol": config.security_protocol,
+        # What a transaction has not committed is not recorded.
+        "isolation.level": "read_committed",
+    }
+    if config.client_id is not None:
+        options["client.id"] = config.client_id
+    if config.canonical_names:
+        options["client.dns.lookup"] = "resolve_canonical_bootstrap_servers_only"
+    if config.credentials is not None:
+        options |= config.credentials.java_properties()
+    if config.tls is not None:
+        options |= _tls_options(config.tls)
+    return {f"kafka.{key}": value for key, value in options.items()}
+
+
+def _tls_options(tls: Tls) -> dict[str, str]:
+    options = {"ssl.enabled.protocols": ",".join(tls.versions)}
+    if tls.ciphers:
+        options["ssl.cipher.suites"] = ",".join(tls.ciphers)
+    if tls.ca is not None:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(tls.ca, of_key=False)}
+    if tls.key_store is not None:
+        store = tls.key_store.reveal()
+        options |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": _pem(store, of_key=True),
+            "ssl.keystore.certificate.chain": _pem(store, of_key=False),
+        }
+        if tls.key_password is not None:
+            options["ssl.key.password"] = tls.key_password.reveal()
+    if not tls.check_host:
+        options["ssl.endpoint.identification.algorithm"] = ""
+    return options
+
+
+def _pem(text: str, *, of_key: bool) -> str:
+    """Return the sections of a PEM text that are keys, or those that are certificates."""
+    return "\n".join(each[0] for each in _PEM.finditer(text) if each[1].endswith("PRIVATE KEY") is of_key)
+
+
+_POLL_S: Final = 0.25
+_TRIGGER: Final = "1 second"
+"""How often the topic is looked at."""
+_LONGEST_END_S: Final = 15.0
+"""For how many seconds the end of the running batch is waited for; what is cut off is made again by the next run."""
+_LONGEST_AWAY_S: Final = 60.0
+"""For how many seconds brokers need not answer: as long as Spark waits for them."""
+_AGAIN_S: Final = 1.0
+_SETTINGS: Final = {
+    **SETTINGS,
+    # Plain readers know no INT96.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.session.timeZone": "UTC",
+    # Plans show the options of a source; by default they show private keys as well.
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|keystore|[.]key",
+    # A stream that does not stop at once is stopped with its session.
+    "spark.sql.streaming.stopTimeout": "20s",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRequest:
+    """What is read, and where to."""
+
+    topic: Topic
+    servers: tuple[str | Server, ...]
+    client: ClientConfig
+    input_format: str  # How its records are written
+    origin: Origin
+    usage: str  # The folder of the table
+    quarantine: str  # The folder of what could not be read
+    checkpoint: str  # The folder in which the stream keeps its progress
+    wait_s: int = 600  # How many seconds the watermark is behind the newest time
+    every_s: int = 10  # After how many seconds a batch begins for which few records have come
+    most_records: int = 2_000  # How many records a batch has at most
+    is_from_start: bool = True
+    """Whether a new stream begins with the oldest record, and not with those that come from now on."""
+    until_empty: bool = False  # Whether it ends when it has read what is there
+    for_s: float | None = None  # After how many seconds it ends; `None` if it goes on
+
+    @property
+    def identity(self) -> StreamIdentity:
+        """What its checkpoint is for."""
+        return StreamIdentity(
+            topic=self.topic.name,
+            topic_id=self.topic.topic_id,
+            cluster_id=self.topic.cluster_id,
+            input_format=self.input_format,
+            usage=str(Path(self.usage).absolute()),
+            quarantine=str(Path(self.quarantine).absolute()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """How far a stream is."""
+
+    counts: StreamCounts  # The sums of the batches of this run
+    behind: int | None  # How many records of the topic it has not read yet; `None` before the first batch
+
+
+Report = Callable[[StreamState], None]
+"""Called some times a second."""
+
+
+def run_stream(
+    spark: SparkSession, request: StreamRequest, report: Report, is_stopped: Callable[[], bool]
+) -> StreamCounts:
+    """Read until the topic is empty, the time is over or somebody stops it, and return what this run has done.
+
+    `spark`: a session with the connector; its settings are left alone. `report`: told how far it is. `is_stopped`:
+    whether to end after the batch that runs. Raises `StreamError` if the checkpoint is not for this stream or in use,
+    or records are gone before they were read. Raises `EngineError` if the session has no connector, or Spark failed.
+    Raises `InvalidFilesError` if the table is none of usage. Raises `OSError` if a folder cannot be written.
+    """
+    require_connector(spark)
+    own = spark.newSession()
+    for name, value in _SETTINGS.items():
+        own.conf.set(name, value)
+    with ExitStack() as stack:
+        checkpoint = stack.enter_context(open_checkpoint(request.checkpoint, request.identity))
+        topics = stack.enter_context(TopicGateway.connect(request.servers, request.client))
+        usage, quarantine = (Path(path).absolute() for path in (request.usage, request.quarantine))
+        _require_usage(own, usage)
+        for folder in (usage, quarantine):
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_staging(folder, checkpoint)
+        writer = BatchWriter(
+            checkpoint=checkpoint,
+            input_format=request.input_format,
+            origin=request.origin,
+            usage=usage,
+            quarantine=quarantine,
+            wait_s=request.wait_s,
+            described=lambda: described(topics, request.topic.name),
+        )
+        try:
+            with _query(_records(own, request), request, checkpoint, writer) as query:
+                _wait(query, request, writer, report, is_stopped)
+        except (Py4JNetworkError, ConnectionError) as error:
+            raise engine_error("its Java process has ended", again=AGAIN) from error
+        return writer.counts
+
+
+def described(topics: TopicGateway, name: str) -> Topic | None:
+    """Return what the cluster says of a topic, `None` if there is none; brokers may be away for a minute.
+
+    Raises `ClusterError` if they do not answer, or do not let this client ask.
+    """
+    deadline = monotonic() + _LONGEST_AWAY_S
+    while True:
+        try:
+            return topics.topic(name)
+        except (AuthenticationError, AuthorizationError):
+            raise
+        except ClusterError:
+            if monotonic() >= deadline:
+                raise
+            sleep(_AGAIN_S)
+
+
+def _require_usage(spark: SparkSession, folder: Path) -> None:
+    """Make sure that a folder has usage or nothing."""
+    if folder.exists() and not folder.is_dir():
+        raise FileReadError(str(folder), "it is not a directory")
+    if folder.is_dir() and any(not path.name.startswith(("_", ".")) for path in folder.iterdir()):
+        read_usage(spark, str(folder))
+
+
+def _records(spark: SparkSession, request: StreamRequest) -> DataFrame:
+    options: dict[str, str] = {
+        **client_options(request.servers, request.client),
+        "subscribe": request.topic.name,
+        "startingOffsets": "earliest" if request.is_from_start else "latest",
+        "failOnDataLoss": "true",
+        "maxOffsetsPerTrigger": str(request.most_records),
+        # So that all cores parse, however few partitions the topic has.
+        "minPartitions": str(spark.sparkContext.defaultParallelism),
+    }
+    if not request.until_empty:
+        options |= {
+            "minOffsetsPerTrigger": str(max(1, request.most_records // 2)),
+            "maxTriggerDelay": f"{request.every_s}s",
+        }
+    records = spark.readStream.format("kafka").options(**options).load()
+    # Of the offsets of a batch, in the checkpoint: a batch that is made again has the same one.
+    return records.withColumn("read_at", f.current_timestamp())
+
+
+@contextmanager
+def _query(records: DataFrame, request: StreamRequest, checkpoint: Checkpoint, writer: BatchWriter) -> Iterator[Any]:
+    """Yield the query, and end it after the batch that runs."""
+    stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(checkpoint.spark)))
+    triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime=_TRIGGER)
+    try:
+        query = triggered.start()
+    except (PySparkException, Py4JJavaError) as error:
+        # What it reads of its checkpoint before it begins.
+        raise stream_failure(checkpoint.shown, checkpoint.topic, str(error)) from error
+    try:
+        yield query
+    finally:
+        problem = _end(query, checkpoint, writer)
+    if problem is not None:
+        raise _failure(problem, checkpoint.shown, checkpoint.topic, writer)
+
+
+def _end(query: Any, checkpoint: Checkpoint, writer: BatchWriter) -> Exception | None:
+    """End a query after the batch that runs, and return what it has failed with before it was stopped."""
+    # Also if Java is gone: the batch that is written may still move files, under the lock of this process.
+    deadline = monotonic() + _LONGEST_END_S
+    writer.finish(_LONGEST_END_S)
+    # Before the query is stopped: that cancels a batch that takes longer, which is no failure.
+    problem = writer.problem
+    if query.isActive:
+        # Else the next run would make it again.
+        while not checkpoint.has_ended(writer.last_batch) and query.isActive and monotonic() < deadline:
+            sleep(_POLL_S / 10)
+    if problem is None and not query.isActive:
+        error: Exception | None = query.exception()
+        problem = None if FinishedError.__name__ in str(error) else error
+    query.stop()
+    return problem
+
+
+def _failure(error: Exception, shown: str, topic: str, writer: BatchWriter) -> Exception:
+    """Return what to raise when a query has failed."""
+    if isinstance(writer.problem, (QuotaformError, OSError)):
+        return writer.problem
+    return stream_failure(shown, topic, str(error))
+
+
+def _wait(
+    query: Any, request: StreamRequest, writer: BatchWriter, report: Report, is_stopped: Callable[[], bool]
+) -> None:
+    """Wait until the query ends, or is to end."""
+    from pyspark.errors import StreamingQueryException
+
+    end = None if request.for_s is None else monotonic() + request.for_s
+    try:
+        while not query.awaitTermination(_POLL_S):
+            progress = query.lastProgress
+            writer.ends = _ends(progress)
+            report(StreamState(counts=writer.counts, behind=_behind(progress)))
+            if is_stopped() or (end is not None and monotonic() >= end):
+                return
+    except StreamingQueryException as error:
+        raise _failure(error, request.checkpoint, request.topic.name, writer) from error
+
+
+def _ends(progress: Any) -> dict[int, int] | None:
+    """Return the offset after the last record of each partition at the last batch; `None` if that is not known."""
+    sources = progress["sources"] if progress else ()
+    return {int(part): end for each in sources for (_, part), end in _offsets(each["latestOffset"]).items()} or None
+
+
+def _behind(progress: Any) -> int | None:
+    """Return how many records the topic has that were not read when the last batch ended."""
+    if not progress:
+        return None
+    behind = 0
+    for source in progress["sources"]:
+        ends, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
+        behind += sum(max(0, offset - ends.get(place, offset)) for place, offset in latest.items())
+    return behind
+
+
+def _offsets(found: Any) -> dict[tuple[str, str], int]:
+    if not isinstance(found, dict):
+        return {}
+    return {(topic, part): offset for topic, parts in found.items() for part, offset in parts.items()}
+
+
+AGAIN: Final = "run the command again, which resumes where it stopped"
+_CAUSES: Final = regex(r"^(?:Caused by)?: (?:[a-z]\w*\.)*([A-Z][\w$]*: .*)$", MULTILINE).findall
+_LOST: Final = regex(r"Some data may have been lost.*?Reason: ([^\n]*)|\[KAFKA_DATA_LOSS[^]]*\] ([^\n]*)", DOTALL)
+_VERSION: Final = regex(r"supported log version is (v\d+), but encountered (v\d+)")
+_FILE: Final = regex(r"log file (?:file:)?(/\S+?)\.?(?:\s|$)")
+_DAMAGED: Final = regex(r"MALFORMED_LOG_FILE|Incomplete log file|ChecksumException|Json\w*Exception: ")
+_AROUND: Final = regex(r"^\[STREAM_FAILED\].*?terminated with exception: |( SQLSTATE: \w+)+$", MULTILINE)
+
+
+def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
+    """Return the error for one that ended a query.
+
+    `text`: what Spark says, with the stack traces of Java and Python.
+    """
+    lost = _LOST.search(text)
+    if lost is not None:
+        return StreamError(
+            checkpoint,
+            f"records of the topic {topic} are gone that were not read yet, because they were older than the topic "
+            "keeps them, were deleted, or the topic was recreated "
+            f"({inert((lost[1] or lost[2]).removesuffix('.'))})",
+            "give another --checkpoint, which begins with the oldest record that is there; records that are in the "
+            "table already are then read again, and count once",
+        )
+    file = _FILE.search(text)
+    where = f"{inert(file[1])}, which Spark has written," if file else "what Spark has written into it"
+    if version := _VERSION.search(text):
+        return StreamError(
+            checkpoint,
+            f"{where} is of the version {version[2]}, and this Spark knows {version[1]} at most",
+            "use the version of Spark that made it, or give another --checkpoint",
+        )
+    if _DAMAGED.search(text):
+        return StreamError(checkpoint, f"{where} is damaged", "restore it, or give another --checkpoint")
+    causes = _CAUSES(text)
+    return engine_error(text, why=causes[-1] if causes else _AROUND.sub("", cause(text)), again=AGAIN)

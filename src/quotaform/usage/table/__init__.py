@@ -1,0 +1,1 @@
+"""The usage table: its columns, reading it, adding to it."""

@@ -1,0 +1,250 @@
+"""Adds rows to a table of usage: a folder of Parquet files, another folder that Spark writes, or a table of a catalog.
+
+| table | rows |
+| --- | --- |
+| a folder of this file system | are written to a folder beside its files that readers ignore, and then moved |
+| a URL | are made on the disks of executors and checked; then Spark writes and moves them |
+| a table of the catalog | are made and checked likewise; then the catalog appends them |
+
+So an ingest that fails or is killed adds nothing, as far as a file system or catalog at a URL keeps such a promise. In
+a folder, the one moment that counts is when the folder is renamed to
+`_ready-…`: what was killed after it is completed by whoever adds rows next, and what was killed before is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from platform import node
+from shutil import rmtree
+from time import time
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from quotaform.fleet.job import repeatable_rows
+from quotaform.fleet.launch import may_have_tables
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.table import (
+    FILE_FORMATS,
+    bad_table,
+    format_of,
+    is_nothing_there,
+    is_of_spark,
+    is_url,
+    located,
+    read_table,
+    require_columns,
+    require_table,
+)
+from quotaform.model.errors import EngineError, InvalidFilesError, UsageError
+from quotaform.model.text import inert
+from quotaform.system.files import take_lock
+from quotaform.usage.table.schema import LATER_COLUMNS, first_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_READY: Final = "_ready-"
+_PARQUET: Final = "parquet"
+
+
+def is_catalog_table(spark: SparkSession, name: str) -> bool:
+    """Whether a name is that of a table of the catalog; a directory of that name takes precedence."""
+    if is_url(name) or format_of(name) is not None:
+        return False
+    try:
+        return bool(spark.catalog.tableExists(name))
+    except (PySparkException, Py4JError):
+        # What has signs that no name of a table has is a directory.
+        return False
+
+
+def add_rows(
+    rows: DataFrame,
+    name: str,
+    check: Callable[[], int],
+    *,
+    prefix: str,
+    before: Callable[[], None] = lambda: None,
+) -> None:
+    """Add rows to a table, all or none.
+
+    `name`: the table; see `require_writable`. `check`: called when they are made, before any of them counts. Returns
+    how many there are; raises if something is wrong with them. `prefix`: what the names of new files begin with.
+    `before`: called when they are known to be right, before any of them counts. Raises `EngineError` if Spark has
+    written them to a file system that this process does not see.
+    """
+    kind = format_of(name)
+    in_catalog = is_catalog_table(rows.sparkSession, name)
+    if not (in_catalog or is_url(name) or kind not in (None, _PARQUET)):
+        _add_files(rows, Path(name), check, prefix, before)
+        return
+    # What is appended cannot be taken back.
+    with repeatable_rows(rows) as kept:
+        expected = check()
+        before()
+        if expected and in_catalog:
+            kept.write.mode("append").saveAsTable(name)
+        elif expected:
+            kept.write.format(kind or _PARQUET).mode("append").save(located(name))
+
+
+def _add_files(
+    rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str, before: Callable[[], None]
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        _add_staged(rows, folder, check, prefix, before)
+    finally:
+        with suppress(OSError):
+            # If nothing was added to a new table.
+            folder.rmdir()
+
+
+def _add_staged(
+    rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str, before: Callable[[], None]
+) -> None:
+    remove_dead(folder, time())
+    with staged_folder(folder) as staged:
+        rows.write.parquet(located(str(staged)))
+        if expected := check():
+            _require_rows(staged, folder, expected)
+        before()
+        if expected:
+            staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
+    complete(folder)
+
+
+def _require_rows(staged: Path, folder: Path, expected: int) -> None:
+    """Make sure that all rows are in the files that this process sees.
+
+    An executor on another machine writes to its own disk, and so does the server of Spark Connect.
+    """
+    from pyarrow import parquet
+
+    found = sum(parquet.read_metadata(file).num_rows for file in staged.glob("part-*.parquet"))
+    if found != expected:
+        raise EngineError(
+            f"Spark wrote {expected:,} rows to {inert(str(folder))}, and {found:,} of them are there on this "
+            "machine: it runs elsewhere. Nothing was added; name a directory that all machines share, a URL, or a "
+            "table of the catalog."
+        )
+
+
+def complete(folder: Path) -> None:
+    """Move files to where readers see them that a run which was killed had no time to move."""
+    for ready in sorted(folder.glob(f"{_READY}*")):
+        prefix = ready.name.removeprefix(_READY)
+        for file in sorted(ready.glob("part-*.parquet")):
+            # Another run may do the same now.
+            with suppress(FileNotFoundError):
+                file.rename(folder / f"{prefix}-{file.name.removeprefix('part-')}")
+        rmtree(ready, ignore_errors=True)
+
+
+def require_writable(spark: SparkSession, name: str, schema: StructType) -> None:
+    """Make sure that rows can be added, before any work is done.
+
+    Raises `InvalidFilesError` if there is a table of other rows, or files that are no table, and `UsageError` if there
+    is a file.
+    """
+    path = Path(name)
+    is_local = not (is_catalog_table(spark, name) or is_url(name))
+    if is_local:
+        _require_folder(name, path)
+    if is_local and not _has_files(path):
+        return
+    try:
+        table = read_table(spark, name)
+    except InvalidFilesError as error:
+        if is_url(name) and is_nothing_there(error):
+            return
+        raise
+    later = [column for column in schema.names if column in LATER_COLUMNS and column not in table.columns]
+    require_columns(name, table, first_columns(schema))
+    kind = format_of(name)
+    if later and kind not in FILE_FORMATS:
+        shown = inert(name if kind is None else f"{kind}.`{name}`")
+        columns = ", ".join(f"{column} {schema[column].dataType.simpleString().upper()}" for column in later)
+        raise bad_table(
+            name,
+            f"is of an earlier version and lacks the column{'s' * (len(later) > 1)} {', '.join(later)}; "
+            f"run: ALTER TABLE {shown} ADD COLUMNS ({columns})",
+        )
+
+
+def require_free(name: str, schema: StructType, session: SessionOptions) -> None:
+    """Make sure that rows can be added, as far as is known before Spark is started; see `require_writable`."""
+    path = Path(name)
+    if is_of_spark(name, session) or (format_of(name) is None and may_have_tables(session)):
+        return
+    _require_folder(name, path)
+    if _has_files(path):
+        require_table(name, first_columns(schema), session)
+
+
+def _require_folder(name: str, path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise UsageError(
+            f"{inert(name)} is a file, and a table that rows are added to is a directory; name another one"
+        )
+
+
+def _has_files(path: Path) -> bool:
+    return path.is_dir() and any(not each.name.startswith((".", "_")) for each in path.iterdir())
+
+
+_PREFIX: Final = "_staged-"
+_HOST: Final = "host"
+_LONGEST_S: Final = 7 * 24 * 3600
+
+
+@contextmanager
+def staged_folder(table: Path) -> Iterator[Path]:
+    """Yield the path of a folder in a table that does not exist yet; it is removed if it is there at the end."""
+    staged = table / f"{_PREFIX}{uuid4().hex[:12]}"
+    staged.mkdir()
+    descriptor = os.open(staged, os.O_RDONLY)
+    try:
+        if take_lock(descriptor) and _is_locked(staged):
+            (staged / _HOST).write_text(node(), encoding="utf-8")
+        yield staged / "rows"
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+        os.close(descriptor)
+
+
+def remove_dead(table: Path, now: float) -> None:
+    """Remove what ingests that were killed have left in a table.
+
+    `now`: the time, in seconds since the epoch.
+    """
+    for staged in table.glob(f"{_PREFIX}*"):
+        # Another ingest may do the same now, or may not let this one.
+        with suppress(OSError):
+            if _is_dead(staged, now):
+                shutil.rmtree(staged, ignore_errors=True)
+
+
+def _is_dead(staged: Path, now: float) -> bool:
+    host = staged / _HOST
+    if host.exists() and host.read_text(encoding="utf-8") == node():
+        return not _is_locked(staged)
+    changed = max(path.lstat().st_mtime for path in (staged, *staged.rglob("*")))
+    return now - changed > _LONGEST_S
+
+
+def _is_locked(folder: Path) -> bool:
+    """Whether a process holds the lock of a folder; never where there are no locks."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        return not take_lock(descriptor)
+    finally:
+        os.close(descriptor)

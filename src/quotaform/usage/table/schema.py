@@ -1,0 +1,260 @@
+"""The schemas of the tables about usage. They only grow: a reader of today reads the tables of later versions.
+
+Times are in UTC. A rate has the unit of its quota key: B/s, percent of one thread, partitions/s or connections/s.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_TYPES: Final[dict[str, DataType]] = {
+    "string": StringType(),
+    "double": DoubleType(),
+    "long": LongType(),
+    "int": IntegerType(),
+    "bool": BooleanType(),
+    "timestamp": TimestampType(),
+    "date": DateType(),
+    "binary": BinaryType(),
+}
+
+
+def struct_type(*columns: str | StructField) -> StructType:
+    """Return a schema of columns: names with their type behind them, or whole fields.
+
+    >>> struct_type("first last timestamp", "key string").simpleString()
+    'struct<first:timestamp,last:timestamp,key:string>'
+    """
+    fields: list[StructField] = []
+    for each in columns:
+        if isinstance(each, StructField):
+            fields.append(each)
+        else:
+            *names, kind = each.split()
+            fields += (StructField(name, _TYPES[kind]) for name in names)
+    return StructType(fields)
+
+
+BUCKET_NAMES: Final = ("user", "client_id", "ip")
+"""The columns that name who shares one limit; null where the bucket has no such name."""
+
+SERIES: Final = ("cluster", "broker", "key", *BUCKET_NAMES, "instance")
+"""The columns that name one recorded series."""
+
+LATER_COLUMNS: Final = ("instance",)
+"""The columns of `USAGE` that tables of earlier versions lack; there they are null."""
+
+USAGE: Final = struct_type(
+    "ts timestamp",
+    "window_s double",
+    "cluster broker key user client_id ip string",
+    "rate throttle_ms double",
+    "instance string",
+)
+"""What clients used, a row per series and time.
+
+| column | content |
+| --- | --- |
+| ts | the end of the window that was measured |
+| window_s | how many seconds up to `ts` the rate covers |
+| cluster | the name of the cluster, as in quotaform.yaml |
+| broker | the broker, as the source names it; null if a client measured |
+| key | the quota key |
+| user, client_id, ip | the bucket that the broker metered; null is a name that the bucket does not have |
+| rate | in the unit of the key; null if only the throttle time was recorded |
+| throttle_ms | the average delay of the throttled requests of the last 30 to 60 s; null if there were none |
+| instance | which of several clients with these names measured itself; null if a broker measured |
+
+Clients with the same names share one limit, so what each of them measured has to be added up. A time may have two rows
+of a series, one with a rate and one with a throttle time, where a source gives them apart and they arrived apart; and
+the same row twice, where a recording was ingested twice. Readers count a series once per time.
+"""
+
+QUARANTINE: Final = struct_type("file string", "position long", "reason record string", "ingested_at timestamp")
+"""Records that could not be read.
+
+| column | content |
+| --- | --- |
+| file | the file; `kafka:TOPIC/PARTITION` for a record of a topic |
+| position | the byte, line or offset at which the record begins, as `reason` says |
+| record | the beginning of the record |
+"""
+
+BUCKETS: Final = struct_type(
+    "cluster key user client_id ip bucket string",
+    "limit double",
+    "source entity_key string",
+    "is_coarse bool",
+    "member string",
+    "least_limit before_limit double",
+    "before_bucket string",
+)
+"""Which bucket each recorded series belongs to under some quotas, and its limit.
+
+| column | content |
+| --- | --- |
+| user, client_id, ip | as recorded, see `USAGE` |
+| bucket | the address of the bucket, such as `user=alice,client-id=app`; nobody else shares its limit |
+| limit | null if nothing limits it |
+| source, entity_key | the name of the level that won, and the entity whose value the limit is |
+| is_coarse | whether the recording cannot tell which part of it is of the bucket: the quotas have finer buckets |
+| before_limit, before_bucket | those before, if other quotas held while the usage was recorded; the same otherwise |
+| least_limit | the least limit of all parts that the recording cannot tell apart, where new entries make some |
+| member | the address of the series as it was recorded: one of those that share the bucket |
+"""
+
+HEADROOM: Final = struct_type(
+    "cluster broker key bucket entity_key source string",
+    "limit double",
+    "samples long",
+    "first last timestamp",
+    "p50 p95 p99 max used_ratio recorded_s throttled_s throttle_ms_max double",
+    "members long",
+    "top_member string",
+    "top_member_share double",
+    "is_coarse bool",
+)
+"""How close each bucket is to its limit, per broker (per cluster for a key whose limit is one of the cluster).
+
+| column | content |
+| --- | --- |
+| broker | null for a key whose limit holds for the whole cluster, and if the recording does not say |
+| bucket, limit, source, entity_key | as in `BUCKETS` |
+| samples | times with a rate |
+| first, last | the first and the last time |
+| p50, p95, p99, max | of the rates: the smallest rate that at least that share of the samples does not exceed |
+| used_ratio | p99 / limit; null without a limit |
+| recorded_s | seconds that the samples stand for, without gaps |
+| throttled_s | seconds of these in which requests were throttled |
+| throttle_ms_max | the largest average delay, in ms |
+| members | those who share the bucket on the broker, by their names; several clients of one name are one |
+| top_member, top_member_share | the one with the most of the sum of rates, and its share of it |
+| is_coarse | as in `BUCKETS`; and true of a limit per broker if the recording does not say which broker it is of |
+
+A row without a bucket is about a value that limited nothing that was recorded: `limit` of the entity `entity_key`, with
+no samples and no members; `first`, `last` and `recorded_s` are those of the key on that cluster. A key of which nothing
+was recorded has no such rows. See `quotaform.usage.headroom.run` for how each is computed.
+"""
+
+RECORDED: Final = struct_type(" ".join((*SERIES, "string")), "first last timestamp", "samples long")
+"""The recorded series, and how much there is of each, in rows; for computing alone."""
+
+MEMBERS: Final = struct_type(
+    " ".join((*SERIES, "string")),
+    "bucket_id series_id long",
+    "bucket_broker bucket string",
+    "limit least_limit double",
+    "source entity_key string",
+    "is_coarse bool",
+    "before_limit double",
+    "before_bucket string",
+    "replayed_limit double",
+    "key_number int",
+)
+"""The recorded series that a limit holds for, before or after a plan, and their buckets; for the backtest alone.
+
+| column | content |
+| --- | --- |
+| bucket_id, series_id, bucket_broker | see `quotaform.usage.bucket.spark` |
+| limit, before_limit | null if nothing limits the series |
+| replayed_limit | that of the bucket; the least of its parts where they cannot be told apart |
+| key_number | stands for the quota key among numbers |
+"""
+
+TOTALS: Final = struct_type(
+    "bucket_id samples long",
+    "recorded_s throttled_s throttled_s_low throttled_s_high first_throttled last_throttled longest_s double",
+    "delay_s_max delay_s_max_low delay_s_max_high worst_at backlog_s over_max refused double",
+    "recorded_throttled_s recorded_throttle_ms_max hidden_s double",
+)
+"""`BACKTEST` without the columns that name the bucket and its limits; times are in microseconds since 1970."""
+
+WAITS: Final = struct_type("bucket_id at long", "step_s wait_s wait_s_high ratio throttle_ms double")
+"""What would have happened to a bucket on a broker, a row per time; for pictures alone.
+
+| column | content |
+| --- | --- |
+| at | microseconds since 1970 |
+| step_s | how many seconds up to `at` the row stands for |
+| wait_s, wait_s_high | seconds of these in which requests would have waited |
+| ratio | the rate / the limit |
+| throttle_ms | the average delay of requests that were throttled really |
+"""
+
+BACKTEST: Final = struct_type(
+    "cluster broker key bucket string",
+    "limit double",
+    "entity_key source string",
+    "before_limit double",
+    "is_changed bool",
+    "samples long",
+    "recorded_s throttled_s throttled_s_low throttled_s_high double",
+    "first_throttled last_throttled timestamp",
+    "longest_s delay_s_max delay_s_max_low delay_s_max_high backlog_s double",
+    "worst_at timestamp",
+    "over_max refused recorded_throttled_s recorded_throttle_ms_max hidden_s double",
+    "is_coarse bool",
+)
+"""What a plan would have throttled in a recording, a row per bucket and broker.
+
+See `quotaform.usage.replay.spark`.
+
+| column | content |
+| --- | --- |
+| limit, entity_key, source | under the plan; `before_limit` is that without it |
+| is_changed | whether the plan changes the limit, or who shares it |
+| throttled_s | seconds in which requests would have waited; `_low` and `_high` bound it |
+| first_throttled, last_throttled, longest_s | when, and the longest time without an end |
+| delay_s_max, worst_at | the longest wait, in seconds, and when; `_low` and `_high` bound it |
+| backlog_s | seconds after the recording until nothing waits any more, if nothing else comes |
+| over_max | the highest rate / limit |
+| refused | connections that would have been refused; null of other keys |
+| recorded_throttled_s, recorded_throttle_ms_max | what was throttled really, as recorded |
+| hidden_s | seconds in which throttling hid part of the demand from the recording |
+"""
+
+RECOMMENDATIONS: Final = struct_type(
+    "cluster entity_key string",
+    StructField("entity", MapType(StringType(), StringType())),
+    "key action string",
+    "before after double",
+    "reason string",
+    "samples long",
+    "days basis double",
+    "bucket broker note string",
+    "day date",
+    "is_weekly bool",
+)
+"""Which quotas would fit.
+
+| column | content |
+| --- | --- |
+| entity_key, entity, key | the entity whose value it is, as in `quotaform.resolve.spark_quotas.QUOTAS` |
+| action | `create`, `update`, `delete`, `keep`, or `none` if nothing is proposed, for the `reason` |
+| before, after | the value now and the proposed one; null is no value |
+| samples, days | how much was recorded |
+| basis | the rate on which the proposal rests |
+| bucket, broker | the bucket that had this rate, and the broker on which it had it; null for a limit of the cluster |
+| note | what else there is to know |
+| day, is_weekly | the day (UTC) of this rate, and whether its weekday is the busiest of each week |
+"""
+
+
+def first_columns(schema: StructType) -> list[str]:
+    """Return the columns that a table of any version has."""
+    return [name for name in schema.names if name not in LATER_COLUMNS]

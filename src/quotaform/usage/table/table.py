@@ -1,0 +1,233 @@
+"""Reading the usage table: its rows, the clusters they belong to, and the quotas that they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import DataType, NumericType, StringType, StructType, TimestampType
+
+from quotaform.fleet.data_source import read_clusters, require_read
+from quotaform.fleet.options import SessionOptions
+from quotaform.fleet.table import FILE_FORMATS, bad_table, format_of, read_table, require_columns, require_table
+from quotaform.model.entity import spell_name
+from quotaform.model.errors import QuotaformError
+from quotaform.model.moment import spell_moment
+from quotaform.model.text import inert, listed
+from quotaform.resolve.spark_quotas import QUOTAS
+from quotaform.usage.table.schema import LATER_COLUMNS, RECORDED, SERIES, USAGE, first_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from quotaform.desired.config import Cluster
+
+
+def require_usage(name: str, session: SessionOptions) -> None:
+    """Make sure that a table can be one of usage, as far as is known before Spark is started.
+
+    Raises `InvalidFilesError` if it cannot be read, or lacks a column.
+    """
+    require_table(name, first_columns(USAGE), session)
+
+
+def read_usage(spark: SparkSession, name: str) -> DataFrame:
+    """Return `USAGE` of a table, not read yet but for its schema; other columns are left out.
+
+    | column of `USAGE` is | the table may have |
+    | --- | --- |
+    | a time | a time with a time zone |
+    | a number | any number |
+    | a text | a text or a number, as partition columns are |
+
+    The columns that came later are null where tables and files of earlier versions lack them.
+
+    `name`: a path of files, or the name of a table or view of the catalog. Raises `InvalidFilesError` if it cannot be
+    read, lacks a column, or has one of another type.
+    """
+    table = with_later_columns(name, read_table(spark, name))
+    require_columns(name, table, USAGE.names)
+    for field in USAGE:
+        kind = table.schema[field.name].dataType
+        if not _fits(kind, field.dataType):
+            wanted, found = field.dataType.simpleString(), inert(kind.simpleString())
+            raise bad_table(name, f"has the column {field.name} of type {found}; it must be {wanted}")
+    return table.select(*(f.col(field.name).cast(field.dataType).alias(field.name) for field in USAGE))
+
+
+def with_later_columns(name: str, table: DataFrame) -> DataFrame:
+    """Return a table of usage with the columns that tables of earlier versions lack.
+
+    Files of both kinds may be in one directory, of which Spark takes the schema of one.
+    """
+    missing = [field for field in USAGE if field.name in LATER_COLUMNS and field.name not in table.columns]
+    if not missing:
+        return table
+    if format_of(name) in FILE_FORMATS:
+        return read_table(table.sparkSession, name, StructType([*table.schema, *missing]))
+    return table.withColumns({field.name: f.lit(None).cast(field.dataType) for field in missing})
+
+
+def usage_between(usage: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
+    """Return the rows of a time that say when and what they measure.
+
+    `since`: the first moment; `None` for all before `until`. `until`: the moment after the last one.
+    """
+    if since is not None:
+        usage = usage.where(f.col("ts") >= f.lit(since))
+    if until is not None:
+        usage = usage.where(f.col("ts") < f.lit(until))
+    return usage.where(f.col("ts").isNotNull() & f.col("key").isNotNull())
+
+
+def _fits(kind: DataType, wanted: DataType) -> bool:
+    """Whether values of a type are those of another one, however a session converts them."""
+    if isinstance(wanted, TimestampType):
+        return isinstance(kind, TimestampType)
+    return isinstance(kind, NumericType) or (isinstance(wanted, StringType) and isinstance(kind, StringType))
+
+
+# Which cluster the rows of a usage table belong to.
+#
+# | rows | belong to |
+# | --- | --- |
+# | that name a cluster | that cluster |
+# | that name none, if one cluster alone is selected | that cluster |
+# | that name none otherwise | no cluster |
+
+_MOST_NAMED = 100
+
+
+def named_usage(rows: DataFrame, selected: Sequence[str]) -> DataFrame:
+    """Return rows with the name of the cluster that they belong to, in the column `cluster`.
+
+    `rows`: usage, or series of it. `selected`: the clusters that were selected, also those that could not be read.
+    """
+    if len(selected) != 1:
+        return rows
+    return rows.withColumn("cluster", f.coalesce("cluster", f.lit(selected[0])))
+
+
+def usage_of(usage: DataFrame, names: Sequence[str], selected: Sequence[str]) -> DataFrame:
+    """Return the rows that belong to clusters, with their names; files of other clusters need not be read.
+
+    `selected`: as for `named_usage`.
+    """
+    is_theirs = f.col("cluster").isin(list(names))
+    if len(selected) == 1:
+        is_theirs = is_theirs | f.col("cluster").isNull()
+    return named_usage(usage.where(is_theirs), selected)
+
+
+def time_text(since: datetime | None, until: datetime | None) -> str:
+    """Return the end of a sentence about rows that says of which time they are; empty for all times."""
+    text = "" if since is None else f" from {spell_moment(since)} on"
+    return text if until is None else f"{text} before {spell_moment(until)}"
+
+
+def require_recorded(
+    usage: DataFrame,
+    name: str,
+    names: Sequence[str],
+    missing: Sequence[str],
+    warn: Callable[[str], None],
+    time: str = "",
+) -> None:
+    """Make sure that something is recorded of one of the clusters; warn of those without.
+
+    `missing`: those of them of which nothing is recorded. `time`: what `time_text` returned, if the usage is of some
+    time only.
+    """
+    if not missing:
+        return
+    shown = listed([spell_name(each) for each in missing])
+    if len(missing) < len(names):
+        warn(f"no usage is recorded of {shown}{time}")
+        return
+    known = usage.select("cluster").distinct().limit(_MOST_NAMED).toArrow().column("cluster").to_pylist()
+    others = listed(sorted("rows without a cluster" if each is None else spell_name(each) for each in known))
+    nothing = "it has no row of that time" if time else "it is empty"
+    raise bad_table(name, f"has no row of {shown}{time}; {f'it has {others}' if others else nothing}")
+
+
+def recorded(usage: DataFrame) -> DataFrame:
+    """Return `RECORDED`."""
+    found = usage.groupBy(*SERIES).agg(
+        f.min("ts").alias("first"), f.max("ts").alias("last"), f.count("*").alias("samples")
+    )
+    return found.select(*RECORDED.names)
+
+
+def recorded_size(series: DataFrame) -> tuple[int, int]:
+    """Return how many series there are, and how many samples of them.
+
+    `series`: `recorded`, persisted.
+    """
+    [row] = series.agg(f.count("*").alias("series"), f.sum("samples").alias("samples")).toArrow().to_pylist()
+    return row["series"], row["samples"] or 0
+
+
+_REQUIRED: Final = ("cluster", "entity_key", "entity", "key", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSource:
+    """Where the quotas are."""
+
+    clusters: tuple[Cluster, ...] = ()  # The clusters to read; none if `table` is given
+    table: str | None = None
+    """A path of files or a table of the catalog, with columns of `QUOTAS`."""
+
+    def require_valid(self, session: SessionOptions) -> None:
+        """Make sure that the table can be one of quotas, as far as is known before Spark is started.
+
+        Raises `InvalidFilesError` if it cannot be read, or lacks a column.
+        """
+        if self.table is not None:
+            require_table(self.table, _REQUIRED, session)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return `QUOTAS`, not read yet; persist them, since they are read several times.
+
+        Raises `InvalidFilesError` if the table cannot be read, lacks a column, or has one of another type.
+        """
+        if self.table is None:
+            return read_clusters(spark, self.clusters, is_pinned=True)
+        table = read_table(spark, self.table)
+        require_columns(self.table, table, _REQUIRED)
+        for name in _REQUIRED:
+            kind, wanted = table.schema[name].dataType.simpleString(), QUOTAS[name].dataType.simpleString()
+            if kind != wanted:
+                raise bad_table(self.table, f"has the column {name} of type {kind}; it must be {wanted}")
+        others = {field.name: f.lit(None).cast(field.dataType) for field in QUOTAS if field.name not in table.columns}
+        return table.withColumns(others).select(*QUOTAS.names)
+
+
+def failures_of(quotas: DataFrame) -> tuple[tuple[str, QuotaformError], ...]:
+    """Return the clusters that could not be read, and why.
+
+    `quotas`: `QUOTAS`, persisted. Raises `QuotaformError` if none of the clusters could be
+    read; the error of the first one.
+    """
+    rows = quotas.where(f.col("failure").isNotNull()).select("cluster", "failure").orderBy("cluster")
+    found = tuple((row["cluster"], _error(row["failure"])) for row in rows.toArrow().to_pylist())
+    if found and not known_clusters(quotas):
+        raise found[0][1]
+    return found
+
+
+def known_clusters(quotas: DataFrame) -> Sequence[str]:
+    """Return the names of the clusters that could be read, sorted."""
+    rows = quotas.where(f.col("failure").isNull()).select("cluster").distinct().toArrow()
+    return sorted(name for name in rows.column("cluster").to_pylist() if name is not None)
+
+
+def _error(failure: dict[str, Any]) -> QuotaformError:
+    try:
+        require_read(failure)
+    except QuotaformError as error:
+        return error
+    raise ValueError("there is no failure")

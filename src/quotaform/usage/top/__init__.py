@@ -1,0 +1,1 @@
+"""Who is throttled at this moment."""

@@ -1,0 +1,332 @@
+"""Who is throttled at this moment, by which entity's quota, and how people read it.
+
+| state | a bucket |
+| --- | --- |
+| throttled | whose requests were delayed in the last 30 to 60 seconds, which a broker's throttle time covers |
+| close | that uses 80 % of its limit or more |
+| below | of any other |
+
+Source: org.apache.kafka.server.quota.ClientQuotaManager (`throttle-time`, a Rate of two samples of 30 s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.moment import spell_moment
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quotas import Quotas
+from quotaform.model.text import inert
+from quotaform.model.units import is_decimal, is_unlimited, render_value
+from quotaform.report.text import PLAIN, Style, counted
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.request import NOT_LIMITED, Resolved, request_of, shared_by
+from quotaform.resolve.resolve import Resolver
+from quotaform.usage.headroom.headroom import CLOSE_RATIO
+from quotaform.usage.record.recording import UsageRow
+
+
+class BucketState(StrEnum):
+    """How close a bucket is to its limit."""
+
+    THROTTLED = "throttled"
+    CLOSE = "close"
+    BELOW = "below"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopBucket:
+    """A bucket on a broker at this moment."""
+
+    broker: str | None  # The broker; `None` if the source does not say
+    entity: Entity  # Whom the bucket is for, as the broker measures it
+    key: str
+    rate: float | None  # In the unit of the key; `None` if it is not measured
+    throttle_ms: float | None
+    """The average delay of the throttled requests of the last 30 to 60 s; `None` if there were none."""
+    resolved: Resolved = NOT_LIMITED  # What limits it; nothing if no quota does, or the quotas are not known
+
+    @property
+    def limit(self) -> float | None:
+        """The limit; `None` if nothing limits it, also where a value says so."""
+        value = self.resolved.value
+        return None if is_unlimited(QUOTA_KEYS.get(self.key), value) else value
+
+    @property
+    def ratio(self) -> float | None:
+        """The rate as a share of the limit."""
+        return self.rate / self.limit if self.rate is not None and self.limit else None
+
+    @property
+    def state(self) -> BucketState:
+        """How close it is to its limit."""
+        if self.throttle_ms:
+            return BucketState.THROTTLED
+        return BucketState.CLOSE if (self.ratio or 0.0) >= CLOSE_RATIO else BucketState.BELOW
+
+    @property
+    def shared_by(self) -> str | None:
+        """Which requests share the bucket, in words; `None` if nothing limits it."""
+        level = self.resolved.level
+        return None if level is None else shared_by(level, self.entity)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What could not be read."""
+
+    what: str  # What it is: a broker, Prometheus, the quotas
+    problem: str  # Why, as the rest of a sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Top:
+    """Who is throttled on a cluster."""
+
+    cluster: str
+    at: datetime
+    buckets: tuple[TopBucket, ...]
+    """All buckets that were measured: the throttled ones first, those close to their limit, then the others."""
+    unread: tuple[Unread, ...] = ()
+    has_limits: bool = True  # Whether the quotas are known
+
+    def count(self, state: BucketState) -> int:
+        """Return how many buckets are in a state."""
+        return sum(bucket.state is state for bucket in self.buckets)
+
+    @property
+    def brokers(self) -> int:
+        """How many brokers measured any of them."""
+        return len({bucket.broker for bucket in self.buckets})
+
+
+def make_top(
+    cluster: str, at: datetime, rows: Iterable[UsageRow], quotas: Quotas | None, unread: Iterable[Unread] = ()
+) -> Top:
+    """Return who is throttled.
+
+    `rows` is what was measured; of several rows of a bucket, or of a client that measured itself, the last one counts.
+    `quotas` are all quotas of the cluster; `None` if they are not known.
+    """
+    resolver = Resolver(QuotaIndex(quotas or {}))
+    latest: dict[tuple[object, ...], dict[str | None, UsageRow]] = {}
+    for row in sorted(rows, key=lambda row: row.ts):
+        latest.setdefault((row.broker, row.key, row.user, row.client_id, row.ip), {})[row.instance] = row
+    buckets = [_bucket(_together(list(each.values())), resolver) for each in latest.values()]
+    return Top(
+        cluster=cluster,
+        at=at,
+        buckets=tuple(sorted(buckets, key=_order)),
+        unread=tuple(unread),
+        has_limits=quotas is not None,
+    )
+
+
+def _together(rows: list[UsageRow]) -> UsageRow:
+    """Return what clients of the same names measured as one row: their limit is one of all of them."""
+    if len(rows) == 1:
+        return rows[0]
+    rates = [row.rate for row in rows if row.rate is not None]
+    throttle_times = [row.throttle_ms for row in rows if row.throttle_ms is not None]
+    return rows[0]._replace(
+        rate=sum(rates) if rates else None, throttle_ms=max(throttle_times, default=None), instance=None
+    )
+
+
+def _bucket(row: UsageRow, resolver: Resolver) -> TopBucket:
+    names = {USER: row.user, CLIENT_ID: row.client_id, IP: row.ip}
+    entity = Entity({kind: name for kind, name in names.items() if name is not None})
+    return TopBucket(
+        broker=row.broker,
+        entity=entity,
+        key=row.key,
+        rate=row.rate,
+        throttle_ms=row.throttle_ms,
+        resolved=resolver.resolve(request_of(entity)).get(row.key, NOT_LIMITED),
+    )
+
+
+_STATES: Final = list(BucketState)
+
+
+def _order(bucket: TopBucket) -> tuple[object, ...]:
+    return (
+        _STATES.index(bucket.state),
+        -(bucket.throttle_ms or 0.0),
+        -(bucket.ratio or 0.0),
+        bucket.entity.address,
+        key_order(bucket.key),
+        bucket.broker or "",
+    )
+
+
+_TITLES: Final = ("BROKER", "BUCKET", "KEY", "RATE", "LIMIT", "%", "THROTTLE")
+_RIGHT: Final = frozenset({"RATE", "LIMIT", "%", "THROTTLE"})
+_GAP: Final = "  "
+_LEAST_BUCKET: Final = 12
+_WIDE: Final = 1000
+_WIDE_HEAD: Final = 100
+_COLOURS: Final = {BucketState.THROTTLED: "red", BucketState.CLOSE: "yellow"}
+_BINARY: Final = (("GiB/s", 1 << 30), ("MiB/s", 1 << 20), ("KiB/s", 1 << 10))
+_DECIMAL: Final = (("GB/s", 10**9), ("MB/s", 10**6), ("kB/s", 10**3))
+
+
+def render_top(
+    top: Top,
+    style: Style = PLAIN,
+    *,
+    width: int = _WIDE,
+    height: int | None = None,
+    limit: int | None = None,
+    shows_all: bool = False,
+) -> str:
+    """Return who is throttled as text.
+
+    `width`: the columns of the terminal; longer lines are cut. `height`: its lines; what does not fit is left out, and
+    counted. `limit`: the most buckets that are shown. `shows_all`: whether buckets are shown that are neither throttled
+    nor close to their limit.
+    """
+    head = [style.paint(_cut(line, width), "bold") for line in [_headline(top, width)]]
+    head += [style.paint(_cut(f"{inert(each.what)} {inert(each.problem)}", width), "yellow") for each in top.unread]
+    shown = [bucket for bucket in top.buckets if shows_all or bucket.state is not BucketState.BELOW]
+    if not shown:
+        return "\n".join([*head, *_nothing(top, shows_all)]) + "\n"
+    room = None if height is None else max(1, height - len(head) - 3)
+    blocks = list(_blocks(shown[:limit], style, width, has_limits=top.has_limits))
+    lines: list[str] = []
+    number = 0
+    for block in blocks[1:]:
+        if room is not None and len(lines) + len(block) > room:
+            break
+        lines += block
+        number += 1
+    left = len(shown) - number
+    more = [style.paint(_cut(f"... and {counted(left, 'more bucket')}", width), "dim")] if left else []
+    return "\n".join([*head, "", *blocks[0], *lines, *more]) + "\n"
+
+
+def _headline(top: Top, width: int) -> str:
+    throttled, close = top.count(BucketState.THROTTLED), top.count(BucketState.CLOSE)
+    at = spell_moment(top.at.replace(microsecond=0))
+    time = at if width >= _WIDE_HEAD else at.partition("T")[2]
+    if top.unread and not top.buckets:
+        return f"{inert(top.cluster)} {time}: no measurements, so it is unknown who is throttled"
+    on = f" on {counted(top.brokers, 'broker')}" if top.buckets else ""
+    near = f" {close:,} close ({CLOSE_RATIO:.0%} or more)," if top.has_limits else ""
+    return (
+        f"{inert(top.cluster)} {time}: {counted(throttled, 'bucket')} throttled,{near} "
+        f"{len(top.buckets):,} measured{on}{' (incomplete)' if top.unread else ''}"
+    )
+
+
+def _nothing(top: Top, shows_all: bool) -> list[str]:
+    if not top.buckets:
+        return [] if top.unread else ["No bucket was measured."]
+    if not top.has_limits:
+        return ["No bucket is throttled; whether one is close to its limit is not known (--all-buckets shows them)."]
+    return [] if shows_all else ["All buckets are below their limits (--all-buckets shows them)."]
+
+
+def _blocks(buckets: Sequence[TopBucket], style: Style, width: int, *, has_limits: bool) -> Iterator[list[str]]:
+    """Yield the lines of the titles, and those of each bucket."""
+    rows = [_cells(bucket) for bucket in buckets]
+    widths = [max(len(row[column]) for row in [_TITLES, *rows]) for column in range(len(_TITLES))]
+    others = sum(widths) - widths[1] + len(_GAP) * (len(_TITLES) - 1)
+    widths[1] = max(_LEAST_BUCKET, min(widths[1], width - others))
+    yield [style.paint(_cut(_row(_TITLES, widths), width), "dim")]
+    for bucket, cells in zip(buckets, rows, strict=True):
+        line = _cut(_row(cells, widths), width)
+        colour = _COLOURS.get(bucket.state)
+        block = [style.paint(line, colour) if colour else line]
+        if bucket.state is BucketState.THROTTLED:
+            full = f"{cells[1]}: " if len(cells[1]) > widths[1] else ""
+            block.append(_cut(f"    {full}{_reason(bucket, has_limits=has_limits)}", width))
+        yield block
+
+
+def _cells(bucket: TopBucket) -> tuple[str, ...]:
+    ratio = bucket.ratio
+    return (
+        inert(bucket.broker or "-"),
+        bucket.entity.address,
+        bucket.key,
+        "-" if bucket.rate is None else rate_text(bucket.key, bucket.rate, bucket.limit),
+        "-" if bucket.limit is None else _limit_text(bucket.key, bucket.limit),
+        "-" if ratio is None else f"{ratio:.0%}" if ratio < 100 else ">99x",
+        "-" if not bucket.throttle_ms else throttle_text(bucket.throttle_ms),
+    )
+
+
+def _reason(bucket: TopBucket, *, has_limits: bool) -> str:
+    if not has_limits:
+        return "by which quota is not known, as the cluster cannot be read"
+    if bucket.resolved.source is None:
+        return "no quota limits it any more: it was removed a moment ago"
+    by = f"by the quota of {bucket.resolved.source.address} ({bucket.resolved.source_name})"
+    return f"{by}, shared by {bucket.shared_by}"
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    parts = [
+        _cut(cell, width).rjust(width) if title in _RIGHT else _cut(cell, width).ljust(width)
+        for cell, width, title in zip(cells, widths, _TITLES, strict=True)
+    ]
+    return _GAP.join(parts).rstrip()
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
+
+
+def rate_text(key: str, rate: float, limit: float | None = None) -> str:
+    """Return a measured rate with a unit, rounded as people read it.
+
+    >>> rate_text("producer_byte_rate", 107550.8), rate_text("producer_byte_rate", 107550.8, 100_000.0)
+    ('105 KiB/s', '108 kB/s')
+    >>> rate_text("request_percentage", 0.0123), rate_text("x", 2.5)
+    ('0.012%', '2.5')
+
+    `rate`: in the unit of the key. `limit`: what it is compared with: powers of ten, if that is written with them.
+    """
+    known = QUOTA_KEYS.get(key)
+    unit = "" if known is None else known.unit
+    if unit != "B/s":
+        return f"{_three_digits(rate)}{unit}"
+    for name, size in _DECIMAL if is_decimal(known, limit) else _BINARY:
+        if rate >= size:
+            return f"{_three_digits(rate / size)} {name}"
+    return f"{_three_digits(rate)} B/s"
+
+
+def _limit_text(key: str, limit: float) -> str:
+    exact = render_value(QUOTA_KEYS.get(key), limit)
+    return rate_text(key, limit) if "[" in exact else exact
+
+
+def _three_digits(number: float) -> str:
+    """Return a number with about three digits.
+
+    >>> _three_digits(1234.5), _three_digits(12.345), _three_digits(0.00001), _three_digits(0.0)
+    ('1,234', '12.3', '<0.001', '0')
+    """
+    if 0 < number < 0.001:
+        return "<0.001"
+    decimals = 0 if number >= 100 else 1 if number >= 10 else 2 if number >= 1 else 3
+    text = f"{number:,.{decimals}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+def throttle_text(ms: float) -> str:
+    """Return a throttle time.
+
+    >>> throttle_text(0.4), throttle_text(921.3), throttle_text(12345.0)
+    ('<1 ms', '921 ms', '12.3 s')
+    """
+    if ms < 1:
+        return "<1 ms"
+    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"

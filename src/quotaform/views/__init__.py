@@ -1,1 +1,0 @@
-"""What people and machines read: pure functions from values to text."""

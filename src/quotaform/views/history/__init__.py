@@ -1,1 +1,0 @@
-"""What a history says, as text."""

@@ -1,1 +1,0 @@
-"""Views of plans and of what became of them."""

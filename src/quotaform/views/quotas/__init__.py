@@ -1,1 +1,0 @@
-"""Views of quotas, as they are and as they resolve."""

@@ -1,1 +1,0 @@
-"""Usage of quotas as a person reads it."""

@@ -1,0 +1,124 @@
+"""What is proposed for a value, case by case: golden files with what was recorded, as JSON.
+
+A case begins with `===` and what it shows. It has what differs from a user alice with 10 MiB/s, who used 2 MiB/s of
+broker 1 on the busiest Monday of 40 days, all of which are recorded. What is behind `=>` is proposed. `make golden`
+writes what it is now.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from quotaform.model.entity import parse_address
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.scope import Pattern, Scope, Selection
+from quotaform.model.units import UNLIMITED, parse_value, render_value
+from quotaform.usage.recommend.demand import BrokerDemand, BrokerRecorded, BucketDemand, BusiestDay, Recorded
+from quotaform.usage.recommend.recommendation import OwnValue, RecommendSettings
+from quotaform.usage.recommend.right_size import recommend
+from tests.builder import PRODUCER
+from tests.golden.conftest import FOLDER, Golden
+
+MIB: Final = 2.0**20
+LAST: Final = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)
+MONDAYS: Final = {"day": 20759, "is_weekly": True, "weekday_days": 5}
+
+
+def bucket_of(given: dict[str, Any]) -> BucketDemand:
+    """A bucket; times are in days before the end of the recording."""
+    day, samples, throttled = given.get("day", MONDAYS), given.get("samples", 1000), given.get("throttled", 0)
+    days, used = given.get("days", 40), given.get("used_days_ago", 0)
+    return BucketDemand(
+        bucket=given.get("bucket", "user=alice"),
+        key=given.get("key", PRODUCER),
+        entity_key=given.get("entity", "user=alice"),
+        limit=given.get("limit", 10 * MIB),
+        brokers=tuple(
+            BrokerDemand(
+                broker=name or None,
+                busiest=None if basis is None else BusiestDay(basis=basis, **day),
+                samples=samples,
+                throttled=throttled,
+            )
+            for name, basis in given.get("brokers", {"1": 2 * MIB}).items()
+        ),
+        first=LAST - timedelta(days=days),
+        begin=LAST - timedelta(days=days, seconds=given.get("window", 0)),
+        last_used=None if used is None else LAST - timedelta(days=used),
+        hours=given.get("hours", round(days * 24)),
+        is_coarse=given.get("is_coarse", False),
+    )
+
+
+def recorded_of(given: dict[str, list[float]]) -> Recorded:
+    """When a key was recorded: days and recent hours per broker, the empty name for the whole cluster."""
+    brokers: dict[str | None, BrokerRecorded] = {}
+    for name, (days, hours) in given.items():
+        first = LAST - timedelta(days=days)
+        brokers[name or None] = BrokerRecorded(first, int(hours), first)
+    return Recorded(last=LAST, brokers=brokers)
+
+
+def settings_of(given: dict[str, Any]) -> RecommendSettings:
+    """How values are sized."""
+    fields = dict(given)
+    if "capacity" in fields:
+        fields["capacities"] = {"prod": {PRODUCER: fields.pop("capacity")}}
+    if "select" in fields:
+        fields["selection"] = Selection(select=tuple(fields.pop("select")))
+    if "scope" in fields:
+        fields["scope"] = Scope(include=(Pattern(tuple(fields.pop("scope").items())),))
+    return RecommendSettings(**fields)
+
+
+def proposed(case: str) -> str:
+    """What is proposed in a case, a line for each value."""
+    given = json.loads(case)
+    key = given.get("key", PRODUCER)
+    buckets = [bucket_of({"key": key, **each}) for each in given.get("buckets", [{}])]
+    records: dict[str, dict[str, list[float]]] = {key: {"1": [40, 720]}} if buckets else {}
+    if "recorded" in given:
+        records[key] = given["recorded"]
+    records |= given.get("others", {})
+    own = [
+        OwnValue(
+            entity=parse_address(address),
+            key=key,
+            value=parse_value(QUOTA_KEYS[key], UNLIMITED) if value == UNLIMITED else float(value),
+        )
+        for address, value in given.get("values", {"user=alice": 10 * MIB}).items()
+    ]
+    found = recommend(
+        "prod",
+        own,
+        buckets,
+        {name: recorded_of(each) for name, each in records.items()},
+        settings_of(given.get("settings", {})),
+        LAST + timedelta(days=given.get("age_days", 0.375)),
+        given.get("broker_count"),
+    )
+    lines = []
+    for each in found:
+        values = ["-" if value is None else render_value(QUOTA_KEYS[key], value) for value in (each.before, each.after)]
+        lines.append(f"{each.action.value} {each.entity.address} {values[0]} -> {values[1]}: {each.reason}")
+        rest: dict[str, Any] = {
+            "note": each.note,
+            "bucket": each.bucket,
+            "broker": each.broker,
+            "day": each.day and str(each.day),
+        }
+        rest |= {"days": round(each.days, 3), "basis": each.basis, "samples": each.samples, "weekly": each.is_weekly}
+        lines.append("  " + json.dumps({name: value for name, value in rest.items() if value}))
+    return "".join(f"=> {line}\n" for line in lines)
+
+
+def test_what_is_proposed_for_a_value(golden: Golden) -> None:
+    head, *cases = (FOLDER / "right-size.txt").read_text(encoding="utf-8").split("===")
+    found = head
+    for case in cases:
+        title, _, rest = case.partition("\n")
+        given = rest.partition("\n=>")[0] + "\n"
+        found += f"==={title}\n{given}{proposed(given)}\n"
+    golden("right-size.txt", found.rstrip("\n") + "\n")

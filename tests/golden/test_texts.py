@@ -1,0 +1,204 @@
+"""What is made of each text, or said about it: `texts-*.txt` hold what somebody wrote and, below it, what came of it.
+
+A line of input begins with `> `. What cannot be written so is one line of `>> ` with a Python literal, text or bytes.
+Lines that begin with `#` say why a case is there. A new case is its input; `make golden` adds the rest.
+"""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from itertools import groupby
+from json import loads
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from quotaform.desired.config_reader import read_config
+from quotaform.desired.policy.policy import check_policies
+from quotaform.desired.policy.reader import read_policy
+from quotaform.desired.tree import Layout, SourceFile
+from quotaform.desired.writable import check_writable, writable_values
+from quotaform.desired.writer import spell_scalar
+from quotaform.desired.yaml.document import is_text
+from quotaform.desired.yaml.reader import read_document
+from quotaform.model.entity import Entity, canonical_ip, ip_problem, parse_address
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Entry
+from quotaform.model.units import is_writable, parse_value, render_value, spell_value
+from quotaform.model.variable import expand, problem_text
+from quotaform.repository.revision import read_work_tree
+from tests.builder import PRODUCER, REQUEST
+from tests.golden.conftest import FOLDER, Golden
+from tests.loading import check
+
+TODAY = date(2026, 6, 1)
+COMMON = "quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1, consumer_byte_rate: 2}\n"
+Text = str | bytes
+Lines = Iterable[object]
+
+
+def of_quotas(text: Text) -> Lines:
+    """Yield what is wrong with a file of quotas, else what it declares."""
+    desired, findings = check([SourceFile("f.yaml", text)], {}, TODAY)
+    return findings or [f"{entity} {dict(entry.values)}" for entity, entry in desired.items()]
+
+
+def of_layer(text: Text) -> Lines:
+    """Return what is wrong with the file of a cluster, next to a common one that declares two values of user=a."""
+    return check([SourceFile("a.yaml", COMMON), SourceFile("prod/a.yaml", text, "prod")], {}, TODAY)[1]
+
+
+def of_config(text: Text) -> Lines:
+    return read_config(SourceFile("quotaform.yaml", text), Path())[1]
+
+
+def of_policy(text: Text) -> Lines:
+    return read_policy(SourceFile("p.json", text))[1]
+
+
+def of_violation(text: Text) -> Lines:
+    """Return what a policy refuses of an entry whose request_percentage is unlimited, or why it is none."""
+    policy, problems, _ = read_policy(SourceFile("p.json", text))
+    alice = Entity(user="a")
+    entry = Entry(alice, {PRODUCER: 1048576.0, REQUEST: 2147483647.0}, owner="crew")
+    return problems if policy is None else check_policies({alice: entry}, [policy], "lab")
+
+
+def of_yaml(text: Text) -> Lines:
+    return read_document("f.yaml", str(text), detailed=True).problems
+
+
+def of_scalar(text: Text) -> Lines:
+    """Yield what YAML reads, what others take it for, and whether it is a text to all of them."""
+    document = read_document("f.yaml", f"- {text!s}\n")
+    read = document.root[0] if isinstance(document.root, list) else None
+    oddity = document.odd.get((id(document.root), 0))
+    yield f"{type(read).__name__} {read}{f'; others read {oddity}' if oddity else ''}"
+    if is_text(str(text)):
+        yield "a text to every reader"
+
+
+def of_name(text: Text) -> Lines:
+    return [spell_scalar(str(text))]
+
+
+def of_value(text: Text) -> Lines:
+    key, _, written = str(text).partition(" ")
+    try:
+        value = parse_value(QUOTA_KEYS[key], written)
+    except ValueError as error:
+        return [error]
+    return [value]
+
+
+def of_double(text: Text) -> Lines:
+    """Yield how a value of a key is written in a file, if it can be, and how it is shown."""
+    key, _, value = str(text).partition(" ")
+    row = QUOTA_KEYS.get(key)
+    if row is not None:
+        spelled = spell_value(row, float(value))
+        assert is_writable(row, float(value)) == (spelled is not None)
+        yield f"written {spelled}"
+    yield f"shown {render_value(row, float(value))}"
+
+
+def of_address(text: Text) -> Lines:
+    try:
+        return [repr(parse_address(str(text)))]
+    except ValueError as error:
+        return [error]
+
+
+def of_ip(text: Text) -> Lines:
+    return [canonical_ip(str(text)), ip_problem(str(text)) or "is good"]
+
+
+def of_live(text: Text) -> Lines:
+    """Yield what files cannot say of a live entity, and what they can."""
+    names, values = loads(f"[{text!s}]")
+    entity, held = Entity(names), {key: float(value) for key, value in values.items()}
+    for finding in check_writable(entity, held):
+        assert finding.address == entity.address
+        yield f"{finding.rule} ({finding.severity}): {finding.message}"
+    yield f"files hold {writable_values(entity, held)}"
+
+
+def of_layout(text: Text) -> Lines:
+    """Yield which files of a directory count for a cluster, and what is wrong with where they are.
+
+    The text is the files, then the clusters, the first of which is the one that is asked about (`-` for none). A file
+    that begins with `?` is a link that leads nowhere.
+    """
+    names, _, clusters = str(text).partition(" | ")
+    with TemporaryDirectory() as folder:
+        directory = Path(folder) / "DIR"
+        for name in names.split():
+            path = directory / name.removeprefix("?")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to("nowhere") if name.startswith("?") else path.write_text("")
+        asked, *others = clusters.split()
+        layout = Layout(read_work_tree(directory), [name for name in (asked, *others) if name != "-"])
+        cluster = None if asked == "-" else asked
+        for source in layout.sources(cluster):
+            yield f"{source.name.removeprefix(f'{folder}/')} for {source.layer or 'all'}"
+        yield from (str(problem).replace(f"{folder}/", "") for problem in layout.problems(cluster))
+
+
+def of_reference(text: Text) -> Lines:
+    """Yield a text with its variables expanded, and why others are not."""
+    variables = {"HOST": "b1", "PORT": "9092", "NESTED": "${env:HOST}", "QUOTAFORM_ENV": "HOST, PORT,NESTED,OTHER"}
+    expansion = expand(str(text), variables)
+    yield expansion.text
+    yield from (f"{problem.name}: {problem_text(problem, name)}" for problem, name in expansion.problems)
+
+
+FILES: dict[str, Callable[[Text], Lines]] = {
+    "quotas": of_quotas,
+    "layer": of_layer,
+    "config": of_config,
+    "policy": of_policy,
+    "violation": of_violation,
+    "yaml": of_yaml,
+}
+LINES: dict[str, Callable[[Text], Lines]] = {
+    "scalar": of_scalar,
+    "name": of_name,
+    "value": of_value,
+    "double": of_double,
+    "address": of_address,
+    "ip": of_ip,
+    "live": of_live,
+    "layout": of_layout,
+    "reference": of_reference,
+}
+
+
+def told(golden_text: str, make: Callable[[Text], Lines], *, is_line: bool) -> Iterator[str]:
+    """Yield the lines of a golden file anew, from what was written in it."""
+    gap = ""
+    for kind, group in groupby(golden_text.split("\n"), lambda line: line[:1] if line[:1] in ("#", ">") else ""):
+        lines = list(group)
+        if kind == "#":
+            yield from [gap, *lines]
+        elif kind == ">":
+            yield from lines if gap == "#" else ["", *lines]
+            text: Text = "".join(f"{line[2:]}\n" for line in lines)
+            if lines[0].startswith(">>"):
+                text = literal_eval(lines[0][3:])
+            elif is_line:
+                text = lines[0][2:]
+            found = [str(each) for each in make(text)]
+            assert all(each.isprintable() for each in found)
+            yield from found or ["(nothing)"]
+        gap = kind
+
+
+@pytest.mark.parametrize("name", [*FILES, *LINES])
+def test_each_text_is_read_or_refused_in_these_words(golden: Golden, name: str) -> None:
+    file = f"texts-{name}.txt"
+    text = (FOLDER / file).read_text(encoding="utf-8")
+    make = (FILES | LINES)[name]
+    golden(file, "\n".join(told(text, make, is_line=name in LINES)).lstrip("\n") + "\n")

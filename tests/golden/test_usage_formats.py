@@ -1,0 +1,124 @@
+"""What is read of recordings in each format, and what is said of what cannot be read: golden files with their inputs.
+
+A case begins with `===` and what it shows, and ends with what becomes of it, in lines with `=>`. A text whose last line
+is `\\` ends without a line end. `make golden` writes what is read now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+import pytest
+
+from quotaform.desired.tree import SourceFile
+from quotaform.usage.format import FORMATS
+from quotaform.usage.format.table import TableMapping, TimeUnit, guess_mapping, parse_rows
+from quotaform.usage.ingest.input import read_usage_mapping
+from quotaform.usage.metric import Measure, read_metric, read_object_name
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.sample import Dropped, DropReason, Item, Sample, Series, Unreadable
+from tests.golden.conftest import FOLDER, Golden
+
+ORIGIN: Final = Origin("prod", "1")
+TS: Final = 1763676256.0
+"""When what has no times was recorded."""
+
+
+def of_series(series: Series) -> str:
+    """A series on one line: `key attribute {names} cluster/broker`."""
+    names = {name: value for name, value in series._asdict().items() if value is not None}
+    where = f"{names.pop('cluster', '-')}/{names.pop('broker', '-')}"
+    key, attribute = names.pop("key"), names.pop("attribute").value
+    return f"{key} {attribute} {json.dumps(names, ensure_ascii=False)} {where}"
+
+
+def of_items(items: Iterable[Item]) -> Iterator[str]:
+    """What was read, a line for each item."""
+    for item in items:
+        if isinstance(item, Sample):
+            yield f"{of_series(item.series)} at {item.ts:.3f}: {item.value!r} over {item.window_s:g} s"
+        elif isinstance(item, Dropped):
+            yield f"{item.samples} left out: {item.reason.value}"
+        else:
+            yield f"at {item.position}: {item.reason}"
+
+
+def of_metric(case: str) -> Iterator[str]:
+    """What a name means: of a metric with its labels, or of an MBean with its attribute."""
+    name, more, *others = json.loads(case)
+    origin = replace(ORIGIN, **{key: as_tuple(value) for each in others for key, value in each.items()})
+    read = read_object_name if isinstance(more, str) else read_metric
+    found: Measure | DropReason | Unreadable = read(name, more, origin)
+    if isinstance(found, Measure):
+        yield f"{of_series(found.series)} x {found.factor:g} over {found.window_s:g} s"
+    else:
+        yield f"left out: {found.value}" if isinstance(found, DropReason) else found.reason
+
+
+def of_table(case: str) -> Iterator[str]:
+    """What a row of a table says, or what the columns of a table are taken for."""
+    given = json.loads(case)
+    if "columns" in given:
+        mapping = guess_mapping(given["columns"])
+        yield (
+            mapping if isinstance(mapping, str) else json.dumps({"columns": mapping.columns, "labels": mapping.labels})
+        )
+        return
+    fields = given["mapping"]
+    if "time_unit" in fields:
+        fields["time_unit"] = TimeUnit(fields["time_unit"])
+    yield from of_items(parse_rows([given["row"]], TableMapping(**fields), replace(ORIGIN, **given.get("origin", {}))))
+
+
+def as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def of_recording(name: str) -> Callable[[str], Iterator[str]]:
+    """Return what reads a recording in a format."""
+
+    def read(case: str) -> Iterator[str]:
+        return of_items(
+            FORMATS[name](case.removesuffix("\\\n").removesuffix("\n") if case.endswith("\\\n") else case, ORIGIN, TS)
+        )
+
+    return read
+
+
+def of_mapping(case: str) -> Iterator[str]:
+    """What a mapping file says, or what is wrong with it."""
+    mapping, problems = read_usage_mapping(SourceFile("m.yaml", case))
+    yield from map(str, problems)
+    if mapping is not None:
+        yield json.dumps({name: value for name, value in asdict(mapping).items() if value})
+
+
+def of_failure(case: str) -> Iterator[str]:
+    """What is said of an error that ended a stream."""
+    from quotaform.usage.stream.run import stream_failure
+
+    error = stream_failure("ck", "usage", case.removesuffix("\n"))
+    yield f"{type(error).__name__}: {error}"
+
+
+READERS: Final = {
+    **{name: of_recording(name) for name in FORMATS},
+    "metric": of_metric,
+    "table": of_table,
+    "mapping": of_mapping,
+    "stream-failure": of_failure,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_read_of_a_recording(name: str, golden: Golden) -> None:
+    head, *cases = (FOLDER / f"usage-{name}.txt").read_text(encoding="utf-8").split("===")
+    found = head
+    for case in cases:
+        title, _, rest = case.partition("\n")
+        text = rest.partition("\n=> ")[0] + "\n"
+        found += f"==={title}\n{text}" + "".join(f"=> {line}\n" for line in READERS[name](text)) + "\n"
+    golden(f"usage-{name}.txt", found.rstrip("\n") + "\n")

@@ -1,0 +1,144 @@
+"""What differs by the release of brokers, and what is refused before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from quotaform.cluster.broker import (
+    BrokerRelease,
+    grant_remedy,
+    match_rows,
+    require_success,
+    service_hint,
+    with_alter_remedy,
+)
+from quotaform.cluster.kafka import KafkaGateway, refusal_of
+from quotaform.model.alteration import Alteration, Outcome
+from quotaform.model.entity import Entity
+from quotaform.model.errors import AuthorizationError, ClusterError, InvalidRequestError
+from quotaform.sandbox.release import RELEASES
+from tests.scripted_connection import ScriptedConnection
+from tests.unit.test_alter_chunks import answer
+from tools.broker_facts import FACTS
+
+PRODUCE, REQUEST, CONNECT = "producer_byte_rate", "request_percentage", "connection_creation_rate"
+USER, ADDRESS = Entity(user="u"), Entity(ip="10.0.0.1")
+NEW, OLD = BrokerRelease((4, 3)), BrokerRelease((2, 8), has_zookeeper=True)
+
+
+@pytest.mark.parametrize(
+    ("versions", "release"),
+    [
+        ({0: (0, 9), 1: (0, 12), 6: (0, 7), 48: (0, 1)}, "2.8 with ZooKeeper"),
+        ({0: (0, 9), 1: (0, 13), 35: (0, 4), 48: (0, 1)}, "3.3"),
+        ({0: (0, 13), 1: (4, 18), 2: (1, 12), 35: (1, 7), 48: (0, 1)}, "4.3"),
+        ({3: (0, 9), 18: (0, 3), 29: (0, 2)}, "2.5"),
+        ({}, "0.10"),
+    ],
+)
+def test_the_release_of_a_broker_is_told_from_what_it_offers(
+    versions: Mapping[int, tuple[int, int]], release: str
+) -> None:
+    assert str(BrokerRelease.of(versions)) == release
+
+
+def test_the_newest_release_does_everything_in_the_table_and_the_oldest_hardly_anything() -> None:
+    assert all(fact.holds(NEW) for fact in FACTS.values())
+    assert {name for name, fact in FACTS.items() if fact.holds(OLD)} == {"client-quotas", "ip", "scram"}
+    # What is measured is measured on a release of the sandbox.
+    tried = {release.number[:2] for release in RELEASES}
+    assert all({fact.since, fact.zookeeper or fact.since} <= tried for fact in FACTS.values() if fact.is_measured)
+
+
+@pytest.mark.parametrize(
+    ("entity", "ops", "words"),
+    [
+        (USER, {PRODUCE: 0.0}, "Quota producer_byte_rate must be greater than 0"),
+        (USER, {PRODUCE: 1.0, REQUEST: -5.0}, "Quota request_percentage must be greater than 0"),
+        (USER, {PRODUCE: 1.5}, "producer_byte_rate cannot be a fractional value."),
+        (USER, {PRODUCE: 1023.9999999}, "producer_byte_rate cannot be a fractional value."),
+        (USER, {PRODUCE: 1e308}, "Proposed value for producer_byte_rate is too large for a LONG."),
+        (ADDRESS, {CONNECT: 2.0**31}, "Proposed value for connection_creation_rate is too large for an INT."),
+        (USER, {"SCRAM-SHA-256": 4096.0}, "Invalid configuration key SCRAM-SHA-256"),
+    ],
+)
+@pytest.mark.parametrize("release", [OLD, BrokerRelease((3, 3)), NEW], ids=str)
+def test_what_the_newest_brokers_refuse_is_sent_to_none(
+    entity: Entity, ops: Mapping[str, float], words: str, release: BrokerRelease
+) -> None:
+    assert refusal_of(Alteration(entity, ops), release) == words
+
+
+@pytest.mark.parametrize(
+    ("entity", "ops"),
+    [
+        (USER, {PRODUCE: 2.0**63, REQUEST: 0.001}),
+        (USER, {PRODUCE: None, "SCRAM-SHA-256": None, "unknown": -1.0}),
+        (ADDRESS, {CONNECT: 2147483647.0}),
+        # A key that does not fit and a new one are left to the broker.
+        (ADDRESS, {PRODUCE: -1.0}),
+    ],
+)
+def test_the_rest_is_left_to_the_broker(entity: Entity, ops: Mapping[str, float | None]) -> None:
+    assert refusal_of(Alteration(entity, ops), NEW) is None
+    assert refusal_of(Alteration(entity, ops), OLD) is None
+
+
+def test_what_zookeeper_would_round_or_misread_is_refused_there_alone() -> None:
+    fraction, address = Alteration(USER, {PRODUCE: 1e-7}), Alteration(Entity(ip="::1"), {CONNECT: 1.0})
+    assert refusal_of(fraction, NEW) is refusal_of(address, NEW) is None
+    assert refusal_of(fraction, OLD) == "producer_byte_rate cannot be a fractional value."
+    assert refusal_of(address, OLD) == "::1 is an IPv6 address; quotas of IPv6 addresses need brokers with KRaft."
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_a_refused_entity_is_not_sent_and_the_others_are(validate_only: bool) -> None:
+    connection = ScriptedConnection([answer()])
+    asked = [Alteration(Entity(user=name), {PRODUCE: value}) for name, value in (("a", 1.0), ("b", 0.0), ("c", 2.0))]
+    result = KafkaGateway(connection, name="lab").alter(asked, validate_only=validate_only)
+    assert [row.outcome for row in result] == [Outcome.OK, Outcome.REFUSED, Outcome.OK]
+    assert len(connection.requests) == 1
+    with pytest.raises(InvalidRequestError, match=r"^user=b: Quota producer_byte_rate must be greater than 0$"):
+        result.raise_for_errors()
+    assert KafkaGateway(connection, name="lab").alter(asked[1:2]).failed
+    assert len(connection.requests) == 1
+
+
+CLOUD = "Confluent Cloud manages client quotas itself: set them for service accounts and identity pools with its API "
+
+
+@pytest.mark.parametrize(
+    ("host", "service"),
+    [
+        ("pkc-1.us-east-1.aws.confluent.cloud", "Confluent Cloud"),
+        ("KAFKA-1.project.aivencloud.com.", "Aiven for Apache Kafka"),
+        ("seed-1.abc.byoc.prd.cloud.redpanda.com", "Redpanda Cloud"),
+        ("boot-1.c1.kafka-serverless.us-east-1.amazonaws.com", "Amazon MSK Serverless"),
+        ("ns.servicebus.windows.net", "Azure Event Hubs"),
+        ("b-1.lab.abc.c1.kafka.us-east-1.amazonaws.com", ""),
+        ("confluent.cloud.example.com", ""),
+        ("broker-1", ""),
+    ],
+)
+def test_a_service_with_an_api_of_its_own_is_told_by_its_hosts(host: str, service: str) -> None:
+    assert service_hint(["other", host]).partition(" manages ")[0] == service
+
+
+def test_a_refusal_by_a_service_says_where_quotas_are_set() -> None:
+    hint = service_hint(["pkc-1.confluent.cloud"])
+    for code, kind in ((31, AuthorizationError), (35, ClusterError), (42, InvalidRequestError)):
+        with pytest.raises(kind) as caught:
+            require_success(code, None, subject="it", right="X", problem="The broker responded with", hint=hint)
+        assert CLOUD in str(caught.value)
+        assert "grant it" not in str(caught.value)
+    for code in (31, 35):
+        [row] = match_rows([Alteration(USER, {PRODUCE: 1.0})], [([("user", "u")], code, None)], hint)
+        assert row.message == hint
+    # An apply asks for more rights, where there are any.
+    refused = AuthorizationError("No rights", remedy=hint, code=31)
+    assert with_alter_remedy(refused) is refused
+    assert "ALTER_CONFIGS" in str(
+        with_alter_remedy(AuthorizationError("No", remedy=grant_remedy("DESCRIBE_CONFIGS"), code=31))
+    )

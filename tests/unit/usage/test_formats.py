@@ -1,0 +1,214 @@
+"""What golden files of recordings cannot hold: bytes, sizes, depths, times of reading; and what is asked for."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from json import dumps
+from pathlib import Path
+from re import fullmatch
+from typing import Any
+
+import pytest
+
+from quotaform.model.errors import InvalidFilesError
+from quotaform.usage.format import FORMATS
+from quotaform.usage.format.jmxtool import parse_jmxtool_lines
+from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
+from quotaform.usage.format.table import TableMapping, TimeUnit, mapping_problem, parse_rows, read_cell_time
+from quotaform.usage.format.text import detect_format
+from quotaform.usage.ingest.input import load_usage_mapping
+from quotaform.usage.metric import LONGEST_NAME, Measure, read_metric
+from quotaform.usage.metric_name import Origin
+from quotaform.usage.record.reader import QUERY
+from quotaform.usage.sample import Dropped, DropReason, Rejected, Sample, Unreadable
+
+from .recorded import DATA, ORIGIN, TS, dropped, reasons, samples, series, values
+
+NAME = "kafka_server_Produce_byte_rate"
+LABELS = {"__name__": NAME, "user": "alice"}
+SERIES = {"metric": LABELS, "values": [[TS, "1.5"], [TS + 60, "2"]]}
+
+
+def test_what_has_no_times_needs_the_time_of_reading() -> None:
+    items = list(parse_exposition('kafka_server_Fetch_byte_rate{user="b"} 1\njvm_threads 5', ORIGIN))
+    assert reasons(items) == ["line 1: the page has no times; say when it was read"]
+    assert dropped(items) == {DropReason.OTHER_METRIC: 1}
+    point = {"asDouble": 1.0, "timeUnixNano": "0", "attributes": [{"key": "user", "value": {"stringValue": "a"}}]}
+    metrics = [{"name": NAME, "gauge": {"dataPoints": [point]}}]
+    push = dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]})
+    assert reasons(FORMATS["otlp"](push, ORIGIN)) == ["data point 1: it has no time; say when it came"]
+    assert values(FORMATS["otlp"](push, ORIGIN, TS)) == [(TS, 1.0)]
+
+
+def test_lines_may_come_one_by_one() -> None:
+    lines = ['\ufeff"time","kafka.server:type=Produce,user=alice:byte-rate"\n']
+    lines += [f"{int(TS * 1000)},17\r\n", "\n", f"{int(TS * 1000)},18\n"]
+    assert values(parse_jmxtool_lines(lines, ORIGIN)) == [(TS, 17.0), (TS, 18.0)]
+
+
+@pytest.mark.parametrize("line", ['time,"{}"', "time\t{}", "time={}"])
+@pytest.mark.parametrize(
+    "message", ["", "Trying to connect to JMX url: service:jmx:rmi:///jndi/rmi://b1:9999/jmxrmi\n"]
+)
+def test_every_report_of_jmxtool_is_known_by_its_first_lines(line: str, message: str) -> None:
+    """Only the report that is made by default was known."""
+    text = f"{message}{line.format(1795000000000)}\nkafka.server:type=Fetch:queue-size=0\n"
+    assert detect_format(text.encode()) == "jmxtool"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x1f\x8b\x08", "the document is compressed by gzip; its name has to end in .gz"),
+        (b"[" * 100_000, "line 1: the document is nested too deeply"),
+        (b"[1" + b"0" * 5000 + b"]", "line 1, byte 0: not JSON, or cut: a number is too long"),
+    ],
+)
+def test_a_broken_document_is_one_rejected_record(data: bytes, reason: str) -> None:
+    assert reasons(parse_prometheus(data, ORIGIN)) == [reason]
+
+
+def test_a_byte_that_is_not_utf8_spoils_one_series() -> None:
+    other = {"metric": {**LABELS, "user": "BAD"}, "value": [TS, "1"]}
+    items = list(parse_prometheus(dumps([other, SERIES]).encode().replace(b"BAD", b"\xff"), ORIGIN))
+    assert reasons(items) == ["series 1 of 1 sample: a name is not UTF-8"]
+    assert len(values(items)) == 2
+    assert all(item.record.encode() for item in items if isinstance(item, Rejected))
+
+
+POINT = '{"asDouble": NESTED, "timeUnixNano": "1", "attributes": [{"key": "user", "value": {"stringValue": "a"}}]}'
+
+
+@pytest.mark.parametrize("depth", [100, 900, *range(930, 1000, 5), 5000])
+@pytest.mark.parametrize(
+    ("name", "template"),
+    [
+        *((name, "NESTED") for name in ("prometheus", "otlp")),
+        ("prometheus", f'[{{"metric": {dumps(LABELS)}, "values": [[1700000000, NESTED]]}}]'),
+        ("prometheus", f'[{{"metric": {dumps(LABELS)}, "values": [[NESTED, 1]]}}]'),
+        ("prometheus", '{"status": "error", "error": NESTED}'),
+        ("otlp", '{"resourceMetrics": [NESTED]}'),
+        (
+            "otlp",
+            f'{{"resourceMetrics": [{{"scopeMetrics": [{{"metrics": [{{"name": "{NAME}", '
+            f'"gauge": {{"dataPoints": [{POINT}]}}}}]}}]}}]}}',
+        ),
+    ],
+)
+def test_a_document_that_is_nested_deeply_is_rejected(name: str, template: str, depth: int) -> None:
+    """One that was nested almost as deeply as Python reads could be read, but not written again."""
+    items = list(FORMATS[name](template.replace("NESTED", "[" * depth + "]" * depth), ORIGIN, TS))
+    assert items
+    assert all(isinstance(item, Rejected) for item in items)
+
+
+def test_names_that_are_too_long_or_no_text_are_neither_read_nor_lost() -> None:
+    for user, reason in (("a" * (LONGEST_NAME + 1), "longer than 32,767 characters"), ("a\udcff", "not UTF-8")):
+        measure = read_metric(NAME, {"user": user}, ORIGIN)
+        assert isinstance(measure, Unreadable)
+        assert reason in measure.reason
+    assert read_metric(f"kafka_server_Produce_user_{'a' * 100_000}_byte_rate", {}, ORIGIN) is DropReason.OTHER_METRIC
+    measure = read_metric(NAME, {"user": "alice", "a" * 10_000: "b"}, ORIGIN)
+    assert isinstance(measure, Measure)
+    assert measure.series == series(user="alice")
+
+
+@pytest.mark.parametrize("url", ["http://b1:8778/jolokia", "https://admin:secret@b1:8778/jolokia?x", "b1:8778"])
+def test_a_broker_is_never_called_by_what_may_be_secret_in_a_url(url: str) -> None:
+    assert ORIGIN.broker_of({"jolokiaagenturl": url}) == "b1:8778"
+
+
+def test_a_prometheus_is_asked_for_each_name_that_is_read_and_for_no_other() -> None:
+    names = ["", "_quota", "_Produce", "_quota_byte_rate", "_quota_Produce_byte_rate:_1_5"]
+    assert all(
+        fullmatch(QUERY, name) for name in (*(f"kafka_server{name}" for name in names), "kafka_client_throttle_time")
+    )
+    others = ("kafka_server_brokertopicmetrics_bytesin_total", "kafka_servers", "kafka_server_request_queue_size")
+    assert not any(fullmatch(QUERY, name) for name in others)
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit"),
+    [
+        (TS, None),
+        (int(TS * 1e3), None),
+        (int(TS * 1e6), None),
+        (str(int(TS * 1e9)), None),
+        (TS, TimeUnit.S),
+        (TS * 1e3, TimeUnit.MS),
+        ("2025-11-20T22:04:16Z", None),
+        ("2025-11-20 23:04:16+01:00", None),
+        (datetime(2025, 11, 20, 22, 4, 16, tzinfo=UTC), None),
+        (datetime(2025, 11, 20, 22, 4, 16), None),
+    ],
+)
+def test_a_time_is_a_moment_or_a_number(cell: object, unit: TimeUnit | None) -> None:
+    assert read_cell_time(cell, TableMapping(columns={"ts": "t"}, time_unit=unit)) == TS
+    assert read_cell_time(date(2025, 11, 20), TableMapping(columns={"ts": "t"})) == 1763596800.0
+
+
+@pytest.mark.parametrize("labels", [{"user": "CN%3Da", "client_id": None}, [("user", "CN%3Da")]])
+def test_labels_are_a_map_or_pairs(labels: Any) -> None:
+    mapping = TableMapping(columns={"ts": "t", "metric": "m", "value": "v", "labels": "l"})
+    found = list(parse_rows([{"t": TS, "m": NAME, "v": 5.5, "l": labels}], mapping, ORIGIN))
+    assert found == [Sample(series(user="CN=a"), TS, 5.5, 11.5)]
+
+
+def test_values_need_something_that_names_the_metric() -> None:
+    problem = mapping_problem(TableMapping(columns={"ts": "t", "value": "v"}, labels={"user": "u"}))
+    assert problem == (("columns",), "rows of metrics need metric, or labels with __name__")
+    assert mapping_problem(TableMapping(columns={"ts": "t", "value": "v"}, labels={"__name__": "n"})) is None
+
+
+CLIENT_IDS = {
+    *("x", "a:b", "a,b", 'q "x"', "*", "%2A", "<default>", "a=b", "back\\slash", "ü", "new\nline", ", client-id=z"),
+    *("a, user=b", "tab\there", " lead", "{x}", "'", "?"),
+}
+"""Odd client-ids, of which there are metrics of a real broker: Kafka 4.3.1 by jmx_exporter 1.0.1 and JmxTool."""
+
+
+@pytest.mark.parametrize(
+    ("name", "has_user_alone"),
+    [
+        ("odd-names-labels.txt", True),
+        ("odd-names-resource.txt", False),
+        ("odd-names-type-in-name.txt", True),
+        ("odd-names-no-rules.txt", True),
+        ("odd-names.csv", True),
+    ],
+)
+def test_all_client_ids_are_told_apart(name: str, has_user_alone: bool) -> None:
+    """An empty client-id is none: the bucket is that of the user, for which kafka-2_0_0.yml has no rule."""
+    items = list(FORMATS["jmxtool" if name.endswith(".csv") else "exposition"]((DATA / name).read_bytes(), ORIGIN, TS))
+    expected = {*CLIENT_IDS, None} if has_user_alone else CLIENT_IDS
+    assert {item.series.client_id for item in samples(items)} == expected
+    assert {item.series.user for item in samples(items)} == {"tenant"}
+    assert len(samples(items)) == len(expected)
+    others = [item for item in items if not isinstance(item, Sample)]
+    assert all(isinstance(item, Dropped) and item.reason is DropReason.NAN for item in others)
+
+
+def test_names_within_the_name_of_a_metric_are_read_only_where_the_exporter_adds_the_mbean() -> None:
+    items = list(FORMATS["exposition"]((DATA / "odd-names-swallowed.txt").read_bytes(), ORIGIN, TS))
+    read = {item.series.client_id for item in samples(items)}
+    assert read
+    assert read < CLIENT_IDS
+    assert len(read) + len(reasons(items)) == len(CLIENT_IDS) + 1
+    assert all("put rules that keep labels before the catch-all rule" in reason for reason in reasons(items))
+
+
+def test_the_same_names_on_another_cluster_are_another_series() -> None:
+    line = 'kafka_server_Fetch_byte_rate{user="b"} 1'
+    assert [item.series[:2] for item in samples(parse_exposition(line, Origin("test", "2"), TS))] == [("test", "2")]
+
+
+def test_an_invalid_mapping_is_an_error_with_all_problems(tmp_path: Path) -> None:
+    path = tmp_path / "mapping.yaml"
+    path.write_text("columns: {ts: 7, rate: 8}\n", encoding="utf-8")
+    with pytest.raises(InvalidFilesError) as caught:
+        load_usage_mapping(path)
+    assert len(caught.value.problems) == 2
+    # A row of the table could not be multiplied by a factor with decimals.
+    path.write_text("{columns: {ts: time, rate: bytes, user: u}, constants: {key: Produce}, factors: {rate: 0.125}}")
+    row = {"time": 1.8e12, "bytes": 8, "u": "a"}
+    assert values(parse_rows([row], load_usage_mapping(path), ORIGIN)) == [(1.8e9, 1.0)]

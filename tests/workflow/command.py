@@ -299,6 +299,12 @@ class Cluster:
             assert time.monotonic() < deadline, "the cluster does not show what was written"
             time.sleep(0.05)
 
+    def settle(self) -> None:
+        """Wait until everything accepted so far shows: a broker follows the controller's log in its order."""
+        marker = Entity(user="settled")
+        self.alter({marker: {"producer_byte_rate": 1.0}})
+        self.alter({marker: {"producer_byte_rate": None}})
+
     def wipe(self) -> None:
         """Remove everything."""
         while quotas := self.read():

@@ -25,7 +25,7 @@ VERSIONS ?= 3.11 3.12 3.13
 
 # What `make test-brokers` runs, and on which releases of the sandbox.
 BROKERS ?= 2.8 3.3 3.9 4.0 4.3
-ON_BROKERS := tests/kafka/test_broker_facts.py tests/kafka/test_gateway.py tests/kafka/test_admin.py tests/kafka/test_filter.py \
+ON_BROKERS := tests/kafka/test_broker_facts.py tests/kafka/test_gateway.py tests/kafka/test_filter.py \
 	tests/kafka/test_interop.py tests/kafka/test_enforcement.py tests/workflow/test_loop.py
 
 LEAN := $(VENV)/.quotaform-demo

@@ -5,17 +5,12 @@ from __future__ import annotations
 from time import monotonic, sleep
 from typing import Final
 
-from quotaform import Entity, EntityFilter, QuotaAdmin
+from quotaform import Alteration, QuotaAdmin
 from quotaform.model.quotas import Quotas
 from tests.waiting import PATIENCE
 
 SHORT_SESSIONS: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 """A broker that was killed may register again only when its old session is over: 9 seconds by default."""
-
-
-def strictly(admin: QuotaAdmin, entity: Entity) -> Quotas:
-    """Describe one entity alone."""
-    return admin.describe(EntityFilter.contains_only(entity.names))
 
 
 def wait_for(admin: QuotaAdmin, quotas: Quotas) -> None:
@@ -24,3 +19,11 @@ def wait_for(admin: QuotaAdmin, quotas: Quotas) -> None:
     while (live := admin.describe()) != quotas and monotonic() < deadline:
         sleep(0.01)
     assert live == quotas
+
+
+def become(admin: QuotaAdmin, quotas: Quotas) -> None:
+    """Make a cluster hold these quotas and nothing else."""
+    live = admin.describe()
+    wanted = {entity: {**dict.fromkeys(live.get(entity, {})), **quotas.get(entity, {})} for entity in {*live, *quotas}}
+    admin.alter([Alteration(entity, values) for entity, values in wanted.items()]).raise_for_errors()
+    wait_for(admin, quotas)

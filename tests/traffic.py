@@ -1,6 +1,7 @@
-"""Clients that ask for a known rate whatever the broker says, and for how long it lets them wait.
+"""Clients in kafka-python's codec, for what tests ask a broker and quotaform never does, and for a known rate of it.
 
-They use blocking sockets for the reason that `tests.producer` has.
+The sockets block: kafka-python's own producer keeps the interpreter busy while a broker holds it back, so that several
+in one process slow each other down.
 """
 
 from __future__ import annotations
@@ -8,20 +9,117 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Event
-from time import monotonic, sleep
-from typing import Final, NamedTuple
+from time import monotonic, sleep, time
+from typing import Any, Final, NamedTuple
 
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.sasl.password import Password
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.message import (
-    ApiVersions,
-    BrokerRequest,
-    Reader,
-    ResponseT,
-)
+from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, Reader, ResponseT, Writer
+from quotaform.model.server import parse_server
+from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
-from tests.kafka_python_request import KafkaPythonRequest
-from tests.producer import TIMEOUT, connected, produce_request
+from quotaform.sandbox.security import USERS
+
+TIMEOUT: Final = 60.0
+"""Seconds for connecting, and for each request with the time that the broker holds it back."""
+
+
+class KafkaPythonRequest(BrokerRequest[Any]):
+    """A request of kafka-python, whose answer is the one that kafka-python makes of it."""
+
+    MAX_RESPONSE = 64 << 20
+
+    def __init__(self, request: Any, answer: Any, version: int | None = None) -> None:
+        """Wrap a request and the class of its answer, in one version or in all that both sides speak."""
+        self._request = request
+        self._answer = answer
+        self.API_KEY = request.API_KEY  # type: ignore[misc]
+        self.VERSIONS = range(request.max_version + 1) if version is None else range(version, version + 1)  # type: ignore[misc]
+        self.FLEXIBLE_FROM = next(v for v in range(100) if v > request.max_version or request.flexible_version_q(v))  # type: ignore[misc]
+
+    def write(self, writer: Writer, version: int) -> None:
+        """Append what kafka-python encodes."""
+        writer.data += bytes(self._request.encode(version=version))
+
+    def read(self, reader: Reader, version: int) -> Any:
+        """Return what kafka-python decodes."""
+        rest, reader.position = reader.data[reader.position :], len(reader.data)
+        return self._answer.decode(rest, version=version)
+
+
+def mechanism_of(sandbox: Sandbox, user: str) -> str:
+    """Return with which mechanism a known user authenticates."""
+    return USERS[user].mechanisms[0] if sandbox.release.formats_scram else "PLAIN"
+
+
+@contextmanager
+def connected(sandbox: Sandbox, user: str, client_id: str) -> Iterator[BrokerConnection]:
+    """A connection of a user of a secured sandbox with a client-id, which may be empty."""
+    known = USERS[user]
+    config = ClientConfig(
+        security_protocol="SASL_PLAINTEXT",
+        credentials=Password(
+            mechanism=mechanism_of(sandbox, user), username=known.name, password=Secret(known.password)
+        ),
+    )
+    connection = BrokerConnection(parse_server(sandbox.bootstrap_servers), config, ssl_context=None, closing=Event())
+    connection.client_id = client_id
+    try:
+        connection.open(monotonic() + TIMEOUT)
+        yield connection
+    finally:
+        connection.close()
+
+
+def produce_request(topic: str, batch: bytes) -> KafkaPythonRequest:
+    """Append a batch of records to the first partition of a topic, and have the leader acknowledge it."""
+    from kafka.protocol.producer import ProduceRequest, ProduceResponse
+
+    data = [(topic, [(0, batch)])]
+    request = ProduceRequest(transactional_id=None, acks=1, timeout_ms=10_000, topic_data=data)
+    return KafkaPythonRequest(request, ProduceResponse, version=8)
+
+
+def make_batch(value: bytes) -> bytes:
+    """One record as a batch."""
+    from kafka.record.memory_records import MemoryRecordsBuilder
+
+    records = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=2 * len(value))
+    records.append(timestamp=int(time() * 1000), key=None, value=value, headers=[])
+    records.close()
+    return bytes(records.buffer())
+
+
+def open_topic(sandbox: Sandbox, topic: str) -> None:
+    """Create a topic of a secured broker to which everybody may write."""
+    from kafka import KafkaAdminClient
+    from kafka.admin import ACL, ACLOperation, ACLPermissionType, NewTopic, ResourcePattern, ResourceType
+
+    known = USERS["admin"]
+    client = KafkaAdminClient(
+        bootstrap_servers=sandbox.bootstrap_servers,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=mechanism_of(sandbox, "admin"),
+        sasl_plain_username=known.name,
+        sasl_plain_password=known.password,
+    )
+    try:
+        client.create_topics([NewTopic(topic, 1, 1)])
+        everybody = ResourcePattern(ResourceType.TOPIC, topic)
+        client.create_acls([ACL("User:*", "*", ACLOperation.ALL, ACLPermissionType.ALLOW, everybody)])
+    finally:
+        client.close()
+
+
+def send(connection: BrokerConnection, topic: str, batch: bytes) -> int:
+    """Produce a batch, and return for how many milliseconds the broker asks to wait."""
+    answer = connection.exchange(produce_request(topic, batch), monotonic() + TIMEOUT)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    return int(answer.throttle_time_ms)
+
 
 OVERHEAD: Final = 100
 """Bytes of a request to produce besides its batch, about."""

@@ -10,7 +10,7 @@ TOGETHER: Final = {
         "a standalone cluster and a Connect server",
     ),
     **dict.fromkeys(["tests/faults/test_rounds.py", "tests/kafka/test_broker_config.py"], "three brokers"),
-    **dict.fromkeys([f"tests/kafka/test_{name}.py" for name in ("connect", "scram", "stores")], "a secured broker"),
+    **dict.fromkeys([f"tests/kafka/test_{name}.py" for name in ("scram", "stores")], "a secured broker"),
     "tests/kafka/test_enforcement.py": "traffic",
     "tests/kafka/test_oldest.py": "the oldest broker",
     **dict.fromkeys([f"tests/kafka/test_{name}.py" for name in ("doors", "kerberos", "oauth")], "every mechanism"),

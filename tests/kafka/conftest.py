@@ -1,4 +1,4 @@
-"""Connections to the shared broker."""
+"""One broker with every mechanism."""
 
 from __future__ import annotations
 
@@ -7,29 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quotaform import QuotaAdmin
-from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.wire.cluster_connection import ClusterConnection
-from quotaform.model.server import parse_servers
-from quotaform.sandbox import Sandbox
-
 if TYPE_CHECKING:
     from tests.doors import Doors
-
-
-@pytest.fixture(scope="session")
-def connection(sandbox: Sandbox) -> Iterator[ClusterConnection]:
-    """For what a gateway would refuse to send."""
-    made = ClusterConnection(parse_servers(sandbox.bootstrap_servers), ClientConfig(), name="lab", timeout=10)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="session")
-def admin(sandbox: Sandbox) -> Iterator[QuotaAdmin]:
-    """As others use the package."""
-    with QuotaAdmin.connect(sandbox.bootstrap_servers) as made:
-        yield made
 
 
 @pytest.fixture(scope="session")

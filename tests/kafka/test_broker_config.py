@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
 from quotaform.cluster import kafka
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
+from quotaform.cluster.gateway import BrokerConfig
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.errors import AuthorizationError, ConnectError
 from quotaform.sandbox import Sandbox
@@ -23,16 +24,19 @@ def config_of(sandbox: Sandbox, user: str) -> ClientConfig:
     )
 
 
-@pytest.fixture
-def three(three_brokers: Sandbox) -> Iterator[KafkaGateway]:
+def test_every_broker_tells_its_own_value_and_one_that_is_down_takes_nothing_from_the_others(
+    three_brokers: Sandbox,
+) -> None:
     with KafkaGateway.connect(three_brokers.bootstrap_servers) as gateway:
-        yield gateway
-
-
-def test_every_broker_tells_its_own_value(three: KafkaGateway) -> None:
-    assert three.broker_count == 3
-    found = three.broker_config("node.id")
-    assert (found.values, found.errors) == ({1: "1", 2: "2", 3: "3"}, {})
+        assert gateway.broker_count == 3
+        assert gateway.broker_config("node.id") == BrokerConfig({1: "1", 2: "2", 3: "3"}, {})
+        three_brokers.kill(3)
+        try:
+            found = gateway.broker_config("node.id")
+            assert found.values == {1: "1", 2: "2"}
+            assert isinstance(found.errors[3], ConnectError)
+        finally:
+            three_brokers.restart(3)
 
 
 def test_a_principal_without_rights_is_told_so_and_nothing_fails(secured_sandbox: Sandbox) -> None:
@@ -44,14 +48,15 @@ def test_a_principal_without_rights_is_told_so_and_nothing_fails(secured_sandbox
     assert "DESCRIBE_CONFIGS" in str(error)
 
 
-def test_a_broker_that_is_down_takes_nothing_from_the_others(three_brokers: Sandbox, three: KafkaGateway) -> None:
-    three_brokers.kill(3)
-    try:
-        found = three.broker_config("node.id")
-        assert found.values == {1: "1", 2: "2"}
-        assert isinstance(found.errors[3], ConnectError)
-    finally:
-        three_brokers.restart(3)
+def test_a_named_broker_must_be_of_the_cluster_that_named_it(sandbox: Sandbox) -> None:
+    """An advertised address may lead to another cluster from here, as it does through a tunnel."""
+    with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
+        connection = gateway.connection
+        [server] = connection.brokers.values()
+        connection.cluster_id = "another"
+        connection.brokers = {1: server._replace(host="localhost"), 2: server}
+        error = gateway.broker_config("client.quota.callback.class").errors[1]
+        assert f"localhost:{server.port} is cluster {sandbox.cluster_id}, not another;" in str(error)
 
 
 def test_brokers_that_do_not_answer_are_given_up_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,17 +146,6 @@ def test_the_release_of_a_broker_follows_from_what_it_offers(sandbox: Sandbox) -
         assert BrokerRelease.of(broker.connection.versions) == broker_release(sandbox)
 
 
-def test_one_bad_entity_of_a_request_does_not_keep_the_others(sandbox: Sandbox) -> None:
-    with connected(sandbox) as broker:
-        broker.wipe()
-        codes = broker.alter(Alteration(USER, {"nope": 1.0}), Alteration(ADDRESS, {CONNECT: 1.0}), validate_only=True)
-        assert sorted(codes) == [0, 42]
-        assert not broker.describe()
-        assert sorted(broker.alter(Alteration(USER, {"nope": 1.0}), Alteration(ADDRESS, {CONNECT: 1.0}))) == [0, 42]
-        wait_until(lambda: broker.describe() == {ADDRESS: {CONNECT: 1.0}})
-        broker.wipe()
-
-
 def main(versions: list[str]) -> None:
     """Print what the brokers of some releases do."""
     for version in versions:

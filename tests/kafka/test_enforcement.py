@@ -17,14 +17,13 @@ from typing import Final
 
 import pytest
 
-from quotaform import Alteration, Entity, QuotaAdmin
+from quotaform import Entity, QuotaAdmin
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE
-from quotaform.model.quotas import Quotas
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.request import Resolved
 from quotaform.sandbox import Sandbox
-from tests.broker import wait_for
-from tests.producer import connected, make_batch, open_topic, send
+from tests.broker import become
+from tests.traffic import connected, make_batch, open_topic, send
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -59,15 +58,7 @@ def admin(kafka: Sandbox) -> Iterator[QuotaAdmin]:
     properties = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
     with QuotaAdmin.connect(kafka.bootstrap_servers, properties=properties) as client:
         yield client
-        live = client.describe()
-        client.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in live.items()]).raise_for_errors()
-
-
-def write(admin: QuotaAdmin, quotas: Quotas) -> None:
-    """Set quotas and wait until the broker enforces what it shows."""
-    admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
-    wait_for(admin, quotas)
-    sleep(0.2)
+        become(client, {})
 
 
 @dataclass
@@ -126,100 +117,93 @@ def bucket_of(resolved: Resolved, each: Traffic) -> tuple[str, ...]:
     return (resolved.level.source, *(names[entity_type] for entity_type in resolved.level.bucket))
 
 
-def require_enforced(kafka: Sandbox, admin: QuotaAdmin, requests: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Make sure that the broker does to these requests what resolve says; return the source of each limit."""
-    found = {(user, client_id): admin.resolve(user=user, client_id=client_id)[KEY] for user, client_id in requests}
-    for attempt in range(1, ATTEMPTS + 1):
-        traffic = produce(kafka, requests)
-        try:
-            require_traffic(traffic, found)
-            break
-        except AssertionError:
-            if attempt == ATTEMPTS:
-                raise
-    return {request: resolved.source_name or "" for request, resolved in found.items()}
-
-
 def require_traffic(traffic: list[Traffic], found: dict[tuple[str, str], Resolved]) -> None:
     """Make sure that what was measured is what was resolved."""
     limits = [each.value for each in found.values() if each.value is not None and each.value < OFFERED]
-    buckets: dict[tuple[str, ...], list[tuple[Traffic, Resolved]]] = defaultdict(list)
+    buckets: dict[tuple[str, ...], list[Traffic]] = defaultdict(list)
     for each in traffic:
         resolved = found[each.user, each.client_id]
-        print(
-            f"{each.user}/{each.client_id}: {resolved.source_name} {resolved.value}: {each.rate:.0f} B/s, "
-            f"throttled {each.throttled:.0f} ms"
-        )
+        print(f"{each}: {resolved.source_name} {resolved.value}")
         if is_unlimited(PRODUCER_BYTE_RATE, resolved.value):
             assert each.throttled == 0
             assert each.rate > 1.5 * max(limits)
         else:
             assert each.throttled > 0
-            buckets[bucket_of(resolved, each)].append((each, resolved))
+            buckets[bucket_of(resolved, each)].append(each)
     for members in buckets.values():
-        (limit,) = {resolved.value for _, resolved in members if resolved.value is not None}
-        assert 0.5 * limit < sum(each.rate for each, _ in members) < 1.5 * limit
+        limit = found[members[0].user, members[0].client_id].value or 0.0
+        assert 0.5 * limit < sum(each.rate for each in members) < 1.5 * limit
 
 
-def test_levels_with_users_throttle_as_resolved(kafka: Sandbox, admin: QuotaAdmin) -> None:
-    write(
-        admin,
-        {
-            Entity(user=ALICE, client_id="app1"): {KEY: 20 * KB},
-            Entity(user=ALICE, client_id=None): {KEY: 60 * KB},
-            Entity(user=ALICE): {KEY: 180 * KB},
-            Entity(user=None, client_id="app2"): {KEY: 180 * KB},
-            Entity(user=None): {KEY: 60 * KB},
-            Entity(client_id="app2"): {KEY: 10 * KB},
-            Entity(client_id=None): {KEY: 10 * KB},
-        },
-    )
-    requests = [(ALICE, "app1"), (ALICE, "x"), (ALICE, "y"), (ALICE, ""), (BOB, "app2"), (BOB, "x"), (BOB, "y")]
-    assert require_enforced(kafka, admin, requests) == {
-        (ALICE, "app1"): "ClientInUser",
-        (ALICE, "x"): "DefaultClientInUser",
-        (ALICE, "y"): "DefaultClientInUser",
-        (ALICE, ""): "User",
-        (BOB, "app2"): "ClientInDefaultUser",
-        (BOB, "x"): "DefaultUser",
-        (BOB, "y"): "DefaultUser",
-    }
-
-
-def test_a_user_quota_is_one_rate_for_all_its_client_ids(kafka: Sandbox, admin: QuotaAdmin) -> None:
-    write(
-        admin,
-        {
-            Entity(user=ALICE): {KEY: 90 * KB},
-            Entity(user=None, client_id=None): {KEY: 30 * KB},
-            Entity(client_id="x"): {KEY: 10 * KB},
-        },
-    )
-    requests = [(ALICE, "x"), (ALICE, "y"), (ALICE, ""), (BOB, "x"), (BOB, "y"), (BOB, "")]
-    assert require_enforced(kafka, admin, requests) == {
-        (ALICE, "x"): "User",
-        (ALICE, "y"): "User",
-        (ALICE, ""): "User",
-        (BOB, "x"): "DefaultClientInDefaultUser",
-        (BOB, "y"): "DefaultClientInDefaultUser",
-        (BOB, ""): "",
-    }
-
-
-def test_client_id_quotas_are_shared_by_users_and_miss_empty_client_ids(kafka: Sandbox, admin: QuotaAdmin) -> None:
-    write(admin, {Entity(client_id="app1"): {KEY: 120 * KB}, Entity(client_id=None): {KEY: 40 * KB}})
-    requests = [(ALICE, "app1"), (BOB, "app1"), (ALICE, "x"), (BOB, "x"), (BOB, "")]
-    assert require_enforced(kafka, admin, requests) == {
-        (ALICE, "app1"): "Client",
-        (BOB, "app1"): "Client",
-        (ALICE, "x"): "DefaultClient",
-        (BOB, "x"): "DefaultClient",
-        (BOB, ""): "",
-    }
-
-
-def test_an_explicit_unlimited_lifts_a_default(kafka: Sandbox, admin: QuotaAdmin) -> None:
-    unlimited = PRODUCER_BYTE_RATE.maximum
-    write(admin, {Entity(user=ALICE): {KEY: unlimited}, Entity(user=None): {KEY: 50 * KB}})
-    requests = [(ALICE, "x"), (BOB, "x")]
-    assert require_enforced(kafka, admin, requests) == {(ALICE, "x"): "User", (BOB, "x"): "DefaultUser"}
+@pytest.mark.parametrize(
+    ("quotas", "sources"),
+    [
+        pytest.param(
+            {
+                Entity(user=ALICE, client_id="app1"): 20 * KB,
+                Entity(user=ALICE, client_id=None): 60 * KB,
+                Entity(user=ALICE): 180 * KB,
+                Entity(user=None, client_id="app2"): 180 * KB,
+                Entity(user=None): 60 * KB,
+                Entity(client_id="app2"): 10 * KB,
+                Entity(client_id=None): 10 * KB,
+            },
+            {
+                (ALICE, "app1"): "ClientInUser",
+                (ALICE, "x"): "DefaultClientInUser",
+                (ALICE, "y"): "DefaultClientInUser",
+                (ALICE, ""): "User",
+                (BOB, "app2"): "ClientInDefaultUser",
+                (BOB, "x"): "DefaultUser",
+                (BOB, "y"): "DefaultUser",
+            },
+            id="levels with users",
+        ),
+        pytest.param(
+            {
+                Entity(user=ALICE): 90 * KB,
+                Entity(user=None, client_id=None): 30 * KB,
+                Entity(client_id="x"): 10 * KB,
+            },
+            {
+                (ALICE, "x"): "User",
+                (ALICE, "y"): "User",
+                (ALICE, ""): "User",
+                (BOB, "x"): "DefaultClientInDefaultUser",
+                (BOB, "y"): "DefaultClientInDefaultUser",
+                (BOB, ""): None,
+            },
+            id="the quota of a user is one rate for all its client-ids",
+        ),
+        pytest.param(
+            {Entity(client_id="app1"): 120 * KB, Entity(client_id=None): 40 * KB},
+            {
+                (ALICE, "app1"): "Client",
+                (BOB, "app1"): "Client",
+                (ALICE, "x"): "DefaultClient",
+                (BOB, "x"): "DefaultClient",
+                (BOB, ""): None,
+            },
+            id="quotas of client-ids are shared by users and miss empty client-ids",
+        ),
+        pytest.param(
+            {Entity(user=ALICE): PRODUCER_BYTE_RATE.maximum, Entity(user=None): 50 * KB},
+            {(ALICE, "x"): "User", (BOB, "x"): "DefaultUser"},
+            id="an explicit unlimited lifts a default",
+        ),
+    ],
+)
+def test_a_broker_throttles_as_resolved(
+    kafka: Sandbox, admin: QuotaAdmin, quotas: dict[Entity, float], sources: dict[tuple[str, str], str | None]
+) -> None:
+    become(admin, {entity: {KEY: value} for entity, value in quotas.items()})
+    sleep(0.2)  # A broker shows a quota a moment before it enforces it.
+    found = {(user, client_id): admin.resolve(user=user, client_id=client_id)[KEY] for user, client_id in sources}
+    assert {request: resolved.source_name for request, resolved in found.items()} == sources
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            require_traffic(produce(kafka, list(sources)), found)
+            break
+        except AssertionError:
+            if attempt == ATTEMPTS:
+                raise

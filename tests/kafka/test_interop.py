@@ -11,7 +11,7 @@ import pytest
 
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.sandbox import Sandbox
-from tests.broker import wait_for
+from tests.broker import become, wait_for
 from tests.broker_release import holds
 
 pytestmark = pytest.mark.kafka
@@ -114,15 +114,9 @@ def config_command(sandbox: Sandbox) -> ConfigCommand:
 def admin(sandbox: Sandbox) -> Iterator[QuotaAdmin]:
     """A broker without any quotas."""
     with QuotaAdmin.connect(sandbox.bootstrap_servers) as admin:
-        wipe(admin)
+        become(admin, {})
         yield admin
-        wipe(admin)
-
-
-def wipe(admin: QuotaAdmin) -> None:
-    live = admin.describe().items()
-    admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in live]).raise_for_errors()
-    wait_for(admin, {})
+        become(admin, {})
 
 
 def test_kafka_configs_reads_what_quotaform_writes(admin: QuotaAdmin, config_command: ConfigCommand) -> None:

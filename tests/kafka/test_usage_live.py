@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from pyarrow import parquet
 
-from quotaform import Alteration, Entity, QuotaAdmin
+from quotaform import Entity, QuotaAdmin
 from quotaform.cli.main import run
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE
 from quotaform.model.settings import parse_source
@@ -20,8 +20,8 @@ from quotaform.sandbox import Sandbox
 from quotaform.sandbox.tool import jmx_tool_command
 from quotaform.usage.record.reader import open_reader
 from quotaform.usage.sample import Attribute, Sample
-from tests.broker import wait_for
-from tests.producer import connected, make_batch, open_topic, send
+from tests.broker import become
+from tests.traffic import connected, make_batch, open_topic, send
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -60,11 +60,7 @@ def repository(metered_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactor
     quotas = {Entity(user="admin"): {KEY: LIMIT}, Entity(ip=None): {"connection_creation_rate": 1000.0}}
     is_over = Event()
     with QuotaAdmin.connect(metered_sandbox.bootstrap_servers, command_config=config) as admin:
-        others = {entity: values for entity, values in admin.describe().items() if entity not in quotas}
-        changes = [Alteration(entity, dict.fromkeys(values)) for entity, values in others.items()]
-        changes += [Alteration(entity, values) for entity, values in quotas.items()]
-        admin.alter(changes).raise_for_errors()
-        wait_for(admin, quotas)
+        become(admin, quotas)
         traffic = Thread(target=produce, args=(metered_sandbox, is_over))
         traffic.start()
         try:
@@ -73,7 +69,7 @@ def repository(metered_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactor
         finally:
             is_over.set()
             traffic.join()
-            admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in quotas.items()])
+            become(admin, {})
 
 
 def test_a_producer_over_its_quota_is_recorded_at_its_limit(

@@ -27,8 +27,7 @@ from quotaform.sandbox import Sandbox
 from quotaform.usage.record.reader import open_reader
 from quotaform.usage.record.run import RecordRequest, record
 from tests.builder import plan_of
-from tests.producer import make_batch, open_topic
-from tests.traffic import connect, consume, mutate, produce
+from tests.traffic import connect, consume, make_batch, mutate, open_topic, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

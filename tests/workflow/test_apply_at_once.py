@@ -1,7 +1,7 @@
 """Two applies at the same time on a real broker: the second one is refused or finds nothing to do, never half of each.
 
 Kafka has no compare-and-set, so that a change between the last check of an apply and its request is overwritten;
-`tests/kafka/test_apply_concurrent.py` shows that window, and docs/apply.md how to close it.
+docs/apply.md says how to close that window.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
-from tests.kafka_python_request import KafkaPythonRequest
+from tests.traffic import KafkaPythonRequest
 from tests.workflow.command import Cluster, Repository, Result
 
 pytestmark = pytest.mark.workflow

@@ -6,17 +6,20 @@ are meant, what to do, and how. `clusters` are names of quotaform.yaml or globs 
 outcome for each, in order: one that fails never hides the others, and an interrupt (Ctrl-C) is raised again after the
 outcomes of all clusters that are finished were yielded.
 
+`engine` says where clusters are worked on: in this process without one, or on Spark, a cluster in each task.
+
 What cannot be done for any cluster is raised by the call itself: a `UsageError` for wrong arguments, an
 `InvalidFilesError` with all problems of quotaform.yaml, a `BaseError` as soon as the first outcome is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from quotaform.model.errors import UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter
@@ -24,6 +27,7 @@ from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quota_key import key_order
 from quotaform.model.scope import Selection, count_problem, pattern_problem
 from quotaform.model.settings import PruneMode
+from quotaform.report.format import Document, StoredResult
 from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
@@ -31,9 +35,12 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp, today
 
 # What a use case needs is imported when it is called: a command loads only itself.
 if TYPE_CHECKING:
+    from quotaform.apply.ledger import Applied, ClusterPlan
     from quotaform.cluster.gateway import Gateway
     from quotaform.desired.config import Cluster, Config
     from quotaform.drift.drift import Drift
+    from quotaform.fleet.options import SessionOptions
+    from quotaform.history.drift import Past
     from quotaform.model.entity import Entity
     from quotaform.model.outcome import Validation
     from quotaform.model.quotas import Quotas, Snapshot, SnapshotFile
@@ -69,6 +76,7 @@ def plan(
     base: str | PathLike[str] | None = None,
     prune: str | None = None,
     allow: Sequence[str] = (),
+    engine: SessionOptions | None = None,
     progress: Progress = no_progress,
     clock: Clock = SYSTEM_CLOCK,
     connect: Connect = open_gateway,
@@ -79,7 +87,6 @@ def plan(
     `report`, `removed` or `scope` (without it, what quotaform.yaml says), and `allow` holds allowances as `delete=8`.
     """
     from quotaform.plan.base import BaseChoice, require_ref
-    from quotaform.plan.run import plan as plan_clusters
 
     config = repository.config()
     request = make_request(
@@ -92,7 +99,44 @@ def plan(
         allow=allow,
         clock=clock,
     )
-    return plan_clusters(request, clock=clock, progress=progress, connect=connect)
+    return _plans(request, engine=engine, clock=clock, progress=progress, connect=connect)
+
+
+def _plans(request: PlanRequest, *, engine: SessionOptions | None, **options: Any) -> Iterator[ClusterOutcome[Plan]]:
+    """Return plans, those of Spark as they are read from there."""
+    if engine is None:
+        return iter(plan_clusters(request, **options))
+    from quotaform.fleet.apply import load_stored
+
+    documents = (Document("json", "json", {}),)
+    return (made.map(load_stored) for made in plan_clusters(request, engine=engine, documents=documents, **options))
+
+
+def plan_clusters(
+    request: PlanRequest,
+    *,
+    engine: SessionOptions | None = None,
+    documents: Sequence[Document] = (),
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    warn: Callable[[str], None] | None = None,
+    connect: Connect = open_gateway,
+) -> Iterable[ClusterOutcome[Any]]:
+    """Plan what a request says; see `plan`. On Spark a plan stays where it was made: as a `StoredResult`.
+
+    `documents` is what is rendered of it there.
+    """
+    if engine is not None:
+        from quotaform.fleet.plan import no_warning
+        from quotaform.fleet.plan import plan as plan_on_spark
+
+        return plan_on_spark(
+            request, documents, session=engine, clock=clock, progress=progress, warn=warn or no_warning
+        )
+    from quotaform.plan.run import plan, plan_revert
+
+    make = plan if request.revert is None else plan_revert
+    return make(request, clock=clock, progress=progress, connect=connect)
 
 
 def drift(
@@ -102,6 +146,7 @@ def drift(
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
     baseline: str | PathLike[str] | None = None,
+    engine: SessionOptions | None = None,
     progress: Progress = no_progress,
     clock: Clock = SYSTEM_CLOCK,
     connect: Connect = open_gateway,
@@ -112,7 +157,6 @@ def drift(
     """
     from quotaform.drift.run import check_drift
     from quotaform.plan.base import BaseChoice, require_ref
-    from quotaform.plan.run import plan as plan_clusters
 
     config = repository.config()
     request = make_request(
@@ -125,7 +169,80 @@ def drift(
         is_guarded=False,
         clock=clock,
     )
-    return check_drift(request, partial(plan_clusters, connect=connect), clock=clock, progress=progress)
+    return check_drift(request, partial(_plans, engine=engine, connect=connect), clock=clock, progress=progress)
+
+
+def compare_clusters(
+    request: PlanRequest,
+    past: Past | None = None,
+    *,
+    engine: SessionOptions | None = None,
+    documents: Sequence[Document] = (),
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterable[ClusterOutcome[Any]]:
+    """Compare clusters as a request says; see `drift`. On Spark drift stays where it was found: as a `StoredResult`.
+
+    With `past`, clusters are compared with that and not with the files, on Spark. `documents` is what is rendered.
+    """
+    if past is not None:
+        from quotaform.fleet.options import SessionOptions
+        from quotaform.history.drift import check_drift_against
+
+        session = SessionOptions() if engine is None else engine
+        return check_drift_against(request, past, documents, session=session, clock=clock, progress=progress)
+    if engine is not None:
+        from quotaform.fleet.plan import check_drift as compare_on_spark
+
+        return compare_on_spark(request, documents, session=engine, clock=clock, progress=progress)
+    from quotaform.drift.run import check_drift
+    from quotaform.plan.run import plan
+
+    return check_drift(request, partial(plan, connect=connect), clock=clock, progress=progress)
+
+
+def apply_clusters(
+    repository: Repository,
+    plans: Sequence[ClusterPlan[Any]],
+    *,
+    engine: SessionOptions | None = None,
+    documents: Sequence[Document] = (),
+    **options: Any,
+) -> Iterator[ClusterOutcome[Applied[Any]]]:
+    """Apply plans that are approved; the options are those of `quotaform.apply.run.apply_plans`.
+
+    On Spark plans are `StoredResult`s, as `keeper` keeps them, and so are receipts; `documents` is rendered of these.
+    """
+    if engine is not None:
+        from quotaform.fleet.apply import apply_plans as apply_on_spark
+
+        return apply_on_spark(repository, plans, documents, session=engine, **options)
+    from quotaform.apply.run import apply_plans
+
+    return apply_plans(repository, plans, **options)
+
+
+def keeper(engine: SessionOptions | None) -> Callable[[Plan], Any] | None:
+    """Return what keeps saved plans for an engine: on disk if they may be thousands, else as they are."""
+    if engine is None:
+        return None
+    from quotaform.fleet.apply import store_plan
+    from quotaform.fleet.job import DocumentStore
+
+    return partial(store_plan, store=DocumentStore())
+
+
+@contextmanager
+def engine_started(engine: SessionOptions | None, progress: Progress) -> Iterator[SessionOptions | None]:
+    """Start an engine for several use cases, and yield what they take for it."""
+    if engine is None:
+        yield None
+        return
+    from quotaform.fleet.session import spark_session
+
+    with spark_session(engine, progress):
+        yield replace(engine, master=None, remote=None, conf={})
 
 
 def validate(*repositories: Repository, clusters: Sequence[str] = (), clock: Clock = SYSTEM_CLOCK) -> Validation:
@@ -158,15 +275,40 @@ def snapshot(
     repository: Repository,
     clusters: Clusters = None,
     *,
+    engine: SessionOptions | None = None,
     progress: Progress = no_progress,
     clock: Clock = SYSTEM_CLOCK,
     connect: Connect = open_pinned_gateway,
 ) -> Iterator[ClusterOutcome[Snapshot]]:
     """Return everything that clusters hold."""
+    chosen = choose_clusters(repository, repository.config(), clusters)
+    taken = snapshot_clusters(chosen, engine=engine, clock=clock, progress=progress, connect=connect)
+    return (outcome.map(load_taken) for outcome in taken)
+
+
+def snapshot_clusters(
+    clusters: Sequence[Cluster],
+    *,
+    engine: SessionOptions | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_pinned_gateway,
+) -> Iterator[ClusterOutcome[Any]]:
+    """Read clusters that are chosen already; see `snapshot`. What is read on Spark stays there: as a `StoredResult`."""
+    if engine is not None:
+        from quotaform.fleet.snapshot import take_snapshots as take_on_spark
+
+        return take_on_spark(clusters, session=engine, clock=clock, progress=progress)
     from quotaform.repository.run import take_snapshots
 
-    chosen = choose_clusters(repository, repository.config(), clusters)
-    return take_snapshots(chosen, clock=clock, progress=progress, connect=connect)
+    return take_snapshots(clusters, clock=clock, progress=progress, connect=connect)
+
+
+def load_taken(value: Snapshot | StoredResult[Any]) -> Snapshot:
+    """Return a snapshot, wherever it was taken."""
+    from quotaform.cluster.snapshot import load_snapshot
+
+    return load_snapshot("".join(value.documents["json"]()), "a snapshot") if isinstance(value, StoredResult) else value
 
 
 def describe(

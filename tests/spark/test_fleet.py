@@ -22,13 +22,14 @@ from quotaform.fleet.plan import plan as plan_on_spark
 from quotaform.fleet.snapshot import take_snapshots as take_snapshots_on_spark
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
+from quotaform.model.outcome import digest_of
 from quotaform.model.quotas import Quotas, Values
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import PruneMode
 from quotaform.plan.base import BaseChoice
 from quotaform.plan.run import PlanRequest
 from quotaform.plan.run import plan as plan_here
-from quotaform.report.format import FORMATS, Document, digest_of, render
+from quotaform.report.format import FORMATS, Document, render
 from quotaform.repository.repository import Repository, Target
 from quotaform.repository.run import take_snapshots
 from quotaform.sandbox import Sandbox

@@ -15,7 +15,6 @@ import pytest
 
 from quotaform.apply.report import render_receipt
 from quotaform.apply.run import apply_plan
-from quotaform.cli.exit_code import judge_receipt
 from quotaform.model.entity import Entity
 from quotaform.model.errors import (
     AuthorizationError,
@@ -570,7 +569,7 @@ def test_what_somebody_else_changed_after_the_write_is_told_with_its_values(cloc
         "alice": "it has producer_byte_rate = 9 B/s, consumer_byte_rate = 1 MiB/s",
         "dave": "it has producer_byte_rate = 3 B/s",
     }
-    assert judge_receipt(receipt.digest) == ExitCode.PARTIAL
+    assert receipt.digest.exit_code == ExitCode.PARTIAL
     assert 3 < sum(clock.pauses) < 5
     told = render_receipt(receipt)
     assert (

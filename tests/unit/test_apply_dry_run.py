@@ -106,8 +106,8 @@ SAVED: Final = ("a.json",)
 @pytest.mark.parametrize(
     ("place", "arguments"),
     [
-        ("plan.plan_file.load_plan_file", SAVED),
-        ("plan.plan_file.load_plan_file", (*SAVED, "--dry-run")),
+        ("apply.run.load_plan_file", SAVED),
+        ("apply.run.load_plan_file", (*SAVED, "--dry-run")),
         ("repository.repository.Repository.config", ("--cluster", "a")),
         ("cluster.kafka.KafkaGateway.connect", ("--cluster", "a")),
         ("cluster.kafka.KafkaGateway.connect", SAVED),

@@ -7,19 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.exit_code import decide, judge_drift
 from quotaform.desired.config import Cluster
 from quotaform.drift.alert import known_drift
 from quotaform.drift.drift import Drift
 from quotaform.drift.run import check_drift
 from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError, BaseError, ClusterError, QuotaformError, UnsettledError
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Progress, exit_code, no_progress
 from quotaform.model.quotas import Quotas
 from quotaform.plan.base import BaseChoice
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
-from quotaform.report.format import digest_of
 from quotaform.repository.repository import Repository, Target
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.system.clock import Clock as ClockProtocol
@@ -67,8 +65,7 @@ def require_unknown(outcome: ClusterOutcome[Drift]) -> str:
     drift, error = known_drift(outcome)
     assert drift is None
     assert error
-    assert decide([outcome.map(digest_of)], judge_drift) == 1
-    assert decide([outcome.map(digest_of)], lambda found: judge_drift(found, is_reported_only=True)) == 1
+    assert exit_code([outcome]) == exit_code([outcome], counts_differences=False) == 1
     return error
 
 

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from quotaform.cli.exit_code import (
-    decide,
-    decide_apply,
-    judge_plan,
-    judge_receipt,
-    judge_scram,
-    judge_scram_users,
-    judge_validation,
-)
 from quotaform.cluster.scram_credential import ScramDeletion, ScramMechanism, ScramResult, ScramRow, ScramUser
 from quotaform.model import errors
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.outcome import ClusterOutcome, Validation
+from quotaform.model.outcome import ClusterOutcome, Validation, exit_code
 from quotaform.model.quotas import Action, Quotas
 from quotaform.plan.receipt import EntityResult, Receipt, ReceiptDigest, Result
 from tests.builder import PRODUCER, plan_of
@@ -48,12 +40,12 @@ def receipt(*results: Result, interrupted_by: str | None = None) -> Receipt:
     )
 
 
-def failed(error: QuotaformError) -> ClusterOutcome[ExitCode]:
+def failed(error: QuotaformError) -> ClusterOutcome[SimpleNamespace]:
     return ClusterOutcome("lab", error=error)
 
 
-def made(code: ExitCode) -> ClusterOutcome[ExitCode]:
-    return ClusterOutcome("lab", code)
+def made(code: ExitCode) -> ClusterOutcome[SimpleNamespace]:
+    return ClusterOutcome("lab", SimpleNamespace(exit_code=code))
 
 
 @pytest.mark.parametrize(
@@ -69,8 +61,8 @@ def made(code: ExitCode) -> ClusterOutcome[ExitCode]:
         ([made(ExitCode.INTERRUPTED), made(ExitCode.PARTIAL)], 130),
     ],
 )
-def test_the_outcome_that_matters_more_decides(outcomes: list[ClusterOutcome[ExitCode]], code: int) -> None:
-    assert decide(outcomes, lambda value: value) == code
+def test_the_outcome_that_matters_more_decides(outcomes: list[ClusterOutcome[SimpleNamespace]], code: int) -> None:
+    assert exit_code(outcomes) == code
 
 
 @pytest.mark.parametrize(
@@ -78,7 +70,7 @@ def test_the_outcome_that_matters_more_decides(outcomes: list[ClusterOutcome[Exi
     [({}, True, 0), (SOME, False, 0), (SOME, True, 2)],
 )
 def test_a_plan_has_a_code(wanted: Quotas, is_detailed: bool, code: int) -> None:
-    assert judge_plan(plan_of(wanted, {}).digest, is_detailed=is_detailed) == code
+    assert exit_code([ClusterOutcome("lab", plan_of(wanted, {}))], counts_differences=is_detailed) == code
 
 
 @pytest.mark.parametrize(
@@ -96,7 +88,7 @@ def test_a_plan_has_a_code(wanted: Quotas, is_detailed: bool, code: int) -> None
     ],
 )
 def test_a_receipt_has_a_code(results: list[Result], interrupted_by: str | None, code: int) -> None:
-    assert judge_receipt(receipt(*results, interrupted_by=interrupted_by).digest) == code
+    assert receipt(*results, interrupted_by=interrupted_by).digest.exit_code == code
 
 
 @pytest.mark.parametrize("error", list(error_classes()), ids=lambda error: error.__name__)
@@ -122,18 +114,18 @@ def test_the_codes_in_the_table_are_those_of_the_errors() -> None:
 )
 def test_credentials_that_are_set_in_part_are_partial(outcomes: list[Outcome], code: ExitCode) -> None:
     deletion = ScramDeletion("alice", ScramMechanism.SHA_256)
-    assert judge_scram(ScramResult(tuple(ScramRow(deletion, outcome) for outcome in outcomes))) == code
+    assert ScramResult(tuple(ScramRow(deletion, outcome) for outcome in outcomes)).exit_code == code
 
 
 def test_a_user_without_credentials_is_an_error() -> None:
-    assert judge_scram_users([ScramUser("alice", ())]) == ExitCode.DONE
-    assert judge_scram_users([ScramUser("alice", ()), ScramUser("bob", (), 91)]) == ExitCode.ERROR
+    assert ScramUser("alice", ()).exit_code == ExitCode.DONE
+    assert ScramUser("bob", (), 91).exit_code == ExitCode.ERROR
 
 
 @pytest.mark.parametrize(("severity", "code"), [(Severity.WARNING, ExitCode.DONE), (Severity.ERROR, ExitCode.INVALID)])
 def test_files_are_invalid_by_errors_and_not_by_warnings(severity: Severity, code: ExitCode) -> None:
     found = Finding(rule="some-rule", message="Words.", severity=severity)
-    assert judge_validation(Validation(directory="d", files=1, entities={}, problems=(found,))) == code
+    assert Validation(directory="d", files=1, entities={}, problems=(found,)).exit_code == code
 
 
 @pytest.mark.parametrize(
@@ -153,4 +145,4 @@ def test_a_run_that_changed_one_cluster_does_not_say_that_nothing_was_written(
         ClusterOutcome("eu", receipt(result).digest),
         ClusterOutcome("down", error=error),
     ]
-    assert decide_apply(outcomes) == code
+    assert exit_code(outcomes) == code

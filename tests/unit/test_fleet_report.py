@@ -22,7 +22,7 @@ from quotaform.model.errors import ClusterIdError, PlanBlockedError
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Snapshot
-from quotaform.report.format import render
+from quotaform.report.format import Document, render
 from tests.builder import PRODUCER
 from tests.golden.fleet_example import down, invalid, planned, radius
 from tests.loading import load_schema
@@ -172,7 +172,10 @@ def test_no_document_of_a_cluster_is_made_that_nobody_reads() -> None:
     step = Ci(variables={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md"})
     assert documents_of("report", {}, [], Ci(variables={})) == ()
     assert documents_of("report", {}, [], step, MOST_SUMMARIES + 1) == ()
-    assert [each.name for each in documents_of("report", {}, ["json"], step, 2)] == ["json", STEP_SUMMARY]
+    assert [each.name for each in documents_of("report", {}, [Document("json", "json", {})], step, 2)] == [
+        "json",
+        STEP_SUMMARY,
+    ]
 
 
 def test_one_cluster_has_a_report_also_when_it_failed(

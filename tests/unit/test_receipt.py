@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.apply.report import render_receipt, render_receipt_markdown
-from quotaform.cli.outcome_text import render_receipt_total
+from quotaform.apply.report import render_receipt, render_receipt_markdown, render_receipt_total
 from quotaform.model.entity import Entity
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Action

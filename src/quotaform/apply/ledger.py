@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from quotaform.apply.audit import AuditFile
 from quotaform.apply.lock import HeldLock, apply_lock, note_end, note_start, started_receipt
 from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.outcome import digest_of
 from quotaform.plan.receipt import Receipt, ReceiptDigest
 from quotaform.plan.receipt_file import receipt_path, start_receipt, write_receipt
-from quotaform.report.format import digest_of
 from quotaform.repository.repository import Repository
 from quotaform.system.files import require_writable
 

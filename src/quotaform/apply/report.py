@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from quotaform.apply.freshness import Freshness
 from quotaform.model.entity import spell_name
+from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Action
 from quotaform.model.text import inert
 from quotaform.plan.receipt import Receipt, ReceiptDigest, Result
@@ -21,7 +23,7 @@ from quotaform.plan.report_markdown import (
 )
 from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
 from quotaform.report.markdown import by_prefix, code, link, words
-from quotaform.report.text import PLAIN, Style, counted
+from quotaform.report.text import PLAIN, Style, clusters_line, counted
 
 _RESULT_WORDS = {
     Result.REFUSED: "refused by the broker",
@@ -208,3 +210,29 @@ def _foot(receipt: Receipt, run_url: str | None) -> Iterator[str]:
     if run is not None:
         parts.append(run)
     yield f"<sub>{' · '.join(parts)}</sub>\n"
+
+
+def render_receipt_total(outcomes: Sequence[ClusterOutcome[ReceiptDigest]], style: Style = PLAIN) -> str:
+    """Return what was applied to all clusters together, and which are not as planned."""
+    receipts = values_of(outcomes)
+    complete = sum(receipt.is_complete for receipt in receipts)
+    is_complete = complete == len(outcomes)
+    return (
+        f"{clusters_line(outcomes, f'{complete} complete', len(receipts) - complete, 'incomplete')}\n"
+        f"{style.paint(resources_line(receipts, is_complete=is_complete), 'green' if is_complete else 'red')}\n"
+    )
+
+
+def render_dry_run(outcomes: Sequence[ClusterOutcome[Freshness]], style: Style = PLAIN) -> str:
+    """Return what an apply would do to all clusters together, and which it would not do it to."""
+    checked = values_of(outcomes)
+    to_do = Counter(change.action for each in checked for change in each.pending)
+    applied = sum(len(each.applied) for each in checked)
+    lines = [clusters_line(outcomes, f"{len(checked)} can be applied")] if len(outcomes) > 1 else []
+    is_complete = len(checked) == len(outcomes)
+    resources = (
+        f" Resources: {to_do[Action.CREATE]} to add, {to_do[Action.UPDATE]} to change, "
+        f"{to_do[Action.DELETE]} to destroy{f' ({applied} already applied)' if applied else ''}."
+    )
+    line = f"Dry run {'complete' if is_complete else 'failed'}!{resources if checked else ''} Nothing was written."
+    return "\n".join([*lines, style.paint(line, "green" if is_complete else "red")]) + "\n"

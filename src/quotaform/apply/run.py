@@ -81,40 +81,75 @@ def apply(
     Raises what concerns all of them, before anything is written: `UsageError`, `PlanFileError`, `StaleError`,
     `NotApprovedError`.
     """
-    chosen: dict[str, ClusterPlan[Plan]] = {}
-    for given in plans:
-        plan = load_plan_file(given) if isinstance(given, Path) else given
-        name = plan.header.cluster_name
-        if isinstance(given, Path):
-            require_recent(plan, max_age, clock)
-            require_guards(plan, repository, clock)
-        if name in chosen:
-            raise UsageError(f"two plans are for cluster {spell_name(name)}; give one of them")
-        cluster = repository.config().clusters.get(name)
-        if cluster is None:
-            raise UsageError(f"{repository.config_path} has no cluster {spell_name(name)}, for which a plan is")
-        if cluster.snapshot is not None:
-            raise UsageError(f"cluster {spell_name(name)} is a snapshot file, which can be planned but not applied")
-        chosen[name] = ClusterPlan(cluster, plan)
-    each = list(chosen.values())
+    each, problems = read_plans(repository, plans, max_age=max_age, clock=clock)
     with closing(AuditFile(audit, clock)) as log:
-        require_approved(each, log, expect_plan_id=expect_plan_id, approve=approve)
+        require_approved(each, log, problems, expect_plan_id=expect_plan_id, approve=approve)
         yield from apply_plans(
             repository, each, receipts=receipts, audit=log, clock=clock, progress=progress, connect=connect
         )
 
 
+def read_plans(
+    repository: Repository,
+    plans: Iterable[Plan | Path],
+    choose: Callable[[Path, str], Cluster | None] | None = None,
+    *,
+    max_age: timedelta | None = None,
+    keep: Callable[[Plan], Any] | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> tuple[list[ClusterPlan[Any]], list[QuotaformError]]:
+    """Return plans with their clusters, and why they must not be applied, which `require_approved` raises.
+
+    `choose` returns the cluster of a plan, given the file and what the plan calls it, or `None` to leave the plan out;
+    without it, that is the one of quotaform.yaml. `keep` returns a plan as it is kept.
+
+    Raises `UsageError`, and `PlanFileError` if a plan cannot be read.
+    """
+    found: dict[str, ClusterPlan[Any]] = {}
+    problems: list[QuotaformError] = []
+    for given in plans:
+        plan = load_plan_file(given) if isinstance(given, Path) else given
+        name = plan.header.cluster_name
+        if choose is None or not isinstance(given, Path):
+            cluster: Cluster | None = _applyable_cluster(repository, name)
+        else:
+            cluster = choose(given, name)
+        if cluster is None:
+            continue
+        if cluster.name in found:
+            place = f"{given}: another plan is also" if isinstance(given, Path) else "two plans are"
+            raise UsageError(f"{place} for cluster {spell_name(name)}; give one of them")
+        found[cluster.name] = ClusterPlan(cluster, plan if keep is None else keep(plan))
+        if isinstance(given, Path):
+            try:
+                require_recent(plan, max_age, clock)
+                require_guards(plan, repository, clock)
+            except QuotaformError as error:
+                problems.append(error)
+    return list(found.values()), problems
+
+
+def _applyable_cluster(repository: Repository, name: str) -> Cluster:
+    cluster = repository.config().clusters.get(name)
+    if cluster is None:
+        raise UsageError(f"{repository.config_path} has no cluster {spell_name(name)}, for which a plan is")
+    if cluster.snapshot is not None:
+        raise UsageError(f"cluster {spell_name(name)} is a snapshot file, which can be planned but not applied")
+    return cluster
+
+
 def require_approved(
     plans: Sequence[ClusterPlan[Any]],
     audit: AuditFile,
+    problems: Sequence[QuotaformError] = (),
     *,
     expect_plan_id: str | None = None,
     approve: Callable[[Sequence[ClusterPlan[Any]]], None] | None = None,
 ) -> None:
     """Make sure that plans are what was approved; that one is refused is noted in the audit log.
 
-    `expect_plan_id` is the id of the plan that was approved elsewhere. `approve` is called with the plans that would
-    change something, and raises `NotApprovedError`.
+    `problems` are why saved ones must not be applied. `expect_plan_id` is the id of the plan that was approved
+    elsewhere. `approve` is called with the plans that would change something, and raises `NotApprovedError`.
 
     Raises `UsageError` if there is an expected id and not one plan, and `PlanIdError` if it is another one.
     """
@@ -123,6 +158,8 @@ def require_approved(
             if len(plans) != 1:
                 raise UsageError("it is the id of one plan; apply the clusters one by one", "expect_plan_id")
             require_plan_id(plans[0].digest.plan_id, expect_plan_id)
+        for problem in problems:
+            raise problem
         if approve is not None:
             approve([each for each in plans if each.is_written])
 

@@ -6,6 +6,7 @@ The variables of the environment are read here, and in `quotaform.apply.applier`
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,17 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform import __version__
-from quotaform.model.errors import (
-    BlockedError,
-    ClusterIdError,
-    ExitCode,
-    NotApprovedError,
-    PlanBlockedError,
-    QuotaformError,
-    RefusedError,
-)
-from quotaform.model.outcome import ClusterOutcome, Validation
-from quotaform.report.format import FORMATS, REPORTED, digest_of, render, render_failed
+from quotaform.model.errors import ExitCode, QuotaformError
+from quotaform.model.outcome import ClusterOutcome, digest_of
+from quotaform.report.format import FORMATS, REPORTED, render, render_failed
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -149,21 +142,8 @@ def _report_text(subject: str, outcomes: Sequence[ClusterOutcome[Any]], options:
 
 # What a step of GitHub Actions gives to later steps in the file `$GITHUB_OUTPUT`: the exit code and what it means.
 #
-# Actions makes one failure of every code that is not 0, so the reason is what a workflow can act on:
-#
-# | exit code | reason |
-# | --- | --- |
-# | 0 | `success` |
-# | 1 | `error` |
-# | 2 | `differences` |
-# | 3 | `invalid-files` |
-# | 4 | `blocked:RULE,RULE...`, `refused` (by the broker's dry run), `not-approved` |
-# | 5 | `stale` |
-# | 6 | `partial` |
-# | 64 | `usage` |
-# | 130, 143 | `interrupted`, `terminated` |
-#
-# Of several clusters the reason is that of the gravest.
+# Actions makes one failure of every code that is not 0, so the reason is what a workflow can act on. Of several
+# clusters it is that of the most severe.
 
 COMMANDS: Final = frozenset({"plan", "apply", "drift", "validate"})
 _REASONS: Final = {
@@ -171,7 +151,7 @@ _REASONS: Final = {
     ExitCode.ERROR: "error",
     ExitCode.DIFFERENCES: "differences",
     ExitCode.INVALID: "invalid-files",
-    ExitCode.BLOCKED: "blocked",
+    ExitCode.BLOCKED: "blocked",  # or blocked:RULE,RULE, refused (by the broker's dry run), not-approved
     ExitCode.STALE: "stale",
     ExitCode.PARTIAL: "partial",
     ExitCode.USAGE: "usage",
@@ -184,7 +164,7 @@ _REASONS: Final = {
 class StepOutput:
     """What is to be written."""
 
-    blocked: set[str] = field(default_factory=set)  # Why clusters are blocked, in words such as `blocked:delete`
+    blocked: set[str] = field(default_factory=set)  # Why clusters are blocked, as a `BlockedError` says it
     values: dict[str, str] = field(default_factory=dict)  # Further outputs by name
 
     def reason(self, code: int) -> str:
@@ -200,82 +180,28 @@ _STEP: ContextVar[StepOutput | None] = ContextVar("_STEP", default=None)
 
 def _step() -> StepOutput:
     """Return what is collected for the step that is running."""
-    step = _STEP.get()
-    if step is None:
-        step = StepOutput()
-        _STEP.set(step)
+    if (step := _STEP.get()) is None:
+        _STEP.set(step := StepOutput())
     return step
 
 
 def note_error(error: QuotaformError) -> None:
     """Take the reason from an error that ends the command."""
-    if isinstance(error, BlockedError):
-        _step().blocked.add(_error_reason(error))
+    note_outcomes([ClusterOutcome("", error=error)])
 
 
 def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
     """Take outputs from what became of clusters; numbers are those of all clusters together."""
-    from quotaform.drift.drift import DriftDigest
-    from quotaform.plan.plan import PlanDigest
-    from quotaform.plan.receipt import ReceiptDigest
-
     step = _step()
-    totals: dict[str, int] = {}
-    ids: list[str] = []
-    fingerprints: list[str] = []
-    for outcome in outcomes:
-        if outcome.error is not None:
-            note_error(outcome.error)
-            continue
-        value = digest_of(outcome.require())
-        for name, number in _numbers(value).items():
-            totals[name] = totals.get(name, 0) + number
-        if isinstance(value, PlanDigest):
-            ids.append(value.plan_id)
-            if not value.is_applyable:
-                step.blocked.add(_blocked(value.blocking))
-        elif isinstance(value, ReceiptDigest):
-            ids.append(value.plan_id)
-        elif isinstance(value, DriftDigest):
-            fingerprints.append(value.fingerprint)
+    results = [digest_of(outcome.value) if outcome.error is None else outcome.error for outcome in outcomes]
+    step.blocked.update(filter(None, (getattr(result, "word", None) for result in results)))
+    totals: Counter[str] = Counter()
+    for result in results:
+        totals.update(getattr(result, "counts", {}))
     step.values |= {name: str(number) for name, number in totals.items()}
-    if ids:
-        step.values["plan_id"] = "\n".join(ids)
-    if fingerprints:
-        step.values["fingerprint"] = "\n".join(fingerprints)
-
-
-def _numbers(value: object) -> Mapping[str, int]:
-    from quotaform.drift.drift import DriftDigest
-    from quotaform.model.finding import Severity
-    from quotaform.model.quotas import Action
-    from quotaform.plan.plan import PlanDigest
-    from quotaform.plan.receipt import ReceiptDigest
-
-    if isinstance(value, PlanDigest):
-        counts = {name: value.summary[name] for name in (*Action, "blocked")}
-        return {"changes": value.changes, **counts}
-    if isinstance(value, ReceiptDigest):
-        return {"changes": value.may_have_changed, **value.applied}
-    if isinstance(value, DriftDigest):
-        return {"changes": value.entities, **value.summary, "pending": value.pending}
-    if isinstance(value, Validation):
-        return {"problems": sum(problem.severity is Severity.ERROR for problem in value.problems)}
-    return {}
-
-
-def _error_reason(error: BlockedError) -> str:
-    if isinstance(error, PlanBlockedError):
-        return _blocked(sorted({finding.rule for finding in error.findings if finding.blocking}))
-    if isinstance(error, ClusterIdError):
-        return "blocked:cluster-id"
-    if isinstance(error, RefusedError):
-        return "refused"
-    return "not-approved" if isinstance(error, NotApprovedError) else "blocked"
-
-
-def _blocked(rules: Iterable[str]) -> str:
-    return f"blocked:{','.join(rules)}"
+    for name in ("plan_id", "fingerprint"):
+        if found := [getattr(result, name) for result in results if hasattr(result, name)]:
+            step.values[name] = "\n".join(found)
 
 
 def end_step(code: int) -> str | None:

@@ -83,10 +83,11 @@ def _asks_for_version(arguments: list[str]) -> bool:
 
 def _fail_lost(output: GuardedStream, code: int) -> int:
     """Report that the output could not be written; that is an error where the output is all that was asked for."""
-    from quotaform.cli.exit_code import judge_lost_output
+    from quotaform.model.errors import ExitCode
 
     reason = getattr(output.problem, "strerror", None) or output.problem
-    return _fail(f"the output cannot be written: {reason}", judge_lost_output(code, is_kept=not output.is_result))
+    lost = ExitCode.most_severe({ExitCode(code), ExitCode.ERROR}) if output.is_result else code
+    return _fail(f"the output cannot be written: {reason}", lost)
 
 
 def _end_step(arguments: list[str], code: int) -> None:

@@ -1,30 +1,42 @@
-"""What became of clusters, printed and written: a section and files for each, and reports of all of them."""
+"""Where results go: stdout in one format, the files of --out and --report, and the CI system; and the exit code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from quotaform.cli.ci import MOST_SUMMARIES, STEP_SUMMARY, SUMMARY_BYTES, Ci
 from quotaform.cli.console import Console, remove_earlier, write_binary_file, write_file
 from quotaform.cli.option.output import read_output
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import NotReadError, QuotaformError, UsageError
-from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
+from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
 from quotaform.model.text import inert, listed, quote
-from quotaform.report.format import ONE_DOCUMENT, PICTURES, REPORT, SECTIONS, Document, digest_of, render, render_failed
+from quotaform.report.format import (
+    ANNOTATED,
+    ONE_DOCUMENT,
+    PICTURES,
+    REPORT,
+    REPORTED,
+    SECTIONS,
+    Document,
+    render,
+    render_failed,
+    render_total,
+)
 from quotaform.system.files import require_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from quotaform.fleet.fleet_report import FleetReport
+    from quotaform.model.scope import Selection
     from quotaform.plan.receipt import SavedReceipt
+    from quotaform.plan.run import PlanRequest
     from quotaform.report.chart import Chart
-    from quotaform.report.text import Style
     from quotaform.repository.repository import Repository
 
 
@@ -33,6 +45,11 @@ _LONGEST_NAME: Final = 100
 
 PLACEHOLDER: Final = "{cluster}"
 """Stands for the name of the cluster in a path."""
+
+STDOUT: Final = "stdout"
+"""The document that is printed."""
+
+_FLEET: Final = "fleet-report"
 
 
 def cluster_paths(option: str, path: str | Path, clusters: Sequence[str], *, example: str) -> Mapping[str, Path]:
@@ -75,103 +92,315 @@ class Gathered(Generic[T]):
     outcomes: tuple[ClusterOutcome[T], ...]
     interrupt: KeyboardInterrupt | None = None  # What ended the run early
 
-    def raise_interrupt(self) -> None:
-        """Go on with the interrupt, if there was one, once what was finished is printed and written."""
+    def exit_code(self, *, counts_differences: bool = True) -> ExitCode:
+        """Return the code of the run; go on with the interrupt instead, if there was one."""
         if self.interrupt is not None:
             raise self.interrupt
+        return exit_code(self.outcomes, counts_differences=counts_differences)
 
 
-def gather(outcomes: Iterator[ClusterOutcome[T]], clusters: Sequence[str], *, missing: str = "not read") -> Gathered[T]:
+def gather(outcomes: Iterable[ClusterOutcome[T]], clusters: Sequence[str], *, missing: str = "not read") -> Gathered[T]:
     """Collect the outcomes of clusters until an interrupt comes.
 
     `missing`: what became of a cluster that an interrupt left out.
     """
     found: dict[str, ClusterOutcome[T]] = {}
-    interrupt = None
     try:
         for outcome in outcomes:
             found[outcome.cluster] = outcome
-    except KeyboardInterrupt as came:
+    except KeyboardInterrupt as interrupt:
         if not found:
             raise
-        interrupt = came
-    if interrupt is None:
-        return Gathered(tuple(found.values()))
-    unread = NotReadError(f"{missing}: the run was interrupted")
-    return Gathered(tuple(found.get(name) or ClusterOutcome(name, error=unread) for name in clusters), interrupt)
+        unread = _unread(missing)
+        return Gathered(tuple(found.get(name) or ClusterOutcome(name, error=unread) for name in clusters), interrupt)
+    return Gathered(tuple(found.values()))
 
 
-class OutputFiles:
-    """The files of `--out`: one per format and cluster."""
+def _unread(missing: str) -> NotReadError:
+    return NotReadError(f"{missing}: the run was interrupted")
 
-    def __init__(self, console: Console, subject: str, written: Iterable[str], clusters: Sequence[str]) -> None:
+
+def digests(outcomes: Iterable[ClusterOutcome[Any]]) -> list[ClusterOutcome[Any]]:
+    """Return the numbers of results of clusters."""
+    return [outcome.map(digest_of) for outcome in outcomes]
+
+
+class OutFile(NamedTuple):
+    """What is written of each result, and where."""
+
+    subject: str
+    format_name: str
+    paths: Mapping[str, Path]  # By cluster
+    document: str  # What a `StoredResult` has it as
+
+
+class Results:
+    """Where the results of one run go. Nothing is printed or written before `present`, but failures of a whole run."""
+
+    def __init__(
+        self,
+        console: Console,
+        subject: str,
+        format_name: str,
+        *,
+        ci: Ci | None = None,
+        out: Iterable[str] | None = None,
+        report: Iterable[str] | None = None,
+        missing: str = "not read",
+        **shown: Any,
+    ) -> None:
+        """Read the values of `--report`.
+
+        `subject` is a row of `quotaform.report.format.FORMATS`, `out` and `report` the values of these options,
+        `missing` what became of a cluster that an interrupt left out, and `shown` what else the format on stdout takes.
+        """
+        self.console = console
+        self.format_name = format_name
+        self.ci = Ci(is_enabled=False) if ci is None else ci
+        self._subject = subject
+        self._out = tuple(out or ())
+        self._missing = missing
+        self._files: list[OutFile] = []
+        self._reports = [_read_report(text) for text in report or ()]
+        self._is_reported = False
+        self._context = {} if ci is None else ci.options
+        self._options = {"style": console.style(), "document": STDOUT, **shown, **self._context}
+
+    def open(self, clusters: Sequence[str]) -> None:
         """Read the values of `--out`.
 
-        Raises `UsageError` if a value cannot be read, or several clusters would share one file, and `QuotaformError` if
-        a folder that is named after the clusters cannot be written to.
+        Raises `UsageError` if a value cannot be read, a format cannot print these clusters, or several clusters would
+        share one file, and `QuotaformError` if a folder that is named after the clusters cannot be written to.
         """
-        self._console = console
-        self._subject = subject
-        self._files = []
-        for text in written:
+        if len(clusters) > 1 and self.format_name in ONE_DOCUMENT:
+            many = f"write a file for each, as in --out '{self.format_name}={PLACEHOLDER}.json'"
+            if self._subject not in REPORTED:
+                many = "choose one with --cluster, or use --format json"
+            raise UsageError(f"--format {self.format_name} prints one cluster; {many}")
+        self._files += self._opened(clusters)
+
+    def add(self, file: OutFile) -> None:
+        """Also write something else of each result."""
+        self._files.append(file)
+
+    def paths(self, format_name: str) -> list[Mapping[str, Path]]:
+        """Return the files of a format, one mapping of cluster to file for each `--out`."""
+        return [each.paths for each in self._files if each.format_name == each.document == format_name]
+
+    def documents(self, clusters: int, *formats: str) -> tuple[Document, ...]:
+        """Return the documents that are needed of each result, besides those in `formats`."""
+        files = [Document(each.document, each.format_name, self._context, each.subject) for each in self._files]
+        files += [Document(name, name, self._context) for name in formats]
+        if self._subject in ANNOTATED and self.ci.is_github:
+            files.append(Document("github", "github", self._context))
+        return documents_of(self.format_name, self._options, files, self.ci, clusters)
+
+    def _opened(self, clusters: Sequence[str]) -> Iterator[OutFile]:
+        subject = self._subject
+        for text in self._out:
             format_name, path = read_output(subject, text)
             paths = cluster_paths("--out", path, clusters, example=f"{format_name}={subject}s/{PLACEHOLDER}.json")
-            if PLACEHOLDER in str(path):
-                for each in paths.values():
-                    require_writable(each)
-            self._files.append((format_name, paths))
+            for each in paths.values() if PLACEHOLDER in str(path) else ():
+                require_writable(each)
+            yield OutFile(subject, format_name, paths, format_name)
 
-    def write(self, outcomes: Iterable[ClusterOutcome[T]], **options: Any) -> None:
+    @contextmanager
+    def covering(self, clusters: Sequence[str], *, has_files: bool = False) -> Iterator[None]:
+        """Write reports also when the block makes none, because of an error or an interrupt; `has_files`: files, too.
+
+        So nothing goes on showing the result of an earlier run. Wrong usage is not written: it is for whoever typed it.
+
+        `clusters`: the names of the clusters, as far as they are known.
+        """
+        try:
+            yield
+        except UsageError:
+            raise
+        except QuotaformError as error:
+            failed: list[ClusterOutcome[Any]] = [ClusterOutcome(name, error=error) for name in clusters]
+            self._write_failed("--report", partial(self._write_reports, failed, error))
+            if has_files and clusters:
+                self._write_failed("--out", partial(self._write_failed_files, failed))
+            raise
+        except KeyboardInterrupt:
+            unread = _unread(self._missing)
+            failed = [ClusterOutcome(name, error=unread) for name in clusters]
+            self._write_failed("--report", partial(self._write_reports, failed))
+            raise
+
+    def _write_failed(self, option: str, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except QuotaformError as problem:
+            # What failed first is what matters.
+            self.console.report_failure(f"Warning: the failure is not in the files of {option}: {problem}")
+
+    def _write_failed_files(self, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
+        self._files = self._files or list(self._opened([outcome.cluster for outcome in outcomes]))
+        self._write_files(outcomes)
+        self.ci.report(self.console, self._subject, outcomes)
+
+    def _write_files(self, outcomes: Iterable[ClusterOutcome[Any]]) -> None:
         """Write what was made.
 
         The file of a cluster that failed says so if its format can, or is removed, so that an earlier result is not
         taken for it.
         """
         for outcome in outcomes:
-            for format_name, paths in self._files:
-                path: Path = paths[outcome.cluster]
+            for subject, format_name, paths, document in self._files:
+                path = paths[outcome.cluster]
                 if outcome.error is None:
-                    write_file(path, render(self._subject, format_name, outcome.require(), **options))
-                elif (failure := render_failed(self._subject, format_name, outcome, **options)) is not None:
+                    made = render(subject, format_name, outcome.require(), **self._context, document=document)
+                    write_file(path, made)
+                elif (failure := render_failed(subject, format_name, outcome, **self._context)) is not None:
                     write_file(path, failure)
                 else:
-                    remove_earlier(self._console, path)
+                    remove_earlier(self.console, path)
 
-    def remove(self) -> None:
-        """Remove the files of an earlier run, so that they are not taken for the result of this one."""
-        for _, paths in self._files:
-            for path in paths.values():
-                remove_earlier(self._console, path)
+    def _write_reports(self, outcomes: Iterable[ClusterOutcome[Any]], error: QuotaformError | None = None) -> None:
+        if self._is_reported:
+            return
+        self._is_reported = True
+        if self._reports:
+            from quotaform.fleet.fleet_report import make_fleet_report
 
-    @property
-    def formats(self) -> list[str]:
-        """The formats that are written."""
-        return [name for name, _ in self._files]
+            report = make_fleet_report(REPORTED[self._subject], outcomes, error=error)
+            for format_name, path in self._reports:
+                write_file(path, render(_FLEET, format_name, report))
 
-    def paths(self, format_name: str) -> list[Mapping[str, Path]]:
-        """Return the files of a format, one mapping of cluster to file for each `--out`."""
-        return [paths for name, paths in self._files if name == format_name]
+    def present(
+        self,
+        outcomes: Sequence[ClusterOutcome[Any]],
+        request: PlanRequest | None = None,
+        *,
+        is_shown: bool = False,
+        rendered: Callable[[Any], Iterable[str]] | None = None,
+    ) -> None:
+        """Write the files, report to the CI system, and print what became of clusters.
 
+        | clusters | as JSON | otherwise |
+        | --- | --- | --- |
+        | one | its document | its result |
+        | several | one document of kind `quotaform.outcomes` | a section for each that was read, and the total |
 
-def report_failures(console: Console, outcomes: Iterable[ClusterOutcome[T]]) -> None:
-    """Print to stderr what failed on which cluster, beside a result that has no section for each cluster."""
-    for outcome in outcomes:
-        if outcome.error is not None:
-            console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error.text_of(outcome.cluster)}\n")
+        The error of the only cluster is raised. `request` is what was planned. `is_shown` says that the results are
+        printed already, so that failures and the total are left. `rendered` renders one, if not its subject's function.
 
+        Raises `UsageError`, and removes files of an earlier run, if the selection of the request leaves no entity.
+        """
+        found = digests(outcomes)
+        if request is not None:
+            self.require_selected(request.selection, found)
+        self._write_files(outcomes)
+        self._write_reports(found)
+        if request is not None:
+            running = [each for each in found if each.value is not None and not each.value.is_snapshot]
+            warn_of_started(self.console, request.repository, running, request.revert)
+        self.ci.report(self.console, self._subject, outcomes)
+        if self.format_name == REPORT:
+            self._echo_report(found)
+        else:
+            self._echo(outcomes, rendered or self._rendered, is_shown=is_shown)
+        for outcome in outcomes if self._subject in ANNOTATED else ():
+            if outcome.error is None and digest_of(outcome.value).exit_code in ANNOTATED[self._subject]:
+                self.ci.annotate(self.console, self._subject, self.format_name, outcome.value)
 
-def failed_outcomes(failures: Iterable[tuple[str, QuotaformError]]) -> list[ClusterOutcome[None]]:
-    """Return the outcomes of clusters that could not be read, each given by its name and why."""
-    return [ClusterOutcome(name, error=error) for name, error in failures]
+    def _rendered(self, value: object) -> Iterable[str]:
+        return render(self._subject, self.format_name, value, **self._options)
 
+    def _echo_report(self, found: Sequence[ClusterOutcome[Any]]) -> None:
+        from quotaform.fleet.fleet_report import make_fleet_report
 
-def require_one(format_name: str, clusters: Sequence[str]) -> None:
-    """Make sure that a format can be printed for these clusters."""
-    if format_name in ONE_DOCUMENT and len(clusters) > 1:
+        report = make_fleet_report(REPORTED[self._subject], found)
+        self.console.echo(render(_FLEET, "text", report, style=self.console.style()))
+
+    def _echo(
+        self,
+        outcomes: Sequence[ClusterOutcome[Any]],
+        rendered: Callable[[Any], Iterable[str]],
+        *,
+        is_shown: bool = False,
+    ) -> None:
+        console, format_name = self.console, self.format_name
+        if len(outcomes) == 1:
+            value = outcomes[0].require()
+            if not is_shown:
+                print_result(console, format_name, rendered(value))
+        elif format_name == "json":
+            console.echo(outcome_lines(outcome.map(lambda value: iter(rendered(value))) for outcome in outcomes))
+        elif format_name in SECTIONS:
+            console.echo(self._sections(outcomes, rendered, is_shown=is_shown))
+        else:
+            for outcome in outcomes:
+                failure = render_failed(self._subject, format_name, outcome, **self._options)
+                print_result(console, format_name, rendered(outcome.require()) if failure is None else (failure,))
+
+    def _sections(
+        self, outcomes: Sequence[ClusterOutcome[Any]], rendered: Callable[[Any], Iterable[str]], *, is_shown: bool
+    ) -> Iterator[str]:
+        from quotaform.report.text import render_failure
+
+        style = self.console.style()
+        total = render_total(self._subject, outcomes, style)
+        separator = ""
+        for outcome in outcomes:
+            if (is_shown and outcome.error is None) or (total is not None and isinstance(outcome.error, NotReadError)):
+                continue
+            yield separator
+            if outcome.error is None:
+                yield from rendered(outcome.require())
+            else:
+                yield render_failure(outcome.cluster, outcome.error, style)
+            separator = "\n"
+        if total is not None:
+            yield f"{separator}{total}"
+
+    def require_selected(self, selection: Selection, found: Sequence[ClusterOutcome[Any]]) -> None:
+        """Make sure that the selection leaves an entity on one of the clusters, unless a cluster could not be read."""
+        if not selection.is_partial or any(outcome.error or outcome.require().has_entities for outcome in found):
+            return
+        for path in [
+            *(path for each in self._files for path in each.paths.values()),
+            *(path for _, path in self._reports),
+        ]:
+            remove_earlier(self.console, path)
+        of_clusters = "of the clusters" if len(found) > 1 else "of the cluster"
         raise UsageError(
-            f"--format {format_name} prints one cluster; write a file for each, as in --out "
-            f"'{format_name}={PLACEHOLDER}.json'"
+            f"{selection_text(selection)}: no entity of the files or {of_clusters} is left; patterns begin with an "
+            "entity type, as in --select 'user=svc-*'"
         )
+
+
+def selection_text(selection: Selection) -> str:
+    """Return a selection as options of the command line."""
+    return " ".join(
+        f"--{name} {' '.join(map(quote, globs))}"
+        for name, globs in (("select", selection.select), ("exclude", selection.exclude))
+        if globs
+    )
+
+
+def documents_of(
+    format_name: str, printed: Mapping[str, Any], files: Iterable[Document], ci: Ci, clusters: int = 1
+) -> tuple[Document, ...]:
+    """Return the documents that a command needs of each result: what is printed, written to `files`, and summed up."""
+    documents = [] if format_name == REPORT else [Document(STDOUT, format_name, printed)]
+    documents += {each.name: each for each in files}.values()
+    if ci.has_summary and clusters <= MOST_SUMMARIES:
+        documents.append(Document(STEP_SUMMARY, "markdown", {**ci.options, "limit": SUMMARY_BYTES}))
+    return tuple(documents)
+
+
+def _read_report(text: str) -> tuple[str, Path]:
+    """Read a value of `--report`."""
+    format_name, path = read_output(_FLEET, text, option="--report")
+    if PLACEHOLDER in str(path):
+        raise UsageError(
+            f"--report writes one file for all clusters; leave {PLACEHOLDER} out, or write a file for each cluster "
+            "with --out"
+        )
+    require_writable(path)
+    return format_name, path
 
 
 def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> None:
@@ -182,138 +411,40 @@ def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> N
         console.echo(pieces)
 
 
+def report_failures(console: Console, outcomes: Sequence[ClusterOutcome[T]]) -> ExitCode:
+    """Print to stderr what failed on which cluster, beside a result that has no section for each; return the code."""
+    for outcome in outcomes:
+        if outcome.error is not None:
+            console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error.text_of(outcome.cluster)}\n")
+    return exit_code(outcomes)
+
+
+def failed_outcomes(failures: Iterable[tuple[str, QuotaformError]]) -> list[ClusterOutcome[None]]:
+    """Return the outcomes of clusters that could not be read, each given by its name and why."""
+    return [ClusterOutcome(name, error=error) for name, error in failures]
+
+
 def warn_of_started(
-    console: Console, repository: Repository, cluster: str, cluster_id: str, reverted: SavedReceipt | None = None
-) -> bool:
-    """Print that an apply from this directory was killed and left a started receipt; return whether one was."""
-    from quotaform.apply.lock import started_receipt
-
-    found = started_receipt(repository, cluster, cluster_id)
-    if found is not None and found[1] != reverted:
-        (path, receipt), here = found, Path.cwd()
-        shown = inert(str(path.relative_to(here) if path.is_relative_to(here) else path))
-        console.warn(
-            f"Warning: the apply to cluster {spell_name(cluster)} of {receipt.started_at} did not finish. Keep its "
-            f"receipt. Apply again to complete it, or undo what it changed: quotaform plan --revert {shown}"
-        )
-    return found is not None
-
-
-def warn_of_started_receipts(
-    console: Console,
-    repository: Repository,
-    found: Iterable[ClusterOutcome[Any]],
-    reverted: SavedReceipt | None = None,
+    console: Console, repository: Repository, found: Iterable[ClusterOutcome[Any]], reverted: SavedReceipt | None = None
 ) -> None:
-    """Print which applies from this directory were killed, to clusters that were read (`digests`).
+    """Print which applies from this directory were killed and left a started receipt, to clusters that were read.
 
     Not of the receipt that is being reverted.
     """
+    from quotaform.apply.lock import started_receipt
+
     for outcome in found:
-        if outcome.value is not None and not outcome.value.is_snapshot:
-            warn_of_started(console, repository, outcome.cluster, outcome.value.cluster_id, reverted)
-
-
-def digests(outcomes: Iterable[ClusterOutcome[Any]]) -> list[ClusterOutcome[Any]]:
-    """Return what the results of clusters amount to."""
-    return [outcome.map(digest_of) for outcome in outcomes]
-
-
-def echo_outcomes(
-    console: Console,
-    subject: str,
-    format_name: str,
-    outcomes: Sequence[ClusterOutcome[T]],
-    total: Callable[[Sequence[ClusterOutcome[Any]], Style], str],
-    **options: Any,
-) -> None:
-    """Print what became of clusters.
-
-    | clusters | as JSON | otherwise |
-    | --- | --- | --- |
-    | one | its document | its result |
-    | several | one document of kind `quotaform.outcomes` | a section for each that was read, and in text the total |
-
-    `subject`: what it is: a row of `quotaform.report.format.FORMATS`. `outcomes`: one per cluster; the error of the
-    only one is raised. `total`: returns the lines that sum up several, of what each amounts to. `options`: what renders
-    the subject, such as `style`.
-    """
-    if len(outcomes) == 1:
-        print_result(console, format_name, render(subject, format_name, outcomes[0].require(), **options))
-        return
-    if format_name == "json":
-        from quotaform.model.outcome import outcome_lines
-
-        made = (outcome.map(lambda value: render(subject, format_name, value, **options)) for outcome in outcomes)
-        console.echo(outcome_lines(made))
-        return
-    if format_name not in SECTIONS:
-        for outcome in outcomes:
-            failure = render_failed(subject, format_name, outcome, **options)
-            result = render(subject, format_name, outcome.require(), **options) if failure is None else (failure,)
-            print_result(console, format_name, result)
-        return
-    from quotaform.cli.outcome_text import render_failure
-
-    style = console.style()
-    for outcome in outcomes:
-        if isinstance(outcome.error, NotReadError):
+        started = started_receipt(repository, outcome.cluster, outcome.require().cluster_id)
+        if started is None or started[1] == reverted:
             continue
-        if outcome.error is None:
-            console.echo(render(subject, format_name, outcome.require(), **options))
-        else:
-            console.echo(render_failure(outcome.cluster, outcome.error, style))
-        console.echo("\n")
-    console.echo(total(digests(outcomes), style))
-
-
-def require_sections(format_name: str, clusters: int) -> None:
-    """Make sure that a result can be printed for several clusters: as sections, or in one JSON document."""
-    if clusters > 1 and format_name not in ("text", "json"):
-        raise UsageError(f"--format {format_name} prints one cluster; choose one with --cluster, or use --format json")
-
-
-def echo_sections(
-    console: Console,
-    format_name: str,
-    outcomes: Sequence[ClusterOutcome[T]],
-    rendered: Callable[[T], Iterable[str]],
-) -> None:
-    """Print what was read of clusters: a section for each, or one JSON document. Raises the error of the only one."""
-    if len(outcomes) == 1:
-        console.echo(rendered(outcomes[0].require()))
-        return
-    if format_name == "json":
-        from quotaform.model.outcome import outcome_lines
-
-        console.echo(outcome_lines(outcome.map(lambda value: iter(rendered(value))) for outcome in outcomes))
-        return
-    from quotaform.cli.outcome_text import render_failure
-
-    for place, outcome in enumerate(outcomes):
-        console.echo("\n" if place else "")
-        if outcome.error is None:
-            console.echo(rendered(outcome.require()))
-        else:
-            console.echo(render_failure(outcome.cluster, outcome.error, console.style()))
-
-
-STDOUT: Final = "stdout"
-"""The document that is printed."""
-
-
-def documents_of(
-    format_name: str, printed: Mapping[str, Any], file_formats: Iterable[str], ci: Ci, clusters: int = 1
-) -> tuple[Document, ...]:
-    """Return the documents that a command needs of each result.
-
-    `file_formats`: the formats that are written to files.
-    """
-    documents = [] if format_name == REPORT else [Document(STDOUT, format_name, printed)]
-    documents += [Document(name, name, ci.options) for name in dict.fromkeys(file_formats)]
-    if ci.has_summary and clusters <= MOST_SUMMARIES:
-        documents.append(Document(STEP_SUMMARY, "markdown", {**ci.options, "limit": SUMMARY_BYTES}))
-    return tuple(documents)
+        path, receipt = started
+        with suppress(ValueError):
+            path = path.relative_to(Path.cwd())
+        console.warn(
+            f"Warning: the apply to cluster {spell_name(outcome.cluster)} of {receipt.started_at} did not finish. Keep "
+            f"its receipt. Apply again to complete it, or undo what it changed: quotaform plan --revert "
+            f"{inert(str(path))}"
+        )
 
 
 def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> None:
@@ -324,87 +455,6 @@ def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> 
     names = [inert(str(path)) for path in paths]
     if names:
         console.warn(f"Saved the {what} to: {listed(names)}")
-
-
-SUBJECT: Final = "fleet-report"
-_OPTION: Final = "--report"
-
-
-class FleetReports:
-    """The reports that were asked for."""
-
-    def __init__(self, console: Console, command: str, written: Iterable[str]) -> None:
-        """Read the values of `--report`.
-
-        `written`: the values.
-        """
-        self._console = console
-        self._command = command
-        self._files: list[tuple[str, Path]] = []
-        self._is_written = False
-        for text in written:
-            format_name, path = read_output(SUBJECT, text, option=_OPTION)
-            if PLACEHOLDER in str(path):
-                raise UsageError(
-                    f"{_OPTION} writes one file for all clusters; leave {PLACEHOLDER} out, or write a file for each "
-                    "cluster with --out"
-                )
-            require_writable(path)
-            self._files.append((format_name, path))
-
-    def write(self, outcomes: Sequence[ClusterOutcome[Any]], error: QuotaformError | None = None) -> None:
-        """Write the files.
-
-        `error`: what ended the run as a whole.
-        """
-        self._is_written = True
-        if self._files:
-            report = self._made(outcomes, error)
-            for format_name, path in self._files:
-                write_file(path, render(SUBJECT, format_name, report))
-
-    def remove(self) -> None:
-        """Remove the files of an earlier run, so that they are not taken for the result of this one."""
-        for _, path in self._files:
-            remove_earlier(self._console, path)
-
-    def echo(self, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-        """Print the report."""
-        self._console.echo(render(SUBJECT, "text", self._made(outcomes), style=self._console.style()))
-
-    @contextmanager
-    def covering(self, clusters: Sequence[str]) -> Iterator[None]:
-        """Write the files also when the block writes none, because of an error or an interrupt.
-
-        Wrong usage is not written: it is for whoever typed it.
-
-        `clusters`: the names of the clusters, as far as they are known.
-        """
-        try:
-            yield
-        except UsageError:
-            raise
-        except QuotaformError as error:
-            self._write_failed([ClusterOutcome(name, error=error) for name in clusters], error)
-            raise
-        except KeyboardInterrupt:
-            missing = "not applied" if self._command == "apply" else "not read"
-            unread = NotReadError(f"{missing}: the run was interrupted")
-            self._write_failed([ClusterOutcome(name, error=unread) for name in clusters])
-            raise
-
-    def _write_failed(self, outcomes: Sequence[ClusterOutcome[Any]], error: QuotaformError | None = None) -> None:
-        try:
-            if not self._is_written:
-                self.write(outcomes, error)
-        except QuotaformError as problem:
-            # What failed first is what matters.
-            self._console.report_failure(f"Warning: the failure is not in the files of {_OPTION}: {problem}")
-
-    def _made(self, outcomes: Sequence[ClusterOutcome[Any]], error: QuotaformError | None = None) -> FleetReport:
-        from quotaform.fleet.fleet_report import make_fleet_report
-
-        return make_fleet_report(self._command, outcomes, error=error)
 
 
 _PARQUET: Final = "parquet"

@@ -54,8 +54,8 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """The commands that have subcommands; with their summaries, if each of these is the function of a module of its own."""
 
-_MODULES: Final = {"import": "import_quotas"}
-"""Modules that cannot have the name of their command."""
+_MODULES: Final = {"import": "import_quotas", "show": "plan", "explain": "resolve"}
+"""Modules that do not have the name of their command."""
 
 
 class Interruption(BaseException):
@@ -139,8 +139,8 @@ def _group(name: str, words: Sequence[str]) -> typer.Typer:
 
 
 def _function(name: str) -> Callable[..., object]:
-    function = _MODULES.get(name, name)
-    found: Callable[..., object] = getattr(import_module(f"quotaform.cli.command.{function}"), function)
+    module = import_module(f"quotaform.cli.command.{_MODULES.get(name, name)}")
+    found: Callable[..., object] = getattr(module, "import_quotas" if name == "import" else name)
     return found
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from quotaform.model.errors import ExitCode
+
 
 class Step(StrEnum):
     """The steps, in their order; those from RESOLVE to CLUSTER_ID are taken with each bootstrap server."""
@@ -54,3 +56,10 @@ class Checkup:
     def is_healthy(self) -> bool:
         """Whether all steps succeeded."""
         return all(step.status is StepStatus.OK for step in self.steps)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that checks: the client properties are files."""
+        if self.steps[0].status is StepStatus.FAILED:
+            return ExitCode.INVALID
+        return ExitCode.DONE if self.is_healthy else ExitCode.ERROR

@@ -8,6 +8,7 @@ from typing import Final
 
 from quotaform.model.alteration import Outcome, Result, reason_of
 from quotaform.model.entity import spell_name
+from quotaform.model.errors import ExitCode
 
 RESOURCE_NOT_FOUND: Final = 91
 """The broker's error code for a user without credentials."""
@@ -64,6 +65,11 @@ class ScramUser:
     credentials: tuple[ScramCredential, ...] = ()
     code: int = 0  # the broker's error code, 0 for none
     message: str = ""
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that describes it: that of an error for a user without credentials."""
+        return ExitCode.ERROR if self.code else ExitCode.DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,3 +128,10 @@ class ScramResult(Result[ScramRow]):
     def wrote_anything(self) -> bool:
         """Whether anything was or may have been written."""
         return any(row.outcome in (Outcome.OK, Outcome.UNKNOWN) for row in self.rows)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that alters credentials."""
+        if not self.failed:
+            return ExitCode.DONE
+        return ExitCode.PARTIAL if self.wrote_anything else ExitCode.ERROR

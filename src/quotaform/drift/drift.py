@@ -11,6 +11,7 @@ from typing import Final
 from quotaform.desired.writable import is_out_of_reach
 from quotaform.model import rule
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Finding, Location, by_severity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, SnapshotFile, Values, same_value
@@ -297,6 +298,18 @@ class DriftDigest:
     def entities(self) -> int:
         """How many entities differ."""
         return sum(self.summary.values())
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that compares."""
+        if not self.is_known:
+            return ExitCode.ERROR
+        return ExitCode.DIFFERENCES if self.entities else ExitCode.DONE
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Its numbers, by name."""
+        return {"changes": self.entities, **self.summary, "pending": self.pending}
 
 
 def make_drift(

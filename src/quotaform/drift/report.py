@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from json import dumps
 from typing import Final
 
-from quotaform.drift.drift import Drift, DriftClass, DriftedEntity, IgnoredDrift, PendingChange
+from quotaform.drift.drift import Drift, DriftClass, DriftDigest, DriftedEntity, IgnoredDrift, PendingChange
 from quotaform.drift.event import Notification, NotificationEvent
 from quotaform.model import rule
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Finding, Location
+from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Base, Change
 from quotaform.model.text import inert, listed
 from quotaform.plan.report import NOTHING_SELECTED
@@ -18,7 +19,7 @@ from quotaform.report.annotation import Problems
 from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
 from quotaform.report.finding import FEW, block_lines, note_items, note_lines, render_findings, render_removed
 from quotaform.report.markdown import by_prefix, code, code_cell, link, table, words, words_cell
-from quotaform.report.text import PLAIN, Style, cluster_text, counted, reading_text
+from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, reading_text
 from quotaform.resolve.effect import value_text
 
 _COLOURS = {DriftClass.MODIFIED: "yellow", DriftClass.MISSING: "red", DriftClass.UNEXPECTED: "red"}
@@ -388,3 +389,25 @@ def _differences(drifted: DriftedEntity) -> Iterator[str]:
         else:
             declared = f"{'not' if drifted.absent is None else inert(drifted.absent)} in the files"
         yield f"{spell_name(change.key)} is {live} on the cluster, {declared}"
+
+
+def render_drift_total(outcomes: Sequence[ClusterOutcome[DriftDigest]], style: Style = PLAIN) -> str:
+    """Return how many clusters have drift, which could not be compared, and how many entities differ on all of them."""
+    drifts = values_of(outcomes)
+    drifted = sum(drift.status == "drift" for drift in drifts)
+    unknown = sum(not drift.is_known for drift in drifts)
+    lines = [clusters_line(outcomes, f"{drifted} with drift", unknown, "unknown")]
+    known = [drift for drift in drifts if drift.is_known]
+    counts = {each.value: sum(drift.summary[each.value] for drift in known) for each in DriftClass}
+    if any(counts.values()) or len(known) == len(outcomes):
+        partial = "" if all(drift.is_complete for drift in known) else " of what was selected"
+        line = summary_line(
+            counts,
+            sum(drift.in_sync for drift in known),
+            partial,
+            pending=sum(drift.pending for drift in known),
+            ignored=sum(drift.ignored for drift in known),
+        )
+        has_entities = any(drift.has_entities for drift in known)
+        lines.append(style.paint(line if has_entities else NOTHING_SELECTED, "bold"))
+    return "\n".join(lines) + "\n"

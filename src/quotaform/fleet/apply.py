@@ -185,7 +185,7 @@ def store_plan(plan: Plan, store: DocumentStore) -> StoredPlan:
         store.add("json", part)
     documents = store.take()
     stored = StoredResult(plan.digest, documents)
-    documents["text"] = lambda: render("plan", "text", _loaded(stored))
+    documents["text"] = lambda: render("plan", "text", load_stored(stored))
     return stored
 
 
@@ -286,7 +286,7 @@ class _Part:
             with ExitStack() as stack:
                 stack.enter_context(self.ledger.entered(each))
                 if not each.digest.is_applyable:
-                    require_applyable(_loaded(each.plan))
+                    require_applyable(load_stored(each.plan))
                 self._entered[place] = stack.pop_all()
         except QuotaformError as error:
             self._refused[place] = error
@@ -361,5 +361,6 @@ def _content(plan: StoredPlan) -> bytes:
     return "".join(plan.documents["json"]()).encode(errors="surrogatepass")
 
 
-def _loaded(plan: StoredPlan) -> Plan:
+def load_stored(plan: StoredPlan) -> Plan:
+    """Return a plan that was made on Spark, of its document `json`."""
     return load_plan(_content(plan), f"the plan of {plan.digest.cluster_name}")

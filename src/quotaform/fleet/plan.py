@@ -45,7 +45,7 @@ from quotaform.fleet.session import reported_tasks, spark_session
 from quotaform.fleet.table import located
 from quotaform.model.entity import KNOWN_TYPES, Entity, parse_address
 from quotaform.model.errors import BaseError, QuotaformError
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Progress, digest_of, no_progress
 from quotaform.model.precedence import level_of
 from quotaform.model.records.document import json_number
 from quotaform.model.records.field import load_number
@@ -56,7 +56,7 @@ from quotaform.plan.principals import PrincipalList
 from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with_same_clusters
 from quotaform.plan.source import Source
 from quotaform.plan.spark import blast_radius, distinct_principals, largest_changes, limit_counts
-from quotaform.report.format import Document, StoredResult, digest_of, render
+from quotaform.report.format import Document, StoredResult, render
 from quotaform.repository.gateway import open_gateway
 from quotaform.resolve.request import NO_LIMIT, Effective
 from quotaform.resolve.request_file import nameless_note

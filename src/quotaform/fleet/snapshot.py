@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 
-SNAPSHOT: Final = "snapshot"
-"""The document that is a snapshot."""
-
-
 @dataclass(frozen=True, slots=True)
 class SnapshotDigest:
     """What a snapshot amounts to."""
@@ -57,7 +53,7 @@ class SnapshotJob:
         cluster = self.clusters[place]
         with open_pinned_gateway(cluster) as gateway:
             taken = snapshot_of(cluster, gateway, clock=self.clock)
-        return Made(SnapshotDigest(len(taken.quotas)), {SNAPSHOT: [dump_snapshot(taken)]})
+        return Made(SnapshotDigest(len(taken.quotas)), {"json": [dump_snapshot(taken)]})
 
     def release(self, place: int) -> None:
         """Nothing is kept."""

@@ -38,14 +38,14 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HistoryError
 from quotaform.model.moment import spell_moment
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Progress, digest_of, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry
 from quotaform.plan.check.facts import ClusterBase
 from quotaform.plan.plan import Plan, PlanSource
 from quotaform.plan.run import PlanRequest, plan_cluster, with_claims
 from quotaform.plan.source import Source
-from quotaform.report.format import Document, StoredResult, digest_of, render
+from quotaform.report.format import Document, StoredResult, render
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.policy import NO_POLICIES
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today

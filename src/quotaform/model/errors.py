@@ -20,7 +20,7 @@ from copy import copy
 from datetime import timedelta
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from quotaform.model.moment import duration_text
 from quotaform.model.printable import printable
@@ -56,6 +56,29 @@ class ExitCode(IntEnum):
     USAGE = 64
     INTERRUPTED = 130
     TERMINATED = 143
+
+    @classmethod
+    def most_severe(cls, codes: Iterable[ExitCode]) -> ExitCode:
+        """Return the code that matters most.
+
+        >>> ExitCode.most_severe([ExitCode.DIFFERENCES, ExitCode.ERROR]), ExitCode.most_severe([])
+        (<ExitCode.ERROR: 1>, <ExitCode.DONE: 0>)
+        """
+        return min(codes, key=_SEVERITY.index, default=cls.DONE)
+
+
+_SEVERITY: Final = (
+    ExitCode.TERMINATED,
+    ExitCode.INTERRUPTED,
+    ExitCode.PARTIAL,
+    ExitCode.STALE,
+    ExitCode.USAGE,
+    ExitCode.ERROR,
+    ExitCode.INVALID,
+    ExitCode.BLOCKED,
+    ExitCode.DIFFERENCES,
+    ExitCode.DONE,
+)
 
 
 def missing_extra(extra: str) -> str:
@@ -268,13 +291,16 @@ class ReceiptFileError(SavedFileError):
 
 
 class BlockedError(QuotaformError):
-    """Refused before anything was written."""
+    """Refused before anything was written. `word` is what programs read of why, as `blocked:RULE,RULE`."""
 
     exit_code = ExitCode.BLOCKED
+    word = "blocked"
 
 
 class ClusterIdError(BlockedError):
     """A cluster is not the one pinned in quotaform.yaml."""
+
+    word = "blocked:cluster-id"
 
     def __init__(self, finding: Finding, *, expected: str, found: str | None, is_reading: bool = False) -> None:
         self.finding = finding  # what is wrong, as the check of a plan says it
@@ -293,6 +319,7 @@ class PlanBlockedError(BlockedError):
         """Build the message; `approvable` are the rules that an approval lifts for one entity."""
         self.cluster = cluster  # the name of the cluster that the plan is for
         self.findings = tuple(findings)  # what blocks it
+        self.word = blocked_word(finding.rule for finding in findings if finding.blocking)
         groups: dict[tuple[str, str | None], list[Finding]] = {}
         for finding in self.findings:
             groups.setdefault((finding.rule, finding.override), []).append(finding)
@@ -323,8 +350,15 @@ def _is_either(finding: Finding, approvable: Collection[str]) -> bool:
     return finding.allowance is not None and finding.rule in approvable
 
 
+def blocked_word(rules: Iterable[str]) -> str:
+    """Return the word for a plan that rules block."""
+    return f"blocked:{','.join(sorted(set(rules)))}"
+
+
 class RefusedError(BlockedError):
     """The broker's validate-only answer refused entities; nothing was written. Why is in `reasons`, per entity."""
+
+    word = "refused"
 
     def __init__(self, reasons: Mapping[Entity, str], total: int) -> None:
         self.reasons = dict(reasons)
@@ -336,6 +370,8 @@ class RefusedError(BlockedError):
 
 class NotApprovedError(BlockedError):
     """Nobody approved a change."""
+
+    word = "not-approved"
 
     def __init__(self, clusters: Sequence[str], problem: str = "not approved", *, remedy: str | None = None) -> None:
         self.clusters = tuple(clusters)  # the names of the clusters that were to be changed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from quotaform.model.errors import QuotaformError
+from quotaform.model.errors import ExitCode, QuotaformError
 
 if TYPE_CHECKING:
     from quotaform.model.finding import Finding
@@ -46,6 +46,35 @@ class ClusterOutcome(Generic[T]):
         return ClusterOutcome(self.cluster, function(self.require()))
 
 
+def values_of(outcomes: Iterable[ClusterOutcome[T]]) -> list[T]:
+    """Return what was made, of those for which anything was."""
+    return [outcome.require() for outcome in outcomes if outcome.error is None]
+
+
+def digest_of(value: object) -> Any:
+    """Return the digest of a result; one that has none stands for itself."""
+    return getattr(value, "digest", value)
+
+
+def exit_code(outcomes: Iterable[ClusterOutcome[Any]], *, counts_differences: bool = True) -> ExitCode:
+    """Return the code of a run: the one that matters most among the attributes `exit_code` of results and errors.
+
+    >>> from quotaform.model.errors import ClusterError
+    >>> exit_code([ClusterOutcome("a", 1), ClusterOutcome("b", error=ClusterError("down"))])
+    <ExitCode.ERROR: 1>
+
+    With `counts_differences`, results that differ are no success. What holds for a cluster to which nothing was written
+    does not hold for a run that wrote to another one.
+    """
+    results = [digest_of(outcome.value) if outcome.error is None else outcome.error for outcome in outcomes]
+    codes = {getattr(result, "exit_code", ExitCode.DONE) for result in results} - {ExitCode.DONE}
+    if not counts_differences:
+        codes -= {ExitCode.DIFFERENCES}
+    if codes and any(getattr(result, "wrote_anything", False) for result in results):
+        codes.add(ExitCode.PARTIAL)
+    return ExitCode.most_severe(codes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
     """What came of checking the files."""
@@ -63,6 +92,18 @@ class Validation:
 
         return not any(problem.severity is Severity.ERROR for problem in self.problems)
 
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that checked the files."""
+        return ExitCode.DONE if self.is_valid else ExitCode.INVALID
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Its numbers, by name."""
+        from quotaform.model.finding import Severity
+
+        return {"problems": sum(problem.severity is Severity.ERROR for problem in self.problems)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormattedFile:
@@ -77,6 +118,13 @@ class FormattedFile:
     def is_changed(self) -> bool:
         """Whether formatting makes a difference."""
         return self.before != self.after
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that formats it, and writes nothing."""
+        if self.problems:
+            return ExitCode.INVALID
+        return ExitCode.DIFFERENCES if self.is_changed else ExitCode.DONE
 
 
 def outcome_lines(outcomes: Iterable[ClusterOutcome[Iterator[str]]]) -> Iterator[str]:

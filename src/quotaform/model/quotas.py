@@ -43,6 +43,11 @@ class Snapshot:
     captured_at: str  # when it was read, as ISO 8601 in UTC
     quotas: Quotas  # what it held
 
+    @property
+    def entities(self) -> int:
+        """How many entities have quotas."""
+        return len(self.quotas)
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import PlanClusterError
+from quotaform.model.errors import ExitCode, PlanClusterError, blocked_word
 from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Quotas, SnapshotFile, Values
 from quotaform.model.records.document import digest_of, json_number, json_pieces
@@ -268,3 +268,20 @@ class PlanDigest:
     blocking: tuple[str, ...] = ()
     # How many limits it changes for those who really connect; `None` without --principals.
     blast_radius: RadiusCounts | None = None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that plans."""
+        if not self.is_applyable:
+            return ExitCode.BLOCKED
+        return ExitCode.DIFFERENCES if self.changes else ExitCode.DONE
+
+    @property
+    def word(self) -> str | None:
+        """What blocks it, as a `BlockedError` has it."""
+        return None if self.is_applyable else blocked_word(self.blocking)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Its numbers, by name."""
+        return {"changes": self.changes, **{name: self.summary[name] for name in (*Action, "blocked")}}

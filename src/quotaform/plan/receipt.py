@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from quotaform.model.entity import Entity
+from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Allowance, Approval
 from quotaform.model.quotas import Action, Change
 from quotaform.plan.plan import Plan, PlanOptions, PlanSource
@@ -242,6 +243,21 @@ class ReceiptDigest:
     def entities(self) -> int:
         """How many entities the plan changes."""
         return sum(self.tally.values())
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that applies."""
+        codes = []
+        if self.interrupted_by is not None:
+            codes.append(ExitCode.INTERRUPTED if self.interrupted_by == "SIGINT" else ExitCode.TERMINATED)
+        if not self.is_complete:
+            codes.append(ExitCode.PARTIAL if self.wrote_anything else ExitCode.ERROR)
+        return ExitCode.most_severe(codes)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Its numbers, by name."""
+        return {"changes": self.may_have_changed, **self.applied}
 
 
 def _all_hold(results: Iterable[EntityResult]) -> bool:

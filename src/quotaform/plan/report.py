@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from heapq import nsmallest
@@ -16,6 +16,7 @@ from typing import Final
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity, spell_name
+from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change
 from quotaform.model.text import inert
@@ -31,11 +32,11 @@ from quotaform.plan.blast_radius import (
     change_row,
 )
 from quotaform.plan.change import EntityChange, Origin
-from quotaform.plan.plan import Plan, Unmanaged
+from quotaform.plan.plan import Plan, PlanDigest, Unmanaged
 from quotaform.report.annotation import Problems
 from quotaform.report.finding import FEW, render_findings, render_removed
 from quotaform.report.markdown import code, code_cell, table, words_cell
-from quotaform.report.text import PLAIN, Style, cluster_text, counted, csv_cell, reading_text
+from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, csv_cell, reading_text
 from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, ratio_text, value_text
 from quotaform.resolve.request import NO_LIMIT, Effective
 
@@ -584,3 +585,18 @@ def plan_problems(plan: Plan) -> Problems:
         for finding in plan.findings
     ]
     return Problems(findings=findings, command="plan", cluster=plan.header.cluster_name)
+
+
+def render_plan_total(outcomes: Sequence[ClusterOutcome[PlanDigest]], style: Style = PLAIN) -> str:
+    """Return what all plans do together, in Terraform's words, and which clusters failed."""
+    plans = values_of(outcomes)
+    counts = {action: sum(plan.summary[action.value] for plan in plans) for action in Action}
+    blocked = sum(not plan.is_applyable for plan in plans)
+    lines = [clusters_line(outcomes, f"{sum(plan.changes > 0 for plan in plans)} with changes", blocked)]
+    if any(counts.values()):
+        lines.append(style.paint(plan_line(counts), "bold"))
+    elif len(plans) == len(outcomes) and not blocked:
+        has_entities = any(plan.has_entities for plan in plans)
+        undeclared = sum(plan.undeclared for plan in plans)
+        lines.append(style.paint(no_changes_line(undeclared) if has_entities else NOTHING_SELECTED, "bold"))
+    return "\n".join(lines) + "\n"

@@ -6,16 +6,18 @@ What renders is imported when it is needed. On Spark it runs where the result wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.errors import ExitCode
+from quotaform.model.outcome import ClusterOutcome, digest_of
 
 if TYPE_CHECKING:
     from quotaform.report.chart import Chart
+    from quotaform.report.text import Style
 
 D = TypeVar("D")
 
@@ -140,8 +142,18 @@ FAILURES: Final = {
 SECTIONS: Final = frozenset({"text", "summary"})
 """Formats for people, in which several clusters are sections that end with a total."""
 
-ONE_DOCUMENT: Final = frozenset({"sarif", "gitlab"})
+ONE_DOCUMENT: Final = frozenset({"sarif", "gitlab", "csv", "yaml"})
 """Formats whose documents cannot follow each other on stdout."""
+
+TOTALS: Final = {
+    "plan": "plan.report:render_plan_total",
+    "drift": "drift.report:render_drift_total",
+    "receipt": "apply.report:render_receipt_total",
+}
+"""Subject to the function that sums up several, of their outcomes with digests."""
+
+ANNOTATED: Final[Mapping[str, Collection[ExitCode]]] = {"plan": {ExitCode.BLOCKED}, "validation": frozenset(ExitCode)}
+"""The subjects whose results are annotated beside what is printed, each with the exit codes of those that are."""
 
 REPORT: Final = "report"
 """The format that prints one report of all clusters, and nothing of each."""
@@ -186,11 +198,6 @@ class StoredResult(Generic[D]):
     documents: Mapping[str, Callable[[], Iterator[str]]]  # Reads what was rendered, by the name of a `Document`
 
 
-def digest_of(value: object) -> Any:
-    """Return the digest of a result; one that has none stands for itself."""
-    return getattr(value, "digest", value)
-
-
 @dataclass(frozen=True, slots=True)
 class Document:
     """What is to be rendered of a result."""
@@ -229,6 +236,13 @@ def render_failed(subject: str, format_name: str, outcome: ClusterOutcome[Any], 
             _function(FAILURES[format_name]), outcome.cluster, {**options, "error": outcome.error, "subject": subject}
         )
     )
+
+
+def render_total(subject: str, outcomes: Iterable[ClusterOutcome[Any]], style: Style) -> str | None:
+    """Return the lines that sum up the results of several clusters; `None` for a subject that has no such."""
+    if subject not in TOTALS:
+        return None
+    return str(_function(TOTALS[subject])([outcome.map(digest_of) for outcome in outcomes], style))
 
 
 def renderer(subject: str, format_name: str) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from re import compile as regex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.model.entity import DEFAULT_WORD, spell_name
-from quotaform.model.outcome import FormattedFile
+from quotaform.model.errors import NotReadError, QuotaformError
+from quotaform.model.outcome import ClusterOutcome, FormattedFile
 from quotaform.model.printable import printable
 from quotaform.model.quotas import SnapshotFile
-from quotaform.model.text import inert, quote
+from quotaform.model.text import inert, listed, quote
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Action
@@ -131,3 +132,26 @@ def render_diff(path: str, before: str, after: str, style: Style = PLAIN, *, is_
         yield f"{style.paint(text, colour) if colour else text}\n"
         if not line.endswith("\n"):
             yield f"{_NO_LINE_END}\n"
+
+
+def render_failure(cluster: str, error: QuotaformError, style: Style = PLAIN) -> str:
+    """Return the section of a cluster for which nothing could be made."""
+    return f"{cluster_line(cluster, style)}\n{style.paint('Error:', 'red')} {error.text_of(cluster)}\n"
+
+
+def clusters_line(outcomes: Sequence[ClusterOutcome[Any]], what: str, others: int = 0, word: str = "blocked") -> str:
+    """Return how many clusters there are, and what became of them; those that failed are named."""
+    unread = [spell_name(outcome.cluster) for outcome in outcomes if isinstance(outcome.error, NotReadError)]
+    failed = [
+        spell_name(outcome.cluster)
+        for outcome in outcomes
+        if outcome.error is not None and not isinstance(outcome.error, NotReadError)
+    ]
+    parts = [what]
+    if others:
+        parts.append(f"{others} {word}")
+    if failed:
+        parts.append(f"{len(failed):,} failed: {listed(failed)}")
+    if unread:
+        parts.append(f"{len(unread):,} not read: {listed(unread)}")
+    return f"{counted(len(outcomes), 'cluster')}: {', '.join(parts)}."

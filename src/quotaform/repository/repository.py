@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from os import PathLike
@@ -79,6 +80,15 @@ class Repository:
         if above.name == QUOTAS_NAME and os.path.lexists(above.parent / CONFIG_NAME):
             found = above.parent / CONFIG_NAME
         return cls(directory=quotas, config_path=found, revision=revision)
+
+    def quota_bytes(self) -> int:
+        """Return how many bytes the quota files have, about: files that are not read count, too."""
+        sizes = 0
+        for folder, _, names in os.walk(self.directory):
+            for name in names:
+                with suppress(OSError):
+                    sizes += Path(folder, name).stat().st_size
+        return sizes
 
     def config(self) -> Config:
         """Read quotaform.yaml; an empty configuration when there is none and nobody named one.

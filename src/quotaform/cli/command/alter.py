@@ -10,7 +10,7 @@ import typer
 from quotaform.cli.console import require_confirmed
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.entity import EntityArgument, FormerDefaultOption, FormerNameOption
-from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_quota_keys, complete_value
 from quotaform.model.entity import ENTITY_TYPES, IP, Entity, ip_problem
 from quotaform.model.errors import KeyNotHeldError, UsageError
@@ -73,9 +73,8 @@ def alter(
     from quotaform.resolve.quota_admin import QuotaAdmin
     from quotaform.system.clock import timestamp
 
-    console = output.console()
+    console = output.console("alter", format_name)
     console.keep_code()
-    require_format("alter", format_name)
     entity = read_entity(name, default, entity=entity)
     if not entity.parts:
         raise UsageError("no entity is given; write its address, as in user=alice or 'user=<default>'")

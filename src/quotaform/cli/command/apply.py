@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from re import compile as regex
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console
-from quotaform.cli.exit_code import decide, decide_apply
-from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import AllowOption, ExcludeOption, SelectOption
-from quotaform.cli.option.engine import SPARK, Engine
-from quotaform.cli.option.output import ReportOutput, format_option, report_option, require_format, with_option_groups
-from quotaform.cli.planning import Comparison, make_request, quota_bytes, require_selected
-from quotaform.cli.present import (
-    STDOUT,
-    FleetReports,
-    cluster_paths,
-    digests,
-    documents_of,
-    echo_outcomes,
-    gather,
-    warn_of_started,
-)
+from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
+from quotaform.cli.option.common import AllowOption
+from quotaform.cli.option.engine import Engine, job_progress
+from quotaform.cli.option.output import ReportOutput, format_option, report_option, with_option_groups
+from quotaform.cli.present import STDOUT, Results, cluster_paths, digests, gather, warn_of_started
 from quotaform.model.errors import (
     ApplyLostError,
-    ExitCode,
     NotApprovedError,
     NotReadError,
     PlanIdError,
     QuotaformError,
     UsageError,
 )
-from quotaform.model.outcome import ClusterOutcome, Progress
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import inert, listed, quote
-from quotaform.report.format import REPORT, Document, render
+from quotaform.report.format import Document, render
 from quotaform.system.files import is_folder
 from quotaform.system.process import held_signals, read_typed_line
 
@@ -53,51 +39,11 @@ if TYPE_CHECKING:
     from quotaform.apply.ledger import Applied, ClusterPlan
     from quotaform.desired.config import Cluster
     from quotaform.fleet.options import SessionOptions
-    from quotaform.plan.plan import Plan
     from quotaform.plan.run import PlanRequest
     from quotaform.repository.repository import Repository
 
 
 _ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
-
-
-def _read_plan_id(text: str | None) -> str | None:
-    """Return the value of `--expect-plan-id`; an empty one, of a variable that is not set, is no id of any plan."""
-    if text is not None and not _ID(text):
-        raise UsageError(f"--expect-plan-id: {quote(text)} is not a plan id; write sha256: and 64 hexadecimal digits")
-    return text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplySettings:
-    """One apply, and where it prints: when stdout is for JSON, what people read goes to stderr.
-
-    Attributes:
-        auto_approve: Whether nobody is asked.
-        expected_id: The id of the plan that was approved elsewhere.
-        max_age: How old a saved plan may be; `None` for any age.
-        receipt_path: Where the receipts go; `None` for the folder of receipts.
-        is_dry_run: Whether to stop before the first change is sent, without a receipt.
-        has_written: Set once anything was or may have been written to a cluster.
-    """
-
-    console: Console
-    format_name: str
-    auto_approve: bool
-    ci: Ci
-    audit: AuditFile
-    engine: Engine
-    reports: FleetReports
-    expected_id: str | None = None
-    max_age: timedelta | None = None
-    receipt_path: Path | None = None
-    is_dry_run: bool = False
-    has_written: Event = field(default_factory=Event)
-
-    @property
-    def is_text(self) -> bool:
-        """Whether stdout is for people."""
-        return self.format_name == "text"
 
 
 @with_option_groups
@@ -111,8 +57,7 @@ def apply(
         ),
     ] = None,
     target: ManyClusters,
-    select: SelectOption = None,
-    exclude: ExcludeOption = None,
+    selecting: Selecting,
     comparison: Comparison,
     allow: AllowOption = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
@@ -163,15 +108,14 @@ def apply(
       quotaform apply plan.json --dry-run
       quotaform apply plans/*.json --engine spark --report json=fleet.json --format report
     """
-    require_format("receipt", format_name)
     engine.require_valid()
-    console = output.console()
+    console = output.console("receipt", format_name)
     console.keep_code()
     from quotaform.apply.audit import AuditFile
 
     given = sources or []
     is_saved = bool(given) and not any(map(is_folder, given))
-    if is_saved and (select or exclude):
+    if is_saved and selecting.is_given:
         raise UsageError(
             "--select and --exclude limit what is planned; a saved plan is applied completely, so leave them out"
         )
@@ -190,35 +134,39 @@ def apply(
             "--receipt, --audit and --engine"
         )
     expected_id, longest = _read_plan_id(expect_plan_id), _read_max_age(max_age)
-    reports = FleetReports(console, "apply", report or ())
+    repository = target.repository(None if is_saved or not given else given[0])
+    results = output.results(console, "receipt", format_name, repository, report=report, missing="not applied")
     has_written = Event()
     with (
-        noting_nothing_written(has_written.is_set),
+        noting_nothing_written(has_written),
         closing(AuditFile(audit)) as log,
-        reports.covering(target.literal_names),
+        results.covering(target.literal_names),
     ):
-        settings = ApplySettings(
+        run = ApplyRun(
             console=console,
-            format_name=format_name,
-            auto_approve=auto_approve,
-            audit=log,
+            results=results,
+            repository=repository,
             engine=engine,
-            reports=reports,
-            ci=output.ci(),
-            expected_id=expected_id,
-            max_age=longest,
-            receipt_path=receipt,
+            audit=log,
+            auto_approve=auto_approve or dry_run,
             is_dry_run=dry_run,
+            expected_id=expected_id,
+            receipt_path=receipt,
             has_written=has_written,
         )
         if is_saved:
-            return apply_saved(settings, given, target)
-
+            return run.apply_saved(given, target, longest)
         base = comparison.choose_base(console)
         mode = comparison.prune_mode()
-        directory = given[0] if given else None
-        request = make_request(target, directory, select, exclude, base=base, prune=mode, allow=allow)
-        return apply_directory(settings, request, takes_all=target.all_clusters)
+        request = make_request(target, repository, selecting, base=base, prune=mode, allow=allow)
+        return run.apply_directory(request, takes_all=target.all_clusters)
+
+
+def _read_plan_id(text: str | None) -> str | None:
+    """Return the value of `--expect-plan-id`; an empty one, of a variable that is not set, is no id of any plan."""
+    if text is not None and not _ID(text):
+        raise UsageError(f"--expect-plan-id: {quote(text)} is not a plan id; write sha256: and 64 hexadecimal digits")
+    return text
 
 
 def _read_max_age(text: str | None) -> timedelta | None:
@@ -231,473 +179,269 @@ def _read_max_age(text: str | None) -> timedelta | None:
 
 
 @contextmanager
-def noting_nothing_written(has_written: Callable[[], bool]) -> Iterator[None]:
+def noting_nothing_written(has_written: Event) -> Iterator[None]:
     """Note on an interrupt that nothing was written, unless something was or may have been."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        if not has_written():
+        if not has_written.is_set():
             interrupt.add_note("nothing was written")
         raise
 
 
-def show_plan(settings: ApplySettings, plan: Any) -> None:
-    """Print what is going to be applied: a plan, or a `StoredResult` of one."""
-    if settings.is_text:
-        settings.console.echo(render("plan", "text", plan, style=settings.console.style()))
-    elif sys.stdin.isatty():
-        settings.console.write_stderr("".join(render("plan", "text", plan)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyRun:
+    """One apply, as a person sees it: when stdout is for JSON, what people read goes to stderr."""
 
-
-def ask(settings: ApplySettings, cluster: Cluster) -> None:
-    """Ask a person for approval."""
-    console = settings.console
-    if console.is_lost:
-        raise NotApprovedError([cluster.name], "the plan cannot be shown, so it was not approved")
-    wanted = cluster.name if cluster.confirm == "name" else "yes"
-    question = (
-        f"\nApply this plan to cluster {cluster.label}? Nothing is rolled back afterwards.\n"
-        f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
-    )
-    write = console.echo if settings.is_text else console.write_stderr
-    answer = ""
-    try:
-        write(question)
-        answer = read_typed_line(sys.stdin)
-    finally:
-        if not answer.endswith("\n"):  # After Ctrl-C or Ctrl-D the cursor is still behind the question.
-            write("\n")
-    if answer.strip() != wanted:
-        raise NotApprovedError([cluster.name])
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyWork:
-    """What to apply, and where its receipts go."""
-
+    console: Console
+    results: Results
     repository: Repository
-    plans: Sequence[ClusterPlan[Any]]
-    receipts: Mapping[str, Path] | None  # By cluster; `None` for the folder of receipts
-    clusters: int  # How many there are, with those that have no plan
+    engine: Engine
+    audit: AuditFile
+    auto_approve: bool  # Whether nobody is asked
+    is_dry_run: bool = False  # Whether to stop before the first change is sent, without a receipt
+    expected_id: str | None = None  # The id of the plan that was approved elsewhere
+    receipt_path: Path | None = None  # Where the receipts go; `None` for the folder of receipts
+    has_written: Event = field(default_factory=Event)  # Set once anything was or may have been written to a cluster
 
+    @property
+    def is_text(self) -> bool:
+        """Whether stdout is for people."""
+        return self.results.format_name == "text"
 
-class ApplyEngine(Protocol):
-    """What makes and applies plans."""
+    def apply_saved(self, files: Sequence[Path], target: ManyClusters, max_age: timedelta | None) -> int:
+        """Apply plan files, and return how the process ends.
 
-    def plan(self, settings: ApplySettings, request: PlanRequest) -> Iterator[ClusterOutcome[Any]]:
-        """Yield the plan of each cluster: a `Plan`, or a `StoredResult` of one."""
-
-    def keep(self, plan: Plan) -> Any:
-        """Return a saved plan as `apply` takes it."""
-
-    def apply(
-        self, settings: ApplySettings, work: ApplyWork, show: Callable[[Cluster, Applied[Any]], None]
-    ) -> Iterator[ClusterOutcome[Applied[Any]]]:
-        """Yield the receipt of each cluster: a `Receipt`, or a `StoredResult` of one."""
-
-
-class LocalEngine:
-    """This process: one cluster after the other."""
-
-    def plan(self, settings: ApplySettings, request: PlanRequest) -> Iterator[ClusterOutcome[Any]]:
-        """Yield the plan of each cluster."""
-        from quotaform.plan.run import plan
-
-        return plan(request, progress=settings.console.progress)
-
-    def keep(self, plan: Plan) -> Any:
-        """Return the plan as it is."""
-        return plan
-
-    def apply(
-        self, settings: ApplySettings, work: ApplyWork, show: Callable[[Cluster, Applied[Any]], None]
-    ) -> Iterator[ClusterOutcome[Applied[Any]]]:
-        """Yield the receipt of each cluster."""
-        from quotaform.apply.run import apply_plans
-
-        return apply_plans(
-            work.repository,
-            work.plans,
-            receipts=work.receipts,
-            audit=settings.audit,
-            show=show,
-            progress=settings.console.progress,
-        )
-
-
-class SparkEngine:
-    """A Spark session, which starts when it is needed and serves what is planned and what is applied."""
-
-    def __init__(self, session: SessionOptions, stack: ExitStack) -> None:
-        """Prepare.
-
-        Args:
-            stack: What ends the session.
+        Raises `UsageError` if a file is no plan, or it is not clear for which cluster it is, and what
+        `quotaform.apply.run.require_approved` raises.
         """
-        from quotaform.fleet.job import DocumentStore
+        from quotaform.api import keeper
+        from quotaform.apply.run import read_plans, require_approved
 
-        self._session = session
-        self._store = DocumentStore()
-        self._stack = stack
-        self._is_started = False
+        def choose(path: Path, name: str) -> Cluster | None:
+            known = self.repository.config().clusters.get(name)
+            if len(files) > 1 and known is not None and known.snapshot is not None:
+                self.console.warn(f"Not applied: {path} is a plan for cluster {name}, a snapshot")
+                return None
+            return target.choose_for_plan(self.repository, path, name)
 
-    def plan(self, settings: ApplySettings, request: PlanRequest) -> Iterator[ClusterOutcome[Any]]:
-        """Yield the plan of each cluster, with its text and its plan file."""
-        from quotaform.fleet.plan import plan
+        session = self._place(len(files), lambda: sum(file.stat().st_size for file in files if file.is_file()))
+        for path in files:
+            if path.suffix in {".yaml", ".yml"}:
+                raise UsageError(f"{path} contains quotas; apply takes saved plans or a quotas directory")
+        plans, problems = read_plans(self.repository, files, choose, max_age=max_age, keep=keeper(session))
+        if not plans:
+            raise UsageError("each of these plans is for a snapshot, which cannot be applied to")
+        if len(plans) > 1 and target.is_narrow:
+            raise UsageError("each saved plan names its cluster; leave out the options that choose one")
+        with self.results.covering([each.cluster.name for each in plans]):
+            require_approved(plans, self.audit, problems, expect_plan_id=self.expected_id, approve=self._ask_by_name)
+        return self._apply(plans, (), session)
+
+    def _place(self, clusters: int, size: Callable[[], int]) -> SessionOptions | None:
+        return None if self.is_dry_run else self.engine.place(self.console, clusters, size)
+
+    def _ask_by_name(self, plans: Sequence[ClusterPlan[Any]]) -> None:
+        """Ask a person where a cluster is to be confirmed by its name."""
+        if self.auto_approve or not sys.stdin.isatty():
+            return
+        for each in plans:
+            if each.cluster.confirm == "name":
+                self._show_plan(each.plan)
+                self._ask(each.cluster)
+
+    def apply_directory(self, request: PlanRequest, *, takes_all: bool) -> int:
+        """Plan clusters, show what would be done, ask, apply it, and return how the process ends.
+
+        `takes_all` says that every cluster of quotaform.yaml is meant. Raises `UsageError` if a cluster is a snapshot,
+        and what `quotaform.apply.run.require_approved` raises.
+        """
+        from quotaform.api import engine_started, plan_clusters
+        from quotaform.apply.ledger import ClusterPlan
         from quotaform.report.text import counted
 
-        progress = self._progress(settings, f"Planning {counted(len(request.clusters), 'cluster')}")
-        self._start(progress)
-        style = {"style": settings.console.style()} if settings.is_text else {}
-        documents = (Document("text", "text", style), Document("json", "json", {}))
-        return iter(plan(request, documents, progress=progress))
+        console = self.console
+        request = self._without_snapshots(request, takes_all=takes_all)
+        clusters = {cluster.name: cluster for cluster in request.clusters}
+        with self.results.covering(list(clusters)):
+            session = self._place(len(clusters), self.repository.quota_bytes)
+            progress = job_progress(console, f"Planning {counted(len(clusters), 'cluster')}", session)
+            style = {"style": console.style()} if self.is_text else {}
+            documents = (Document("text", "text", style), Document("json", "json", {}))
+            with engine_started(session, progress) as session:
+                planned = plan_clusters(request, engine=session, documents=documents, progress=progress)
+                outcomes = tuple(planned)
+                self.results.require_selected(request.selection, digests(outcomes))
+                if len(outcomes) == 1:
+                    self._show_plan(outcomes[0].require())
+                elif self.is_text:
+                    Results(console, "plan", "text", document="text").present(outcomes)
+                    console.echo("\n")
+                plans = [
+                    ClusterPlan(clusters[outcome.cluster], outcome.require())
+                    for outcome in outcomes
+                    if outcome.error is None
+                ]
+                self._require_approved(plans)
+                return self._apply(plans, [outcome for outcome in outcomes if outcome.error is not None], session)
 
-    def keep(self, plan: Plan) -> Any:
-        """Return the plan with its content on disk."""
-        from quotaform.fleet.apply import store_plan
+    def _without_snapshots(self, request: PlanRequest, *, takes_all: bool) -> PlanRequest:
+        """Return what is left to plan when snapshots, which cannot be applied to, are left out."""
+        snapshots = [cluster.name for cluster in request.clusters if cluster.snapshot is not None]
+        if not snapshots:
+            return request
+        if not takes_all or len(snapshots) == len(request.clusters):
+            raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned but not applied")
+        self.console.warn(f"Not applied: {listed(snapshots)}, as a snapshot can only be planned")
+        return replace(request, clusters=tuple(cluster for cluster in request.clusters if cluster.snapshot is None))
 
-        return store_plan(plan, self._store)
+    def _require_approved(self, plans: Sequence[ClusterPlan[Any]]) -> None:
+        """Make sure that plans which were just made are the approved ones, or that there is nothing to do."""
+        from quotaform.apply.run import require_approved
 
-    def apply(
-        self, settings: ApplySettings, work: ApplyWork, show: Callable[[Cluster, Applied[Any]], None]
-    ) -> Iterator[ClusterOutcome[Applied[Any]]]:
-        """Yield the receipt of each cluster, with what is printed and written of it."""
-        from quotaform.fleet.apply import apply_plans
-        from quotaform.report.text import counted
-
-        progress = self._progress(settings, f"Applying {counted(len(work.plans), 'plan')}")
-        self._start(progress)
-        printed = {**settings.ci.options, "style": settings.console.style()}
-        return apply_plans(
-            work.repository,
-            work.plans,
-            documents_of(settings.format_name, printed, ["json"], settings.ci, work.clusters),
-            receipts=work.receipts,
-            audit=settings.audit,
-            show=show,
-            progress=progress,
-        )
-
-    def _progress(self, settings: ApplySettings, work: str) -> Progress:
-        from quotaform.cli.option.engine import JobProgress
-
-        return JobProgress(settings.console, work, self._session)
-
-    def _start(self, progress: Progress) -> None:
-        from quotaform.fleet.session import spark_session
-
-        if not self._is_started:
-            self._stack.enter_context(spark_session(self._session, progress))
-            self._is_started = True
-
-
-@contextmanager
-def apply_engine(settings: ApplySettings, clusters: int, size: Callable[[], int]) -> Iterator[ApplyEngine]:
-    """Yield the engine that was asked for.
-
-    Args:
-        size: Returns how many bytes their files have.
-    """
-    if settings.is_dry_run or settings.engine.choose(settings.console, clusters, size) != SPARK:
-        yield LocalEngine()
-        return
-    with ExitStack() as stack:
-        yield SparkEngine(settings.engine.session(), stack)
-
-
-def apply_and_report(
-    settings: ApplySettings,
-    engine: ApplyEngine,
-    plans: Sequence[ClusterPlan[Any]],
-    failed: Sequence[ClusterOutcome[Any]],
-    repository: Repository,
-) -> int:
-    """Apply plans, print what was done, and return how the process ends.
-
-    Args:
-        failed: The clusters for which there is no plan.
-    """
-    console = settings.console
-    for each in plans:
-        warn_of_started(console, repository, each.cluster.name, each.digest.cluster_id)
-    if settings.is_dry_run:
-        return _check_and_report(settings, plans, failed, repository)
-    names = [cluster.name for cluster, _ in plans]
-    receipts = None
-    if settings.receipt_path is not None:
-        receipts = cluster_paths("--receipt", settings.receipt_path, names, example="receipts/{cluster}.json")
-    settings = replace(settings, ci=replace(settings.ci, root=repository.directory))
-    work = ApplyWork(repository, plans, receipts, len(plans) + len(failed))
-    show = partial(_show, settings, work.clusters)
-    with settings.reports.covering([*names, *(each.cluster for each in failed)]):
-        gathered = gather(_receipts(settings, engine.apply(settings, work, show)), names, missing="not applied")
-        outcomes = [*gathered.outcomes, *failed]
-        with held_signals():
-            try:
-                _report(settings, outcomes)
-            except QuotaformError as error:
-                if gathered.interrupt is None:
-                    raise
-                settings.console.write_stderr(f"Error: {error}\n")
-        gathered.raise_interrupt()
-    return decide_apply(digests(outcomes))
-
-
-def _check_and_report(
-    settings: ApplySettings,
-    plans: Sequence[ClusterPlan[Any]],
-    failed: Sequence[ClusterOutcome[Any]],
-    repository: Repository,
-) -> int:
-    """Do what comes before the first change of an apply, print what would follow, and return how the process ends."""
-    from quotaform.apply.run import check_plans
-    from quotaform.cli.outcome_text import render_dry_run
-
-    console = settings.console
-    names = [cluster.name for cluster, _ in plans]
-    gathered = gather(check_plans(repository, plans, progress=console.progress), names, missing="not checked")
-    outcomes = [*gathered.outcomes, *failed]
-    if len(outcomes) > 1:
-        _echo_failures(console, outcomes)
-    console.echo(render_dry_run(outcomes, console.style()))
-    gathered.raise_interrupt()
-    if len(outcomes) == 1:
-        outcomes[0].require()
-    return decide(outcomes, lambda _: ExitCode.DONE)
-
-
-def _receipts(
-    settings: ApplySettings, outcomes: Iterable[ClusterOutcome[Applied[Any]]]
-) -> Iterator[ClusterOutcome[Any]]:
-    """Yield the receipts, and print what failed when a cluster was done."""
-    for outcome in outcomes:
-        if isinstance(outcome.error, ApplyLostError):
-            settings.has_written.set()
-        for error in () if outcome.value is None else outcome.value.late:
-            settings.console.write_stderr(f"Error: {inert(outcome.cluster)}, when everything was done: {error}\n")
-        yield outcome.map(lambda applied: applied.receipt)
-
-
-def _show(settings: ApplySettings, clusters: int, cluster: Cluster, applied: Applied[Any]) -> None:
-    """Print what was done, and where the receipt is; one that could not be written is shown in its place."""
-    from quotaform.report.text import cluster_line
-
-    console, is_text = settings.console, settings.is_text
-    if applied.digest.wrote_anything:
-        settings.has_written.set()
-    if is_text and clusters > 1:
-        console.echo(f"{cluster_line(cluster.name, console.style())}\n")
-    if applied.unsaved is not None:
-        text = "".join(render("receipt", "json", applied.receipt))
-        console.write_stderr(f"Error: {applied.unsaved}; this is the receipt:\n{text}")
-    elif applied.path is not None:
-        console.warn(f"Receipt: {applied.path}")
-    if is_text:
-        console.echo(render("receipt", "text", applied.receipt, style=console.style(), document=STDOUT))
-    if is_text and clusters > 1:
-        console.echo("\n")
-
-
-def _report(settings: ApplySettings, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-    """Print what became of all clusters."""
-    from quotaform.cli.outcome_text import render_receipt_total
-
-    console, ci = settings.console, settings.ci
-    found = digests(outcomes)
-    settings.reports.write(found)
-    ci.report(console, "receipt", outcomes)
-    if settings.format_name == REPORT:
-        settings.reports.echo(found)
-    elif not settings.is_text:
-        options = {**ci.options, "document": STDOUT}
-        echo_outcomes(console, "receipt", settings.format_name, outcomes, render_receipt_total, **options)
-    elif len(outcomes) == 1:
-        outcomes[0].require()
-    else:
-        _sum_up(console, outcomes)
-
-
-def _sum_up(console: Console, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-    from quotaform.cli.outcome_text import render_receipt_total
-
-    _echo_failures(console, outcomes)
-    console.echo(render_receipt_total(digests(outcomes), console.style()))
-
-
-def _echo_failures(console: Console, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-    from quotaform.cli.outcome_text import render_failure
-
-    for outcome in outcomes:
-        if outcome.error is not None and not isinstance(outcome.error, NotReadError):
-            console.echo(f"{render_failure(outcome.cluster, outcome.error, console.style())}\n")
-
-
-def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all: bool) -> int:
-    """Plan clusters, show what would be done, ask, apply it, and return how the process ends.
-
-    Args:
-        takes_all: Whether every cluster of quotaform.yaml is meant (`--all`).
-
-    Raises:
-        UsageError: A cluster is a snapshot.
-        StaleError: A plan is not the approved one.
-        NotApprovedError: Nobody approved the plans.
-    """
-    request = _without_snapshots(settings, request, takes_all=takes_all)
-    names = [cluster.name for cluster in request.clusters]
-    with (
-        settings.reports.covering(names),
-        apply_engine(settings, len(names), partial(quota_bytes, request)) as engine,
-    ):
-        return _apply(settings, request, engine)
-
-
-def _apply(settings: ApplySettings, request: PlanRequest, engine: ApplyEngine) -> int:
-    from quotaform.apply.ledger import ClusterPlan
-    from quotaform.cli.outcome_text import render_plan_total
-
-    console = settings.console
-    outcomes = tuple(engine.plan(settings, request))
-    require_selected(request.selection, digests(outcomes))
-    if len(outcomes) == 1:
-        show_plan(settings, outcomes[0].require())
-    elif settings.is_text:
-        echo_outcomes(console, "plan", "text", outcomes, render_plan_total, style=console.style())
-        console.echo("\n")
-    plans: list[ClusterPlan[Any]] = []
-    failed: list[ClusterOutcome[Any]] = []
-    for cluster, outcome in zip(request.clusters, outcomes, strict=True):
-        if outcome.error is None:
-            plans.append(ClusterPlan(cluster, outcome.require()))
-        else:
-            failed.append(ClusterOutcome(cluster.name, error=outcome.error))
-    _require_approved(settings, plans)
-    return apply_and_report(settings, engine, plans, failed, request.repository)
-
-
-def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan[Any]]) -> None:
-    """Make sure that plans which were just made are the approved ones, or that there is nothing to do."""
-    from quotaform.apply.run import require_approved
-
-    expected = settings.expected_id
-    only = plans[0].digest if len(plans) == 1 else None
-    if expected is not None and only is not None and not only.changes and only.is_applyable:
-        settings.console.warn(
-            f"Nothing to do: the cluster matches the files. The plan {expected} is already applied, or its changes "
-            "came about otherwise."
-        )
-        expected = None
-    try:
-        require_approved(plans, settings.audit, expect_plan_id=expected, approve=partial(_ask, settings))
-    except PlanIdError:
-        if not settings.is_text:
-            settings.console.write_stderr("".join(render("plan", "text", plans[0].plan)))
-        raise
-
-
-def _ask(settings: ApplySettings, plans: Sequence[ClusterPlan[Any]]) -> None:
-    """Ask a person to approve what is going to change, unless nobody is to be asked."""
-    if not plans or settings.auto_approve or settings.is_dry_run:
-        return
-    if not sys.stdin.isatty():
-        raise NotApprovedError(
-            [each.cluster.name for each in plans],
-            "there is no terminal to ask for approval",
-            remedy="give --auto-approve, or apply a saved plan",
-        )
-    for each in plans:
-        ask(settings, each.cluster)
-
-
-def _without_snapshots(settings: ApplySettings, request: PlanRequest, *, takes_all: bool) -> PlanRequest:
-    """Return what is left to plan when snapshots, which cannot be applied to, are left out."""
-    snapshots = [cluster.name for cluster in request.clusters if cluster.snapshot is not None]
-    if not snapshots:
-        return request
-    if not takes_all or len(snapshots) == len(request.clusters):
-        raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned but not applied")
-    settings.console.warn(f"Not applied: {listed(snapshots)}, as a snapshot can only be planned")
-    return replace(request, clusters=tuple(cluster for cluster in request.clusters if cluster.snapshot is None))
-
-
-def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClusters) -> int:
-    """Apply plan files, and return how the process ends.
-
-    Raises:
-        UsageError: A file is no plan, or it is not clear for which cluster it is.
-        PlanFileError: A plan cannot be read.
-        StaleError: A plan was changed after it was written, is not the approved one, is too old, or was made by looser
-            guards than those of the repository.
-        NotApprovedError: A person did not approve a plan.
-    """
-    from quotaform.apply.run import require_approved
-
-    repository = target.repository()
-    with apply_engine(
-        settings, len(files), lambda: sum(file.stat().st_size for file in files if file.is_file())
-    ) as engine:
-        plans, problems = _read_plans(settings, files, target, repository, engine.keep)
-        with settings.reports.covering([each.cluster.name for each in plans]):
-            require_approved(
-                plans,
-                settings.audit,
-                expect_plan_id=settings.expected_id,
-                approve=partial(_ask_by_name, settings, problems),
+        expected = self.expected_id
+        only = plans[0].digest if len(plans) == 1 else None
+        if expected is not None and only is not None and not only.changes and only.is_applyable:
+            self.console.warn(
+                f"Nothing to do: the cluster matches the files. The plan {expected} is already applied, or its changes "
+                "came about otherwise."
             )
-        return apply_and_report(settings, engine, plans, (), repository)
-
-
-def _ask_by_name(
-    settings: ApplySettings, problems: Sequence[QuotaformError], plans: Sequence[ClusterPlan[Any]]
-) -> None:
-    """Raise what keeps the plans from being applied; ask a person where a cluster is to be confirmed by its name."""
-    for problem in problems:
-        raise problem
-    if settings.auto_approve or settings.is_dry_run or not sys.stdin.isatty():
-        return
-    for each in plans:
-        if each.cluster.confirm == "name":
-            show_plan(settings, each.plan)
-            ask(settings, each.cluster)
-
-
-def _read_plans(
-    settings: ApplySettings,
-    files: Sequence[Path],
-    target: ManyClusters,
-    repository: Repository,
-    keep: Callable[[Plan], Any],
-) -> tuple[list[ClusterPlan[Any]], list[QuotaformError]]:
-    """Return the plans as an engine keeps them, and why they must not be applied."""
-    from quotaform.apply.ledger import ClusterPlan
-    from quotaform.plan.plan_file import load_plan_file, require_guards, require_recent
-
-    plans: dict[str, ClusterPlan[Any]] = {}
-    problems: list[QuotaformError] = []
-    for path in files:
-        if path.suffix in {".yaml", ".yml"}:
-            raise UsageError(f"{path} contains quotas; apply takes saved plans or a quotas directory")
-        saved = load_plan_file(path)
-        if len(files) > 1 and _is_snapshot(saved, repository):
-            settings.console.warn(f"Not applied: {path} is a plan for cluster {saved.header.cluster_name}, a snapshot")
-            continue
-        cluster = target.choose_for_plan(repository, path, saved.header.cluster_name)
-        if cluster.name in plans:
-            raise UsageError(f"{path}: another plan is also for cluster {cluster.name}; give one of them")
-        plans[cluster.name] = ClusterPlan(cluster, keep(saved))
+            expected = None
         try:
-            require_recent(saved, settings.max_age)
-            require_guards(saved, repository)
-        except QuotaformError as error:
-            problems.append(error)
-    if not plans:
-        raise UsageError("each of these plans is for a snapshot, which cannot be applied to")
-    if len(plans) > 1 and target.is_narrow:
-        raise UsageError("each saved plan names its cluster; leave out the options that choose one")
-    return list(plans.values()), problems
+            require_approved(plans, self.audit, expect_plan_id=expected, approve=self._ask_all)
+        except PlanIdError:
+            if not self.is_text:
+                self.console.write_stderr("".join(render("plan", "text", plans[0].plan)))
+            raise
 
+    def _ask_all(self, plans: Sequence[ClusterPlan[Any]]) -> None:
+        """Ask a person to approve what is going to change, unless nobody is to be asked."""
+        if not plans or self.auto_approve:
+            return
+        if not sys.stdin.isatty():
+            raise NotApprovedError(
+                [each.cluster.name for each in plans],
+                "there is no terminal to ask for approval",
+                remedy="give --auto-approve, or apply a saved plan",
+            )
+        for each in plans:
+            self._ask(each.cluster)
 
-def _is_snapshot(plan: Plan, repository: Repository) -> bool:
-    """Whether quotaform.yaml says that the cluster of a saved plan is a snapshot."""
-    cluster = repository.config().clusters.get(plan.header.cluster_name)
-    return cluster is not None and cluster.snapshot is not None
+    def _show_plan(self, plan: Any) -> None:
+        """Print what is going to be applied: a plan, or a `StoredResult` of one."""
+        if self.is_text:
+            self.console.echo(render("plan", "text", plan, style=self.console.style()))
+        elif sys.stdin.isatty():
+            self.console.write_stderr("".join(render("plan", "text", plan)))
+
+    def _ask(self, cluster: Cluster) -> None:
+        """Ask a person for approval."""
+        console = self.console
+        if console.is_lost:
+            raise NotApprovedError([cluster.name], "the plan cannot be shown, so it was not approved")
+        wanted = cluster.name if cluster.confirm == "name" else "yes"
+        question = (
+            f"\nApply this plan to cluster {cluster.label}? Nothing is rolled back afterwards.\n"
+            f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
+        )
+        write = console.echo if self.is_text else console.write_stderr
+        answer = ""
+        try:
+            write(question)
+            answer = read_typed_line(sys.stdin)
+        finally:
+            if not answer.endswith("\n"):  # After Ctrl-C or Ctrl-D the cursor is still behind the question.
+                write("\n")
+        if answer.strip() != wanted:
+            raise NotApprovedError([cluster.name])
+
+    def _apply(
+        self,
+        plans: Sequence[ClusterPlan[Any]],
+        failed: Sequence[ClusterOutcome[Any]],
+        session: SessionOptions | None,
+    ) -> int:
+        """Apply plans, print what was done, and return how the process ends; `failed` are clusters without a plan."""
+        from quotaform.api import apply_clusters
+        from quotaform.report.text import counted
+
+        names = [cluster.name for cluster, _ in plans]
+        warn_of_started(
+            self.console, self.repository, [ClusterOutcome(each.cluster.name, each.digest) for each in plans]
+        )
+        if self.is_dry_run:
+            return self._check(plans, failed)
+        receipts = None
+        if self.receipt_path is not None:
+            receipts = cluster_paths("--receipt", self.receipt_path, names, example="receipts/{cluster}.json")
+        clusters = len(plans) + len(failed)
+
+        def show(cluster: Cluster, applied: Applied[Any]) -> None:
+            self._show(cluster, applied, has_others=clusters > 1)
+
+        with self.results.covering([*names, *(each.cluster for each in failed)]):
+            applied = apply_clusters(
+                self.repository,
+                plans,
+                engine=session,
+                documents=self.results.documents(clusters, "json"),
+                receipts=receipts,
+                audit=self.audit,
+                show=show,
+                progress=job_progress(self.console, f"Applying {counted(len(plans), 'plan')}", session),
+            )
+            gathered = gather(self._receipts(applied), names, missing="not applied")
+            gathered = replace(gathered, outcomes=(*gathered.outcomes, *failed))
+            with held_signals():
+                try:
+                    self.results.present(gathered.outcomes, is_shown=self.is_text)
+                except QuotaformError as error:
+                    if gathered.interrupt is None:
+                        raise
+                    self.console.write_stderr(f"Error: {error}\n")
+            return gathered.exit_code()
+
+    def _check(self, plans: Sequence[ClusterPlan[Any]], failed: Sequence[ClusterOutcome[Any]]) -> int:
+        """Do what comes before the first change of an apply, and print what would follow."""
+        from quotaform.apply.report import render_dry_run
+        from quotaform.apply.run import check_plans
+        from quotaform.report.text import render_failure
+
+        checked = check_plans(self.repository, plans, progress=self.console.progress)
+        gathered = gather(checked, [cluster.name for cluster, _ in plans], missing="not checked")
+        outcomes = (*gathered.outcomes, *failed)
+        for outcome in outcomes if len(outcomes) > 1 else ():
+            if outcome.error is not None and not isinstance(outcome.error, NotReadError):
+                self.console.echo(f"{render_failure(outcome.cluster, outcome.error, self.console.style())}\n")
+        self.console.echo(render_dry_run(outcomes, self.console.style()))
+        code = replace(gathered, outcomes=outcomes).exit_code()
+        if len(outcomes) == 1:
+            outcomes[0].require()
+        return code
+
+    def _receipts(self, outcomes: Iterable[ClusterOutcome[Applied[Any]]]) -> Iterator[ClusterOutcome[Any]]:
+        """Yield the receipts, and print what failed when a cluster was done."""
+        for outcome in outcomes:
+            if isinstance(outcome.error, ApplyLostError):
+                self.has_written.set()
+            for error in () if outcome.value is None else outcome.value.late:
+                self.console.write_stderr(f"Error: {inert(outcome.cluster)}, when everything was done: {error}\n")
+            yield outcome.map(lambda applied: applied.receipt)
+
+    def _show(self, cluster: Cluster, applied: Applied[Any], *, has_others: bool) -> None:
+        """Print what was done, and where the receipt is; one that could not be written is shown in its place."""
+        from quotaform.report.text import cluster_line
+
+        console = self.console
+        if applied.digest.wrote_anything:
+            self.has_written.set()
+        if self.is_text and has_others:
+            console.echo(f"{cluster_line(cluster.name, console.style())}\n")
+        if applied.unsaved is not None:
+            text = "".join(render("receipt", "json", applied.receipt))
+            console.write_stderr(f"Error: {applied.unsaved}; this is the receipt:\n{text}")
+        elif applied.path is not None:
+            console.warn(f"Receipt: {applied.path}")
+        if self.is_text:
+            console.echo(render("receipt", "text", applied.receipt, style=console.style(), document=STDOUT))
+            console.echo("\n" if has_others else "")

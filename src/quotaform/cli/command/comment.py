@@ -8,7 +8,6 @@ from typing import Annotated, Final
 
 import typer
 
-from quotaform.cli.exit_code import gravest, judge_comment
 from quotaform.cli.option.output import Output, with_option_groups
 from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import ExitCode
@@ -125,10 +124,10 @@ def comment(
     comments = open_comments(found, find_token(found.platform, os.environ), make_transport(ca_file))
     codes = []
     for outcome in post_comments(comments, drafts, CommentMode(mode), commit=found.commit, is_dry_run=dry_run):
-        codes.append(judge_comment(outcome))
         if outcome.step is None:
+            codes.append(ExitCode.ERROR)
             console.write_stderr(f"Error: {outcome.draft.name}: {outcome.error}\n")
         else:
             console.echo(render_comment(outcome.step, is_dry_run=dry_run))
             console.warn(*comment_warnings(outcome.step))
-    return gravest(codes)
+    return ExitCode.most_severe(codes)

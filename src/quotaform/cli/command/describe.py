@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotaform.cli.console import Console
-from quotaform.cli.exit_code import decide
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.entity import DefaultOption, EntityArgument, NameOption
-from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_entity_type, complete_quota_key
-from quotaform.cli.present import echo_sections, gather, require_sections
-from quotaform.model.errors import ExitCode, UnknownKeyError, UsageError
+from quotaform.cli.present import Results, gather
+from quotaform.model.errors import UnknownKeyError, UsageError
 from quotaform.report.format import render
 
 if TYPE_CHECKING:
@@ -81,8 +80,7 @@ def describe(
     from quotaform.api import Described, describe_clusters
     from quotaform.cli.option.entity import read_filter
 
-    console = output.console()
-    require_format("describe", format_name)
+    console = output.console("describe", format_name)
     entity_filter = read_filter(
         entity=entity,
         names=name,
@@ -94,9 +92,10 @@ def describe(
     )
     keys = tuple(dict.fromkeys(quota_type or ()))
     clusters = target.choose(snapshot=snapshot, needs_name=False)
-    require_sections(format_name, len(clusters))
-    found = describe_clusters(clusters, entity_filter, keys, progress=console.progress)
-    gathered = gather(found, [cluster.name for cluster in clusters])
+    results = Results(console, "describe", format_name)
+    names = [cluster.name for cluster in clusters]
+    results.open(names)
+    gathered = gather(describe_clusters(clusters, entity_filter, keys, progress=console.progress), names)
 
     def rendered(described: Described) -> Iterable[str]:
         if entity is not None and not described.quotas and not keys:
@@ -121,11 +120,10 @@ def describe(
         )
 
     try:
-        echo_sections(console, format_name, gathered.outcomes, rendered)
+        results.present(gathered.outcomes, rendered=rendered)
     except UnknownKeyError as error:
         raise UsageError(f"--quota-type: {error}") from None
-    gathered.raise_interrupt()
-    return decide(gathered.outcomes, lambda _: ExitCode.DONE)
+    return gathered.exit_code()
 
 
 def _warn_of_yaml(console: Console, found: Quotas, *, is_selected: bool) -> None:

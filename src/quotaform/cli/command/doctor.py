@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
-from quotaform.cluster.checkup import StepStatus
-from quotaform.model.errors import ExitCode
+from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.report.format import render
 
 
@@ -29,12 +27,9 @@ def doctor(*, target: OneCluster, format_name: Annotated[str, format_option("doc
     from quotaform.repository.cluster_work import repeated
     from quotaform.repository.run import check_cluster
 
-    console = output.console()
-    require_format("doctor", format_name)
+    console = output.console("doctor", format_name)
     cluster = target.choose()
     with repeated(console.progress, "Checking the cluster") as steps:
         checkup = check_cluster(cluster, progress=steps)
     console.echo(render("doctor", format_name, checkup, style=console.style()))
-    if checkup.steps[0].status is StepStatus.FAILED:
-        return ExitCode.INVALID
-    return ExitCode.DONE if checkup.is_healthy else ExitCode.ERROR
+    return checkup.exit_code

@@ -13,38 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 import typer
 
 from quotaform.cli.console import Console
-from quotaform.cli.exit_code import decide, judge_drift
-from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
-from quotaform.cli.option.engine import SPARK, Engine
-from quotaform.cli.option.output import (
-    ReportOutput,
-    format_option,
-    out_option,
-    report_option,
-    require_format,
-    with_option_groups,
-)
+from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
+from quotaform.cli.option.common import DirectoryArgument, SnapshotOption
+from quotaform.cli.option.engine import SPARK, Engine, job_progress
+from quotaform.cli.option.output import ReportOutput, format_option, out_option, report_option, with_option_groups
 from quotaform.cli.option.value import cut_lines, shorten
-from quotaform.cli.planning import make_request, plan_engine, require_selected
-from quotaform.cli.present import (
-    PLACEHOLDER,
-    STDOUT,
-    FleetReports,
-    OutputFiles,
-    cluster_paths,
-    digests,
-    documents_of,
-    echo_outcomes,
-    file_name,
-    require_one,
-    warn_of_started_receipts,
-)
+from quotaform.cli.present import PLACEHOLDER, cluster_paths, file_name, gather
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.server import Server, parse_server
 from quotaform.model.variable import OwnSecret
-from quotaform.report.format import REPORT
 
 if TYPE_CHECKING:
     from quotaform.drift.alert import DriftReporter, Receiver
@@ -236,8 +214,7 @@ def drift(
     directory: DirectoryArgument = None,
     target: ManyClusters,
     snapshot: SnapshotOption = None,
-    select: SelectOption = None,
-    exclude: ExcludeOption = None,
+    selecting: Selecting,
     baseline: Annotated[
         str | None,
         typer.Option(
@@ -285,13 +262,13 @@ def drift(
       quotaform drift --all --against 7d --history /srv/quota-history
       quotaform drift --notify slack=https://hooks.slack.com/... --notify-state drift-state.json
     """
-    from quotaform.cli.outcome_text import render_drift_total
+    from quotaform.api import compare_clusters
     from quotaform.model.settings import PruneMode
     from quotaform.plan.base import BaseChoice, require_ref
+    from quotaform.report.text import counted
     from quotaform.system.clock import SYSTEM_CLOCK
 
-    console = output.console()
-    require_format("drift", format_name)
+    console = output.console("drift", format_name)
     engine.require_valid()
     if engine.is_given and (watching.watch is not None or alerting.is_used()):
         raise UsageError(
@@ -299,54 +276,56 @@ def drift(
             "and --spark-conf"
         )
     past = _past(against, history, engine, has_others=baseline is not None or alerting.is_used())
-    _require_watchable(watching, bool(past or out or report or snapshot or select or exclude or exit_zero), format_name)
-    prune = PruneMode.REPORT
+    has_others = bool(past or out or report or snapshot or selecting.is_given or exit_zero)
+    _require_watchable(watching, has_others, format_name)
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "baseline"),), is_exact=True)
     started = SYSTEM_CLOCK.monotonic()
-    reports = FleetReports(console, "drift", report or ())
+    repository = target.repository(directory)
+    results = output.results(console, "drift", format_name, repository, out, report)
     try:
-        with reports.covering(target.literal_names):
-            request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False)
+        with results.covering(target.literal_names):
+            request = make_request(
+                target,
+                repository,
+                selecting,
+                snapshot=snapshot,
+                base=agreed,
+                prune=PruneMode.REPORT,
+                is_guarded=False,
+            )
     except QuotaformError as error:
-        if watching.watch is None and not (select or exclude):
+        if watching.watch is None and not selecting.is_given:
             report_failed_drift(error, alerting, target, SYSTEM_CLOCK.monotonic() - started, console)
         raise
     if watching.watch is not None:
         watch_drift(request, target, alerting, watching, console)
     names = [cluster.name for cluster in request.clusters]
-    require_one(format_name, names)
     reporter = _reporter(alerting, request, names, console)
-    files = OutputFiles(console, "drift", out or (), names)
-    ci = output.ci(request.repository.directory)
-    options = {"style": console.style(), **ci.options, "document": STDOUT}
+    results.open(names)
     try:
-        with reports.covering(names):
-            documents = documents_of(format_name, options, files.formats, ci, len(names))
-            gathered = plan_engine(console, engine, request, past).check_drift(request, documents)
+        with results.covering(names):
+            session = engine.session() if past else engine.place(console, len(names), repository.quota_bytes)
+            drifts = compare_clusters(
+                request,
+                past,
+                engine=session,
+                documents=results.documents(len(names)),
+                progress=job_progress(console, f"Comparing {counted(len(names), 'cluster')}", session),
+            )
+            gathered = gather(drifts, names)
     except QuotaformError as error:
         if reporter is not None:
             failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]
             reporter.report(failed, SYSTEM_CLOCK.monotonic() - started)
         raise
-    outcomes = gathered.outcomes
-    found = digests(outcomes)
-    require_selected(request.selection, found, files, reports)
-    files.write(outcomes, **ci.options)
-    reports.write(found)
-    warn_of_started_receipts(console, request.repository, found)
-    ci.report(console, "drift", outcomes)
     seconds = SYSTEM_CLOCK.monotonic() - started
     try:
-        if format_name == REPORT:
-            reports.echo(found)
-        else:
-            echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, **options)
+        results.present(gathered.outcomes, request)
     finally:
         if reporter is not None:
             only = list(request.config.clusters) if target.all_clusters and gathered.interrupt is None else None
-            reporter.report(outcomes, seconds, only=only)
-    gathered.raise_interrupt()
-    return decide(found, lambda drift: judge_drift(drift, is_reported_only=exit_zero))
+            reporter.report(gathered.outcomes, seconds, only=only)
+    return gathered.exit_code(counts_differences=not exit_zero)
 
 
 def _past(against: str | None, history: str | None, engine: Engine, *, has_others: bool) -> Past | None:

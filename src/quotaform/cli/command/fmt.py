@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotaform.cli.console import write_file
-from quotaform.cli.exit_code import gravest, judge_format
 from quotaform.cli.option.output import Output, with_option_groups
-from quotaform.model.errors import UsageError
+from quotaform.model.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.model.errors import ExitCode
     from quotaform.model.outcome import FormattedFile
 
 
@@ -88,7 +86,7 @@ class _Run:
         """
         for problem in file.problems:
             self._console.write_stderr(f"{problem}\n")
-        self._codes.add(judge_format(file, is_written=self.writes))
+        self._codes.add(file.exit_code)
         if not file.is_changed:
             return
         if self.writes and path is not None:
@@ -102,7 +100,7 @@ class _Run:
 
     def code(self) -> ExitCode:
         """Return the exit code."""
-        return gravest(self._codes)
+        return ExitCode.most_severe(self._codes - {ExitCode.DIFFERENCES} if self.writes else self._codes)
 
 
 def _write_stdout(console: Console, text: str) -> None:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from quotaform.cli.console import Console
-from quotaform.cli.exit_code import gravest
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.engine import SparkPlace
+from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.entity import EntitiesArgument, read_address
-from quotaform.cli.option.output import DrawnOutOption, Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.output import DrawnOutOption, Output, format_option, with_option_groups
 from quotaform.cli.option.value import read_moment_option
 from quotaform.cli.present import TableOutput
 from quotaform.model.entity import Entity
@@ -88,12 +87,9 @@ def append(
       quotaform history append --all --history /srv/quota-history
       quotaform history append 'snapshots/*.json' --history /srv/quota-history
     """
-    console = output.console()
+    console = output.console("history-append", format_name)
     console.keep_code()
-    require_format("history-append", format_name)
     session = place.session()
-    from quotaform.cli.option.engine import JobProgress
-    from quotaform.fleet.session import spark_session
     from quotaform.history.append import append as append_snapshots
     from quotaform.history.table import open_history, require_history
 
@@ -104,15 +100,13 @@ def append(
     source = _source(snapshots or (), target)
     chosen = _receipts(receipts, target)
     require_history(history, is_read=False)
-    progress = JobProgress(console, "Appending snapshots", session)
-    with spark_session(session, progress) as spark:
-        progress("Appending snapshots", 0, 0)
+    with spark_job(console, "Appending snapshots", session) as (spark, _):
         result = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
     for problem in result.problems:
         console.report_failure(f"Warning: {problem}; nothing is attributed to it")
     console.echo(render("history-append", format_name, result, style=console.style()))
     _report_failures(console, result)
-    return gravest(each.error.exit_code for each in result.failed if each.error is not None)
+    return ExitCode.most_severe(each.error.exit_code for each in result.failed if each.error is not None)
 
 
 def _source(snapshots: Sequence[str], target: ManyClusters) -> Callable[[SparkSession], DataFrame]:
@@ -179,15 +173,12 @@ def show(
       quotaform history show --cluster 'prod-*' --out parquet=rows --history /srv/quota-history
       quotaform history show user=alice --usage usage --out html=limits.html --history /srv/quota-history
     """
-    console = output.console()
-    require_format("history", format_name)
+    console = output.console("history", format_name)
     chosen = [*(entities or ()), *(entity or ())]
     files = TableOutput("history", out or ())
     if usage is not None and not files.has_pictures:
         raise UsageError("--usage is drawn beside the limits; give --out html=PATH, png=PATH or svg=PATH, too")
     session = place.session()
-    from quotaform.cli.option.engine import JobProgress
-    from quotaform.fleet.session import spark_session
     from quotaform.history.spark import entity_history, of_clusters, rows_of_entities
     from quotaform.history.table import open_history, require_history
     from quotaform.usage.table.table import require_usage
@@ -195,12 +186,10 @@ def show(
     require_history(history, is_read=True)
     if usage is not None:
         require_usage(usage, session)
-    progress = JobProgress(console, "Reading the history", session)
-    with spark_session(session, progress) as spark:
+    with spark_job(console, "Reading the history", session) as (spark, _):
         used = None if usage is None else _read_usage(spark, usage)
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
-        progress("Reading the history", 0, 0)
         found = entity_history(table, rows, chosen)
         files.write(found, rows_of_entities(rows, chosen))
         if files.has_pictures:
@@ -253,22 +242,17 @@ def diff(
       quotaform history diff --at 7d --at now --history /srv/quota-history
       quotaform history diff --at 2026-11-01 --at 2026-11-20T09:00:00Z --out json=diff.json --history quota-history
     """
-    console = output.console()
-    require_format("history-diff", format_name)
+    console = output.console("history-diff", format_name)
     since, until = _two_moments(at)
     files = TableOutput("history-diff", out or ())
     session = place.session()
-    from quotaform.cli.option.engine import JobProgress
-    from quotaform.fleet.session import spark_session
     from quotaform.history.spark import difference, of_clusters
     from quotaform.history.table import open_history, require_history
 
     require_history(history, is_read=True)
-    progress = JobProgress(console, "Comparing the history at two times", session)
-    with spark_session(session, progress) as spark:
+    with spark_job(console, "Comparing the history at two times", session) as (spark, _):
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
-        progress("Comparing the history at two times", 0, 0)
         found, changes = difference(table, rows, since, until)
         files.write(found, changes)
     console.echo(render("history-diff", format_name, found, style=console.style()))

@@ -9,7 +9,7 @@ import typer
 
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
-from quotaform.cli.option.engine import SPARK, Engine
+from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output, with_option_groups
 from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import UsageError
@@ -85,17 +85,14 @@ def import_quotas(
 
 def _opened(cluster: Cluster, engine: Engine, console: Console) -> Gateway:
     """Return the gateway of a cluster; one that is read on Spark holds what was read."""
-    if engine.choose(console, 1, lambda: 0) == SPARK:
-        from quotaform.cli.option.engine import JobProgress
-        from quotaform.cluster.snapshot import SnapshotGateway, load_snapshot
-        from quotaform.fleet.snapshot import SNAPSHOT, take_snapshots
+    session = engine.place(console, 1)
+    if session is None:
+        from quotaform.repository.gateway import open_pinned_gateway
 
-        session = engine.session()
-        (taken,) = take_snapshots(
-            [cluster], session=session, progress=JobProgress(console, "Reading 1 cluster", session)
-        )
-        text = "".join(taken.require().documents[SNAPSHOT]())
-        return SnapshotGateway(load_snapshot(text, cluster.name), name=cluster.name, path=cluster.name)
-    from quotaform.repository.gateway import open_pinned_gateway
+        return open_pinned_gateway(cluster)
+    from quotaform.api import load_taken, snapshot_clusters
+    from quotaform.cluster.snapshot import SnapshotGateway
 
-    return open_pinned_gateway(cluster)
+    progress = job_progress(console, "Reading 1 cluster", session)
+    (taken,) = snapshot_clusters([cluster], engine=session, progress=progress)
+    return SnapshotGateway(load_taken(taken.require()), name=cluster.name, path=cluster.name)

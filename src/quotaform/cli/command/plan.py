@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from quotaform.cli.ci import Ci
-from quotaform.cli.console import Console, remove_earlier, write_file
-from quotaform.cli.exit_code import decide, judge_plan
-from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import AllowOption, DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
-from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, SparkPlace
+from quotaform.cli.console import Color, Console
+from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
+from quotaform.cli.option.common import AllowOption, ColorOption, DirectoryArgument, SnapshotOption
+from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, SparkPlace, job_progress, spark_job
 from quotaform.cli.option.output import (
     ReportOutput,
     format_option,
@@ -26,29 +24,24 @@ from quotaform.cli.option.output import (
     with_option_groups,
 )
 from quotaform.cli.option.value import one_of, shorten
-from quotaform.cli.planning import Comparison, make_request, plan_engine, require_selected
 from quotaform.cli.present import (
     PLACEHOLDER,
-    STDOUT,
-    FleetReports,
-    OutputFiles,
+    OutFile,
     cluster_paths,
     digests,
-    documents_of,
-    echo_outcomes,
+    gather,
+    print_result,
     report_saved_files,
-    require_one,
-    warn_of_started_receipts,
 )
-from quotaform.model.errors import QuotaformError, UsageError
-from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.errors import ExitCode, UsageError
 from quotaform.model.text import inert
-from quotaform.report.format import FORMATS, REPORT, Document, render
+from quotaform.report.format import FORMATS, render
 from quotaform.system.files import require_writable
 
 if TYPE_CHECKING:
     from quotaform.cli.present import Gathered
     from quotaform.desired.config import Cluster
+    from quotaform.model.outcome import ClusterOutcome
     from quotaform.plan.backtest import ClusterBacktest
     from quotaform.plan.plan import Plan, PlanDigest
     from quotaform.plan.principals import PrincipalList
@@ -100,7 +93,7 @@ class PrincipalOptions:
             require_files(self.principals, engine.session())
 
     def read(
-        self, console: Console, files: LimitChangeFiles, engine: Engine, *, on_spark: bool
+        self, console: Console, files: OutFile | None, folder: str | None, engine: Engine, *, on_spark: bool
     ) -> PrincipalList | None:
         """Read the list of principals; `None` if nobody asked for the blast radius.
 
@@ -110,7 +103,8 @@ class PrincipalOptions:
             return None
         from quotaform.plan.principals import read_principals
 
-        found = read_principals(self.principals, files.names, files.folder, on_spark=on_spark)
+        paths = {} if files is None else {cluster: path.as_posix() for cluster, path in files.paths.items()}
+        found = read_principals(self.principals, paths, folder, on_spark=on_spark)
         if found.table is not None:
             self.require_files(engine)
         if found.nameless:
@@ -149,61 +143,22 @@ def read_changes_path(text: str) -> tuple[str, Path]:
     return name, Path(path)
 
 
-class LimitChangeFiles:
-    """Writes the changes of limits of each cluster, if that was asked for."""
+def read_changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile | None, str | None]:
+    """Read the value of `--principals-out`: the files of each cluster, or the folder of all changes as Parquet.
 
-    def __init__(self, console: Console, text: str | None, clusters: Sequence[str]) -> None:
-        """Read the value of `--principals-out`.
-
-        Raises `UsageError` if it cannot be read, or several clusters would share one file.
-        """
-        self._console = console
-        self._format, self._paths = "", dict[str, Path]()
-        self._folder: str | None = None
-        if text is None:
-            return
-        self._format, path = read_changes_path(text)
-        if self._format == PARQUET:
-            if os.path.lexists(path):
-                raise UsageError(f"{_OPTION} {shorten(text)}: there is such a file or folder already; name a new one")
-            self._folder = text.partition("=")[2]
-            return
-        paths: Mapping[str, Path] = cluster_paths(_OPTION, path, clusters, example=f"changed/{PLACEHOLDER}.csv")
-        for each in paths.values():
-            require_writable(each)
-        self._paths.update(paths)
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        """Cluster to its file, as plans name it."""
-        return {cluster: path.as_posix() for cluster, path in self._paths.items()}
-
-    @property
-    def folder(self) -> str | None:
-        """The folder of all changes as Parquet, if that is what was asked for."""
-        return self._folder
-
-    @property
-    def documents(self) -> tuple[Document, ...]:
-        """What is to be rendered of each plan."""
-        return (Document(_SUBJECT, self._format, {}, _SUBJECT),) if self._paths else ()
-
-    def write(self, outcomes: Iterable[ClusterOutcome[T]]) -> None:
-        """Write the changes of each plan.
-
-        The file of a cluster that failed is removed, so that an earlier one is not taken for its result.
-        """
-        for outcome in outcomes if self._paths else ():
-            path = self._paths[outcome.cluster]
-            if outcome.error is None:
-                write_file(path, render(_SUBJECT, self._format, outcome.require(), document=_SUBJECT))
-            else:
-                remove_earlier(self._console, path)
-
-    def remove(self) -> None:
-        """Remove the files of an earlier run, so that they are not taken for the result of this one."""
-        for path in self._paths.values():
-            remove_earlier(self._console, path)
+    Raises `UsageError` if it cannot be read, or several clusters would share one file.
+    """
+    if text is None:
+        return None, None
+    format_name, path = read_changes_path(text)
+    if format_name == PARQUET:
+        if os.path.lexists(path):
+            raise UsageError(f"{_OPTION} {shorten(text)}: there is such a file or folder already; name a new one")
+        return None, text.partition("=")[2]
+    paths = cluster_paths(_OPTION, path, clusters, example=f"changed/{PLACEHOLDER}.csv")
+    for each in paths.values():
+        require_writable(each)
+    return OutFile(_SUBJECT, format_name, paths, _SUBJECT), None
 
 
 @with_option_groups
@@ -212,8 +167,7 @@ def plan(
     directory: DirectoryArgument = None,
     target: ManyClusters,
     snapshot: SnapshotOption = None,
-    select: SelectOption = None,
-    exclude: ExcludeOption = None,
+    selecting: Selecting,
     comparison: Comparison,
     people: PrincipalOptions,
     backtest: Annotated[
@@ -264,12 +218,12 @@ def plan(
       quotaform plan --backtest /srv/usage
       quotaform plan --revert .quotaform/receipts/RECEIPT.json --out revert.json
     """
-    from quotaform.cli.outcome_text import render_plan_total
+    from quotaform.api import plan_clusters
+    from quotaform.report.text import counted
 
-    console = output.console()
     if summary:
         format_name = _summary_format(format_name)
-    require_format("plan", format_name)
+    console = output.console("plan", format_name)
     engine.require_valid()
     people.require_valid()
     replay = PlanBacktest.read(backtest, engine)
@@ -283,51 +237,40 @@ def plan(
             "--base and --prune out"
         )
     mode = comparison.prune_mode()
-    reports = FleetReports(console, "plan", report or ())
-    try:
-        with reports.covering(target.literal_names):
-            request = make_request(target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert)
-    except QuotaformError as error:
-        ci = output.ci(target.repository(directory).directory)
-        write_failed_plan(error, out or (), target.literal_names, ci, console)
-        raise
+    repository = target.repository(directory)
+    results = output.results(
+        console,
+        "plan",
+        format_name,
+        repository,
+        out,
+        report,
+        shows_unchanged=show_unchanged,
+        shows_unmanaged=show_unmanaged,
+    )
+    with results.covering(target.literal_names, has_files=True):
+        request = make_request(
+            target, repository, selecting, snapshot=snapshot, base=base, prune=mode, allow=allow, revert=revert
+        )
     names = [cluster.name for cluster in request.clusters]
-    require_one(format_name, names)
-    files = OutputFiles(console, "plan", out or (), names)
-    changes = LimitChangeFiles(console, people.principals_out, names)
-    ci = output.ci(request.repository.directory)
-    options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
-    options |= {**ci.options, "document": STDOUT}
-    try:
-        with reports.covering(names):
-            chosen = plan_engine(console, engine, request)
-            request = replace(request, principals=people.read(console, changes, engine, on_spark=chosen.is_spark))
-            request = replay.request(request)
-            formats = [*files.formats, "github"] if ci.is_github else files.formats
-            documents = documents_of(format_name, options, formats, ci, len(names))
-            gathered = replay.beside(chosen.plan(request, (*documents, *changes.documents)), console)
-    except QuotaformError as error:
-        changes.remove()
-        write_failed_plan(error, out or (), names, ci, console)
-        raise
-    found = digests(gathered.outcomes)
-    require_selected(request.selection, found, files, reports)
-    outcomes = gathered.outcomes
-    changes.write(outcomes)
-    files.write(outcomes, **ci.options)
-    reports.write(found)
-    warn_of_started_receipts(console, request.repository, found, request.revert)
-    ci.report(console, "plan", outcomes)
-    if format_name == REPORT:
-        reports.echo(found)
-    else:
-        echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
-    for outcome, made in zip(outcomes, found, strict=True):
-        if made.error is None and not made.require().is_applyable:
-            ci.annotate(console, "plan", format_name, outcome.require())
-    report_saved(console, request, files.paths("json"), found)
-    gathered.raise_interrupt()
-    return decide(found, lambda made: judge_plan(made, is_detailed=detailed_exitcode))
+    results.open(names)
+    files, folder = read_changes_out(people.principals_out, names)
+    if files is not None:
+        results.add(files)
+    with results.covering(names, has_files=True):
+        session = engine.place(console, len(names), repository.quota_bytes)
+        request = replace(request, principals=people.read(console, files, folder, engine, on_spark=session is not None))
+        plans = plan_clusters(
+            replay.request(request),
+            engine=session,
+            documents=results.documents(len(names)),
+            progress=job_progress(console, f"Planning {counted(len(names), 'cluster')}", session),
+            warn=lambda text: console.warn(f"Warning: {text}"),
+        )
+        gathered = replay.beside(gather(plans, names), console)
+    results.present(gathered.outcomes, request)
+    report_saved(console, request, results.paths("json"), digests(gathered.outcomes))
+    return gathered.exit_code(counts_differences=detailed_exitcode)
 
 
 def _summary_format(format_name: str) -> str:
@@ -335,27 +278,6 @@ def _summary_format(format_name: str) -> str:
     if format_name not in ("text", "summary"):
         raise UsageError(f"--summary is a format of its own; leave out --format {format_name}, or write it with --out")
     return "summary"
-
-
-def write_failed_plan(
-    error: QuotaformError, out: Iterable[str], clusters: Sequence[str], ci: Ci, console: Console
-) -> None:
-    """Write why there is no plan, so that a comment does not go on showing the plan of an earlier commit.
-
-    Wrong usage is not written: it is for whoever typed it.
-
-    `out`: the values of `--out`. `clusters`: the names of the clusters, as far as they are known: quotaform.yaml may be
-    invalid.
-    """
-    if isinstance(error, UsageError) or not clusters:
-        return
-    outcomes: list[ClusterOutcome[Plan]] = [ClusterOutcome(name, error=error) for name in clusters]
-    try:
-        OutputFiles(console, "plan", out, clusters).write(outcomes, **ci.options)
-        ci.report(console, "plan", outcomes)
-    except QuotaformError as problem:
-        # What failed first is what matters.
-        console.report_failure(f"Warning: the failure is not in the files of --out: {problem}")
 
 
 _MOST_FILES: Final = 10
@@ -462,16 +384,42 @@ class PlanBacktest:
 
     def _found(self, request: BacktestRequest, plans: list[Plan], console: Console) -> Mapping[str, ClusterBacktest]:
         session = self.place.session()
-        from quotaform.cli.option.engine import JobProgress
-        from quotaform.fleet.session import spark_session
         from quotaform.usage.replay.run import backtested
 
-        progress = JobProgress(console, "Replaying usage", session)
-        with spark_session(session, progress) as spark:
-            progress("Replaying usage", 0, 0)
-            with backtested(spark, request, plans, warn=lambda text: console.warn(f"Warning: {text}")) as (found, _):
-                return {each.cluster: each for each in found.clusters}
+        with (
+            spark_job(console, "Replaying usage", session) as (spark, _),
+            backtested(spark, request, plans, warn=lambda text: console.warn(f"Warning: {text}")) as (found, _),
+        ):
+            return {each.cluster: each for each in found.clusters}
 
 
 def _with_backtest(outcome: ClusterOutcome[Plan], found: ClusterBacktest) -> ClusterOutcome[Plan]:
     return replace(outcome, value=replace(outcome.require(), backtest=found))
+
+
+def show(
+    plan_file: Annotated[
+        Path, typer.Argument(metavar="PLAN.json", help="A plan file written by quotaform plan --out.")
+    ],
+    format_name: Annotated[str, format_option("plan")] = "text",
+    show_unchanged: Annotated[bool, typer.Option("--show-unchanged", help="Also show unchanged keys.")] = False,
+    show_unmanaged: Annotated[
+        bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
+    ] = False,
+    color: ColorOption = Color.AUTO,
+) -> int:
+    """Print a saved plan after verifying that it was not modified.
+
+    \b
+    Example:
+      quotaform show plan.json
+    """
+    from quotaform.cli.ci import Ci
+    from quotaform.plan.plan_file import load_plan_file
+
+    require_format("plan", format_name)
+    console = Console(color)
+    options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
+    options |= Ci().options
+    print_result(console, format_name, render("plan", format_name, load_plan_file(plan_file), **options))
+    return ExitCode.DONE

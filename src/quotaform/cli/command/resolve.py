@@ -1,4 +1,4 @@
-"""`quotaform resolve`: which quota applies to a request, and why."""
+"""`quotaform resolve` and `explain`: which quota applies to a request, and where declared values come from."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.exit_code import decide
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SnapshotOption
-from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine
-from quotaform.cli.option.entity import EntityArgument, FormerNameOption
-from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.common import ClustersOption, ConfigOption, DirectoryArgument, SnapshotOption
+from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, spark_job
+from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity
+from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_quota_key, shorten
-from quotaform.cli.present import echo_sections, gather, require_sections
+from quotaform.cli.present import Results, gather, report_failures
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.report.format import render
 
@@ -121,18 +120,15 @@ def read_out(text: str) -> tuple[str, str]:
 @contextmanager
 def _session(console: Console, engine: Engine, principals: str) -> Iterator[tuple[SparkSession, Progress]]:
     """Yield a session, if the principals can be there."""
-    from quotaform.cli.option.engine import JobProgress
-    from quotaform.fleet.session import require_installed, spark_session
+    from quotaform.fleet.session import require_installed
 
     session = replace(engine.session(), has_joins=True)
     require_installed(session)
     from quotaform.fleet.principals import require_files
 
     require_files(principals, session)
-    progress = JobProgress(console, "Resolving principals", session)
-    with spark_session(session, progress) as spark:
-        progress("Resolving principals", 0, 0)
-        yield spark, progress
+    with spark_job(console, "Resolving principals", session) as job:
+        yield job
 
 
 @with_option_groups
@@ -211,8 +207,7 @@ def resolve(
     from quotaform.resolve.resolve import Detail
     from quotaform.resolve.run import ResolveRequest, ResolveRun
 
-    console = output.console()
-    require_format("resolve", format_name)
+    console = output.console("resolve", format_name)
     keys = tuple(sorted(set(key or ()), key=key_order))
     detail = Detail(keys=keys, inherited=inherited, overridden=overridden)
     on_spark = choose_engine(engine, from_file, out) == SPARK
@@ -235,8 +230,9 @@ def resolve(
     else:
         request = _request(console, source, assumed, detail)
         clusters = target.choose(snapshot=snapshot, planned=planned, needs_name=False)
-    require_sections(format_name, len(clusters))
+    results = Results(console, "resolve", format_name)
     names = [cluster.name for cluster in clusters]
+    results.open(names)
     gathered = gather(resolve_clusters(clusters, request, progress=console.progress), names)
 
     def rendered(run: ResolveRun) -> Iterable[str]:
@@ -245,9 +241,8 @@ def resolve(
             for finding in run.findings():
                 console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
 
-    echo_sections(console, format_name, gathered.outcomes, rendered)
-    gathered.raise_interrupt()
-    return decide(gathered.outcomes, lambda _: ExitCode.DONE)
+    results.present(gathered.outcomes, rendered=rendered)
+    return gathered.exit_code()
 
 
 def _request(console: Console, source: Entity | str, plan: AssumedPlan | None, detail: Detail) -> ResolveRequest:
@@ -290,3 +285,34 @@ def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) 
     except ValueError as error:
         raise UsageError(str(error)) from None
     return entity
+
+
+@with_option_groups
+def explain(
+    *,
+    entity: RequiredEntity,
+    directory: DirectoryArgument = None,
+    config: ConfigOption = None,
+    cluster: ClustersOption = None,
+    format_name: Annotated[str, format_option("explain")] = "text",
+    output: Output,
+) -> int:
+    """Show where the declared values of an entity come from, offline.
+
+    For each quota key: the effective declared value, then what each layer sets, in order (profile, values, unset,
+    state: absent or expiry), with its location; the last one wins, marked with *. Without --cluster, all clusters of
+    quotaform.yaml. Exit 1 if no file declares the entity.
+
+    \b
+    Examples:
+      quotaform explain user=svc-orders
+      quotaform explain 'user=svc-a,client-id=<default>' --cluster prod-eu
+      quotaform explain 'user="CN=a,O=b"' quotas.d --format json
+    """
+    from quotaform.api import explain as explain_declared
+    from quotaform.repository.repository import Repository
+
+    console = output.console("explain", format_name)
+    explained = explain_declared(Repository.at(directory, config), entity, cluster or ())
+    console.echo(render("explain", format_name, explained, style=console.style()))
+    return report_failures(console, explained.failed)

@@ -14,13 +14,12 @@ import typer
 from typer.core import TyperCommand
 
 from quotaform.cli.console import Console, require_confirmed
-from quotaform.cli.exit_code import judge_scram, judge_scram_users
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.entity import ENTITY
-from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_from, usage_text
 from quotaform.model.entity import ENTITY_TYPES, USER, parse_address
-from quotaform.model.errors import FileReadError, InvalidFilesError, UsageError
+from quotaform.model.errors import ExitCode, FileReadError, InvalidFilesError, UsageError
 from quotaform.model.text import Secret, quote
 from quotaform.report.format import render
 from quotaform.system.files import read_bytes, read_stdin
@@ -131,15 +130,14 @@ def describe(
     """
     from quotaform.repository.run import open_scram
 
-    console = output.console()
-    require_format("scram", format_name)
+    console = output.console("scram", format_name)
     names = read_users(entities or (), user or (), takes_all=True)
     with open_scram(target.choose()) as gateway:
         console.progress("Reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
         cluster = {"cluster_name": gateway.name, "cluster_id": gateway.cluster_id}
         console.echo(render("scram", format_name, users, style=console.style(), **cluster))
-    return judge_scram_users(users)
+    return ExitCode.most_severe(user.exit_code for user in users)
 
 
 ApproveOption: TypeAlias = Annotated[
@@ -195,9 +193,8 @@ def upsert(
     """
     from quotaform.repository.run import open_scram
 
-    console = output.console()
+    console = output.console("scram-result", format_name)
     console.keep_code()
-    require_format("scram-result", format_name)
     mechanisms = read_mechanisms(mechanism)
     users = read_users(entities or (), user or ())
     chosen = target.choose()
@@ -234,9 +231,8 @@ def delete(
     """
     from quotaform.repository.run import open_scram
 
-    console = output.console()
+    console = output.console("scram-result", format_name)
     console.keep_code()
-    require_format("scram-result", format_name)
     mechanisms = read_mechanisms(mechanism)
     users = read_users(entities or (), user or ())
     chosen = target.choose()
@@ -255,7 +251,7 @@ def _conclude(result: ScramResult, gateway: ScramGateway, format_name: str, cons
     console.echo(render("scram-result", format_name, result, style=console.style(), **cluster))
     if result.interrupt is not None:
         raise result.interrupt
-    return judge_scram(result)
+    return result.exit_code
 
 
 NO_ARGV: Final = (

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from quotaform.cli.console import Console, write_file
-from quotaform.cli.exit_code import decide
+from quotaform.cli.console import write_file
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.engine import SPARK, Engine
+from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output, with_option_groups
 from quotaform.cli.present import cluster_paths, report_failures
-from quotaform.model.errors import ExitCode
-from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.outcome import digest_of, exit_code
 from quotaform.system.files import require_writable
-
-if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster
 
 
 @with_option_groups
@@ -46,7 +40,11 @@ def snapshot(
       quotaform snapshot --all --output 'snapshots/{cluster}.json'
       quotaform plan --snapshot snapshots/lab.json
     """
+    from quotaform.api import snapshot_clusters
+    from quotaform.cluster.snapshot import dump_snapshot
     from quotaform.model.text import inert
+    from quotaform.report.format import StoredResult
+    from quotaform.report.text import counted
 
     console = output.console()
     engine.require_valid()
@@ -55,13 +53,16 @@ def snapshot(
     clusters = target.choose()
     names = [cluster.name for cluster in clusters]
     paths = cluster_paths("--output", path or "", names, example="snapshots/{cluster}.json")
+    session = engine.place(console, len(clusters))
+    progress = job_progress(console, f"Reading {counted(len(clusters), 'cluster')}", session)
     outcomes = []
-    for outcome in _taken(clusters, engine, console):
-        outcomes.append(outcome)
+    for outcome in snapshot_clusters(clusters, engine=session, progress=progress):
+        outcomes.append(outcome.map(digest_of))
         if outcome.error is not None and len(clusters) > 1:
             report_failures(console, [outcome])
             continue
-        number, text = outcome.require()
+        taken = outcome.require()
+        text = taken.documents["json"]() if isinstance(taken, StoredResult) else dump_snapshot(taken)
         if path is None:
             console.echo(text)
         else:
@@ -69,27 +70,6 @@ def snapshot(
             require_writable(file)
             write_file(file, text)
             console.keep_code()
-            console.echo(f"Wrote {number} entities of {inert(outcome.cluster)} to {inert(str(file))}.\n")
-    return decide(outcomes, lambda _: ExitCode.DONE)
-
-
-def _taken(
-    clusters: Sequence[Cluster], engine: Engine, console: Console
-) -> Iterator[ClusterOutcome[tuple[int, Iterable[str]]]]:
-    """Yield how many entities each cluster holds, and its snapshot."""
-    if engine.choose(console, len(clusters), lambda: 0) == SPARK:
-        from quotaform.cli.option.engine import JobProgress
-        from quotaform.fleet.snapshot import SNAPSHOT
-        from quotaform.fleet.snapshot import take_snapshots as take_on_spark
-        from quotaform.report.text import counted
-
-        session = engine.session()
-        progress = JobProgress(console, f"Reading {counted(len(clusters), 'cluster')}", session)
-        for stored in take_on_spark(clusters, session=session, progress=progress):
-            yield stored.map(lambda made: (made.digest.entities, made.documents[SNAPSHOT]()))
-        return
-    from quotaform.cluster.snapshot import dump_snapshot
-    from quotaform.repository.run import take_snapshots
-
-    for outcome in take_snapshots(clusters, progress=console.progress):
-        yield outcome.map(lambda taken: (len(taken.quotas), [dump_snapshot(taken)]))
+            entities = digest_of(taken).entities
+            console.echo(f"Wrote {entities} entities of {inert(outcome.cluster)} to {inert(str(file))}.\n")
+    return exit_code(outcomes)

@@ -17,7 +17,7 @@ import typer
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SourceOption, open_readers, read_seconds, read_sources
-from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.stream import GuardedStream
 from quotaform.model.errors import ExitCode, QuotaformError, UsageError
 from quotaform.report.format import render
@@ -90,8 +90,7 @@ def top(
       quotaform top --cluster prod-eu --prometheus http://prometheus:9090 --label cluster=prod-eu
       quotaform top --cluster prod-eu --once --format json
     """
-    console = output.console()
-    require_format("top", format_name)
+    console = output.console("top", format_name)
     seconds = read_seconds("--interval", interval, longest=_LONGEST)
     if format_name != "text" and not once:
         raise UsageError(f"--format {format_name} is for one reading; give --once")

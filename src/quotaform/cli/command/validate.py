@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from quotaform.cli.exit_code import decide, judge_validation
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.output import ReportOutput, format_option, out_option, require_format, with_option_groups
-from quotaform.cli.present import OutputFiles, print_result, report_failures
+from quotaform.cli.option.output import ReportOutput, format_option, out_option, with_option_groups
+from quotaform.cli.present import report_failures
 from quotaform.model.errors import UsageError
-from quotaform.model.outcome import ClusterOutcome
-from quotaform.report.format import render
+from quotaform.model.outcome import ClusterOutcome, exit_code
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
@@ -60,42 +58,28 @@ def validate(
       quotaform validate team-a team-b
       quotaform validate --check-principals
     """
-    from quotaform.plan.validate import validate_files
+    from quotaform.plan.validate import add_user_findings, check_clusters_users, validate_files
 
-    console = output.console()
-    require_format("validation", format_name)
+    console = output.console("validation", format_name)
     if (target.bootstrap_server or target.command_config) and not check_principals:
         raise UsageError("--bootstrap-server requires --check-principals; without it, files are checked offline")
     repository = target.repository(directories[0] if directories else None)
-    files = OutputFiles(console, "validation", out or (), [_ALL])
-
-    def show(report: Validation) -> None:
-        ci = output.ci(repository.directory)
-        outcomes = [ClusterOutcome(_ALL, report)]
-        files.write(outcomes, **ci.options)
-        ci.report(console, "validation", outcomes)
-        options = {"style": console.style(), "shows_warnings": not output.quiet, **ci.options}
-        print_result(console, format_name, render("validation", format_name, report, **options))
-        ci.annotate(console, "validation", format_name, report)
-
+    results = output.results(console, "validation", format_name, repository, out, shows_warnings=not output.quiet)
+    results.open([_ALL])
     if directories and len(directories) > 1:
         report = _validate_together(directories, target, check_principals=check_principals)
-        show(report)
-        return judge_validation(report)
+        results.present([ClusterOutcome(_ALL, report)])
+        return report.exit_code
     checked = validate_files(repository, target.patterns())
-    report = checked.report
-    if not check_principals or not report.is_valid:
-        show(report)
-        return judge_validation(report)
-    from quotaform.plan.validate import add_user_findings, check_clusters_users
-
-    outcomes = check_clusters_users(checked, _running_clusters(target, repository, checked.config))
-    if len(outcomes) == 1:
-        outcomes[0].require()
-    report = add_user_findings(report, outcomes)
-    show(report)
+    outcomes: Sequence[ClusterOutcome[Any]] = ()
+    if check_principals and checked.report.is_valid:
+        outcomes = check_clusters_users(checked, _running_clusters(target, repository, checked.config))
+        if len(outcomes) == 1:
+            outcomes[0].require()
+    report = add_user_findings(checked.report, outcomes)
+    results.present([ClusterOutcome(_ALL, report)])
     report_failures(console, outcomes)
-    return decide(outcomes, lambda _: judge_validation(report))
+    return exit_code([ClusterOutcome(_ALL, report), *outcomes])
 
 
 def _validate_together(directories: Sequence[Path], target: ManyClusters, *, check_principals: bool) -> Validation:

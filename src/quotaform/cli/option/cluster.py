@@ -1,12 +1,15 @@
-"""The options that say which clusters a command is about: one, or any number of them."""
+"""The options that say which clusters a command is about, one or any number of them, and what of them is planned."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
 
 from quotaform.cli.option.common import (
     AllClustersOption,
@@ -15,12 +18,20 @@ from quotaform.cli.option.common import (
     ClustersOption,
     CommandConfigOption,
     ConfigOption,
+    ExcludeOption,
+    SelectOption,
 )
+from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import ClusterChoiceError, NoClusterError, UsageError
 from quotaform.model.text import listed, quote
 
 if TYPE_CHECKING:
+    from quotaform.cli.console import Console
     from quotaform.desired.config import Cluster, Config
+    from quotaform.model.scope import Selection
+    from quotaform.model.settings import PruneMode
+    from quotaform.plan.base import BaseChoice
+    from quotaform.plan.run import PlanRequest
     from quotaform.repository.repository import Repository, Target
 
 _GLOB_SIGNS: Final = frozenset("*?[")
@@ -180,3 +191,129 @@ def _options_named(repository: Repository, target: Target, remedy: str) -> Itera
         raise UsageError(f"{error}; {remedy}") from None
     except NoClusterError as error:
         raise UsageError(f"{error}, or give --bootstrap-server HOST:PORT") from None
+
+
+_MODES: Final = ("report", "removed", "scope")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selecting:
+    """The entities that a command is about."""
+
+    select: SelectOption = None
+    exclude: ExcludeOption = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is any of them."""
+        return bool(self.select or self.exclude)
+
+    def selection(self) -> Selection:
+        """Return the entities that are left. Raises `UsageError` if a pattern cannot be used."""
+        from quotaform.api import make_selection
+
+        return make_selection(self.select or (), self.exclude or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The options of a command that plans."""
+
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            metavar="REF|RECEIPT",
+            help="Git revision or receipt to compare the files with, e.g. origin/main. [default: in CI, the target "
+            "branch or the commit before the push]",
+            show_default=False,
+        ),
+    ] = None
+    no_base: Annotated[
+        bool, typer.Option("--no-base", help="Compare with nothing, even if the CI system names a base.")
+    ] = False
+    prune: Annotated[
+        str | None,
+        typer.Option(
+            "--prune",
+            metavar="|".join(_MODES),
+            help="What happens to live entities in scope that no file declares. [default: as in quotaform.yaml]",
+            show_default=False,
+            autocompletion=complete_from(_MODES),
+        ),
+    ] = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is any of them."""
+        return self.base is not None or self.no_base or self.prune is not None
+
+    def choose_base(self, console: Console) -> BaseChoice | None:
+        """Return the base that is meant; that of the CI system is reported.
+
+        Raises `UsageError` if it cannot be the name of a git revision, or options exclude each other.
+        """
+        if self.base is not None:
+            from quotaform.plan.base import BaseChoice, require_ref
+
+            if self.no_base:
+                raise UsageError("--base and --no-base cannot be combined; give one of them")
+            return BaseChoice(refs=(require_ref(self.base),))
+        if self.no_base or not ("GITHUB_ACTIONS" in os.environ or "GITLAB_CI" in os.environ):
+            return None
+        from quotaform.review.ci import find_ci_base
+
+        found = find_ci_base(os.environ)
+        if found is not None:
+            console.warn(f"Base {found.name}, from {found.found_in} (--base gives another one, --no-base none)")
+        return found
+
+    def prune_mode(self) -> PruneMode | None:
+        """Return what happens to undeclared entities; `None` when quotaform.yaml says it."""
+        if self.prune is None:
+            return None
+        from quotaform.model.settings import PruneMode
+
+        return PruneMode(require_choice("prune", self.prune, _MODES))
+
+
+def make_request(
+    target: ManyClusters,
+    repository: Repository,
+    selecting: Selecting,
+    *,
+    snapshot: Path | None = None,
+    base: BaseChoice | None = None,
+    prune: PruneMode | None = None,
+    allow: list[str] | None = None,
+    is_guarded: bool = True,
+    revert: Path | None = None,
+) -> PlanRequest:
+    """Return what is to be planned; see `quotaform.api.make_request`.
+
+    `snapshot`: the snapshot to read instead of a cluster. `revert`: the receipt of the apply that is to be reverted.
+    """
+    from quotaform import api
+    from quotaform.plan.run import load_revertible
+
+    selection = selecting.selection()
+    config = repository.config()
+    receipt = None
+    if revert is None:
+        clusters = target.choose(repository, config, snapshot=snapshot)
+    else:
+        receipt = load_revertible(revert)
+        pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster_id)
+        name = next(pinned, receipt.cluster_name)
+        clusters = (target.choose_for_plan(repository, revert, name, noun="receipt"),)
+    return api.make_request(
+        repository,
+        config,
+        clusters,
+        selection=selection,
+        base=base,
+        prune=prune,
+        allow=allow or (),
+        revert=receipt,
+        is_guarded=is_guarded,
+    )

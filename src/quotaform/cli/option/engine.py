@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -15,7 +16,10 @@ from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from quotaform.fleet.options import SessionOptions
+    from quotaform.model.outcome import Progress
 
 
 LOCAL: Final = "local"
@@ -70,6 +74,17 @@ class SparkPlace:
         return options
 
 
+@contextmanager
+def spark_job(console: Console, work: str, session: SessionOptions) -> Iterator[tuple[SparkSession, Progress]]:
+    """Yield a session in which a command works alone, and what shows how far it is."""
+    from quotaform.fleet.session import spark_session
+
+    progress = JobProgress(console, work, session)
+    with spark_session(session, progress) as spark:
+        progress(work, 0, 0)
+        yield spark, progress
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """Where a command computes. The options about Spark mean `--engine spark`, unless `--engine auto` decides."""
@@ -120,6 +135,10 @@ class Engine:
             console.warn(f"Engine local: {reason}")
         return engine
 
+    def place(self, console: Console, clusters: int, size: Callable[[], int] = int) -> SessionOptions | None:
+        """Return where Spark runs, as use cases take it (`engine`); `None` for this process. See `choose`."""
+        return self.session() if self.choose(console, clusters, size) == SPARK else None
+
     def require_valid(self) -> None:
         """Make sure that the options can be used, before any work is done."""
         given = self._spark_options()
@@ -150,6 +169,11 @@ def _read_settings(texts: Sequence[str]) -> dict[str, str]:
             raise UsageError("--spark-conf: write KEY=VALUE, for example spark.executor.memory=4g")
         settings[name] = value
     return settings
+
+
+def job_progress(console: Console, work: str, session: SessionOptions | None) -> Progress:
+    """Return what shows how far some work is, with an engine as `Engine.place` returns it."""
+    return console.progress if session is None else JobProgress(console, work, session)
 
 
 _INTERVAL: Final = 30.0

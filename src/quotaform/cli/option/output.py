@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -18,7 +18,8 @@ from quotaform.model.errors import UsageError
 from quotaform.report.format import DRAWN, FORMATS, PICTURES, REPORT, REPORTED
 
 if TYPE_CHECKING:
-    from quotaform.cli.ci import Ci
+    from quotaform.cli.present import Results
+    from quotaform.repository.repository import Repository
 
 
 # Option groups: one parameter of a command that stands for several options.
@@ -65,8 +66,10 @@ class Output:
     quiet: QuietOption = False
     verbose: VerboseOption = False
 
-    def console(self) -> Console:
-        """Return where the output of this run goes."""
+    def console(self, subject: str = "", format_name: str = "") -> Console:
+        """Return where the output of this run goes, if the subject has the format."""
+        if subject:
+            require_format(subject, format_name)
         return Console(self.color, is_quiet=self.quiet, is_verbose=self.verbose)
 
 
@@ -78,11 +81,22 @@ class ReportOutput(Output):
         bool, typer.Option("--no-github", help="In GitHub Actions, write no annotations, job summary or outputs.")
     ] = False
 
-    def ci(self, root: Path | None = None) -> Ci:
-        """Return the run of a CI system that this is part of."""
+    def results(
+        self,
+        console: Console,
+        subject: str,
+        format_name: str,
+        repository: Repository,
+        out: Sequence[str] | None = None,
+        report: Sequence[str] | None = None,
+        **shown: Any,
+    ) -> Results:
+        """Return where the results of this run go; see `Results`."""
         from quotaform.cli.ci import Ci
+        from quotaform.cli.present import Results
 
-        return Ci(root, is_enabled=not self.no_github)
+        ci = Ci(repository.directory, is_enabled=not self.no_github)
+        return Results(console, subject, format_name, ci=ci, out=out, report=report, **shown)
 
 
 DrawnOutOption: TypeAlias = Annotated[

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.exit_code import gravest
-from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
 from quotaform.cli.option.common import SnapshotOption, UsageOption
-from quotaform.cli.option.engine import SparkPlace
-from quotaform.cli.option.output import DrawnOutOption, Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.engine import SparkPlace, spark_job
+from quotaform.cli.option.output import DrawnOutOption, Output, format_option, with_option_groups
 from quotaform.cli.option.value import read_period
 from quotaform.cli.present import TableOutput, report_failures
 from quotaform.model.errors import InvalidFilesError
@@ -64,8 +63,7 @@ def backtest(
       quotaform usage backtest plan.json --usage /srv/usage --out html=backtest.html
       quotaform usage backtest proposal/quotas.d --snapshot prod.json --usage /srv/usage --out parquet=backtest
     """
-    console = output.console()
-    require_format(_SUBJECT, format_name)
+    console = output.console(_SUBJECT, format_name)
     first, last = read_period(since, until)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
@@ -75,17 +73,13 @@ def backtest(
     outcomes = _plans(console, source, target, snapshot)
     plans = [outcome.value for outcome in outcomes if outcome.value is not None]
     if plans:
-        from quotaform.cli.option.engine import JobProgress
-        from quotaform.fleet.session import spark_session
         from quotaform.usage.replay.run import BacktestRequest, backtested
 
         has_others = len(plans) < len(outcomes)
         request = BacktestRequest(
             usage=usage, most=top, since=first, until=last, has_others=has_others, is_required=True
         )
-        progress = JobProgress(console, "Replaying usage", session)
-        with spark_session(session, progress) as spark:
-            progress("Replaying usage", 0, 0)
+        with spark_job(console, "Replaying usage", session) as (spark, _):
             draw = files.draw if files.has_pictures else None
             try:
                 with backtested(spark, request, plans, draw, lambda text: console.warn(f"Warning: {text}")) as (
@@ -99,8 +93,7 @@ def backtest(
                 raise
         console.echo(render(_SUBJECT, format_name, found, style=console.style()))
         files.report(console)
-    report_failures(console, outcomes)
-    return gravest(outcome.error.exit_code for outcome in outcomes if outcome.error is not None)
+    return report_failures(console, outcomes)
 
 
 def _plans(
@@ -109,15 +102,11 @@ def _plans(
     """Return the plans to test, each with what its cluster holds; or why there is none."""
     if source is not None and (source.is_file() or source.suffix == ".json"):
         return [_saved(source, target, snapshot)]
-    from quotaform.cli.planning import make_request
-    from quotaform.cli.present import gather
-    from quotaform.plan.run import plan
+    from quotaform.api import plan_clusters
 
-    request = make_request(target, source, None, None, snapshot, is_guarded=False)
+    request = make_request(target, target.repository(source), Selecting(), snapshot=snapshot, is_guarded=False)
     request = replace(request, keeps_actual=True, has_lints=False)
-    gathered = gather(plan(request, progress=console.progress), [cluster.name for cluster in request.clusters])
-    gathered.raise_interrupt()
-    return gathered.outcomes
+    return list(plan_clusters(request, progress=console.progress))
 
 
 def _saved(path: Path, target: ManyClusters, snapshot: Path | None) -> ClusterOutcome[Plan]:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.exit_code import gravest
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SnapshotOption, UsageOption
-from quotaform.cli.option.engine import SparkPlace
-from quotaform.cli.option.output import DrawnOutOption, Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.engine import SparkPlace, spark_job
+from quotaform.cli.option.output import DrawnOutOption, Output, format_option, with_option_groups
 from quotaform.cli.option.value import read_period
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
 from quotaform.model.errors import UsageError
@@ -58,31 +57,27 @@ def headroom(
       quotaform usage headroom --usage /srv/usage --cluster prod-eu --out html=headroom.html
       quotaform usage headroom --usage lake.usage --quotas lake.quotas --format json
     """
-    console = output.console()
-    require_format(_SUBJECT, format_name)
+    console = output.console(_SUBJECT, format_name)
     request = _request(usage, target, snapshot, quotas, since=since, until=until, top=top)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
-    from quotaform.cli.option.engine import JobProgress
-    from quotaform.fleet.session import spark_session
     from quotaform.usage.headroom.run import measured_headroom
     from quotaform.usage.table.table import require_usage
 
     require_usage(request.usage, session)
     request.quotas.require_valid(session)
-    progress = JobProgress(console, "Measuring headroom", session)
-    with spark_session(session, progress) as spark:
-        progress("Measuring headroom", 0, 0)
-        with measured_headroom(spark, request, lambda text: console.warn(f"Warning: {text}")) as found:
-            files.write(found.report, found.rows)
-            if files.has_pictures:
-                from quotaform.usage.chart import headroom_chart
+    with (
+        spark_job(console, "Measuring headroom", session) as (spark, _),
+        measured_headroom(spark, request, lambda text: console.warn(f"Warning: {text}")) as found,
+    ):
+        files.write(found.report, found.rows)
+        if files.has_pictures:
+            from quotaform.usage.chart import headroom_chart
 
-                files.draw(headroom_chart(found.report))
+            files.draw(headroom_chart(found.report))
     console.echo(render(_SUBJECT, format_name, found.report, style=console.style()))
     files.report(console)
-    report_failures(console, failed_outcomes(found.failures))
-    return gravest(error.exit_code for _, error in found.failures)
+    return report_failures(console, failed_outcomes(found.failures))
 
 
 def _request(

@@ -13,13 +13,12 @@ import typer
 from quotaform.cli.command.usage.stream import TopicSource
 from quotaform.cli.console import write_file
 from quotaform.cli.option.common import ConfigOption
-from quotaform.cli.option.engine import SparkPlace
+from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import (
     Output,
     format_option,
     out_option,
     read_output,
-    require_format,
     with_option_groups,
 )
 from quotaform.cli.option.value import complete_from, one_of, require_choice
@@ -255,8 +254,7 @@ def ingest(
       quotaform usage ingest --prometheus https://prometheus.example.com --since 30d --cluster prod --usage /srv/usage
       quotaform usage ingest --topic usage --bootstrap-server b1:9092 --input-format otlp --usage usage --checkpoint ck
     """
-    console = output.console()
-    require_format(_SUBJECT, format_name)
+    console = output.console(_SUBJECT, format_name)
     require_choice("input format", input_format, _INPUT_FORMATS)
     files = [read_output(_SUBJECT, text) for text in out or ()]
     for _, file in files:
@@ -278,8 +276,6 @@ def ingest(
         raise UsageError("nothing is given to ingest: give files as SOURCE, a --topic, or a --prometheus")
     declared = _declared(config)
     session = place.session()
-    from quotaform.cli.option.engine import JobProgress
-    from quotaform.fleet.session import spark_session
     from quotaform.usage.ingest.run import IngestRequest, require_ingestible
     from quotaform.usage.ingest.run import ingest as ingest_recordings
 
@@ -293,14 +289,12 @@ def ingest(
         declared=declared,
     )
     require_ingestible(ingest_request, session)
-    progress = JobProgress(console, "Ingesting", session)
     with ExitStack() as stack:
         if range_query is not None:
             folder = stack.enter_context(TemporaryDirectory(prefix="quotaform-"))
             _save_answers(range_query, Path(folder), console)
             ingest_request = replace(ingest_request, sources=[folder], shown=range_query.url.origin)
-        spark = stack.enter_context(spark_session(session, progress))
-        progress("Ingesting", 0, 0)
+        spark, progress = stack.enter_context(spark_job(console, "Ingesting", session))
         result = ingest_recordings(spark, ingest_request, progress=progress)
     for name, file in files:
         write_file(file, render(_SUBJECT, name, result))

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.exit_code import gravest
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import ExcludeOption, SelectOption, UsageOption
-from quotaform.cli.option.engine import SparkPlace
-from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.engine import SparkPlace, spark_job
+from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import shorten
-from quotaform.cli.planning import selection_text
-from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
+from quotaform.cli.present import TableOutput, failed_outcomes, report_failures, selection_text
 from quotaform.model.errors import UsageError
 from quotaform.report.format import render
 
@@ -95,7 +93,7 @@ class Sizing:
 
     def settings(self, config: Config, clusters: Sequence[Cluster]) -> RecommendSettings:
         """Return the settings."""
-        from quotaform.cli.planning import read_selection
+        from quotaform.api import make_selection
         from quotaform.model.settings import MOST_HEADROOM, MOST_OUTLIER_DAYS
         from quotaform.usage.recommend.recommendation import RecommendSettings
 
@@ -124,7 +122,7 @@ class Sizing:
             has_creates=self.create,
             capacities={each.name: {**each.capacity.values, **capacity} for each in clusters},
             scope=config.scope,
-            selection=read_selection(self.select, self.exclude),
+            selection=make_selection(self.select or (), self.exclude or ()),
         )
 
 
@@ -224,8 +222,7 @@ def recommend(
       quotaform usage recommend --usage /srv/usage --percentile p99.9 --headroom 2 --cap producer_byte_rate=50MiB/s
       quotaform usage recommend --usage /srv/usage --diff
     """
-    console = output.console()
-    require_format(_SUBJECT, format_name)
+    console = output.console(_SUBJECT, format_name)
     if write and diff:
         raise UsageError("--diff shows the change and --write makes it; give one of them")
     if diff and format_name != "text":
@@ -236,8 +233,6 @@ def recommend(
     settings = sizing.settings(config, clusters)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
-    from quotaform.cli.option.engine import JobProgress
-    from quotaform.fleet.session import spark_session
     from quotaform.usage.recommend.run import FileChange, RecommendRequest, recommended_change, require_files
     from quotaform.usage.table.table import require_usage
 
@@ -252,9 +247,8 @@ def recommend(
     )
     require_files(request)
     require_usage(usage, session)
-    progress = JobProgress(console, "Sizing quotas", session)
     with (
-        spark_session(session, progress) as spark,
+        spark_job(console, "Sizing quotas", session) as (spark, progress),
         recommended_change(
             spark, request, lambda text: console.report_failure(f"Warning: {text}"), progress=progress
         ) as found,
@@ -268,8 +262,7 @@ def recommend(
     else:
         console.echo(render(_SUBJECT, format_name, report, style=console.style()))
     files.report(console)
-    report_failures(console, failed_outcomes(found.failures))
-    return gravest(error.exit_code for _, error in found.failures)
+    return report_failures(console, failed_outcomes(found.failures))
 
 
 def _print_diff(console: Console, report: RecommendReport) -> None:

@@ -16,7 +16,7 @@ from quotaform.cli.option.common import (
     read_seconds,
     read_sources,
 )
-from quotaform.cli.option.output import Output, format_option, require_format, with_option_groups
+from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.model.errors import ExitCode, QuotaformError, UsageError
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def record(
       quotaform usage record --cluster lab --source 1=http://localhost:7071/metrics --usage usage --for 10m
       quotaform usage record --cluster lab --source 1=jmx:localhost:9999 --usage usage --interval 30s
     """
-    console = output.console()
-    require_format("usage-record", format_name)
+    console = output.console("usage-record", format_name)
     seconds = read_seconds("--interval", interval)
     total = None if duration is None else read_seconds("--for", duration, longest=_LONGEST)
     name, sources = _sources(source, cluster, config)

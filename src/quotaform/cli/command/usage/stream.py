@@ -14,6 +14,7 @@ import typer
 
 from quotaform.cli.console import Console, write_file
 from quotaform.cli.option.common import complete_cluster
+from quotaform.cli.option.engine import spark_job
 from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.cli.present import report_saved_files
 from quotaform.model.errors import EngineError, ExitCode, UsageError
@@ -252,18 +253,16 @@ def stream_usage(
     files: Sequence[tuple[str, Path]],
 ) -> ExitCode:
     """Read until the topic is empty, the time is over or a signal comes; print and write what was done."""
-    from quotaform.cli.option.engine import JobProgress
-    from quotaform.fleet.session import spark_session
     from quotaform.usage.stream.run import run_stream, unresolved, with_connector
 
-    progress = JobProgress(console, f"Reading the topic {request.topic.name}", session)
     log, stopped = _Log(console), Event()
     try:
-        with spark_session(with_connector(session), progress) as spark:
-            progress("Reading the topic", 0, 0)
-            with held_signals(on_first=stopped.set):
-                counts = run_stream(spark, request, log, stopped.is_set)
-                return _end(request, counts, log.behind, console, format_name, files)
+        with (
+            spark_job(console, f"Reading the topic {request.topic.name}", with_connector(session)) as (spark, _),
+            held_signals(on_first=stopped.set),
+        ):
+            counts = run_stream(spark, request, log, stopped.is_set)
+            return _end(request, counts, log.behind, console, format_name, files)
     except EngineError as error:
         raise unresolved(error) from error
 

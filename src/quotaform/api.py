@@ -6,7 +6,7 @@ are meant, what to do, and how. `clusters` are names of quotaform.yaml or globs 
 outcome for each, in order: one that fails never hides the others, and an interrupt (Ctrl-C) is raised again after the
 outcomes of all clusters that are finished were yielded.
 
-`engine` says where clusters are worked on: in this process without one, or on Spark, a cluster in each task.
+`engine` is the Spark on which clusters are worked on, one in each task; without it, that is this process.
 
 What cannot be done for any cluster is raised by the call itself: a `UsageError` for wrong arguments, an
 `InvalidFilesError` with all problems of quotaform.yaml, a `BaseError` as soon as the first outcome is asked for.
@@ -99,17 +99,12 @@ def plan(
         allow=allow,
         clock=clock,
     )
-    return _plans(request, engine=engine, clock=clock, progress=progress, connect=connect)
-
-
-def _plans(request: PlanRequest, *, engine: SessionOptions | None, **options: Any) -> Iterator[ClusterOutcome[Plan]]:
-    """Return plans, those of Spark as they are read from there."""
+    plans = partial(plan_clusters, request, clock=clock, progress=progress, connect=connect)
     if engine is None:
-        return iter(plan_clusters(request, **options))
+        return plans()
     from quotaform.fleet.apply import load_stored
 
-    documents = (Document("json", "json", {}),)
-    return (made.map(load_stored) for made in plan_clusters(request, engine=engine, documents=documents, **options))
+    return (made.map(load_stored) for made in plans(engine=engine, documents=(Document("json", "json", {}),)))
 
 
 def plan_clusters(
@@ -121,7 +116,7 @@ def plan_clusters(
     progress: Progress = no_progress,
     warn: Callable[[str], None] | None = None,
     connect: Connect = open_gateway,
-) -> Iterable[ClusterOutcome[Any]]:
+) -> Iterator[ClusterOutcome[Any]]:
     """Plan what a request says; see `plan`. On Spark a plan stays where it was made: as a `StoredResult`.
 
     `documents` is what is rendered of it there.
@@ -130,9 +125,10 @@ def plan_clusters(
         from quotaform.fleet.plan import no_warning
         from quotaform.fleet.plan import plan as plan_on_spark
 
-        return plan_on_spark(
+        made = plan_on_spark(
             request, documents, session=engine, clock=clock, progress=progress, warn=warn or no_warning
         )
+        return iter(made)
     from quotaform.plan.run import plan, plan_revert
 
     make = plan if request.revert is None else plan_revert
@@ -146,7 +142,6 @@ def drift(
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
     baseline: str | PathLike[str] | None = None,
-    engine: SessionOptions | None = None,
     progress: Progress = no_progress,
     clock: Clock = SYSTEM_CLOCK,
     connect: Connect = open_gateway,
@@ -169,7 +164,8 @@ def drift(
         is_guarded=False,
         clock=clock,
     )
-    return check_drift(request, partial(_plans, engine=engine, connect=connect), clock=clock, progress=progress)
+    planner = partial(plan_clusters, connect=connect)
+    return check_drift(request, planner, clock=clock, progress=progress)
 
 
 def compare_clusters(

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from quotaform import api
 from quotaform.cli.main import run
 from quotaform.cli.present import digests
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.drift.records import dump_drift
 from quotaform.drift.run import check_drift
 from quotaform.fleet.fleet_report import make_fleet_report
+from quotaform.fleet.options import LOCAL_SESSION
 from quotaform.fleet.plan import check_drift as check_drift_on_spark
 from quotaform.fleet.plan import plan as plan_on_spark
 from quotaform.fleet.snapshot import take_snapshots as take_snapshots_on_spark
@@ -231,8 +233,14 @@ def test_drift_is_that_of_the_local_engine(request_of_all: PlanRequest) -> None:
 def test_snapshots_are_those_of_the_local_engine(request_of_all: PlanRequest) -> None:
     clusters = request_of_all.clusters
     here = texts(take_snapshots(clusters), dump_snapshot)
-    assert texts(take_snapshots_on_spark(clusters), document("snapshot")) == here
+    assert texts(take_snapshots_on_spark(clusters), document("json")) == here
     assert sum(text.startswith("{") for text in here) == len(clusters) - 4
+
+
+def test_a_program_gets_what_spark_made_as_it_gets_it_here(request_of_all: PlanRequest) -> None:
+    for use_case, dump in ((api.plan, dumped_plan), (api.snapshot, dump_snapshot)):
+        here, there = (use_case(request_of_all.repository, ["*"], engine=each) for each in (None, LOCAL_SESSION))
+        assert texts(there, dump) == texts(here, dump)
 
 
 def test_the_base_and_the_history_of_each_cluster_count_as_locally(tmp_path: Path) -> None:

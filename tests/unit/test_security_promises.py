@@ -111,7 +111,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_allowed_hosts.py::test_hosts_are_listed_by_name_address_pattern_and_port",
     ),
     "JmxTool reads only the classes of numbers, names and errors": (
-        "unit/test_sandbox_jar.py::test_the_reader_of_jmx_takes_few_classes_from_few_jars",
+        "unit/test_sandbox_parts.py::test_the_reader_of_jmx_takes_few_classes_from_few_jars",
     ),
     "Whether another variable exists is not revealed": (
         "unit/test_variable.py::test_a_variable_that_the_operator_does_not_allow_is_not_read",

@@ -2,7 +2,7 @@
 
 1. write its row in `quotaform.model.rule`, with `is_blocking=True`, and `is_allowable=True` if `--allow` lifts it;
 2. write its function here: with `@change_guard` if it follows from the changes and the limits alone, so that it is
-   found again when a plan file is read, else with `@guard`; and its test in `tests/unit/test_guard.py`.
+   found again when a plan file is read, else with `@guard`; and its cases in `tests/golden/rules-guard.txt`.
 
 Messages, the plan file, the exit code and `docs/rules.md` (`make docs`) follow from these.
 

@@ -1,0 +1,220 @@
+"""What guards and lints find: `rules-*.txt` hold what a cluster and its files say and, below it, what is found.
+
+Lines are read as in the files of texts. An entity has its values, `1MiB/s -> 2MiB/s` if the files change one; before it
+is `gone` if the files delete it, `live` if they do not mention it, `base` if it is of the base. `9 * user=u{}` are nine
+of them. What the other words mean is said in `Case`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date
+from itertools import groupby
+from pathlib import Path
+from re import fullmatch
+
+import pytest
+import yaml
+
+from quotaform.desired.config import Config
+from quotaform.desired.config_reader import read_config
+from quotaform.desired.tree import SourceFile
+from quotaform.model.entity import Entity, parse_address
+from quotaform.model.finding import Allowance, Approval, Finding
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
+from quotaform.model.scope import ALL, Selection
+from quotaform.model.settings import Capacity
+from quotaform.model.units import parse_value
+from quotaform.plan.check.check import CHECKS, with_findings
+from quotaform.plan.check.facts import ClusterBase, Facts, LintRequest, safeguards_of
+from quotaform.plan.check.guard import GUARDS, Check
+from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
+from quotaform.plan.plan import PlanOptions
+from quotaform.plan.records import load_plan
+from quotaform.report.finding import approval_item
+from tests.builder import HEADER, declare, plan_of
+from tests.dumped import dumped_plan
+from tests.golden.conftest import FOLDER, Golden
+from tests.golden.test_texts import Lines, Text, told
+
+TODAY = date(2026, 11, 20)
+MOST_OF_A_RULE = 3
+LAB = "clusters: {lab: {snapshot: lab.json}}\n"
+KEYS = {name.partition("_")[0]: key for name, key in QUOTA_KEYS.items()}
+
+
+@dataclass
+class Case:
+    """What the lines of a case say."""
+
+    live: dict[Entity, Values] = field(default_factory=dict)
+    files: dict[Entity, Values] = field(default_factory=dict)
+    base: dict[Entity, Values] = field(default_factory=dict)
+    expires: dict[Entity, date] = field(default_factory=dict)
+    config: dict[str, str] = field(default_factory=dict)  # `quotaform.yaml: ...`, and the same with `base`
+    allowances: list[Allowance] = field(default_factory=list)  # `allow RULE=N`
+    approvals: list[Approval] = field(default_factory=list)  # `approve {rule: ..., address: ...}`
+    earlier: list[Approval] = field(default_factory=list)  # `base approve {...}`
+    capacity: dict[str, float] = field(default_factory=dict)  # `capacity producer 1MiB/s`
+    selection: Selection = ALL  # `select user=b`
+
+    @classmethod
+    def read(cls, text: Text) -> Case:
+        case = cls()
+        for line in str(text).splitlines():
+            case.read_line(line)
+        return case
+
+    def read_line(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        is_base = line.startswith(("base approve ", "base quotaform.yaml: "))
+        if is_base:
+            word, _, rest = rest.partition(" ")
+        if word == "quotaform.yaml:":
+            name = "base" if is_base else "own"
+            self.config[name] = f"{self.config.get(name, '')}{rest}\n"
+        elif word == "allow":
+            self.allowances.append(Allowance.parse(rest))
+        elif word == "approve":
+            (self.earlier if is_base else self.approvals).append(approval_of(rest))
+        elif word == "capacity":
+            self.capacity |= values_of(rest)[1]
+        elif word == "select":
+            self.selection = Selection((rest,))
+        else:
+            self.read_entities(line)
+
+    def read_entities(self, line: str) -> None:
+        matched = fullmatch(r"(gone |live |base )?(?:(\d+) \* )?(.+?)(?:: (.*?))?(?:; expires (.*))?", line)
+        assert matched
+        state, number, address, said, expires = matched.groups()
+        before, after = values_of(said or "")
+        for index in range(int(number or 1)):
+            entity = parse_address(address.format(f"{index:04}"))
+            if state == "base ":
+                self.base[entity] = after
+                continue
+            if before:
+                self.live[entity] = before
+            if state != "live ":
+                self.files[entity] = {} if state else after
+            if expires:
+                self.expires[entity] = date.fromisoformat(expires)
+
+    @property
+    def facts(self) -> Facts:
+        configs = {name: config_of(text) for name, text in {"own": "", **self.config}.items()}
+        own, base = (
+            None if (config := configs.get(name)) is None else safeguards_of(config, config.clusters["lab"], {})
+            for name in ("own", "base")
+        )
+        assert own is not None
+        return Facts(
+            desired={
+                entity: declare({entity: values}, expires=self.expires.get(entity))[entity]
+                for entity, values in self.files.items()
+            },
+            actual=self.live,
+            safeguards=own,
+            selection=self.selection,
+            base=ClusterBase(
+                declared=DeclaredBase(Base("origin/main", "a91be02"), declare(self.base)) if self.base else None,
+                safeguards=base,
+                approvals=frozenset(self.earlier) if self.earlier else None,
+            ),
+            approvals=tuple(self.approvals),
+            today=TODAY,
+            lints=LintRequest(settings=configs["own"].lints, capacity=Capacity(values=self.capacity), today=TODAY),
+        )
+
+
+def config_of(text: str) -> Config:
+    config, problems = read_config(SourceFile("quotaform.yaml", LAB + text), Path())
+    assert problems == []
+    return config
+
+
+def approval_of(text: str) -> Approval:
+    item = {"reason": "known", "approver": "carol", "expires": date(2026, 11, 30), **yaml.safe_load(text)}
+    to = tuple((KEYS[key].name, value_of(key, str(value))) for key, value in item.pop("to", {}).items())
+    return Approval(entity=parse_address(item.pop("address")), to=to, **item)
+
+
+def value_of(key: str, text: str) -> float:
+    try:
+        return parse_value(KEYS[key], text)
+    except ValueError:
+        return float(text)
+
+
+def values_of(text: str) -> tuple[Values, Values]:
+    """Return the values before and after of `producer 1MiB/s -> 2MiB/s, consumer 1MiB/s`."""
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+    for part in filter(None, text.split(", ")):
+        key, _, values = part.partition(" ")
+        was, arrow, will = values.partition("->")
+        for side, value in ((before, was), (after, will if arrow else was)):
+            if value.strip():
+                side[KEYS[key].name] = value_of(key, value.strip())
+    return before, after
+
+
+def told_of(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield a line for each finding, for the first of each rule where there are many."""
+    for (name, _), group in groupby(findings, lambda found: (found.rule, found.blocking)):
+        many = list(group)
+        for found in many[:MOST_OF_A_RULE]:
+            about = "".join(f" {each}" for each in (found.address, found.key) if each)
+            lifted = f"  Allowed by: {found.allowed_by}" if found.allowed_by else ""
+            lifting = f"  Allow: {found.override or '(nothing)'}" if found.blocking else ""
+            yield f"{'blocks' if found.blocking else found.severity}: {name}{about}: {found.message}{lifted}{lifting}"
+        if len(many) > MOST_OF_A_RULE:
+            yield f"... {len(many) - MOST_OF_A_RULE} more of {name}"
+
+
+def of_guard(text: Text, checks: Iterable[Check] = GUARDS) -> Lines:
+    """Yield what guards find in a plan; it is saved and read again, too."""
+    case = Case.read(text)
+    facts = case.facts
+    header = replace(HEADER, options=PlanOptions(limits=facts.safeguards.limits))
+    plan = with_findings(plan_of(facts.desired, facts.actual, allowances=case.allowances, header=header), facts, checks)
+    assert plan.is_applyable is not any(found.blocking for found in plan.findings)
+    assert dumped_plan(load_plan(dumped_plan(plan), "plan.json")) == dumped_plan(plan)
+    yield from told_of(plan.findings)
+    if item := approval_item(found for found in plan.findings if found.blocking):
+        yield f"to approve: {item}"
+
+
+def of_plan(text: Text) -> Lines:
+    """Yield what guards and lints find in a plan."""
+    return of_guard(text, (*CHECKS, *GUARDS))
+
+
+def of_lint(text: Text) -> Lines:
+    """Yield what lints find in the files of a cluster, and which ignores are unused."""
+    case = Case.read(text)
+    facts = case.facts
+    assert facts.lints
+    settings = facts.lints.settings
+    quotas: Quotas = {entity: values for entity, values in {**case.live, **case.files}.items() if values}
+    linted = check_lints(
+        LintFacts(
+            desired=facts.desired,
+            quotas=quotas,
+            settings=settings,
+            capacity=facts.lints.capacity,
+            today=TODAY,
+            selection=case.selection,
+        )
+    )
+    yield from told_of([*linted.findings, *unused_ignores(settings.ignores, linted.used, TODAY)])
+
+
+@pytest.mark.parametrize("make", [of_guard, of_plan, of_lint])
+def test_what_each_rule_finds(golden: Golden, make: Callable[[Text], Lines]) -> None:
+    file = f"rules-{make.__name__.removeprefix('of_')}.txt"
+    text = (FOLDER / file).read_text(encoding="utf-8")
+    golden(file, "\n".join(told(text, make, is_line=False)).lstrip("\n") + "\n")

@@ -13,105 +13,140 @@ time, some of them twice, some too late, and some that are none.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread, Timer
-from time import monotonic, sleep, time
-from typing import Final
+from time import monotonic, sleep
+from typing import Any, Final
 
 from quotaform.sandbox import Sandbox
-from tests.faults.stream_compared import Sent, compare, require_sum
+from quotaform.usage.table.schema import USAGE
 from tests.spark.shared_classes import JAVA_OPTIONS
-from tests.spark.usage_topic import UsageTopic
+from tests.spark.usage_topic import BUCKETS, UsageTopic, text
 from tests.waiting import is_alive, wait_until
 
-TOPIC: Final = "killed"
 PARTITIONS: Final = 2
-WATERMARK: Final = "1h"
-"""The time of 240 pages: some 24 seconds of them."""
 LONGEST_S: Final = 25.0
 """Up to how long after its start a process is killed; the first batch begins after 6 to 10 seconds."""
+LATE_MS: Final = 24 * 3600 * 1000
+"""How far the time of a late page is behind: it is late unless it is in the first batch."""
 VICTIMS: Final = {"python": 5, "java": 3, "worker": 1, "python-alone": 2}
-QUICK: Final = f"spark.driver.extraJavaOptions={JAVA_OPTIONS}"
-AIMS: Final = {"any": 5, "later": 6, "offsets": 1, "files": 2, "seen": 3, "commits": 3}
-"""At any moment; at any moment after the first end of a batch; or as soon as something new is there."""
-LATER_S: Final = 10.0
+AIMS: Final = {"": 5, "spark/offsets": 3, "seen": 3, "spark/commits": 6}
+"""At any moment, or as soon as a batch has written something new into a folder of the checkpoint, or soon after."""
+INGEST: Final = (
+    *(sys.executable, "-m", "quotaform", "usage", "ingest"),
+    *("--input-format", "exposition", "--cluster", "prod", "--broker", "b1"),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """Up to which batch there is what; -1 for none."""
+@dataclass
+class Sent:
+    """What was sent: pages, how many of them twice, the records that are no pages, and those that are late."""
 
-    offsets: int
-    files: int
-    seen: int
-    commits: int
+    topic: UsageTopic
+    pages: int = 0
+    copies: int = 0
+    garbage: list[str] = field(default_factory=list)
+    late: dict[str, int] = field(default_factory=dict)  # by their text
 
+    def next(self, pages: int) -> Iterator[tuple[bytes, int]]:
+        """Yield so many new pages and what is between them, each with its time."""
+        for page in range(self.pages, self.pages + pages):
+            self.pages += 1
+            at = self.topic.time_of(page)
+            yield text(page), at
+            if page % 7 == 0:
+                self.copies += 1
+                yield text(page), at
+            if page % 20 == 0:
+                late = text(10**6 + page)
+                self.late[late.decode()] = page
+                yield late, at - LATE_MS
+            if page % 25 == 0:
+                self.garbage.append(f"no metric {page} {{")
+                yield self.garbage[-1].encode(), at
 
-class Folder:
-    """The folders of the stream."""
+    @contextmanager
+    def producing(self) -> Iterator[None]:
+        """Send pages for as long as this lasts."""
+        from kafka import KafkaProducer
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        checkpoint = path / "checkpoint"
-        self._places = {
-            "offsets": checkpoint / "spark" / "offsets",
-            "files": path / "usage",
-            "seen": checkpoint / "seen",
-            "commits": checkpoint / "spark" / "commits",
-        }
+        over, failed = Event(), list[BaseException]()
 
-    def last(self, kind: str) -> int:
-        """Return up to which batch there is something."""
+        def produce() -> None:
+            producer = KafkaProducer(bootstrap_servers=self.topic.servers)
+            try:
+                while not over.wait(0.5):
+                    for number, (value, at) in enumerate(self.next(5)):
+                        producer.send(self.topic.name, value, timestamp_ms=at, partition=number % PARTITIONS)
+                    producer.flush()
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                producer.close()
+
+        thread = Thread(target=produce)
+        thread.start()
         try:
-            names = [path.name for path in self._places[kind].iterdir()]
-        except FileNotFoundError:
-            return -1
-        if kind == "files":
-            names = [name.split("-")[2] for name in names if name.startswith("stream-")]
-        return max((int(name) for name in names if name.isdigit()), default=-1)
-
-    def state(self) -> State:
-        """Return up to which batch there is what."""
-        return State(*(self.last(kind) for kind in State.__dataclass_fields__))
-
-    def is_used_since(self, at: float) -> bool:
-        """Whether a run that began then has come to its stream."""
-        return any(place.exists() and place.stat().st_mtime > at for place in self._places.values()) or bool(
-            list((self.path / "usage").glob("_quotaform-*"))
-        )
+            yield
+        finally:
+            over.set()
+            thread.join()
+        assert not failed, failed
 
 
-def moment(folder: Folder, before: State, *, has_java: bool, began: float) -> str:
-    """Return in words when a process was killed that has begun then."""
-    now = folder.state()
-    if not has_java:
-        return f"before Spark starts, {'in' if now.offsets > now.commits else 'after'} batch {now.offsets}"
-    if not folder.is_used_since(began):
-        return f"while Spark starts, {'in' if now.offsets > now.commits else 'after'} batch {now.offsets}"
-    if now.offsets == now.commits:
-        return f"between batches {now.commits} and {now.commits + 1}"
-    again = " again" if now.offsets == before.offsets else ""
-    if now.seen == now.offsets:
-        return f"batch {now.offsets}{again}, its ids are kept, its end is not noted"
-    if now.files == now.offsets:
-        return f"batch {now.offsets}{again}, its files are in the table"
-    return f"batch {now.offsets}{again}, its rows are made"
+def compare(sent: Sent, folder: Path) -> None:
+    """Compare the table and the quarantine with those that a batch ingest makes of the same pages."""
+    stream, bad = rows(folder / "usage"), rows(folder / "bad")
+    late = [row["record"] for row in bad if ": late: " in row["reason"]]
+    heads = {head: page for page_text, page in sent.late.items() for head in late if page_text.startswith(head)}
+    assert len(late) == len(set(late)) == len(heads), "a late record is in the quarantine twice, or was not late"
+    in_time = [page for page in sent.late.values() if page not in heads.values()]
+    recording = folder / "recording.txt"
+    with recording.open("w", encoding="utf-8") as file:
+        for page in range(sent.pages):
+            _write(file, text(page), sent.topic.time_of(page))
+        for page in in_time:
+            _write(file, text(10**6 + page), sent.topic.time_of(page) - LATE_MS)
+        file.writelines(f"{line}\n" for line in sent.garbage)
+    run([*INGEST, str(recording), "--usage", str(folder / "batch")])
+    batch, batch_bad = rows(folder / "batch"), rows(folder / "batch-quarantine")
+    found, expected = Counter(map(_key, stream)), Counter(map(_key, batch))
+    print(f"{sent.pages} pages, {sent.copies} twice, {len(sent.late)} late ({len(in_time)} in the first batch)")
+    assert found == expected, ([*(expected - found)][:5], [*(found - expected)][:5])
+    assert len(batch) == BUCKETS * (sent.pages + len(in_time))
+    unread = Counter(row["record"] for row in bad if ": late: " not in row["reason"])
+    assert unread == Counter(row["record"] for row in batch_bad) == Counter(sent.garbage), unread
 
 
-def chosen(weights: dict[str, int], moments: random.Random) -> str:
-    """Return one of some names at random."""
-    return moments.choices(list(weights), list(weights.values()))[0]
+def _write(file: Any, page: bytes, ts_ms: int) -> None:
+    file.writelines(f"{line} {ts_ms}\n" for line in page.decode().splitlines())
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of a table, by another reader of Parquet than Spark."""
+    from pyarrow import parquet
+
+    return [row for file in sorted(folder.glob("*.parquet")) for row in parquet.read_table(file).to_pylist()]
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return (round(row["ts"].timestamp() * 1000), *(row[name] for name in USAGE.names if name != "ts"))
+
+
+def run(command: Sequence[str]) -> None:
+    """Run a command that has to end well."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def below(pid: int) -> list[int]:
@@ -120,40 +155,28 @@ def below(pid: int) -> list[int]:
     return [int(word) for word in listed.split()]
 
 
-def name_of(pid: int) -> str:
-    """Return the name of a process."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
-    return ""
-
-
 def java_of(pid: int) -> int | None:
     """Return the Java process of a command, if it has started one."""
-    return next((child for child in below(pid) if name_of(child) == "java"), None)
+    for child in below(pid):
+        with suppress(OSError):
+            if Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip() == "java":
+                return child
+    return None
 
 
-def worker_of(pid: int, moments: random.Random) -> int | None:
-    """Return a Python process of the Java process of a command, if there is one."""
-    java = java_of(pid)
-    daemons = below(java) if java is not None else []
-    workers = [worker for daemon in daemons for worker in (daemon, *below(daemon))]
-    return moments.choice(workers) if workers else None
-
-
+@dataclass
 class Killer:
     """Kills one process after the other."""
 
-    def __init__(self, command: list[str], folder: Folder, moments: random.Random) -> None:
-        self.command = command
-        self.folder = folder
-        self.moments = moments
-        self.paused: list[tuple[int, Timer]] = []
+    command: list[str]
+    folder: Path
+    moments: random.Random
+    paused: list[tuple[int, Timer]] = field(default_factory=list)
 
     def kill_one(self) -> str:
         """Start the command, kill it or another process, and return what was killed when."""
-        victim, aim = chosen(VICTIMS, self.moments), chosen(AIMS, self.moments)
-        before, began = self.folder.state(), time()
-        error = self.folder.path / "stderr"
+        victim, aim = (self.moments.choices([*each], [*each.values()])[0] for each in (VICTIMS, AIMS))
+        error = self.folder / "stderr"
         with (
             error.open("w+", encoding="utf-8") as said,
             subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=said) as process,
@@ -162,44 +185,49 @@ class Killer:
             self._wait(aim)
             age = monotonic() - start
             assert process.poll() is None, error.read_text(encoding="utf-8")
-            has_java = java_of(process.pid) is not None
             victim = self._kill(process.pid, victim)
-            when = moment(self.folder, before, has_java=has_java, began=began)
+            batches = f"batch {self.last('spark/offsets')}, {self.last('spark/commits')} complete"
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:
-                # A worker that had nothing to do.
-                process.kill()
+                process.kill()  # A worker that had nothing to do.
         last = error.read_text(encoding="utf-8")
         assert "Traceback" not in last, last
         assert process.returncode == -signal.SIGKILL or (process.returncode == 1 and "Error: " in last), last
-        told = "" if process.returncode < 0 else f"; {last.splitlines()[-1]}"
-        return f"{victim:<12} {age:4.1f} s  {when}{told}"
+        return f"{victim:<12} {age:4.1f} s, {aim or 'at random'}, {batches}"
+
+    def last(self, place: str) -> int:
+        """Return up to which batch there is something; -1 for none."""
+        names = [path.name for path in (self.folder / "checkpoint" / place).glob("*")]
+        return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def _wait(self, aim: str) -> None:
-        if aim == "any":
+        if not aim:
             sleep(self.moments.uniform(0, LONGEST_S))
             return
-        kind, more = ("commits", 1) if aim == "later" else (aim, self.moments.randint(1, 4))
-        target = self.folder.last(kind) + more
-        deadline = monotonic() + 2 * LONGEST_S
-        while self.folder.last(kind) < target and monotonic() < deadline:
+        target, deadline = self.last(aim) + self.moments.randint(1, 4), monotonic() + 2 * LONGEST_S
+        while self.last(aim) < target and monotonic() < deadline:
             sleep(0.0005)
-        if aim == "later":
-            sleep(self.moments.uniform(0, LATER_S))
+        sleep(self.moments.choice([0, self.moments.uniform(0, 10)]))
 
     def _kill(self, pid: int, victim: str) -> str:
         """Kill a process, the command itself if there is no other one yet, and return which it was."""
         java = java_of(pid)
-        found = {"java": java, "worker": worker_of(pid, self.moments) if victim == "worker" else None}.get(victim)
+        daemons = below(java) if java is not None else []
+        workers = [worker for daemon in daemons for worker in (daemon, *below(daemon))]
         if victim == "python-alone" and java is not None:
             os.kill(java, signal.SIGSTOP)
             timer = Timer(self.moments.uniform(5, LONGEST_S), lambda: _kill(java, signal.SIGCONT))
             timer.start()
             self.paused.append((java, timer))
-        elif found is None:
-            victim = "python"
-        _kill(found or pid, signal.SIGKILL)
+            found = pid
+        elif victim == "java" and java is not None:
+            found = java
+        elif victim == "worker" and workers:
+            found = self.moments.choice(workers)
+        else:
+            victim, found = "python", pid
+        _kill(found, signal.SIGKILL)
         return victim
 
     def let_go(self) -> None:
@@ -215,89 +243,30 @@ def _kill(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-@contextmanager
-def producing(topic: UsageTopic, sent: Sent) -> Iterator[None]:
-    """Send pages for as long as this lasts."""
-    from kafka import KafkaProducer
-
-    over, failed = Event(), list[BaseException]()
-
-    def produce() -> None:
-        producer = KafkaProducer(bootstrap_servers=topic.servers)
-        try:
-            while not over.wait(0.5):
-                for record in sent.next(5):
-                    producer.send(
-                        topic.name,
-                        record.value,
-                        timestamp_ms=record.ts_ms,
-                        partition=sent.records % PARTITIONS,
-                    )
-                producer.flush()
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            producer.close()
-
-    thread = Thread(target=produce)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-    assert not failed, failed
-
-
 def main() -> None:
     """Kill as often as asked, and compare."""
     kills = int(sys.argv[1])
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(10**6)
     print(f"seed {seed}", flush=True)
     with Sandbox() as broker, TemporaryDirectory() as name:
-        topic = UsageTopic(broker.bootstrap_servers, TOPIC)
+        folder, topic = Path(name), UsageTopic(broker.bootstrap_servers, "killed")
         topic.start_ms -= 48 * 3600 * 1000
         topic.create(PARTITIONS)
         sent = Sent(topic)
-        command = [sys.executable, "-m", "quotaform", "usage", "ingest", *_options(topic, Path(name))]
-        command += ["--master", "local[2]", "--spark-conf", QUICK]
-        killer = Killer([*command, "--every", "1s", "--batch-records", "40"], Folder(Path(name)), random.Random(seed))
-        found: Counter[str] = Counter()
-        with producing(topic, sent):
+        command = [
+            *(*INGEST, "--topic", topic.name, "--bootstrap-server", topic.servers, "--watermark", "1h"),
+            *("--usage", f"{folder}/usage", "--quarantine", f"{folder}/bad", "--checkpoint", f"{folder}/checkpoint"),
+            *("--master", "local[2]", "--spark-conf", f"spark.driver.extraJavaOptions={JAVA_OPTIONS}"),
+        ]
+        killer = Killer([*command, "--every", "1s", "--batch-records", "40"], folder, random.Random(seed))
+        with sent.producing():
             try:
                 for number in range(1, kills + 1):
-                    line = killer.kill_one()
-                    found[line.split()[0]] += 1
-                    print(f"{number:3} {line}", flush=True)
+                    print(f"{number:3} {killer.kill_one()}", flush=True)
             finally:
                 killer.let_go()
-        _finish([*command, "--until-empty", "--format", "json"])
-        print(f"killed: {dict(found)}; last batch {killer.folder.state().commits}", flush=True)
-        compare(sent, Path(name))
-        require_sum(sent, Path(name))
-
-
-def _options(topic: UsageTopic, folder: Path) -> Iterator[str]:
-    options: dict[str, str | Path] = {
-        "--topic": topic.name,
-        "--bootstrap-server": topic.servers,
-        "--input-format": "exposition",
-        "--cluster": "prod",
-        "--broker": "b1",
-        "--usage": folder / "usage",
-        "--quarantine": folder / "bad",
-        "--checkpoint": folder / "checkpoint",
-        "--watermark": WATERMARK,
-    }
-    for option, value in options.items():
-        yield from (option, str(value))
-
-
-def _finish(command: list[str]) -> None:
-    """Read the rest."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    print(json.loads(done.stdout)["summary"], flush=True)
+        run([*command, "--until-empty"])
+        compare(sent, folder)
 
 
 if __name__ == "__main__":

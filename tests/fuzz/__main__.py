@@ -7,14 +7,61 @@ import resource
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from random import Random
 from secrets import randbelow
 from time import monotonic
 from typing import Final
 
-from tests.fuzz.run import TARGETS, fuzz, keep, shrink
+from tests.fuzz import answers, commands, documents, files, usage, words
+from tests.fuzz.mutate import mutate
+from tests.fuzz.target import Target, examine, kind
 
+TARGETS: Final = {
+    target.name: target for module in (files, documents, words, answers, commands, usage) for target in module.TARGETS
+}
+REGRESSIONS: Final = Path(__file__).with_name("regressions")
+"""What was found once: a folder per target, a file per document."""
 _AT_ONCE: Final = 500
 _MEMORY: Final = 2 << 30
+
+
+@cache
+def corpus_of(target: Target) -> Sequence[bytes]:
+    """Return the documents of a target to begin with."""
+    return [*target.corpus(), *target.refused]
+
+
+def document_of(target: Target, seed: str) -> bytes:
+    """Return the document of a seed."""
+    return mutate(Random(f"{seed} {target.name}"), corpus_of(target))
+
+
+def shrink(target: Target, document: bytes, seconds: float = 20.0) -> bytes:
+    """Return a smaller document that shows the same problem."""
+    wanted, deadline = kind(examine(target, document) or ""), monotonic() + seconds
+    size = max(1, len(document) // 2)
+    while size:
+        start = 0
+        while start < len(document) and monotonic() < deadline:
+            smaller = document[:start] + document[start + size :]
+            if kind(examine(target, smaller) or "") == wanted:
+                document = smaller
+            else:
+                start += size
+        size //= 2
+    return document
+
+
+def keep(target: Target, document: bytes) -> Path:
+    """Save a document that `make check` reads from then on."""
+    path = REGRESSIONS / target.name / sha256(document).hexdigest()[:12]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(document)
+    return path
 
 
 def main() -> int:
@@ -32,21 +79,23 @@ def main() -> int:
     print(f"Seed {seed}, targets {', '.join(target.name for target in targets)}.", flush=True)
     began = monotonic()
     until = began + (options.minutes * 60 if options.count is None else 1e9)
+    count = options.count or sys.maxsize
     done: Counter[str] = Counter()
     kinds: set[tuple[str, str]] = set()
-    while monotonic() < until and (options.count is None or min(done[each.name] for each in targets) < options.count):
+    while monotonic() < until and min(done[each.name] for each in targets) < count:
         for target in targets:
-            left = _AT_ONCE if options.count is None else min(_AT_ONCE, options.count - done[target.name])
-            number, found = fuzz(target, seed, count=left, until=until, start=done[target.name])
-            done[target.name] += number
-            for problem, document in found.items():
-                kind = target.name, problem.partition(":")[0]
-                if kind not in kinds:
-                    kinds.add(kind)
+            for number in range(done[target.name], min(count, done[target.name] + _AT_ONCE)):
+                if monotonic() > until:
+                    break
+                document = document_of(target, f"{seed}:{number}")
+                problem = examine(target, document)
+                done[target.name] += 1
+                if problem is not None and (target.name, kind(problem)) not in kinds:
+                    kinds.add((target.name, kind(problem)))
                     path = keep(target, shrink(target, document))
                     print(f"{target.name}: {problem}\n  kept in {path}", flush=True)
-    for name, number in done.items():
-        print(f"{name:12} {number:9,} documents")
+    for name, total in done.items():
+        print(f"{name:16} {total:9,} documents")
     print(f"Seed {seed}: {done.total():,} documents in {monotonic() - began:.0f} s, {len(kinds)} mistakes.")
     return 1 if kinds else 0
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from atexit import register
 from functools import cache
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Final
 
 from quotaform.cli import main
@@ -14,7 +11,7 @@ from quotaform.cli.client_quotas.command import run as client_quotas
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.errors import ExitCode
 from quotaform.model.quotas import Snapshot
-from tests.fuzz.target import CANARY, Target
+from tests.fuzz.target import CANARY, Target, scratch, text_of
 from tests.golden.example import ACTUAL
 from tests.workflow.command import call
 
@@ -56,23 +53,18 @@ _CODES_OF_A_SCRIPT: Final = frozenset({0, 1})
 
 @cache
 def _folder() -> Path:
-    folder = Path(mkdtemp(prefix="quotaform-fuzz-"))
-    register(rmtree, folder, ignore_errors=True)
+    folder = scratch()
     for name, text in _FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    made = call(
-        main.run,
-        *["plan", "--cluster", "lab", "--allow", "to-unlimited", "--out", "plan.json"],
-        cwd=folder,
-    )
+    made = call(main.run, "plan", "--cluster", "lab", "--allow", "to-unlimited", "--out", "plan.json", cwd=folder)
     assert made.code == ExitCode.DONE, made
     return folder
 
 
 def _run(document: bytes) -> None:
     """Run a command line whose arguments are lines."""
-    words = document.replace(b"\0", b"").decode("utf-8", "surrogateescape").split("\n")
+    words = text_of(document).split("\n")
     if words[0] == _SCRIPT:
         done, codes = call(client_quotas, *words[1:], cwd=_folder()), _CODES_OF_A_SCRIPT
     else:
@@ -84,4 +76,4 @@ def _run(document: bytes) -> None:
     assert done.code in (0, 2) or done.said.strip(), "it failed without a word"
 
 
-TARGETS: Final = (Target("command", lambda: [line.replace(" ", "\n").encode() for line in _LINES], _run, ()),)
+TARGETS: Final = (Target("command", [line.replace(" ", "\n") for line in _LINES], _run, ()),)

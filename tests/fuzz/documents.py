@@ -1,4 +1,4 @@
-"""Fuzzed: plan files and receipts, as they are and sealed again, and snapshots."""
+"""Fuzzed: plan files and receipts, as they are and sealed again, snapshots, and what drift remembers between runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
+from quotaform.drift.alert import Receiver
+from quotaform.drift.event import ClusterState, Notified
+from quotaform.drift.metric import RunFacts, merge_run
+from quotaform.drift.prometheus import parse_metrics, render_metrics
+from quotaform.drift.records import dump_notify_state, load_notify_state
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanFileChangedError, QuotaformError
 from quotaform.model.quotas import Snapshot
@@ -17,19 +22,19 @@ from quotaform.plan.records import PLAN_LISTS, load_plan
 from quotaform.plan.report import render_plan
 from tests.builder import guarded
 from tests.dumped import dumped_plan, dumped_receipt
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, round_trip
+from tests.golden.drift_example import example_drift
 from tests.golden.example import ACTUAL, empty_plan, example_plan
 
 
-def _plans() -> Sequence[bytes]:
+def _plans() -> Sequence[str]:
     plans = guarded(example_plan()), guarded(example_plan(with_findings=False)), empty_plan()
-    return [dumped_plan(plan).encode() for plan in plans]
+    return [dumped_plan(plan) for plan in plans]
 
 
 def _read_plan(document: bytes) -> None:
     plan = load_plan(document, "plan.json")
-    text = dumped_plan(plan)
-    assert dumped_plan(load_plan(text, "again.json")) == text, "what was written does not read back"
+    round_trip(lambda text: load_plan(text, "plan.json"), dumped_plan)(document)
     for line in "".join(render_plan(plan)).splitlines():
         assert line.isprintable(), line
 
@@ -72,7 +77,7 @@ def _plan_id(tree: Any) -> str:
     return digest(content)
 
 
-def _receipts() -> Sequence[bytes]:
+def _receipts() -> Sequence[str]:
     found = []
     for plan, run in ((example_plan(), None), (empty_plan(), Run("github", "https://github.example/a/actions/runs/1"))):
         results = tuple(
@@ -83,19 +88,13 @@ def _receipts() -> Sequence[bytes]:
         found.append(Receipt(plan=plan, results=results, applied_by="alice", run=run, **moments))
     at = "2026-11-20T09:13:00Z"
     found.append(Receipt.started(example_plan(), applied_by="alice", at=at, run=None))
-    return [dumped_receipt(receipt).encode() for receipt in found]
+    return [dumped_receipt(receipt) for receipt in found]
 
 
-def _read_receipt(document: bytes) -> None:
-    text = dumped_receipt(load_receipt(document, "receipt.json"))
-    assert dumped_receipt(load_receipt(text, "again.json")) == text, "what was written does not read back"
+_read_receipt: Final = round_trip(lambda text: load_receipt(text, "receipt.json"), dumped_receipt)
 
 
-def _read_sealed_receipt(document: bytes) -> None:
-    _read_receipt(_sealed(document, RECEIPT_LISTS))
-
-
-def _snapshots() -> Sequence[bytes]:
+def _snapshots() -> Sequence[str]:
     odd = {
         Entity({"user": "a", "group": None}): {"future_rate": 1.5, "producer_byte_rate": float("nan")},
         Entity(user="\n::error", client_id=""): {"producer_byte_rate": float("inf"), "": 5e-324},
@@ -106,19 +105,59 @@ def _snapshots() -> Sequence[bytes]:
         Snapshot(cluster_name="lab", cluster_id="3JxQ0v7pT2a", captured_at=moment, quotas=quotas)
         for quotas in ({}, ACTUAL, odd)
     ]
-    return [dump_snapshot(snapshot).encode() for snapshot in found]
+    return [dump_snapshot(snapshot) for snapshot in found]
 
 
-def _read_snapshot(document: bytes) -> None:
-    snapshot = load_snapshot(document.decode("utf-8", "replace"), "snapshot.json")
-    text = dump_snapshot(snapshot)
-    assert dump_snapshot(load_snapshot(text, "again.json")) == text, "what was written does not read back"
+_URLS: Final = (
+    "https://hooks.example/services/T0K3N?key=T0K3N",
+    "slack=https://[::1]:8443/T0K3N",
+    "generic=http://127.0.0.1:8080/",
+)
 
+
+def _states() -> Sequence[str]:
+    state = ClusterState(
+        cluster_id="3JxQ0v7pT2a",
+        first_seen="2026-11-20T09:12:44Z",
+        notified={"5e2e0260cee25b1e": Notified("sha256:9b1f0c"), "9e7bcc4c10636eb3": Notified(None, is_failure=True)},
+    )
+    return [dump_notify_state({"prod-eu": state, "lab": ClusterState()})]
+
+
+def _metrics() -> Sequence[str]:
+    run = RunFacts(
+        cluster="prod-eu",
+        command="drift",
+        version="0.1.0",
+        finished_at=1.7e9,
+        duration=1.25,
+        drift=example_drift(),
+        first_seen=1.6e9,
+        is_notified=True,
+    )
+    return [render_metrics(merge_run({}, run))]
+
+
+def _decoded(document: str | bytes) -> str:
+    return document if isinstance(document, str) else document.decode("utf-8", "replace")
+
+
+def _read_url(document: bytes) -> None:
+    receiver = Receiver.parse(_decoded(document))
+    assert receiver.url.target.strip("/") in ("", "services") or receiver.url.target not in f"{receiver} {receiver!r}"
+
+
+_read_snapshot: Final = round_trip(lambda text: load_snapshot(_decoded(text), "snapshot.json"), dump_snapshot)
+_read_state: Final = round_trip(lambda text: load_notify_state(_decoded(text)), dump_notify_state)
+_read_metrics: Final = round_trip(lambda text: parse_metrics(_decoded(text)), render_metrics)
 
 TARGETS: Final = (
     Target("plan", _plans, _read_plan, (QuotaformError,)),
     Target("sealed-plan", _plans, _read_sealed_plan, (QuotaformError,)),
     Target("receipt", _receipts, _read_receipt, (QuotaformError,)),
-    Target("sealed-receipt", _receipts, _read_sealed_receipt, (QuotaformError,)),
+    Target("sealed-receipt", _receipts, lambda text: _read_receipt(_sealed(text, RECEIPT_LISTS)), (QuotaformError,)),
     Target("snapshot", _snapshots, _read_snapshot, (QuotaformError,)),
+    Target("notify-state", _states, _read_state, (ValueError,)),
+    Target("metrics", _metrics, _read_metrics, (ValueError,)),
+    Target("webhook-url", _URLS, _read_url, (ValueError,)),
 )

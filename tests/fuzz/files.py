@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import date
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +22,7 @@ from quotaform.model.quotas import Desired
 from quotaform.model.settings import Capacity, LintSettings
 from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas
 from quotaform.resolve.request_file import RequestFile
-from tests.fuzz.target import Target, finding_problems
+from tests.fuzz.target import Target, finding_problems, require_none
 
 _TODAY: Final = date(2026, 11, 20)
 _PROFILES: Final = {"gold": {"producer_byte_rate": 1048576.0}}
@@ -174,8 +172,7 @@ def _read_policy(document: bytes) -> None:
 
 def _read_approvals(document: bytes) -> None:
     _, findings = read_approvals(SourceFile("approvals.yaml", document), _TODAY)
-    if findings:
-        raise InvalidFilesError(findings)
+    require_none(findings)
 
 
 def _check(desired: Desired) -> list[Finding]:
@@ -193,8 +190,7 @@ def _read_quotas(document: bytes) -> None:
     desired, findings = conclude([common, file], _TODAY)
     found = _check(desired)
     assert not list(finding_problems(found)), found
-    if findings:
-        raise InvalidFilesError(findings)
+    require_none(findings)
     quotas = {entity: entry.values for entity, entry in desired.items() if entry.values}
     text, left_out = render_quotas(quotas)
     again = load_file(SourceFile("quotas.d/b.yaml", text), {})
@@ -205,15 +201,13 @@ def _read_quotas(document: bytes) -> None:
 
 def _read_config(document: bytes) -> None:
     _, findings = read_config(SourceFile("quotaform.yaml", document), Path())
-    if findings:
-        raise InvalidFilesError(findings)
+    require_none(findings)
 
 
 def _format(document: bytes) -> None:
     name = "quotas.d/lab/a.yaml"
     file = format_source(SourceFile(name, document))
-    if file.problems:
-        raise InvalidFilesError(file.problems)
+    require_none(file.problems)
     again = format_source(SourceFile(name, file.after))
     assert not again.problems, again.problems
     assert again.after == file.after, "what was formatted is formatted otherwise"
@@ -229,21 +223,21 @@ def _read_requests(document: bytes) -> None:
     assert len(list(requests)) == len(requests)
 
 
-def _yaml_corpus(text: str, tree: object) -> Sequence[bytes]:
-    return [text.encode(), json.dumps(tree).encode(), json.dumps(tree, indent=2).encode()]
+def _yaml_corpus(text: str, tree: object) -> list[str | bytes]:
+    return [text, json.dumps(tree), json.dumps(tree, indent=2)]
 
 
 TARGETS: Final = (
-    Target("quotas", lambda: _yaml_corpus(_QUOTAS_YAML, _QUOTAS), _read_quotas, (InvalidFilesError,)),
-    Target("config", lambda: _yaml_corpus(_CONFIG_YAML, _CONFIG), _read_config, (InvalidFilesError,)),
-    Target("format", lambda: [*_yaml_corpus(_QUOTAS_YAML, _QUOTAS), *_COMMENTED], _format, (InvalidFilesError,)),
+    Target("quotas", _yaml_corpus(_QUOTAS_YAML, _QUOTAS), _read_quotas, (InvalidFilesError,)),
+    Target("config", _yaml_corpus(_CONFIG_YAML, _CONFIG), _read_config, (InvalidFilesError,)),
+    Target("format", [*_yaml_corpus(_QUOTAS_YAML, _QUOTAS), *_COMMENTED], _format, (InvalidFilesError,)),
     Target(
         "policy",
-        lambda: [json.dumps(each, indent=1).encode() for each in (_POLICY, _OLD_POLICY)],
+        [json.dumps(each, indent=1) for each in (_POLICY, _OLD_POLICY)],
         _read_policy,
         (InvalidFilesError,),
         refused=(b'{"required": ["owner"],}',),
     ),
-    Target("approvals", lambda: _yaml_corpus(_APPROVALS_YAML, _APPROVALS), _read_approvals, (InvalidFilesError,)),
-    Target("requests", lambda: list(chain(_REQUESTS)), _read_requests, (InvalidFilesError,)),
+    Target("approvals", _yaml_corpus(_APPROVALS_YAML, _APPROVALS), _read_approvals, (InvalidFilesError,)),
+    Target("requests", _REQUESTS, _read_requests, (InvalidFilesError,)),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from random import Random
 from re import compile as regex
@@ -33,7 +33,9 @@ _TOKENS: Final = tuple(
     )
 )  # fmt: skip
 _ODD_NUMBERS: Final = (0, 1, 4, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
-_DIGITS: Final = regex(rb"[0-9]+(\.[0-9]+)?").finditer
+_BRACKETS: Final = ((b"[", b"]"), (b"{a: ", b"}"), (b'{"a":', b"}"), (b"(", b")"), (b"- ", b""))
+_DIGITS: Final = regex(rb"()([0-9]+(?:\.[0-9]+)?)").finditer
+_LINE: Final = regex(rb"()([^\n]*\n)").finditer
 _ODD_VALUES: Final[tuple[Any, ...]] = (
     None, True, False, 0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, 10**400, 0.5, 5e-324, 1e308, float("nan"),
     float("inf"), "",
@@ -56,10 +58,8 @@ _TYPED: Final = (
 )  # fmt: skip
 """Values of each type, as YAML has them; many are JSON, too."""
 _VALUE: Final = regex(
-    rb""":[ \t]*("[^"\n]*"|'[^'\n]*'|[^\s,{}\[\]"'][^,{}\[\]\n]*|\[[^\[\]{}\n]*\]|\{[^{}\n]*\})"""
+    rb"""(:[ \t]*)("[^"\n]*"|'[^'\n]*'|[^\s,{}\[\]"'][^,{}\[\]\n]*|\[[^\[\]{}\n]*\]|\{[^{}\n]*\})"""
 ).finditer
-
-Mutation = Callable[[Random, bytes], bytes]
 
 
 def mutate(random: Random, corpus: Sequence[bytes]) -> bytes:
@@ -72,15 +72,63 @@ def mutate(random: Random, corpus: Sequence[bytes]) -> bytes:
         if random.random() < 0.7:
             return data
     for _ in range(_times(random)):
-        if random.random() < 0.1:
-            data = _splice(random, data, random.choice(corpus))
-        else:
-            data = random.choice(_MUTATIONS)(random, data)
+        start, end, instead = _change(random, data, corpus)
+        data = data[:start] + instead + data[end:]
     return data[:_LONGEST]
 
 
 def _times(random: Random) -> int:
     return random.choice([1, 1, 1, 2, 2, 3, 5])
+
+
+# Bytes
+
+
+def _change(random: Random, data: bytes, corpus: Sequence[bytes]) -> tuple[int, int, bytes]:
+    """Return a place, and what stands there instead."""
+    kind = random.random()
+    start, end = _span(random, data)
+    if kind < 0.2:
+        return start, random.choice([start, end]), random.choice(_TOKENS)
+    if kind < 0.4:
+        start, end = _found(random, _DIGITS(data)) or (len(data), len(data))
+        return start, end, random.choice([*_TOKENS, *(text.encode() for text in _HUGE)])
+    if kind < 0.55:
+        start, end = _found(random, _VALUE(data)) or (start, end)
+        return start, end, random.choice(_TYPED).encode()
+    if kind < 0.6:
+        size = random.choice([1, 2, 4])  # as lengths of a protocol are
+        return start, start + size, (random.choice(_ODD_NUMBERS) & (1 << 8 * size) - 1).to_bytes(size, "big")
+    if kind < 0.65:
+        return start, start + 1, bytes([(data[start] if start < len(data) else 0) ^ 1 << random.randrange(8)])
+    if kind < 0.75:
+        return start, random.choice([end, len(data)]), b""
+    if kind < 0.8:
+        start, end = _found(random, _LINE(data)) or (start, end)
+        line = data[start:end]
+        return start, end, random.choice([b" " + line, b"  " + line, line.strip(), b""])
+    part = data[start:end]
+    if kind < 0.87:
+        return start, end, part * min(random.choice(_TIMES), _LONGEST // max(1, end - start))
+    if kind < 0.93:
+        (opening, closing), depth = random.choice(_BRACKETS), random.choice(_TIMES)
+        return start, end, opening * depth + part + closing * depth
+    other = random.choice([data, *corpus])
+    first, last = _span(random, other)
+    return start, random.choice([start, end]), other[first:last]
+
+
+def _span(random: Random, data: bytes) -> tuple[int, int]:
+    start = random.randint(0, len(data))
+    return start, min(len(data), start + random.choice([1, 1, 2, 4, 10, 100, len(data)]))
+
+
+def _found(random: Random, matches: Any) -> tuple[int, int] | None:
+    places = [match.span(2) for match in matches]
+    return random.choice(places) if places else None
+
+
+# Structure
 
 
 def _tree(data: bytes) -> Any:
@@ -99,110 +147,6 @@ def _json(random: Random, tree: Any) -> bytes:
     except RecursionError:
         return b""
     return text.encode("utf-8", "surrogatepass")
-
-
-# Bytes
-
-
-def _span(random: Random, data: bytes) -> tuple[int, int]:
-    start = random.randint(0, len(data))
-    return start, min(len(data), start + random.choice([1, 1, 2, 4, 10, 100, len(data)]))
-
-
-def _flip(random: Random, data: bytes) -> bytes:
-    if not data:
-        return b"\0"
-    place = random.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ 1 << random.randrange(8)]) + data[place + 1 :]
-
-
-def _insert(random: Random, data: bytes) -> bytes:
-    place = random.randint(0, len(data))
-    return data[:place] + random.choice(_TOKENS) + data[place:]
-
-
-def _overwrite(random: Random, data: bytes) -> bytes:
-    start, end = _span(random, data)
-    return data[:start] + random.choice(_TOKENS) + data[end:]
-
-
-def _number(random: Random, data: bytes) -> bytes:
-    """Overwrite with a number in bytes, as lengths of a protocol are."""
-    size = random.choice([1, 2, 4])
-    number = (random.choice(_ODD_NUMBERS) & (1 << 8 * size) - 1).to_bytes(size, "big")
-    place = random.randint(0, max(0, len(data) - size))
-    return data[:place] + number + data[place + size :]
-
-
-def _digits(random: Random, data: bytes) -> bytes:
-    found = list(_DIGITS(data))
-    if not found:
-        return _insert(random, data)
-    each = random.choice(found)
-    return data[: each.start()] + random.choice(_TOKENS) + data[each.end() :]
-
-
-def _huge(random: Random, data: bytes) -> bytes:
-    """Replace a number by one that is none of everyday, or put that behind an equals sign or a colon."""
-    found = list(_DIGITS(data))
-    if not found:
-        return data + random.choice(_HUGE).encode()
-    each = random.choice(found)
-    return data[: each.start()] + random.choice(_HUGE).encode() + data[each.end() :]
-
-
-def _retype(random: Random, data: bytes) -> bytes:
-    """Replace the value of a field by one of another type."""
-    found = list(_VALUE(data))
-    if not found:
-        return _insert(random, data)
-    each = random.choice(found)
-    return data[: each.start(1)] + random.choice(_TYPED).encode() + data[each.end(1) :]
-
-
-def _delete(random: Random, data: bytes) -> bytes:
-    start, end = _span(random, data)
-    return data[:start] + data[end:]
-
-
-def _repeat(random: Random, data: bytes) -> bytes:
-    start, end = _span(random, data)
-    times = min(random.choice(_TIMES), _LONGEST // max(1, end - start))
-    return data[:end] + data[start:end] * times + data[end:]
-
-
-def _nest(random: Random, data: bytes) -> bytes:
-    start, end = _span(random, data)
-    depth = random.choice(_TIMES)
-    opening, closing = random.choice([(b"[", b"]"), (b"{a: ", b"}"), (b'{"a":', b"}"), (b"(", b")"), (b"- ", b"")])
-    return data[:start] + opening * depth + data[start:end] + closing * depth + data[end:]
-
-
-def _truncate(random: Random, data: bytes) -> bytes:
-    return data[: random.randint(0, len(data))]
-
-
-def _move_line(random: Random, data: bytes) -> bytes:
-    lines = data.splitlines(keepends=True)
-    if lines:
-        line = lines.pop(random.randrange(len(lines)))
-        lines.insert(random.randint(0, len(lines)), random.choice([line, b" " + line, b"  " + line, line.strip()]))
-    return b"".join(lines)
-
-
-def _splice(random: Random, data: bytes, other: bytes) -> bytes:
-    start, end = _span(random, other)
-    place = random.randint(0, len(data))
-    return data[:place] + other[start:end] + data[random.randint(place, len(data)) :]
-
-
-_MUTATIONS: Final[tuple[Mutation, ...]] = (
-    _flip, _insert, _insert, _overwrite, _number, _digits, _huge, _huge, _retype, _retype,
-    _delete, _repeat, _nest, _truncate, _move_line,
-)  # fmt: skip
-
-
-# Structure
 
 
 def mutate_tree(random: Random, tree: Any) -> Any:

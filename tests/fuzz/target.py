@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import signal
 import traceback
+from atexit import register
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from time import monotonic
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Finding
@@ -24,16 +29,60 @@ _MOST_PROBLEMS: Final = 300
 _LONGEST_MESSAGE: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Target:
     """A reader."""
 
     name: str  # for the command line and the folder of regressions
-    corpus: Callable[[], Sequence[bytes]]  # returns valid documents
+    valid: Sequence[str | bytes] | Callable[[], Sequence[str | bytes]]  # documents
     # Reads a document; raises one of `errors` if it refuses it, and `AssertionError` if what it read is wrong
-    read: Callable[[bytes], None]
+    read: Callable[[bytes], object]
     errors: tuple[type[Exception], ...]  # the documented errors
-    refused: tuple[bytes, ...] = ()  # documents to begin with that are invalid
+    refused: Sequence[bytes] = ()  # documents to begin with that are invalid
+
+    def corpus(self) -> list[bytes]:
+        """Return the valid documents."""
+        documents = self.valid() if callable(self.valid) else self.valid
+        return [document.encode() if isinstance(document, str) else document for document in documents]
+
+
+@cache
+def scratch() -> Path:
+    """Return a folder of this process."""
+    folder = Path(mkdtemp(prefix="quotaform-fuzz-"))
+    register(rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def text_of(document: bytes) -> str:
+    """Return an argument as Python has it: bytes that are not UTF-8 are surrogates; there is no NUL in one."""
+    return document.replace(b"\0", b"").decode("utf-8", "surrogateescape")
+
+
+def round_trip(load: Callable[[Any], Any], dump: Callable[[Any], Any]) -> Callable[[bytes], object]:
+    """Return a reader of what is written when it was read, and read again."""
+
+    def read(document: bytes) -> None:
+        written = dump(load(document))
+        assert dump(load(written)) == written, "what was written does not read back"
+
+    return read
+
+
+def require_none(findings: Sequence[Finding]) -> None:
+    """Refuse a document with findings."""
+    if findings:
+        raise InvalidFilesError(findings)
+
+
+def require_words(errors: type[Exception], reads: Iterable[Callable[[], object]], known: str = "") -> None:
+    """Make sure that each reader returns, or refuses in words."""
+    for read in reads:
+        try:
+            read()
+        except errors as error:
+            problems = list(line_problems(str(error).replace(known, "") if known else str(error)))
+            assert not problems, problems
 
 
 class TooSlowError(BaseException):
@@ -69,10 +118,9 @@ def message_problems(error: Exception) -> Iterator[str]:
 
 def finding_problems(findings: Iterable[Finding]) -> Iterator[str]:
     """Yield what is wrong with findings: each is one inert line, and there is an end of them."""
-    number = 0
-    for number, finding in enumerate(findings, 1):
+    for number, finding in enumerate(findings):
         yield from line_problems(str(finding))
-        if number > _MOST_PROBLEMS:
+        if number == _MOST_PROBLEMS:
             yield "more problems than anybody reads"
             return
 

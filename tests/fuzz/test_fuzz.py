@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.run import REGRESSIONS, TARGETS, document_of
+from tests.fuzz.__main__ import REGRESSIONS, TARGETS, document_of
 from tests.fuzz.target import examine
 
 KEPT = sorted(REGRESSIONS.glob("*/*"))

@@ -127,5 +127,5 @@ TARGETS: Final = (
     *(Target(f"usage-{name}", partial(_corpus, name), partial(_read, name), ()) for name in FORMATS),
     Target("usage-table", _rows, _read_rows, ()),
     Target("usage-recording", lambda: [each for name in FORMATS for each in _corpus(name)], _read_recording, ()),
-    Target("usage-mapping", lambda: _MAPPINGS, _read_mapping, (InvalidFilesError,), refused=(b"columns: {}",)),
+    Target("usage-mapping", _MAPPINGS, _read_mapping, (InvalidFilesError,), refused=(b"columns: {}",)),
 )

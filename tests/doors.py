@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -147,28 +148,30 @@ def open_doors(folder: Path) -> Iterator[Doors]:
             yield Doors(kafka, provider, kdc, files, _tokens(kafka))
 
 
+def sign(kafka: Sandbox, key: EllipticCurvePrivateKey, *, days: int) -> x509.Certificate:
+    """Return a certificate of the super user that ends in so many days."""
+    authority, now = kafka.certificates.authority, datetime.now(UTC)
+    signer = load_pem_private_key(authority.with_suffix(".key").read_bytes(), None)
+    assert isinstance(signer, EllipticCurvePrivateKey)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "quota-admin")]))
+        .issuer_name(x509.load_pem_x509_certificate(authority.read_bytes()).subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=60))
+        .not_valid_after(now + timedelta(days=days))
+        .sign(signer, SHA256())
+    )
+
+
 def _certificates(kafka: Sandbox, folder: Path) -> dict[str, Path]:
     """Return the key stores of clients, by condition."""
     known = kafka.certificates
     strangers = make_certificates(folder / "strangers")
-    expired = folder / "expired.pem"
-    authority = x509.load_pem_x509_certificate(known.authority.read_bytes())
-    signer = load_pem_private_key(known.authority.with_name("ca.key").read_bytes(), None)
-    assert isinstance(signer, EllipticCurvePrivateKey)
-    key, now = generate_private_key(SECP256R1()), datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "quota-admin")]))
-        .issuer_name(authority.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=2))
-        .not_valid_after(now - timedelta(days=1))
-        .sign(signer, SHA256())
-    )
-    expired.write_bytes(
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)
-    )
+    expired, key = folder / "expired.pem", generate_private_key(SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    expired.write_bytes(pem + sign(kafka, key, days=-1).public_bytes(Encoding.PEM))
     return {
         "certificate, right": known.client("quota-admin").keystore,
         "certificate, no rights": known.client("tenant").keystore,
@@ -184,7 +187,7 @@ def _tickets(kdc: Kdc) -> dict[str, Path]:
         "ticket, no rights": kdc.add("tenant"),
         "ticket, wrong": kdc.add("former"),
     }
-    kdc.change_password("former")
+    kdc.admin("cpw -randkey former")
     return files | {"ticket, expired": kdc.ticket("late", kdc.add("late"), "-l", "1s")}
 
 
@@ -198,11 +201,11 @@ def _tokens(kafka: Sandbox) -> dict[str, tuple[str, str]]:
 
     def make(user: str, password: str, *, expires: bool = False) -> tuple[str, str]:
         with KafkaGateway.connect(kafka.bootstrap_servers, config(user, password)) as gateway:
-            [token, hmac] = gateway.connection.send(_CreateToken(), timeout=30).made
+            [token, hmac] = gateway.connection.send(_TokenRequest(), timeout=30).made
             shown = token, b64encode(hmac).decode()
             wait_until(lambda: _is_accepted(*shown))
             if expires:
-                gateway.connection.send(_ExpireToken(hmac), timeout=30)
+                gateway.connection.send(_TokenRequest(hmac), timeout=30)
                 wait_until(lambda: not _is_accepted(*shown))
         return shown
 
@@ -222,47 +225,31 @@ def _tokens(kafka: Sandbox) -> dict[str, tuple[str, str]]:
     }
 
 
-@dataclass(frozen=True)
-class _Made:
-    made: tuple[str, bytes]
-    throttle_time_ms: int = 0
+class _TokenRequest(BrokerRequest[Any]):
+    """CreateDelegationToken for the user of the connection, giving id and HMAC; with an HMAC: expire it now."""
 
-
-class _CreateToken(BrokerRequest[Any]):
-    """CreateDelegationToken for the user of the connection."""
-
-    API_KEY = 38
     VERSIONS = range(1, 2)
     FLEXIBLE_FROM = 2
 
-    def write(self, writer: Writer, version: int) -> None:
-        writer.array([], writer.string)  # Nobody else may renew it.
-        writer.number(INT64, -1)
-
-    def read(self, reader: Reader, version: int) -> Any:
-        assert reader.int16() == 0
-        reader.string(), reader.string()
-        reader.int64(), reader.int64(), reader.int64()
-        made = _Made((reader.string(), reader.nullable_bytes() or b""))
-        reader.int32()
-        return made
-
-
-class _ExpireToken(BrokerRequest[Any]):
-    """ExpireDelegationToken, at once."""
-
-    API_KEY = 40
-    VERSIONS = range(1, 2)
-    FLEXIBLE_FROM = 2
-
-    def __init__(self, hmac: bytes) -> None:
+    def __init__(self, hmac: bytes | None = None) -> None:
         self._hmac = hmac
+        self.API_KEY = 38 if hmac is None else 40  # type: ignore[misc]
 
     def write(self, writer: Writer, version: int) -> None:
-        writer.bytes(self._hmac)
+        if self._hmac is None:
+            writer.array([], writer.string)  # Nobody else may renew it.
+        else:
+            writer.bytes(self._hmac)
         writer.number(INT64, -1)
 
     def read(self, reader: Reader, version: int) -> Any:
         assert reader.int16() == 0
-        reader.int64(), reader.int32()
-        return _Made(("", b""))
+        made = None
+        if self._hmac is None:
+            reader.string(), reader.string()
+            reader.int64(), reader.int64(), reader.int64()
+            made = reader.string(), reader.nullable_bytes()
+        else:
+            reader.int64()
+        reader.int32()
+        return SimpleNamespace(made=made, throttle_time_ms=0)

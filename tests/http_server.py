@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from threading import Event, Lock, Thread
-from types import TracebackType
 from typing import Any, Self
 
 
@@ -76,9 +75,7 @@ class HttpServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.is_over.set()
         self._server.shutdown()
         self._server.server_close()

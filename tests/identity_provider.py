@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from time import time
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs
 
@@ -66,10 +65,8 @@ class IdentityProvider:
         self._server = HttpServer(self._answer, tls=self.tls).__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._server.__exit__()
 
     @property
     def token_url(self) -> str:

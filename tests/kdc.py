@@ -10,7 +10,6 @@ from pathlib import Path
 from shutil import which
 from socket import create_server
 from textwrap import dedent
-from types import TracebackType
 from typing import Final, Self
 
 from quotaform.sandbox.node import HOST
@@ -30,11 +29,7 @@ def _command(name: str) -> str:
 
 
 class Kdc:
-    """A KDC of the realm QUOTAFORM.TEST, which `with` starts and stops.
-
-    `folder`: everything of it, and the keytabs and ticket caches that are made. `krb5_conf`: the configuration of its
-    clients, in Java, too. `port`: where it listens on loopback, by UDP and TCP.
-    """
+    """A KDC of the realm QUOTAFORM.TEST, which `with` starts and stops; Java reads its `krb5_conf`, too."""
 
     def __enter__(self) -> Self:
         """Make the database and start."""
@@ -104,32 +99,22 @@ class Kdc:
         wait_until((self.folder / "pid").exists)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop, and remove the folder."""
-        self.stop()
-        self._temporary.cleanup()
-
-    def stop(self) -> None:
-        """Stop answering."""
         self._process.terminate()
         self._process.wait()
+        self._temporary.cleanup()
 
-    def add(self, principal: str, *options: str) -> Path:
+    def add(self, principal: str) -> Path:
         """Add a principal with a random key, unless it is there, and return its keytab, a new one each time."""
         keytab = self.folder / f"{principal.replace('/', '-')}.keytab"
-        self._run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {' '.join(options)} {principal}")
-        self._run("kadmin.local", "-r", REALM, "-q", f"ktadd -norandkey -k {keytab} {principal}")
+        self.admin(f"addprinc -randkey {principal}")
+        self.admin(f"ktadd -norandkey -k {keytab} {principal}")
         return keytab
 
-    def remove(self, principal: str) -> None:
-        """Remove a principal."""
-        self._run("kadmin.local", "-r", REALM, "-q", f"delprinc -force {principal}")
-
-    def change_password(self, principal: str) -> None:
-        """Give a principal another key, so that its keytabs are void."""
-        self._run("kadmin.local", "-r", REALM, "-q", f"cpw -randkey {principal}")
+    def admin(self, query: str) -> None:
+        """Run a command of kadmin, such as `cpw -randkey NAME`: the keytabs of the principal are void then."""
+        self._run("kadmin.local", "-r", REALM, "-q", query)
 
     def ticket(self, principal: str, keytab: Path, *options: str) -> Path:
         """Return a new ticket cache with a ticket that was got by a keytab."""

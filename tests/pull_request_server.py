@@ -7,13 +7,27 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from re import fullmatch
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tests.http_server import HttpServer, Received, answer
 
 TOKEN = "c4nary-T0ken"
 NEWEST = "5" * 40
 """The newest commit of the pull request."""
+
+
+def page_of(items: list[Any], request: Received) -> bytes:
+    """Answer a request for a page of a list."""
+    target = urlsplit(request.target)
+    query = dict(parse_qsl(target.query))
+    size, page = int(query["per_page"]), int(query.get("page", "1"))
+    begin = (page - 1) * size
+    links = [
+        f'<http://{request.headers["host"]}{target.path}?{urlencode({**query, "page": number})}>; rel="{name}"'
+        for name, number in (("prev", page - 1), ("next", page + 1), ("last", 99))
+    ]
+    headers = {"Link": ", ".join(links)} if begin + size < len(items) else {}
+    return answer(200, items[begin : begin + size], **headers)
 
 
 @dataclass
@@ -32,33 +46,21 @@ class FakeGitHub:
     def add(self, body: str, login: str | None = None, kind: str = "User") -> None:
         """Write a comment as somebody."""
         number = 100 + len(self.comments)
-        self.comments.append(
-            {
-                "id": number,
-                "body": body,
-                "user": {"login": login or self.login, "type": kind},
-                "html_url": f"https://github.example/acme/quotas/pull/7#issuecomment-{number}",
-            }
-        )
+        user, url = {"login": login or self.login, "type": kind}, "https://github.example/acme/quotas/pull/7"
+        self.comments.append({"id": number, "body": body, "user": user, "html_url": f"{url}#issuecomment-{number}"})
 
     def reply(self, request: Received) -> bytes | Iterable[bytes]:
         """Answer a request as GitHub does."""
-        if self.trouble:
-            trouble = self.trouble.pop(0)
-            if trouble is not None:
-                return trouble
+        if self.trouble and (trouble := self.trouble.pop(0)) is not None:
+            return trouble
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
             return answer(401, {"message": f"Bad credentials {request.headers.get('authorization')}"})
-        path = urlsplit(request.target)
-        if path.path == f"{self.root.removesuffix('/v3')}/graphql" and request.method == "POST":
+        path = urlsplit(request.target).path
+        if path == f"{self.root.removesuffix('/v3')}/graphql" and request.method == "POST":
             if self.token_kind != "job":
                 return answer(403, {"message": "no"})
             return answer(200, {"data": {"viewer": {"login": self.login}}})
-        if not path.path.startswith(f"{self.root}/"):
-            return answer(404, {"message": "Not Found"})
-        return self._rest(request, path.path.removeprefix(self.root), parse_qs(path.query))
-
-    def _rest(self, request: Received, path: str, query: dict[str, list[str]]) -> bytes:
+        path = path.removeprefix(self.root) if path.startswith(f"{self.root}/") else ""
         if path == "/user":
             if self.token_kind != "personal":
                 return answer(403, {"message": "Resource not accessible by integration"})
@@ -66,9 +68,7 @@ class FakeGitHub:
         if path == "/repos/acme/quotas/pulls/7":
             return answer(200, {"number": 7, "head": {"sha": NEWEST}})
         if path == "/repos/acme/quotas/issues/7/comments":
-            if request.method == "POST":
-                return self._write("create", request)
-            return self._page(request, query)
+            return self._write("create", request) if request.method == "POST" else page_of(self.comments, request)
         found = fullmatch(r"/repos/acme/quotas/issues/comments/(\d+)", path)
         if found and request.method == "PATCH":
             return self._write(found[1], request)
@@ -79,9 +79,8 @@ class FakeGitHub:
         if len(body) > 65_536:
             return answer(422, {"message": "Body is too long (maximum is 65536 characters)"})
         self.writes.append((what, body))
-        kind = "Bot" if self.token_kind != "personal" else "User"
         if what == "create":
-            self.add(body, kind=kind)
+            self.add(body, kind="Bot" if self.token_kind != "personal" else "User")
             written = self.comments[-1]
         else:
             (written,) = (each for each in self.comments if each["id"] == int(what))
@@ -90,18 +89,6 @@ class FakeGitHub:
             after, self.after_write = self.after_write, None
             return after()
         return answer(201 if what == "create" else 200, written)
-
-    def _page(self, request: Received, query: dict[str, list[str]]) -> bytes:
-        size, page = int(query["per_page"][0]), int(query.get("page", ["1"])[0])
-        begin = (page - 1) * size
-        headers = {}
-        if begin + size < len(self.comments):
-            url = f"http://{request.headers['host']}{self.root}/repos/acme/quotas/issues/7/comments"
-            headers["Link"] = (
-                f'<{url}?per_page={size}&page={page - 1}>; rel="prev", '
-                f'<{url}?per_page={size}&page={page + 1}>; rel="next", <{url}?per_page={size}&page=99>; rel="last"'
-            )
-        return answer(200, self.comments[begin : begin + size], **headers)
 
     def server(self) -> HttpServer:
         """Return a server, to be entered."""
@@ -114,54 +101,43 @@ class FakeGitLab:
 
     notes: list[dict[str, Any]] = field(default_factory=list)  # what was written, the oldest first
     user: int = 5  # the id of the user that the token belongs to
-    # The method and the text of everything that was written
-    writes: list[tuple[str, str]] = field(default_factory=list)
+    writes: list[tuple[str, str]] = field(default_factory=list)  # method and text of everything that was written
     snapshot: str | None = None  # what the job quotas-snapshot of the main branch wrote
 
     def add(self, body: str, user: int | None = None, *, is_system: bool = False) -> None:
         """Write a note as somebody."""
-        author = self.user if user is None else user
-        self.notes.append(
-            {
-                "id": 300 + len(self.notes),
-                "body": body,
-                "author": {"id": author, "username": f"user-{author}"},
-                "system": is_system,
-            }
-        )
+        who = self.user if user is None else user
+        author = {"id": who, "username": f"user-{who}"}
+        self.notes.append({"id": 300 + len(self.notes), "body": body, "author": author, "system": is_system})
 
     def reply(self, request: Received) -> bytes:
         """Answer a request as GitLab does."""
         if TOKEN not in (request.headers.get("private-token"), request.headers.get("authorization", "")[7:]):
             return answer(401, {"message": "401 Unauthorized"})
-        path = urlsplit(request.target)
-        query = parse_qs(path.query)
-        if path.path == "/api/v4/projects/42/jobs/artifacts/main/raw/live/prod-eu.json" and self.snapshot is not None:
-            assert query["job"] == ["quotas-snapshot: [prod-eu]"]
-            return answer(200, json.loads(self.snapshot))
+        target = urlsplit(request.target)
+        path, query = target.path, dict(parse_qsl(target.query))
         notes = "/api/v4/projects/42/merge_requests/7/notes"
-        if path.path == "/api/v4/user":
+        if path == "/api/v4/projects/42/jobs/artifacts/main/raw/live/prod-eu.json" and self.snapshot is not None:
+            assert query["job"] == "quotas-snapshot: [prod-eu]"
+            return answer(200, json.loads(self.snapshot))
+        if path == "/api/v4/user":
             return answer(200, {"id": self.user, "username": f"user-{self.user}"})
-        if path.path == notes.removesuffix("/notes"):
+        if path == notes.removesuffix("/notes"):
             return answer(200, {"iid": 7, "sha": NEWEST})
-        if path.path == notes and request.method == "GET":
-            assert (query["sort"], query["order_by"]) == (["asc"], ["created_at"])
-            size, page = int(query["per_page"][0]), int(query.get("page", ["1"])[0])
-            begin = (page - 1) * size
-            target = f"{notes}?sort=asc&order_by=created_at&per_page={size}&page={page + 1}"
-            link = f'<http://{request.headers["host"]}{target}>; rel="next"'
-            headers = {"Link": link} if begin + size < len(self.notes) else {}
-            return answer(200, self.notes[begin : begin + size], **headers)
-        if path.path == notes and request.method == "POST":
-            self.writes.append(("POST", request.json()["body"]))
+        if path == notes and request.method == "GET":
+            assert (query["sort"], query["order_by"]) == ("asc", "created_at")
+            return page_of(self.notes, request)
+        found = fullmatch(rf"{notes}/(\d+)", path)
+        if (path, request.method) == (notes, "POST"):
             self.add(request.json()["body"])
-            return answer(201, self.notes[-1])
-        if (found := fullmatch(rf"{notes}/(\d+)", path.path)) and request.method == "PUT":
-            self.writes.append(("PUT", request.json()["body"]))
+            note = self.notes[-1]
+        elif found and request.method == "PUT":
             (note,) = (each for each in self.notes if each["id"] == int(found[1]))
             note["body"] = request.json()["body"]
-            return answer(200, note)
-        return answer(404, {"error": "404 Project Not Found"})
+        else:
+            return answer(404, {"error": "404 Project Not Found"})
+        self.writes.append((request.method, note["body"]))
+        return answer(201 if request.method == "POST" else 200, note)
 
     def server(self) -> HttpServer:
         """Return a server, to be entered."""

@@ -44,7 +44,7 @@ def without_principal(doors: Doors) -> dict[str, str]:
 
 def leaver(doors: Doors) -> dict[str, str]:
     given = keytab(doors, "leaver")
-    doors.kdc.remove("leaver")
+    doors.kdc.admin("delprinc -force leaver")
     return given
 
 

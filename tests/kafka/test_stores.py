@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.errors import AuthenticationError
 from quotaform.repository.gateway import open_gateway
 from quotaform.sandbox import Sandbox
+from tests.doors import sign
 from tests.unit.test_watch import World
 
 pytestmark = pytest.mark.kafka
@@ -24,29 +23,12 @@ pytestmark = pytest.mark.kafka
 PASSWORD = "store-secret"
 
 
-def private_key(path: Path) -> EllipticCurvePrivateKey:
-    key = load_pem_private_key(path.read_bytes(), None)
-    assert isinstance(key, EllipticCurvePrivateKey)
-    return key
-
-
 def keystore(kafka: Sandbox, *, days: int = 30) -> bytes:
     """Return a PKCS12 store with the super user's key and a certificate that ends in so many days."""
-    admin, authority = kafka.certificates.client("quota-admin"), kafka.certificates.authority
-    key, now = private_key(admin.key), datetime.now(UTC)
-    issuer = x509.load_pem_x509_certificate(authority.read_bytes())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.load_pem_x509_certificate(admin.certificate.read_bytes()).subject)
-        .issuer_name(issuer.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=60))
-        .not_valid_after(now + timedelta(days=days))
-        .sign(private_key(authority.with_suffix(".key")), SHA256())
-    )
+    key = generate_private_key(SECP256R1())
+    issuer = x509.load_pem_x509_certificate(kafka.certificates.authority.read_bytes())
     encryption = BestAvailableEncryption(PASSWORD.encode())
-    return pkcs12.serialize_key_and_certificates(b"admin", key, certificate, [issuer], encryption)
+    return pkcs12.serialize_key_and_certificates(b"admin", key, sign(kafka, key, days=days), [issuer], encryption)
 
 
 @pytest.fixture(scope="module")

@@ -37,8 +37,7 @@ from quotaform.report.format import PICTURES
 from quotaform.report.picture import chart_svg, draw_chart, draw_part, part_svgs
 from quotaform.report.plot import library
 from quotaform.report.plot.library import settings
-from tests.usage_chart import backtest_example, headroom_example, history_example
-from tests.usage_recording import START, tenants
+from tests.usage_chart import START, backtest_example, headroom_example, history_example, tenants
 from tools.pictures import PICTURES as DOCS_PICTURES
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.cli.client_quotas.command import read_ops, read_parts, read_properties
-from quotaform.cli.client_quotas.report import render_described
+from quotaform.cli.client_quotas.command import read_ops, read_parts, read_properties, render_described
 from quotaform.model.entity import Entity, sanitized_entity
 from quotaform.model.errors import UsageError
 from quotaform.model.quotas import same_value

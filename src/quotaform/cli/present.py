@@ -463,8 +463,8 @@ _PARQUET: Final = "parquet"
 class TableOutput:
     """The files of one run."""
 
-    def __init__(self, subject: str, written: Iterable[str]) -> None:
-        """Read the values of `--out`.
+    def __init__(self, subject: str, written: Iterable[str], *, has_rows: bool = True) -> None:
+        """Read the values of `--out`; `has_rows` says whether the rows of the result are a table.
 
         Raises `QuotaformError` if a file cannot be written, a directory exists already, or pictures cannot be drawn.
         """
@@ -475,7 +475,7 @@ class TableOutput:
         self._paths: list[str] = []
         for text in written:
             name, separator, path = text.partition("=")
-            if name == _PARQUET and separator:
+            if name == _PARQUET and separator and has_rows:
                 self._folders.append(_new_folder(path))
                 self._paths.append(path)
             else:
@@ -493,17 +493,23 @@ class TableOutput:
         """Whether a chart of the result is needed."""
         return bool(self._pictures)
 
-    def write(self, result: object, rows: DataFrame, **options: Any) -> None:
+    def write(self, result: object, rows: DataFrame | None = None) -> None:
         """Write a result, and all rows of it."""
         for format_name, file in self._files:
-            write_file(file, render(self._subject, format_name, result, **options))
-        for folder in self._folders:
-            rows.write.parquet(folder)
+            write_file(file, render(self._subject, format_name, result))
+        if rows is not None:
+            for folder in self._folders:
+                rows.write.parquet(folder)
 
     def draw(self, chart: Chart) -> None:
         """Write the pictures of a result."""
         for format_name, file in self._pictures:
             write_binary_file(file, PICTURES[format_name](chart))
+
+    def present(self, console: Console, format_name: str, result: object) -> None:
+        """Print a result, and what was written."""
+        console.echo(render(self._subject, format_name, result, style=console.style()))
+        self.report(console)
 
     def report(self, console: Console) -> None:
         """Print to stderr what was written, once it is."""

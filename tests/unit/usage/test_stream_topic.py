@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from quotaform.cli.command.usage.stream import TopicSource
+from quotaform.cli.command.usage.ingest import TopicSource
 from quotaform.model.errors import AuthorizationError, ClusterError
 from quotaform.usage.stream import run
 from quotaform.usage.stream.run import described
@@ -59,4 +59,4 @@ def test_options_that_fit_are_taken() -> None:
     TopicSource().require_valid(["a.json"])
     source = TopicSource(topic="usage", bootstrap_server="b1:9092", checkpoint="c", duration="5m")
     source.require_valid([])
-    assert (source.wait_s(), source.every_s(), source.for_s()) == (600, 10, 300)
+    assert source.seconds() == (600, 10, 300)

@@ -17,16 +17,26 @@ from quotaform import __version__
 from quotaform.cli.console import Console
 from quotaform.cli.option.value import cut_lines
 from quotaform.cli.stream import GuardedStreams, drop_unwritten_output, open_closed_streams
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, desanitize, sanitize
+from quotaform.model.entity import (
+    DEFAULT_WORD,
+    ENTITY_TYPES,
+    IP,
+    Entity,
+    desanitize,
+    sanitize,
+    sanitized_entity,
+    type_order,
+)
 from quotaform.model.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.printable import printable
 from quotaform.model.text import quote
-from quotaform.model.units import parse_number
+from quotaform.model.units import parse_number, plain
 from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code, rare_collections, signals_raised
 
 if TYPE_CHECKING:
+    from quotaform.model.quotas import Quotas
     from quotaform.resolve.quota_admin import QuotaAdmin
-    from quotaform.resolve.request import Request
+    from quotaform.resolve.request import Request, Resolved
 
 PROGRAM: Final = "kafka-client-quotas"
 
@@ -186,7 +196,6 @@ def _run(options: Namespace) -> None:
 
 
 def _describe(admin: QuotaAdmin, parts: Mapping[str, str | None]) -> str:
-    from quotaform.cli.client_quotas.report import render_described
     from quotaform.model.filter import EntityFilter
 
     return render_described(admin.describe(EntityFilter.contains(parts)))
@@ -200,7 +209,6 @@ def _read_request(parts: Mapping[str, str | None]) -> Request:
 
 def _resolve(admin: QuotaAdmin, request: Request) -> str:
     """Return what limits a request; the names that are assumed for it go to stderr."""
-    from quotaform.cli.client_quotas.report import render_assumed, render_resolved
     from quotaform.resolve.index import QuotaIndex
     from quotaform.resolve.request import unmentioned_types
     from quotaform.resolve.resolve import Resolver
@@ -321,3 +329,44 @@ def read_properties(lists: Iterable[str]) -> dict[str, str]:
                 # Not shown: it may be half of a password.
                 raise UsageError("--adminclient-property is not key=value")
     return properties
+
+
+# Quotas as KIP-546 has `kafka-client-quotas` print them: one line each, keys by name, values as plain numbers.
+
+
+def render_described(quotas: Quotas) -> str:
+    """Return a line per entity: `{user=<default>, client-id=x} consumer_byte_rate=1000000`.
+
+    Ordered by user, then client-id, then ip, the names before the default.
+    """
+    return "".join(f"{line}\n" for line in _described(quotas))
+
+
+def _described(quotas: Quotas) -> Iterator[str]:
+    for entity in sorted(quotas, key=_order):
+        values = quotas[entity]
+        yield " ".join([sanitized_entity(entity), *(f"{sanitize(key)}={plain(values[key])}" for key in sorted(values))])
+
+
+def _order(entity: Entity) -> list[tuple[int, str, bool, str]]:
+    return [(*type_order(entity_type), name is None, name or "") for entity_type, name in entity.parts]
+
+
+def render_resolved(resolved: Mapping[str, Resolved]) -> str:
+    """Return a line per quota key that is limited: `consumer_byte_rate=1000000 {user=<default>, client-id=x}`."""
+    return "".join(
+        f"{sanitize(key)}={plain(found.value)} {sanitized_entity(found.source)}\n"
+        for key, found in sorted(resolved.items())
+        if found.value is not None and found.source is not None
+    )
+
+
+def render_assumed(unmentioned: Iterable[str], resolved: Mapping[str, Resolved]) -> str:
+    """Return which names were assumed for a request that has none, and for how many others the result differs."""
+    assumed = " and ".join(f"{'an' if kind == IP else 'a'} {kind}" for kind in unmentioned)
+    from quotaform.resolve.effect import differs_text
+
+    notes = [
+        f"; {sanitize(key)} {differs_text(found.differs)}" for key, found in sorted(resolved.items()) if found.differs
+    ]
+    return f"resolved for {assumed} that no quota mentions{''.join(notes)}"

@@ -194,8 +194,7 @@ def show(
         files.write(found, rows_of_entities(rows, chosen))
         if files.has_pictures:
             files.draw(_limits_chart(found, usage, used))
-    console.echo(render("history", format_name, found, style=console.style()))
-    files.report(console)
+    files.present(console, format_name, found)
     return ExitCode.DONE
 
 
@@ -255,8 +254,7 @@ def diff(
         rows = of_clusters(table, cluster or ())
         found, changes = difference(table, rows, since, until)
         files.write(found, changes)
-    console.echo(render("history-diff", format_name, found, style=console.style()))
-    files.report(console)
+    files.present(console, format_name, found)
     return ExitCode.DONE
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import islice
 
 from quotaform.model.entity import spell_name
+from quotaform.model.errors import ExitCode
 from quotaform.model.moment import spell_moment
 from quotaform.model.text import inert, listed
 from quotaform.report.text import PLAIN, Style, counted
@@ -55,6 +56,37 @@ class Ingested:
     def undeclared(self) -> tuple[IngestedCluster, ...]:
         """The clusters that quotaform.yaml does not declare."""
         return tuple(each for each in self.clusters if each.is_declared is False)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that ingests."""
+        return ExitCode.DONE if self.rows else ExitCode.ERROR
+
+    def warnings(self) -> Iterator[tuple[str, bool]]:
+        """Yield what needs attention, and whether something failed."""
+        if self.undeclared:
+            names = listed([spell_name(each.name) for each in self.undeclared])
+            yield f"quotaform.yaml declares no cluster {names}; the rows are in the table nevertheless", False
+        if self.quarantined:
+            where = f"see the quarantine table {inert(self.quarantine or '')}"
+            yield f"{counted(self.quarantined, 'record')} could not be read; {where}", True
+
+    def failure(self) -> str | None:
+        """Return why there are no rows."""
+        if self.rows:
+            return None
+        if not self.read:
+            return "the recordings have no samples"
+        if self.dropped.get(DropReason.OTHER_METRIC, 0) == self.read:
+            return (
+                f"none of the {counted(self.read, 'sample')} is of a metric of client quotas; "
+                "docs/usage-recordings.md lists the names that are known"
+            )
+        found = f"the recordings have no samples for the table among the {self.read:,} that were read"
+        if self.dropped.get(DropReason.BROKER_TOTAL):
+            options = "give --user-label, --client-id-label or --ip-label"
+            return f"{found}; if labels with other names say who it was, {options}"
+        return f"{found}; the quarantine table has the reasons" if self.quarantined else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +140,28 @@ class Streamed:
     def has_quarantine(self) -> bool:
         """Whether this run has put records into the quarantine."""
         return bool(self.counts.quarantined or self.counts.late_records)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that reads a topic."""
+        return ExitCode.ERROR if self.failure() is not None else ExitCode.DONE
+
+    def warnings(self) -> Iterator[tuple[str, bool]]:
+        """Yield what needs attention, and whether something failed."""
+        counts = self.counts
+        if self.has_quarantine:
+            bad = counted(counts.quarantined + counts.late_records, "record")
+            yield f"{bad} could not be read, or came late; see the quarantine table {inert(self.quarantine)}", True
+        if not counts.written and self.failure() is None:
+            found = f"there are no samples for the table among the {counts.samples:,} that were read"
+            none = f"the topic {inert(self.topic)} had no records that were not read before"
+            yield f"nothing was added: {found if counts.samples else none}", False
+
+    def failure(self) -> str | None:
+        """Return why nothing could be read."""
+        if self.counts.quarantined and not self.counts.written:
+            return "no record could be read; see whether --input-format is that of the topic"
+        return None
 
 
 _MOST_CLUSTERS = 20

@@ -16,7 +16,6 @@ from quotaform.cli.option.output import DrawnOutOption, Output, format_option, w
 from quotaform.cli.option.value import read_period
 from quotaform.cli.present import TableOutput, report_failures
 from quotaform.model.errors import InvalidFilesError
-from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -91,8 +90,7 @@ def backtest(
                 # The clusters that failed before have errors of their own.
                 report_failures(console, outcomes)
                 raise
-        console.echo(render(_SUBJECT, format_name, found, style=console.style()))
-        files.report(console)
+        files.present(console, format_name, found)
     return report_failures(console, outcomes)
 
 

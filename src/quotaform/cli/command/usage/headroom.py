@@ -13,7 +13,6 @@ from quotaform.cli.option.output import DrawnOutOption, Output, format_option, w
 from quotaform.cli.option.value import read_period
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
 from quotaform.model.errors import UsageError
-from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,8 +74,7 @@ def headroom(
             from quotaform.usage.chart import headroom_chart
 
             files.draw(headroom_chart(found.report))
-    console.echo(render(_SUBJECT, format_name, found.report, style=console.style()))
-    files.report(console)
+    files.present(console, format_name, found.report)
     return report_failures(console, failed_outcomes(found.failures))
 
 

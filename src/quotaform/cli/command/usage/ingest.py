@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.command.usage.stream import TopicSource
-from quotaform.cli.console import write_file
-from quotaform.cli.option.common import ConfigOption
+from quotaform.cli.option.common import ConfigOption, complete_cluster
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import (
-    Output,
-    format_option,
-    out_option,
-    read_output,
-    with_option_groups,
-)
+from quotaform.cli.option.output import Output, format_option, out_option, with_option_groups
 from quotaform.cli.option.value import complete_from, one_of, require_choice
-from quotaform.cli.present import report_saved_files
-from quotaform.model.entity import spell_name
-from quotaform.model.errors import ExitCode, UsageError
-from quotaform.model.text import inert, listed
-from quotaform.report.format import render
-from quotaform.report.text import counted
-from quotaform.system.files import require_writable
+from quotaform.cli.present import TableOutput
+from quotaform.model.errors import EngineError, ExitCode, UsageError
+from quotaform.model.text import inert
+from quotaform.system.process import held_signals
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.text import TABLE
-from quotaform.usage.sample import DropReason
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
+    from quotaform.cluster.client.config import ClientConfig
+    from quotaform.fleet.options import SessionOptions
+    from quotaform.model.server import Server
     from quotaform.usage.format.table import TableMapping
-    from quotaform.usage.ingest.ingest import Ingested
+    from quotaform.usage.ingest.ingest import Ingested, Streamed
     from quotaform.usage.ingest.input import RangeQuery
     from quotaform.usage.metric_name import Origin
+    from quotaform.usage.stream.run import StreamRequest, StreamState
+    from quotaform.usage.stream.topic import Topic
 
 _SUBJECT: Final = "usage-ingest"
+_STREAM: Final = "usage-stream"
+_STARTS: Final = ("earliest", "latest")
+_MOST_RECORDS: Final = 100_000
+_LOG_S: Final = 30.0
+"""The least number of seconds between two lines of a log."""
 _AUTO: Final = "auto"
 _INPUT_FORMATS: Final = (_AUTO, *FORMATS, TABLE)
 
@@ -194,6 +196,147 @@ class PrometheusRange:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSource:
+    """A topic, and how it is read."""
+
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic", metavar="NAME", help="Kafka topic to read instead of SOURCE; each record is a document."
+        ),
+    ] = None
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Bootstrap servers of the topic's cluster."),
+    ] = None
+    command_config: Annotated[
+        Path | None,
+        typer.Option("--command-config", metavar="FILE", help="Java client properties file, with --bootstrap-server."),
+    ] = None
+    topic_cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--topic-cluster",
+            metavar="NAME",
+            help="Cluster in quotaform.yaml with the topic, instead of --bootstrap-server.",
+            autocompletion=complete_cluster,
+        ),
+    ] = None
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint", metavar="DIR", help="Directory for the progress of the stream; one per topic and table."
+        ),
+    ] = None
+    watermark: Annotated[
+        str,
+        typer.Option(
+            "--watermark",
+            metavar="DURATION",
+            help="Records older than the newest one by more than this are quarantined; duplicates are detected "
+            "among the others.",
+        ),
+    ] = "10m"
+    starting: Annotated[
+        str,
+        typer.Option(
+            "--starting",
+            metavar="|".join(_STARTS),
+            help="Where a new checkpoint begins: at the oldest record, or at new records.",
+            autocompletion=complete_from(_STARTS),
+        ),
+    ] = "earliest"
+    until_empty: Annotated[
+        bool, typer.Option("--until-empty", help="End when all records that exist at the start are read.")
+    ] = False
+    duration: Annotated[
+        str | None,
+        typer.Option("--for", metavar="DURATION", help="End after this time. [default: until it is interrupted]"),
+    ] = None
+    every: Annotated[
+        str,
+        typer.Option(
+            "--every",
+            metavar="DURATION",
+            help="Longest time until records are written; each batch writes a file.",
+        ),
+    ] = "10s"
+    batch_records: Annotated[
+        int, typer.Option("--batch-records", metavar="N", help="Largest number of records in a batch.")
+    ] = 2000
+
+    @property
+    def is_given(self) -> bool:
+        """Whether a topic is read."""
+        return self.topic is not None
+
+    def require_valid(self, sources: list[str] | None) -> None:
+        """Make sure that the options fit each other."""
+        if self.topic is None:
+            given = {
+                "--bootstrap-server": self.bootstrap_server,
+                "--command-config": self.command_config,
+                "--topic-cluster": self.topic_cluster,
+                "--checkpoint": self.checkpoint,
+                "--until-empty": self.until_empty or None,
+                "--for": self.duration,
+            }
+            if used := [name for name, value in given.items() if value is not None]:
+                raise UsageError(f"{used[0]} is for a topic; give --topic, or leave it out")
+            return
+        if sources:
+            raise UsageError("--topic is read instead of files; leave SOURCE or --topic out")
+        if (self.bootstrap_server is None) == (self.topic_cluster is None):
+            raise UsageError("--topic requires --bootstrap-server HOST:PORT or --topic-cluster NAME; give one of them")
+        if self.command_config is not None and self.bootstrap_server is None:
+            raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
+        if self.checkpoint is None:
+            raise UsageError("--topic requires --checkpoint DIR, in which the stream keeps its progress")
+        require_choice("start", self.starting, _STARTS)
+        if self.until_empty and self.duration is not None:
+            raise UsageError("--until-empty and --for exclude each other; give one of them")
+        if not 1 <= self.batch_records <= _MOST_RECORDS:
+            raise UsageError(f"--batch-records {self.batch_records}: give a number from 1 to {_MOST_RECORDS:,}")
+        self.seconds()
+
+    def seconds(self) -> tuple[int, int, int | None]:
+        """Return how far the watermark is behind, when records are written at the latest, and when the stream ends."""
+        wait, every = _seconds("--watermark", self.watermark), _seconds("--every", self.every)
+        return wait, every, None if self.duration is None else _seconds("--for", self.duration)
+
+    def connect(self, config: Path | None) -> tuple[Topic, tuple[str | Server, ...], ClientConfig]:
+        """Return the topic, the bootstrap servers of its cluster, and its client."""
+        from quotaform.cli.option.cluster import OneCluster
+        from quotaform.repository.gateway import connection_of
+        from quotaform.usage.stream.topic import TopicGateway
+
+        cluster = OneCluster(
+            config=config,
+            cluster=self.topic_cluster,
+            bootstrap_server=self.bootstrap_server,
+            command_config=self.command_config,
+        ).choose()
+        servers, client = connection_of(cluster)
+        name = str(self.topic)
+        with TopicGateway.connect(servers, client, name=cluster.label) as gateway:
+            topic = gateway.topic(name)
+        if topic is None:
+            raise UsageError(
+                f"--topic: {inert(cluster.label)} has no topic {inert(name)}; create it, or correct the name"
+            )
+        return topic, servers, client
+
+
+def _seconds(option: str, text: str) -> int:
+    from quotaform.model.moment import parse_duration
+
+    try:
+        return int(parse_duration(text).total_seconds())
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
 @with_option_groups
 def ingest(
     *,
@@ -256,9 +399,7 @@ def ingest(
     """
     console = output.console(_SUBJECT, format_name)
     require_choice("input format", input_format, _INPUT_FORMATS)
-    files = [read_output(_SUBJECT, text) for text in out or ()]
-    for _, file in files:
-        require_writable(file)
+    files = TableOutput(_STREAM if topic.is_given else _SUBJECT, out or (), has_rows=False)
     topic.require_valid(sources)
     range_query = prometheus.range_query(has_others=bool(sources) or topic.is_given)
     origin = recorded.origin()
@@ -266,8 +407,6 @@ def ingest(
         if input_format in (_AUTO, TABLE):
             raise UsageError(f"--topic requires --input-format {one_of(list(FORMATS))}")
         session = place.session()
-        from quotaform.cli.command.usage.stream import stream_request, stream_usage
-
         request = stream_request(
             topic, config, session, input_format=input_format, origin=origin, usage=usage, quarantine=quarantine
         )
@@ -296,11 +435,7 @@ def ingest(
             ingest_request = replace(ingest_request, sources=[folder], shown=range_query.url.origin)
         spark, progress = stack.enter_context(spark_job(console, "Ingesting", session))
         result = ingest_recordings(spark, ingest_request, progress=progress)
-    for name, file in files:
-        write_file(file, render(_SUBJECT, name, result))
-    console.echo(render(_SUBJECT, format_name, result, style=console.style()))
-    report_saved_files(console, "result", [file for _, file in files])
-    return _end(console, result)
+    return _end(console, format_name, files, result)
 
 
 def _save_answers(query: RangeQuery, folder: Path, console: Console) -> None:
@@ -328,34 +463,111 @@ def _mapping(path: Path | None, input_format: str) -> TableMapping | None:
     return load_usage_mapping(path)
 
 
-def _end(console: Console, result: Ingested) -> ExitCode:
-    """Say what needs attention, and return the exit code."""
-    if result.undeclared:
-        names = listed([spell_name(each.name) for each in result.undeclared])
-        console.warn(f"Warning: quotaform.yaml declares no cluster {names}; the rows are in the table nevertheless")
-    if result.quarantined:
-        console.report_failure(
-            f"Warning: {counted(result.quarantined, 'record')} could not be read; see the quarantine table "
-            f"{inert(result.quarantine or '')}"
-        )
-    if result.rows:
-        return ExitCode.DONE
-    console.write_stderr(f"Error: nothing was added: {_nothing(result)}.\n")
-    return ExitCode.ERROR
+def stream_request(
+    source: TopicSource,
+    config: Path | None,
+    session: SessionOptions,
+    *,
+    input_format: str,
+    origin: Origin,
+    usage: str,
+    quarantine: str | None,
+) -> StreamRequest:
+    """Return what is read, and where to; the cluster of the topic is asked for it.
+
+    `quarantine`: where records go that cannot be read; `None` for the folder beside the table.
+    """
+    from quotaform.fleet.table import is_url
+    from quotaform.usage.stream.run import StreamRequest, require_no_server
+    from quotaform.usage.table.append import require_free
+    from quotaform.usage.table.schema import USAGE
+
+    require_no_server(session, os.environ)
+    folders = {
+        "--usage": usage,
+        "--quarantine": quarantine or f"{usage.rstrip('/')}-quarantine",
+        "--checkpoint": str(source.checkpoint),
+    }
+    for option, folder in folders.items():
+        if is_url(folder):
+            raise UsageError(
+                f"{option}: a topic is read into a directory of a file system that this machine sees; give its path"
+            )
+    require_free(usage, USAGE, session)
+    topic, servers, client = source.connect(config)
+    wait_s, every_s, for_s = source.seconds()
+    return StreamRequest(
+        topic=topic,
+        servers=servers,
+        client=client,
+        input_format=input_format,
+        origin=origin,
+        usage=usage,
+        quarantine=folders["--quarantine"],
+        checkpoint=folders["--checkpoint"],
+        wait_s=wait_s,
+        every_s=every_s,
+        most_records=source.batch_records,
+        is_from_start=source.starting == "earliest",
+        until_empty=source.until_empty,
+        for_s=for_s,
+    )
 
 
-def _nothing(result: Ingested) -> str:
-    """Return why there are no rows."""
-    if not result.read:
-        return "the recordings have no samples"
-    if result.dropped.get(DropReason.OTHER_METRIC, 0) == result.read:
-        return (
-            f"none of the {counted(result.read, 'sample')} is of a metric of client quotas; "
-            "docs/usage-recordings.md lists the names that are known"
-        )
-    found = f"the recordings have no samples for the table among the {result.read:,} that were read"
-    if result.dropped.get(DropReason.BROKER_TOTAL):
-        return f"{found}; if labels with other names say who it was, give --user-label, --client-id-label or --ip-label"
-    if result.quarantined:
-        return f"{found}; the quarantine table has the reasons"
-    return found
+def stream_usage(
+    request: StreamRequest, session: SessionOptions, console: Console, format_name: str, files: TableOutput
+) -> ExitCode:
+    """Read until the topic is empty, the time is over or a signal comes; print and write what was done."""
+    from quotaform.usage.ingest.ingest import Streamed
+    from quotaform.usage.stream.run import run_stream, unresolved, with_connector
+
+    log, stopped = _Log(console), Event()
+    try:
+        with (
+            spark_job(console, f"Reading the topic {request.topic.name}", with_connector(session)) as (spark, _),
+            held_signals(on_first=stopped.set),
+        ):
+            counts = run_stream(spark, request, log, stopped.is_set)
+            streamed = Streamed(
+                topic=request.topic.name,
+                usage=request.usage,
+                quarantine=request.quarantine,
+                counts=counts,
+                behind=log.behind,
+            )
+            return _end(console, format_name, files, streamed)
+    except EngineError as error:
+        raise unresolved(error) from error
+
+
+def _end(console: Console, format_name: str, files: TableOutput, result: Ingested | Streamed) -> ExitCode:
+    """Print and write what was done, and what needs attention, and return the exit code."""
+    files.write(result)
+    files.present(console, format_name, result)
+    for text, is_failure in result.warnings():
+        (console.report_failure if is_failure else console.warn)(f"Warning: {text}")
+    if (failure := result.failure()) is not None:
+        console.write_stderr(f"Error: nothing was added: {failure}.\n")
+    return result.exit_code
+
+
+class _Log:
+    """Shows how far a stream is: on a terminal at once, elsewhere a line from time to time."""
+
+    def __init__(self, console: Console) -> None:
+        self.behind: int | None = None
+        self._console = console
+        self._written_at = monotonic()
+        self._batches = 0
+
+    def __call__(self, state: StreamState) -> None:
+        from quotaform.usage.ingest.ingest import sum_text
+
+        self.behind = state.behind
+        behind = "" if state.behind is None else f"; {state.behind:,} records behind"
+        text = f"Samples: {sum_text(state.counts)}{behind}"
+        if state.counts.batches != self._batches and monotonic() - self._written_at >= _LOG_S:
+            self._batches, self._written_at = state.counts.batches, monotonic()
+            if not sys.stderr.isatty():
+                self._console.warn(text)
+        self._console.progress(text, 0, 0)

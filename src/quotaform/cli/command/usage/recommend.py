@@ -16,7 +16,6 @@ from quotaform.cli.option.output import Output, format_option, with_option_group
 from quotaform.cli.option.value import shorten
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures, selection_text
 from quotaform.model.errors import UsageError
-from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -260,8 +259,7 @@ def recommend(
     if diff:
         _print_diff(console, report)
     else:
-        console.echo(render(_SUBJECT, format_name, report, style=console.style()))
-    files.report(console)
+        files.present(console, format_name, report)
     return report_failures(console, failed_outcomes(found.failures))
 
 

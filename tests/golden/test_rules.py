@@ -131,7 +131,9 @@ class Case:
 
 
 def config_of(text: str) -> Config:
-    config, problems = read_config(SourceFile("quotaform.yaml", LAB + text), Path())
+    config, problems = read_config(
+        SourceFile("quotaform.yaml", text if text.startswith("clusters:") else LAB + text), Path()
+    )
     assert problems == []
     return config
 

@@ -1,0 +1,171 @@
+"""What is planned in a git repository: `tests/golden/story-*.txt` hold what was done there and what each plan says.
+
+A line is one of the words of `Story`; `@1` is the first commit that was made, `<1>` where it is printed. The block that
+begins with `each:` is what every later story of the file begins with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from quotaform.model.entity import Entity
+from quotaform.plan.plan import PlanSource
+from quotaform.plan.receipt_file import receipt_path, write_receipt
+from quotaform.repository.repository import Repository
+from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
+from tests.dumped import dumped_receipt
+from tests.golden.conftest import FOLDER, Golden, golden
+from tests.golden.test_texts import told
+from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["golden"]
+
+SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
+
+
+class Story:
+    """A repository, and what is done there."""
+
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], environment: pytest.MonkeyPatch) -> None:
+        self.made = PlannedRepository(path / "repository", capsys)
+        self.path, self.environment = self.made.path, environment
+        self.commits: list[str] = []
+        self.path.mkdir(parents=True)
+        self.made.git("init", "-q", "-b", "main")
+        self.file("quotaform.yaml", CONFIG)
+        self.file(".gitignore", "*.json\n.quotaform/\n")
+        self.live()
+
+    def tell(self, line: str) -> Iterator[str]:
+        word, _, rest = line.partition(" ")
+        rest = re.sub(r"@(\d)", lambda found: self.commits[int(found[1]) - 1], rest)
+        yield from getattr(self, word)(*shlex.split(rest)) or ()
+
+    def file(self, name: str, text: str) -> None:
+        r"""`file NAME 'TEXT\n'`; DAY is a day soon."""
+        self.made.write(name, text.replace("\\n", "\n").replace("\\r", "\r").replace("DAY", SOON))
+
+    def config(self, *lines: str) -> None:
+        """`config LINE...`: a quotaform.yaml of one cluster, and these lines."""
+        self.file("quotaform.yaml", CONFIG + "".join(f"{line}\n" for line in lines))
+
+    def quotas(self, *users: str) -> None:
+        """`quotas a=1 'b=state: absent'`: what the files declare, MiB/s or what an entry says; `FILE:` is another."""
+        name = users[0][:-1] if users and users[0].endswith(":") else "all.yaml"
+        said = (each.split("=", 1) for each in users if not each.endswith(":"))
+        self.made.quotas(name, **{user: rate(int(what)) if what.isdigit() else what for user, what in said})
+
+    def live(self, *users: str) -> None:
+        """`live a=1`: what the cluster holds."""
+        self.made.live(**{user: live_rate(int(what)) for user, what in (each.split("=") for each in users)})
+
+    def commit(self) -> None:
+        self.commits.append(self.made.commit())
+
+    def git(self, *arguments: str) -> None:
+        self.made.git(*arguments)
+
+    def move(self, source: str, target: str) -> None:
+        (self.path / source).rename(self.path / target)
+
+    def remove(self, name: str) -> None:
+        path = self.path / name
+        path.rmdir() if path.is_dir() else path.unlink()
+
+    def link(self, name: str, target: str) -> None:
+        (self.path / name).parent.mkdir(exist_ok=True)
+        (self.path / name).symlink_to(target)
+
+    def env(self, name: str, value: str) -> None:
+        self.environment.setenv(name, value)
+
+    def event(self, text: str) -> None:
+        """`event JSON`: this is a workflow on GitHub, and this its event."""
+        self.file("event.json", text)
+        self.env("GITHUB_ACTIONS", "true")
+        self.env("GITHUB_EVENT_PATH", str(self.path / "event.json"))
+
+    def receipt(self, name: str, *users: str) -> None:
+        """`receipt NAME a b`: of an apply that created the first of these users; `day-19` is kept as that of a day.
+
+        `cluster=ID`, `commit=ID` and `finished=TIME` are other than usual.
+        """
+        said = dict(each.split("=", 1) for each in users if "=" in each)
+        first, *others = (Entity(user=each) for each in users if "=" not in each)
+        held = {each: {PRODUCER: 1.0} for each in others}
+        source = PlanSource(directory="quotas.d", commit=said.get("commit", "4f2c1d9"), dirty=False)
+        header = replace(HEADER, cluster_id=said.get("cluster", "id"), source=source)
+        plan = plan_of({first: {PRODUCER: float(MIB)}, **held}, held, header=header)
+        receipt = receipt_of(plan, finished_at=said.get("finished", "2026-11-20T09:00:01Z"))
+        if not name.startswith("day-"):
+            self.file(name, dumped_receipt(receipt))
+            return
+        place = Repository(directory=self.path / "quotas.d", config_path=self.path / "quotaform.yaml")
+        path = receipt_path(plan.digest, place)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_receipt(path.with_name(f"202611{name[4:]}T090000Z-{path.name.partition('-')[2]}"), receipt)
+
+    def edit(self, pattern: str, old: str, new: str) -> None:
+        """`edit PATTERN OLD NEW`: put another text into the file that matches."""
+        (path,) = self.path.glob(pattern)
+        path.write_text(path.read_text().replace(old, new))
+
+    def plan(self, *arguments: str) -> Iterator[str]:
+        """`plan ARGUMENTS`: tell its exit code, what it changes and finds, and what it says on stderr."""
+        code, out, err = self.made("plan", "--format", "json", *arguments)
+        yield from map(self.masked, self.said(shlex.join(("plan", *arguments)), code, out, err))
+
+    def said(self, command: str, code: int, out: str, err: str) -> Iterator[str]:
+        document = json.loads(out or "{}")
+        base = document.get("source", {}).get("base")
+        on = f", base {base['ref']} @ {base['commit']}{' (receipt)' * ('receipt' in base)}" if base else ""
+        yield f"{command}: exit {code}{on}"
+        for change in document.get("changes", ()):
+            more = "; ".join(filter(None, (change[name] for name in ("origin", "owner", "reason"))))
+            yield f"  {change['action']} {change['address']}{f' ({more})' if more else ''}"
+        for found in document.get("findings", ()):
+            words = "blocks" if found["blocking"] else found["severity"], found["rule"], found.get("address")
+            yield f"  {' '.join(filter(None, words))}: {found['message']}"
+        yield from (f"  {line}" for line in err.splitlines())
+
+    def masked(self, line: str) -> str:
+        for number, commit in enumerate(self.commits, 1):
+            line = line.replace(commit, f"<{number}>").replace(commit[:7], f"<{number}>")
+        line = line.replace(f"{self.path}/", "").replace(SOON, "DAY")
+        return re.sub(r"(\d{8}T\d{6}Z)-[\w-]+", r"\1-...", line)
+
+
+@pytest.mark.parametrize("name", ["base", "guards", "prune"])
+def test_what_a_plan_says_after_all_that(
+    golden: Golden,
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own_environment(monkeypatch)
+    beginning: list[str] = []
+
+    def tell(text: str | bytes) -> Iterator[str]:
+        lines = str(text).splitlines()
+        if lines[0] == "each:":
+            beginning[:] = lines[1:]
+            return
+        with monkeypatch.context() as environment:
+            story = Story(tmp_path / os.urandom(8).hex(), capsys, environment)
+            for line in (*beginning, *lines):
+                yield from story.tell(line)
+
+    text = (FOLDER / f"story-{name}.txt").read_text(encoding="utf-8")
+    golden(f"story-{name}.txt", "\n".join(told(text, tell, is_line=False)).lstrip("\n") + "\n")

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from quotaform.desired.approval import read_approvals
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
@@ -25,8 +26,10 @@ from quotaform.desired.writer import spell_scalar
 from quotaform.desired.yaml.document import is_text
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model.entity import Entity, canonical_ip, ip_problem, parse_address
+from quotaform.model.errors import UsageError
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Entry
+from quotaform.model.rule import read_allowances
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
 from quotaform.model.variable import expand, problem_text
 from quotaform.repository.revision import read_work_tree
@@ -67,6 +70,12 @@ def of_violation(text: Text) -> Lines:
     return problems if policy is None else check_policies({alice: entry}, [policy], "lab")
 
 
+def of_approval(text: Text) -> Lines:
+    """Return what is wrong with a file of approvals, or what it approves."""
+    approvals, problems = read_approvals(SourceFile("approvals.yaml", text), TODAY)
+    return problems or [f"{each.location} {each.rule} of {each.target}: {each}, {dict(each.to)}" for each in approvals]
+
+
 def of_yaml(text: Text) -> Lines:
     return read_document("f.yaml", str(text), detailed=True).problems
 
@@ -103,6 +112,14 @@ def of_double(text: Text) -> Lines:
         assert is_writable(row, float(value)) == (spelled is not None)
         yield f"written {spelled}"
     yield f"shown {render_value(row, float(value))}"
+
+
+def of_allowance(text: Text) -> Lines:
+    """Return what `--allow` allows, given once for each word, or why it does not."""
+    try:
+        return read_allowances(str(text).split() or [""])
+    except UsageError as error:
+        return [error]
 
 
 def of_address(text: Text) -> Lines:
@@ -161,6 +178,7 @@ FILES: dict[str, Callable[[Text], Lines]] = {
     "config": of_config,
     "policy": of_policy,
     "violation": of_violation,
+    "approval": of_approval,
     "yaml": of_yaml,
 }
 LINES: dict[str, Callable[[Text], Lines]] = {
@@ -168,6 +186,7 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "name": of_name,
     "value": of_value,
     "double": of_double,
+    "allowance": of_allowance,
     "address": of_address,
     "ip": of_ip,
     "live": of_live,

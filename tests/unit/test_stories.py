@@ -27,8 +27,6 @@ from tests.golden.conftest import FOLDER, Golden, golden
 from tests.golden.test_texts import told
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
 
-pytestmark = pytest.mark.slow
-
 __all__ = ["golden"]
 
 SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
@@ -41,6 +39,7 @@ class Story:
         self.made = PlannedRepository(path / "repository", capsys)
         self.path, self.environment = self.made.path, environment
         self.commits: list[str] = []
+        self.digests: dict[str, int] = {}
         self.path.mkdir(parents=True)
         self.made.git("init", "-q", "-b", "main")
         self.file("quotaform.yaml", CONFIG)
@@ -70,6 +69,12 @@ class Story:
         """`live a=1`: what the cluster holds."""
         self.made.live(**{user: live_rate(int(what)) for user, what in (each.split("=") for each in users)})
 
+    def snapshot(self, name: str, *users: str) -> None:
+        """`snapshot NAME a=1`: what another cluster holds, with its name as its id."""
+        self.live(*users)
+        text = (self.made.path / "lab.json").read_text()
+        self.file(f"{name}.json", text.replace('"lab"', f'"{name}"').replace('"id": "id"', f'"id": "{name}"'))
+
     def commit(self) -> None:
         self.commits.append(self.made.commit())
 
@@ -95,6 +100,18 @@ class Story:
         self.file("event.json", text)
         self.env("GITHUB_ACTIONS", "true")
         self.env("GITHUB_EVENT_PATH", str(self.path / "event.json"))
+
+    def step(self, folder: str) -> None:
+        """`step FOLDER`: go on in this folder, in a step of GitHub Actions."""
+        self.made = replace(self.made, path=self.path / folder)
+        for name in ("output", "summary"):
+            (self.path / name).touch()
+            self.env({"output": "GITHUB_OUTPUT", "summary": "GITHUB_STEP_SUMMARY"}[name], str(self.path / name))
+        self.env("GITHUB_ACTIONS", "true")
+        self.env("GITHUB_WORKSPACE", str(self.path))
+        self.env("GITHUB_SERVER_URL", "https://github.com")
+        self.env("GITHUB_REPOSITORY", "o/r")
+        self.env("GITHUB_RUN_ID", "7")
 
     def receipt(self, name: str, *users: str) -> None:
         """`receipt NAME a b`: of an apply that created the first of these users; `day-19` is kept as that of a day.
@@ -126,6 +143,25 @@ class Story:
         code, out, err = self.made("plan", "--format", "json", *arguments)
         yield from map(self.masked, self.said(shlex.join(("plan", *arguments)), code, out, err))
 
+    def run(self, *arguments: str) -> Iterator[str]:
+        """`run ARGUMENTS`: tell the exit code of a command, its annotations, stderr, and the outputs of its step."""
+        (self.path / "output").write_text("")
+        code, out, err = self.made(*arguments)
+        yield f"{shlex.join(arguments)}: exit {code}"
+        yield from (f"  on stdout: {line}" for line in out.splitlines() if line.startswith("::"))
+        yield from (f"  {self.masked(line)}" for line in err.splitlines())
+        outputs = re.findall(r"^(\w+)<<(.+)\n((?:.*\n)*?)\2\n", (self.path / "output").read_text(), re.MULTILINE)
+        yield from ("  " + self.masked(f"{name}={text.strip()}".replace("\n", ", ")) for name, _, text in outputs)
+
+    def show(self, name: str, pattern: str) -> Iterator[str]:
+        """`show FILE PATTERN`: tell the lines of a file that match."""
+        path = self.made.path / name
+        if not path.exists():
+            yield f"{name}: there is none"
+            return
+        found = (line for line in path.read_text().splitlines() if re.search(pattern, line))
+        yield from (f"{name}: {self.masked(line)}" for line in found)
+
     def said(self, command: str, code: int, out: str, err: str) -> Iterator[str]:
         document = json.loads(out or "{}")
         base = document.get("source", {}).get("base")
@@ -142,11 +178,14 @@ class Story:
     def masked(self, line: str) -> str:
         for number, commit in enumerate(self.commits, 1):
             line = line.replace(commit, f"<{number}>").replace(commit[:7], f"<{number}>")
+        for digest in re.findall("sha256:[0-9a-f]{64}", line):
+            number = self.digests.setdefault(digest, len(self.digests) + 1)
+            line = line.replace(digest, f"<digest {number}>")
         line = line.replace(f"{self.path}/", "").replace(SOON, "DAY")
         return re.sub(r"(\d{8}T\d{6}Z)-[\w-]+", r"\1-...", line)
 
 
-@pytest.mark.parametrize("name", ["base", "guards", "prune"])
+@pytest.mark.parametrize("name", ["base", "guards", "prune", "ci"])
 def test_what_a_plan_says_after_all_that(
     golden: Golden,
     name: str,

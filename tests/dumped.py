@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from quotaform.model.records.document import sealed_lines
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt import Receipt, SavedReceipt
 from quotaform.plan.receipt_records import receipt_lines
@@ -16,3 +20,9 @@ def dumped_plan(plan: Plan) -> str:
 def dumped_receipt(receipt: Receipt | SavedReceipt) -> str:
     """Return a receipt."""
     return "".join(receipt_lines(receipt))
+
+
+def sealed(document: Mapping[str, Any], lists: Collection[str]) -> str:
+    """Return a document, however it was edited, as a file whose digest is right."""
+    content = {name: item for name, item in document.items() if name != "digest"}
+    return "".join(sealed_lines(content.items(), {name for name in lists if isinstance(content.get(name), list)}))

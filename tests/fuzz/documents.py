@@ -79,7 +79,10 @@ def _plan_id(tree: Any) -> str:
 
 def _receipts() -> Sequence[str]:
     found = []
-    for plan, run in ((example_plan(), None), (empty_plan(), Run("github", "https://github.example/a/actions/runs/1"))):
+    for plan, run in (
+        (example_plan(), None),
+        (empty_plan(), Run(system="github", url="https://github.example/a/actions/runs/1")),
+    ):
         results = tuple(
             EntityResult(change.entity, change.action, list(Result)[index % len(Result)], "no\n::error::" * (index % 2))
             for index, change in enumerate(plan.changes)

@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final
 
+from msgspec.structs import replace as changed
+
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
-from quotaform.plan.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
+from quotaform.plan.backtest import Backtest, BucketBacktest, Buckets, ClusterBacktest, Estimate
 from quotaform.usage.headroom.headroom import (
     BucketUse,
     Headroom,
@@ -115,14 +117,12 @@ FAR: Final = replace(NO_HEADROOM, counts={**NO_HEADROOM.counts, HeadroomStatus.B
 """Where nobody is close."""
 
 BUCKET: Final = BucketBacktest(
-    cluster="prod-eu",
     broker="1",
     key=PRODUCER,
     bucket="user=alice",
     limit=4 * MIB,
     entity="user=<default>",
     before=10 * MIB,
-    is_changed=True,
     samples=60,
     recorded_s=3600.0,
     throttled_s=Estimate(value=90.0, low=30.0, high=100.5),
@@ -139,11 +139,11 @@ BUCKET: Final = BucketBacktest(
     hidden_s=0.0,
     is_coarse=False,
 )
-COARSE: Final = replace(
+COARSE: Final = changed(
     BUCKET, bucket="user=coarse", is_coarse=True, throttled_s=Estimate(value=None, low=0.0, high=60.0)
 )
-CONNECTIONS: Final = replace(BUCKET, key=CONNECTION, bucket="ip=10.0.0.7", refused=1234.0, limit=10.0, before=20.0)
-RECORDED: Final = replace(
+CONNECTIONS: Final = changed(BUCKET, key=CONNECTION, bucket="ip=10.0.0.7", refused=1234.0, limit=10.0, before=20.0)
+RECORDED: Final = changed(
     BUCKET,
     bucket="user=recorded",
     throttled_s=Estimate(value=0.0, low=0.0, high=0.0),
@@ -161,21 +161,32 @@ CLUSTER: Final = ClusterBacktest(
     last=LAST,
     series=7,
     unlimited=1,
-    changed=BucketCounts(buckets=300, throttled=120, possible=30, recorded=2, coarse=1, affected=200),
-    unchanged=BucketCounts(buckets=5, throttled=1, possible=1, recorded=1, affected=2),
-    rows=(BUCKET, COARSE, CONNECTIONS, RECORDED, replace(BUCKET, bucket=f"user={HOSTILE}", broker=HOSTILE)),
-    others=(replace(BUCKET, is_changed=False, before=BUCKET.limit, recorded_throttled_s=30.0, hidden_s=60.0),),
+    changed=Buckets(
+        buckets=300,
+        throttled=120,
+        possible=30,
+        recorded=2,
+        coarse=1,
+        affected=200,
+        rows=(BUCKET, COARSE, CONNECTIONS, RECORDED, changed(BUCKET, bucket=f"user={HOSTILE}", broker=HOSTILE)),
+    ),
+    unchanged=Buckets(
+        buckets=5,
+        throttled=1,
+        possible=1,
+        recorded=1,
+        affected=2,
+        rows=(changed(BUCKET, before=BUCKET.limit, recorded_throttled_s=30.0, hidden_s=60.0),),
+    ),
 )
-UNRECORDED: Final = replace(
+UNRECORDED: Final = changed(
     CLUSTER,
     cluster="prod-us",
     first=None,
     last=None,
     series=0,
-    changed=BucketCounts(),
-    unchanged=BucketCounts(),
-    rows=(),
-    others=(),
+    changed=Buckets(),
+    unchanged=Buckets(),
 )
 BACKTEST: Final = Backtest(usage="/srv/usage", clusters=(CLUSTER, UNRECORDED), unknown=(HOSTILE, ""))
 
@@ -196,12 +207,16 @@ ALICE: Final = Recommendation(
     broker="1",
 )
 YOUNG: Final = replace(ALICE, cluster="prod-us", action=Action.NONE, after=10 * MIB, reason="3.2 of 14 days recorded")
-TESTED: Final = replace(
+TESTED: Final = changed(
     CLUSTER,
-    changed=BucketCounts(buckets=8, throttled=7, recorded=2, affected=7),
-    unchanged=BucketCounts(buckets=3),
-    rows=tuple(replace(BUCKET, broker=str(number)) for number in range(1, 8)),
-    others=(),
+    changed=Buckets(
+        buckets=8,
+        throttled=7,
+        recorded=2,
+        affected=7,
+        rows=tuple(changed(BUCKET, broker=str(number)) for number in range(1, 8)),
+    ),
+    unchanged=Buckets(buckets=3),
 )
 RECOMMENDED: Final = RecommendReport(
     usage="/srv/usage",
@@ -215,7 +230,7 @@ RECOMMENDED: Final = RecommendReport(
 SEVERAL: Final = replace(
     RECOMMENDED,
     backtest=ProposalBacktest(
-        clusters=(TESTED, replace(TESTED, cluster="prod-us", changed=BucketCounts(buckets=1), rows=())), unwritten=1
+        clusters=(TESTED, changed(TESTED, cluster="prod-us", changed=Buckets(buckets=1))), unwritten=1
     ),
     edit=QuotaEdit(unwritten=(UnwrittenProposal(proposal=ALICE, reason="apply them first"),)),
 )

@@ -159,7 +159,7 @@ def predicted(spark: SparkSession, usage: Path, plan: Plan) -> Mapping[str, floa
 
     found: dict[str, float] = {}
     with backtested(spark, BacktestRequest(usage=str(usage), most=10), [plan]) as (result, _):
-        for row in result.clusters[0].rows:
+        for row in result.clusters[0].changed.rows:
             assert row.bucket == CASES[row.key].entity.address
             assert row.throttled_s.value is not None
             assert row.throttled_s.low <= row.throttled_s.value <= row.throttled_s.high

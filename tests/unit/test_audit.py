@@ -40,7 +40,7 @@ RECEIPT = Receipt(
     started_at="2026-11-20T09:13:00Z",
     finished_at="2026-11-20T09:13:01Z",
 )
-RUN = Run("github", "https://github.example/acme/quotas/actions/runs/42", "ann")
+RUN = Run(system="github", url="https://github.example/acme/quotas/actions/runs/42", actor="ann")
 AUDITOR = Auditor(applied_by="ann", run=RUN)
 TIME = "2026-11-20T09:13:00Z"
 LINES = (

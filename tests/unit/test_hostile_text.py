@@ -31,6 +31,7 @@ from quotaform.model.quotas import Snapshot
 from quotaform.plan.receipt_records import RECEIPT_LISTS
 from quotaform.plan.records import PLAN_LISTS
 from quotaform.report.format import FORMATS
+from tests import dumped
 from tests.builder import CONSUMER, PRODUCER
 from tests.command_line import COMMANDS, LEAVES
 from tests.markdown_document import read_markdown
@@ -294,11 +295,8 @@ SEALED: Final = {"plan", "receipt"}
 
 def sealed(document: dict[str, Any]) -> Any:
     """Return a plan or a receipt as whoever changed it would hand it on: with the digest of what it holds now."""
-    from quotaform.model.records.document import document_digest
-
-    content = {name: value for name, value in document.items() if name != "digest"}
     try:
-        return {**content, "digest": document_digest(content, {*PLAN_LISTS, *RECEIPT_LISTS})}
+        return dumped.sealed(document, {*PLAN_LISTS, *RECEIPT_LISTS})
     except (TypeError, ValueError, KeyError, AttributeError):
         return document
 

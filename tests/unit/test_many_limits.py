@@ -21,14 +21,11 @@ from quotaform.desired.quotas_file import LoadedFile, load_file
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.errors import InvalidFilesError, PlanFileError, UsageError
+from quotaform.model.errors import InvalidFilesError, UsageError
 from quotaform.model.finding import Severity
 from quotaform.model.finding_list import MAX_PROBLEMS
-from quotaform.model.records import document
-from quotaform.model.records.document import MOST_VALUES, LayoutError, read_lines
+from quotaform.model.records.document import MOST_VALUES
 from quotaform.model.scope import MOST_PATTERNS, Pattern, Scope, Selection, count_problem
-from quotaform.plan import sealed_content
-from quotaform.plan.records import load_plan
 from quotaform.plan.validate import validate_files
 from quotaform.repository.repository import Repository
 from quotaform.resolve import request_file
@@ -240,23 +237,6 @@ def test_a_snapshot_of_very_many_values_is_refused_before_it_is_parsed(value: st
     assert [finding.message for finding in caught.value.problems] == [
         f"it contains more than the limit of {MOST_VALUES:,} values"
     ]
-
-
-def test_a_plan_file_of_another_layout_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of 500 MB on one line took several times its size."""
-    with pytest.raises(PlanFileError, match=r"it contains more than 2,000,000 values, and is not formatted as"):
-        load_plan(b"[" + b"{}," * MOST_VALUES + b"{}]", "p.json")
-    monkeypatch.setattr(sealed_content, "WHOLE_LIMIT", 1 << 16)
-    with pytest.raises(PlanFileError, match=r"it is larger than 64 KiB, and is not formatted as"):
-        load_plan(b"x" * 70_000, "p.json")
-
-
-def test_a_very_long_line_of_a_plan_file_is_not_read_as_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = b'{\n  "a": "0123456789",\n  "b": [\n    "0123456789"\n  ]\n}\n'
-    assert list(read_lines(text)["b"]) == ["0123456789"]
-    monkeypatch.setattr(document, "LONGEST_LINE", 17)
-    with pytest.raises(LayoutError):
-        read_lines(text)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanFileError, StaleError
 from quotaform.model.finding import Allowance
-from quotaform.model.records.document import digest, document_digest
+from quotaform.model.records.document import digest
 from quotaform.plan.plan import Plan
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from tests.builder import CONSUMER, PRODUCER, REQUEST, plan_of
-from tests.dumped import dumped_plan
+from tests.dumped import dumped_plan, sealed
 
 pytestmark = pytest.mark.exhaustive
 
@@ -87,7 +87,7 @@ def sealed_again(document: dict[str, Any]) -> str:
         )
     document.pop("digest", None)
     try:
-        return dumps({**document, "digest": document_digest(document, PLAN_LISTS)})
+        return sealed(document, PLAN_LISTS)
     except (ValueError, RecursionError):
         return dumps(document)
 
@@ -166,7 +166,6 @@ def test_a_name_that_comes_twice_in_an_object_is_refused(is_lines: bool) -> None
         (lambda d: d["changes"][1].update(direction="none"), r"changes\[1\]\.direction"),
         (lambda d: d["changes"][0].update(address="user=bob"), "plan id"),
         (lambda d: d["changes"][1]["before"].update({CONSUMER: 6}), r"changes\[1\]\.after"),
-        (lambda d: d["changes"][1]["keys"][0]["display"].update(after="1 GiB/s"), r"changes\[1\]\.keys\[0\]\.display"),
         (lambda d: d["changes"][1]["keys"][0]["effective"]["after"].update(value=1), r"effective\.after\.value"),
         (lambda d: d["summary"].update(delete=0), r"summary\.delete"),
         (lambda d: d.update(applyable=False), "applyable"),
@@ -215,7 +214,7 @@ def test_a_line_that_is_no_item_is_found_late_and_refused() -> None:
 
 def test_a_bare_word_in_a_field_that_nobody_knows_is_refused() -> None:
     content = dumped_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
-    with pytest.raises(PlanFileError, match="NaN is not a number in JSON"):
+    with pytest.raises(PlanFileError, match="its JSON is truncated or invalid at line"):
         load_plan(sealed_text(content.replace('"owner": null', '"owner": null, "more": NaN', 1)), "plan.json")
 
 

@@ -15,10 +15,8 @@ from quotaform.apply.report import render_receipt, render_receipt_markdown, rend
 from quotaform.model.entity import Entity
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Action
-from quotaform.model.records.document import document_digest
 from quotaform.plan.receipt import EntityResult, Receipt, Result
 from quotaform.plan.receipt_file import receipt_path, write_receipt
-from quotaform.plan.receipt_records import RECEIPT_LISTS
 from quotaform.repository.repository import Repository
 from tests.builder import PRODUCER, plan_of
 from tests.dumped import dumped_receipt
@@ -84,14 +82,6 @@ def test_the_document_counts_every_result_and_names_the_plan() -> None:
     assert document["complete"] is False
     assert [item["result"] for item in document["results"]] == [result.value for result in Result]
     assert {item["message"] for item in document["results"]} == {None}
-
-
-def test_the_digest_covers_everything_else() -> None:
-    document = loads(dumped_receipt(receipt_of(Result.APPLIED)))
-    written = document.pop("digest")
-    assert document_digest(document, RECEIPT_LISTS) == written
-    document["applied_by"] = "mallory"
-    assert document_digest(document, RECEIPT_LISTS) != written
 
 
 def test_each_entity_that_is_done_has_a_line_unless_there_are_very_many() -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
-from json import dumps, loads
+from json import loads
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,9 @@ def same(saved: SavedReceipt, receipt: Receipt) -> bool:
 
 
 @settings(max_examples=60)
-@given(desired(), quotas(), st.sampled_from(Result), st.sampled_from([None, Run("gitlab", None, "ann")]))
+@given(
+    desired(), quotas(), st.sampled_from(Result), st.sampled_from([None, Run(system="gitlab", url=None, actor="ann")])
+)
 def test_a_receipt_that_was_written_reads_back_equal(wanted: Any, actual: Any, result: Result, run: Run | None) -> None:
     receipt = receipt_of(plan_of(wanted, actual), result, run=run)
     assert load_receipt(dumped_receipt(receipt), "r.json") == receipt.saved()
@@ -86,10 +88,6 @@ def test_a_receipt_says_what_the_files_were_compared_with() -> None:
     source = replace(PLAN.header.source, base=Base("origin/main", "a91be02"))
     receipt = receipt_of(replace(PLAN, header=replace(PLAN.header, source=source)))
     assert load_receipt(dumped_receipt(receipt), "r.json").source == source
-
-
-def test_another_layout_of_the_same_receipt_is_read() -> None:
-    assert load_receipt(dumps(loads(TEXT), indent=7), "r.json") == receipt_of().saved()
 
 
 def test_a_receipt_that_was_begun_reads_back_as_that() -> None:
@@ -338,11 +336,13 @@ GITHUB = {
 
 
 def test_the_job_of_a_ci_system_is_told_by_its_variables() -> None:
-    assert read_run(GITHUB) == Run("github", "https://github.example/acme/quotas/actions/runs/42", "ann")
-    assert read_run({**GITHUB, "GITHUB_TRIGGERING_ACTOR": "bob"}) == Run(
-        "github", "https://github.example/acme/quotas/actions/runs/42", "bob"
+    assert read_run(GITHUB) == Run(
+        system="github", url="https://github.example/acme/quotas/actions/runs/42", actor="ann"
     )
-    assert read_run({"GITLAB_CI": "true"}) == Run("gitlab", None, None)
+    assert read_run({**GITHUB, "GITHUB_TRIGGERING_ACTOR": "bob"}) == Run(
+        system="github", url="https://github.example/acme/quotas/actions/runs/42", actor="bob"
+    )
+    assert read_run({"GITLAB_CI": "true"}) == Run(system="gitlab", url=None, actor=None)
     assert read_run({**GITHUB, "GITHUB_ACTIONS": "no"}) is None
 
 

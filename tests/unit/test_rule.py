@@ -12,7 +12,7 @@ import pytest
 import quotaform
 from quotaform.model import rule
 from quotaform.model.finding import Allowance, Severity
-from quotaform.model.records.field import dump_finding, load_finding
+from quotaform.model.records.field import FindingRecord
 from quotaform.model.rule import RULES, FindingRule
 
 PACKAGE = Path(quotaform.__file__).parent
@@ -100,4 +100,4 @@ def test_a_finding_that_can_be_allowed_says_so_as_data() -> None:
     assert rule.EMPTY.finding("m").allowance == Allowance("empty")
     assert (rule.PROTECT.finding("m").allowance, rule.PROTECT.override) == (None, "an approval in approvals.yaml")
     assert (rule.CLUSTER_ID.finding("m").allowance, rule.CLUSTER_ID.override) == (None, None)
-    assert load_finding(dump_finding(counted)) == counted
+    assert FindingRecord.of(counted).load() == counted

@@ -51,9 +51,10 @@ def read_run(variables: Mapping[str, str] = environ) -> Run | None:
         )
         url = f"{server}/{repository}/actions/runs/{number}" if server and repository and number else ""
         actor = variables.get("GITHUB_TRIGGERING_ACTOR") or variables.get("GITHUB_ACTOR", "")
-        return Run("github", _address(url), _word(actor))
+        return Run(system="github", url=_address(url), actor=_word(actor))
     if variables.get("GITLAB_CI") == "true":
-        return Run("gitlab", _address(variables.get("CI_JOB_URL", "")), _word(variables.get("GITLAB_USER_LOGIN", "")))
+        url, actor = variables.get("CI_JOB_URL", ""), variables.get("GITLAB_USER_LOGIN", "")
+        return Run(system="gitlab", url=_address(url), actor=_word(actor))
     return None
 
 

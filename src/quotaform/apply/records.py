@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from quotaform.model.records.document import AUDIT, envelope, json_number
 from quotaform.model.records.field import dump_cluster, dump_entity
+from quotaform.model.records.record import builtins
 from quotaform.model.records.schema import (
     Node,
     address,
@@ -32,14 +33,13 @@ from quotaform.model.records.schema import (
     maybe_text,
     quota_key,
     record,
+    record_definitions,
     ref,
     text,
     timestamp,
 )
 from quotaform.plan.plan import PlanDigest
 from quotaform.plan.receipt import Receipt, Result, Run
-from quotaform.plan.receipt_records import dump_run
-from quotaform.plan.schema import ci_run
 
 _LONGEST_TEXT: Final = 1_000
 """The limit on characters of a message in a line."""
@@ -117,7 +117,7 @@ class Auditor:
             "plan_id": plan.plan_id,
             "commit": plan.commit,
             "applied_by": self.applied_by,
-            "run": None if self.run is None else dump_run(self.run),
+            "run": None if self.run is None else builtins(self.run),
         }
         return dumps(envelope(AUDIT, {**common, **fields})) + "\n"
 
@@ -144,7 +144,7 @@ def audit() -> tuple[Node, dict[str, Node]]:
             "plan_id": digest("The id of the plan."),
             "commit": maybe_text("The git commit of the files, or null outside of git."),
             "applied_by": text("The user, according to the operating system."),
-            "run": maybe(ci_run(), "The CI job, or null outside CI."),
+            "run": maybe(ref("run"), "The CI job, or null outside CI."),
             "changes": count("For start: the number of quota keys that the plan changes."),
             "allowances": items("For start: the rules allowed for the plan.", {"type": "string"}),
             "address": address(),
@@ -172,4 +172,4 @@ def audit() -> tuple[Node, dict[str, Node]]:
         {"if": {"properties": {"event": {"const": event}}}, "then": {"required": list(names)}}
         for event, names in fields.items()
     ]
-    return {**schema, "allOf": rules}, {}
+    return {**schema, "allOf": rules}, record_definitions(Run)

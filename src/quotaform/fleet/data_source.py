@@ -67,7 +67,9 @@ from quotaform.model.errors import (
 from quotaform.model.finding import Finding, Location
 from quotaform.model.moment import read_moment
 from quotaform.model.quotas import Quotas, SnapshotFile
-from quotaform.model.records.field import dump_finding, load_finding
+from quotaform.model.records.document import spell
+from quotaform.model.records.field import FindingRecord
+from quotaform.model.records.record import ShapeError, decode_list
 from quotaform.model.rule import SNAPSHOT
 from quotaform.model.text import listed
 from quotaform.plan.plan import Plan, PlanHeader, PlanSource
@@ -108,7 +110,7 @@ def failure_row(error: QuotaformError) -> FailureRow:
     | any other | the name of the closest such base | those of a ClusterError | none |
     """
     if isinstance(error, InvalidFilesError):
-        problems = dumps([dump_finding(problem) for problem in error.problems], ensure_ascii=False)
+        problems = spell([FindingRecord.of(problem) for problem in error.problems])
         return type(error).__name__, str(error), None, None, None, None, problems
     kind = next(kind.__name__ for kind in type(error).__mro__ if _plain(kind.__name__) is kind)
     if isinstance(error, ClusterError):
@@ -155,9 +157,8 @@ def _plain(name: object) -> type[QuotaformError] | None:
 def _problems(text: object) -> list[Finding]:
     """Return findings that were written as JSON; none if they were not."""
     try:
-        items = loads(text) if isinstance(text, str) else []
-        return [load_finding(item) for item in items]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return [each.load() for each in decode_list(text, FindingRecord)] if isinstance(text, str) else []
+    except (ShapeError, ValueError, RecursionError):
         return []
 
 

@@ -19,12 +19,12 @@ from quotaform.model.records.schema import (
     maybe,
     maybe_text,
     record,
+    record_definitions,
     ref,
     text,
 )
 from quotaform.plan.blast_radius import RadiusCounts
-from quotaform.plan.records import dump_radius_counts
-from quotaform.plan.schema import radius_counts
+from quotaform.plan.records import RadiusCountsRecord, dump_radius_counts
 
 _LISTS: Final = frozenset({"blocked", "errors", "largest", "rows"})
 _LONGEST_ERROR: Final = 2_000
@@ -117,7 +117,7 @@ def fleet_report() -> tuple[Node, dict[str, Node]]:
                 maxItems=10,
             ),
             "blast_radius": ref(
-                "blast_radius", "That of all clusters together: a principal counts on each. Omitted if not asked for."
+                "radius_counts", "That of all clusters together: a principal counts on each. Omitted if not asked for."
             ),
             "rows": items("One item per cluster, in the order of the run.", ref("row")),
         },
@@ -143,7 +143,7 @@ def _definitions() -> dict[str, Node]:
             "entities": maybe(ref("entities"), "The number of entities; null after an error."),
             "differences": _differences(),
             "blocked_by": items("The rules that block it.", text("A rule.", "delete")),
-            "blast_radius": ref("blast_radius", "That of its plan. Omitted if not asked for, or without a plan."),
+            "blast_radius": ref("radius_counts", "That of its plan. Omitted if not asked for, or without a plan."),
             "error": maybe(ref("error"), "Why there is no result; null if there is one."),
         },
         optional=("blast_radius",),
@@ -154,8 +154,8 @@ def _definitions() -> dict[str, Node]:
         "entities": mapping(
             "The number of entities of each kind that the command counts.", count("A number of entities.")
         ),
-        "blast_radius": record("How many effective limits of principals change (--principals).", radius_counts()),
         "row": row,
+        **record_definitions(RadiusCountsRecord),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.text import inert, listed
-from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
+from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest, Estimate
 from quotaform.report.chart_text import span_text, value_text
 from quotaform.report.markdown import code, code_cell, details, table, words_cell
 from quotaform.report.text import PLAIN, Style, counted
@@ -27,8 +27,8 @@ def _lines(result: Backtest, style: Style) -> Iterator[str]:
         about = f"usage {inert(each.usage)}, {recorded_text(each)}"
         yield f"{TITLE}  {style.paint(spell_name(each.cluster), 'bold')}   {about}"
         yield ""
-        yield from _rows("Changed by the plan", each.rows, each.changed, style)
-        yield from _rows("Not changed by the plan", each.others, each.unchanged, style)
+        yield from _rows("Changed by the plan", each.changed, style)
+        yield from _rows("Not changed by the plan", each.unchanged, style)
         yield from (f"  {line}" for line in note_lines(each))
         yield style.paint(total_text(each), "bold")
         yield ""
@@ -43,7 +43,7 @@ def backtest_lines(found: ClusterBacktest | None, style: Style = PLAIN) -> Itera
         return
     yield f"{style.paint(f'{TITLE}:', 'bold')} {total_text(found)}"
     yield f"    usage {inert(found.usage)}, {recorded_text(found)}"
-    shown = found.rows[:MOST_IN_PLAN]
+    shown = found.changed.rows[:MOST_IN_PLAN]
     yield from (f"    {row_text(row)}" for row in shown)
     if (left := found.changed.affected - len(shown)) > 0:
         yield f"    and {left:,} more (list: quotaform usage backtest)"
@@ -67,7 +67,7 @@ def total_text(found: ClusterBacktest) -> str:
     return f"{text}; {counted(others.buckets, 'other bucket')}: {_throttled_text(others)}."
 
 
-def _throttled_text(counts: BucketCounts) -> str:
+def _throttled_text(counts: Buckets) -> str:
     text = f"{counts.throttled:,} would have been throttled"
     if counts.possible:
         text += f" (and {counts.possible:,} possibly)"
@@ -95,7 +95,8 @@ def note_lines(found: ClusterBacktest) -> Iterator[str]:
         yield f"{counted(found.unlimited, 'series', 'series')} without a limit."
 
 
-def _rows(title: str, rows: Sequence[BucketBacktest], counts: BucketCounts, style: Style) -> Iterator[str]:
+def _rows(title: str, found: Buckets, style: Style) -> Iterator[str]:
+    rows = found.rows
     if not rows:
         return
     yield f"{style.paint(title, 'bold')}"
@@ -104,8 +105,8 @@ def _rows(title: str, rows: Sequence[BucketBacktest], counts: BucketCounts, styl
         for line in (time_text(row), detail_text(row)):
             if line:
                 yield f"    {style.paint(f'# {line}', 'dim')}"
-    if counts.affected > len(rows):
-        yield f"  showing the first {len(rows):,} of {counts.affected:,} (more: --top, or all: --out parquet=DIR)"
+    if found.affected > len(rows):
+        yield f"  showing the first {len(rows):,} of {found.affected:,} (more: --top, or all: --out parquet=DIR)"
     yield ""
 
 
@@ -123,7 +124,7 @@ def change_text(row: BucketBacktest) -> str:
     """Return the limit before and after."""
     after = value_text(row.key, row.limit)
     before = value_text(row.key, row.before)
-    return f"{before} -> {after}" if row.is_changed and before != after else after
+    return f"{before} -> {after}" if before != after else after
 
 
 def throttled_text(row: BucketBacktest) -> str:
@@ -186,11 +187,11 @@ def render_backtest_markdown(result: Backtest) -> Iterator[str]:
     for each in result.clusters:
         yield f"**{TITLE} of {code(each.cluster)}:** {total_text(each)}\n\n"
         yield from _recorded(each)
-        if each.rows:
-            yield from table(_HEADER, map(_row, each.rows))
+        if each.changed.rows:
+            yield from table(_HEADER, map(_row, each.changed.rows))
             yield "\n"
-        if each.others:
-            yield details("Not changed by the plan", "".join(table(_HEADER, map(_row, each.others))))
+        if each.unchanged.rows:
+            yield details("Not changed by the plan", "".join(table(_HEADER, map(_row, each.unchanged.rows))))
     if result.unknown:
         names = (code(name) if name else "rows without a cluster" for name in result.unknown)
         yield f"Recorded, but not backtested: {', '.join(names)}\n"
@@ -202,8 +203,8 @@ def backtest_section(found: ClusterBacktest | None) -> Iterator[str]:
         return
     yield from backtest_sentence(found)
     yield from _recorded(found)
-    if found.rows:
-        yield details("Changed limits that would throttle", "".join(_table(found.rows)))
+    if found.changed.rows:
+        yield details("Changed limits that would throttle", "".join(_table(found.changed.rows)))
         yield "\n"
 
 
@@ -212,8 +213,8 @@ def proposal_section(found: ClusterBacktest) -> Iterator[str]:
     yield f"{total_text(found)}\n\n"
     yield from (f"- {line}\n" for line in note_lines(found))
     yield "\n"
-    if found.rows:
-        yield from table(_HEADER, map(_row, found.rows))
+    if found.changed.rows:
+        yield from table(_HEADER, map(_row, found.changed.rows))
         yield "\n"
 
 

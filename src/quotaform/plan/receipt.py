@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Annotated
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Allowance, Approval
 from quotaform.model.quotas import Action, Change
+from quotaform.model.records.record import Record, about
 from quotaform.plan.plan import Plan, PlanOptions, PlanSource
 
 
@@ -58,13 +60,12 @@ class EntityResult:
     rows: tuple[Change, ...] = ()  # What the plan changes of it; empty in receipts before 1.1, and before it is kept
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The job of a CI system in which something was applied, as its environment says."""
+class Run(Record):
+    """The CI job that applied it, according to its environment."""
 
-    system: str  # `github` or `gitlab`
-    url: str | None = None
-    actor: str | None = None  # The user of that system who started it
+    system: Annotated[str, about("The CI system.", "github", "gitlab")]
+    url: Annotated[str | None, about("The URL of the job, or null.")] = None
+    actor: Annotated[str | None, about("The CI user who started it, or null.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,46 +1,63 @@
-"""The JSON of a change, one line of the plan file.
+"""The plan file: its records, and a plan as JSON, refused if it was modified.
 
-A plan may have 100,000 changes, so time and memory matter: lines are concatenated from strings, which takes a fifth of
-the time of `json.dumps` with the same result, and equal strings and limits are shared when a file is read.
+Format 2.0, `schemas/plan.schema.json`. Minor versions only add fields; an unknown major version is refused. It has two
+digests: `plan_id` covers the changes and the cluster, `digest` the whole file. Neither protects against an edit that
+recomputes them, so a plan file is verified when it is loaded, see `quotaform.plan.sealed`.
+
+A plan may have 100,000 changes: they are written one by one, a line per entity, so that files can be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
-from functools import lru_cache
-from json import dumps
-from json.encoder import encode_basestring_ascii as quoted
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+
+import msgspec
 
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import PlanFileChangedError, PlanFileError
-from quotaform.model.finding import Allowance, Approval, Location
+from quotaform.model.finding import Allowance
 from quotaform.model.precedence import level_of
-from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import NO_VALUES, Cause, Change, Values, action_of
-from quotaform.model.records.document import PLAN, Spelled, envelope, json_number, sealed_lines
+from quotaform.model.quotas import NO_VALUES, Action, Cause, Change
+from quotaform.model.records.document import PLAN, json_number, sealed_lines, spell
 from quotaform.model.records.field import (
-    dump_approval,
-    dump_base,
-    dump_cluster,
-    dump_entity,
-    dump_finding,
-    dump_snapshot_file,
+    Address,
+    ApprovalRecord,
+    BaseRecord,
+    ClusterRecord,
+    FindingRecord,
+    KeyValues,
+    LocationRecord,
+    Names,
+    QuotaKeyName,
+    SnapshotRecord,
     dump_values,
-    load_approval,
-    load_base,
-    load_finding,
     load_number,
-    load_snapshot_file,
     load_values,
 )
-from quotaform.model.records.validator import ShapeError, loaded_items, readable, require_shape
+from quotaform.model.records.record import (
+    UNSET,
+    Count,
+    Digest,
+    Record,
+    ShapeError,
+    Timestamp,
+    UnsetType,
+    Value,
+    about,
+    builtins,
+    given,
+    load_items,
+    of_version,
+    omitted,
+    readable,
+)
 from quotaform.model.scope import count_problem
 from quotaform.model.settings import GuardLimits, PruneMode
-from quotaform.model.units import render_value
-from quotaform.plan.backtest import dump_cluster_backtest, load_cluster_backtest
+from quotaform.plan.backtest import ClusterBacktest
 from quotaform.plan.blast_radius import (
+    MOST_LARGEST,
     BlastRadius,
     DirectionCount,
     LimitChange,
@@ -51,347 +68,562 @@ from quotaform.plan.blast_radius import (
 from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.check.saved import saved_plan_problem
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource, Unmanaged
-from quotaform.plan.sealed_content import SealedContent, SealedFormat, Strict
-from quotaform.resolve.effect import Effect
+from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
+from quotaform.resolve.effect import Direction, Effect
 from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
 
-if TYPE_CHECKING:
-    pass
+EntityTypeName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^(user|client-id|ip)$")]
+Glob: TypeAlias = dict[str, str | None]
 
 
-def dump_options(options: PlanOptions) -> dict[str, Any]:
-    """Return the options of a plan as JSON holds them; limits that are the defaults are left out."""
-    return {
-        "prune": options.prune.value,
-        **({"prune_given": True} if options.is_prune_given else {}),
-        **_globs(options),
-        **options.limits.dump(),
-        **_server(options),
-        **({} if options.revert is None else {"revert": options.revert}),
-    }
+class CountLimitRecord(Record):
+    """A number of entities."""
+
+    count: Annotated[Count, about("At most so many.")]
+    percent: Annotated[Count, about("At most this share, in percent.")]
+
+
+class GuardsRecord(Record):
+    """The limits of quotaform.yaml that differ from the defaults."""
+
+    delete: CountLimitRecord | UnsetType = UNSET
+    update: CountLimitRecord | UnsetType = UNSET
+    change_factor: Annotated[Count | UnsetType, about("The factor.")] = UNSET
+
+
+class DriftOptionsRecord(Record):
+    """The options that say what was compared."""
+
+    select: Annotated[list[str], about("Globs of addresses to include; all entities if empty.")]
+    exclude: Annotated[list[str], about("Globs of addresses to exclude.")]
+    bootstrap_server: Annotated[
+        str | UnsetType,
+        about(
+            "The value of --bootstrap-server when it stands for the cluster, whose files are used; omitted otherwise."
+        ),
+    ] = UNSET
+
+
+class OptionsRecord(Record):
+    """The options of the command."""
+
+    prune: Annotated[PruneMode, about("What happens to entities in scope that no file declares.")]
+    prune_given: Annotated[
+        bool | UnsetType, about("Whether --prune was given; omitted if the mode is that of quotaform.yaml.")
+    ] = UNSET
+    select: Annotated[list[str], about("Globs of addresses to include; all entities if empty.")]
+    exclude: Annotated[list[str], about("Globs of addresses to exclude.")]
+    guards: Annotated[GuardsRecord | UnsetType, about("Omitted if there are no other limits than the defaults.")] = (
+        UNSET
+    )
+    protect: Annotated[
+        list[Glob] | UnsetType,
+        about("The protected entities, by entity type: a glob, or null for the default; omitted if there are none."),
+    ] = UNSET
+    bootstrap_server: Annotated[
+        str | UnsetType,
+        about(
+            "The value of --bootstrap-server when it stands for the cluster, whose files are used; omitted otherwise."
+        ),
+    ] = UNSET
+    revert: Annotated[
+        Digest | UnsetType, about("The id of the plan that this plan reverts; omitted if it reverts none.")
+    ] = UNSET
+
+    @classmethod
+    def of(cls, options: PlanOptions) -> Self:
+        """Return the record; limits that are the defaults are left out."""
+        limits = options.limits.dump()
+        return cls(
+            prune=options.prune,
+            prune_given=options.is_prune_given or UNSET,
+            select=list(options.select),
+            exclude=list(options.exclude),
+            guards=msgspec.convert(limits["guards"], GuardsRecord) if "guards" in limits else UNSET,
+            protect=limits.get("protect", UNSET),
+            bootstrap_server=omitted(options.bootstrap_server),
+            revert=omitted(options.revert),
+        )
+
+    def load(self) -> PlanOptions:
+        """Return the options. Raises `ShapeError` if they protect more than a quotaform.yaml can say."""
+        item = builtins(self)
+        if problem := count_problem(item.get("protect", ())):
+            raise ShapeError("options.protect", f"is too long: {problem}")
+        return PlanOptions(
+            prune=self.prune,
+            select=tuple(self.select),
+            exclude=tuple(self.exclude),
+            limits=GuardLimits.load(item),
+            bootstrap_server=given(self.bootstrap_server),
+            revert=given(self.revert),
+            is_prune_given=self.prune_given is True,
+        )
 
 
 def dump_drift_options(options: PlanOptions) -> dict[str, Any]:
     """Return those options that say what was compared."""
-    return {**_globs(options), **_server(options)}
-
-
-def load_options(item: Mapping[str, Any]) -> PlanOptions:
-    """Return the options of a plan as `dump_options` had them.
-
-    Raises `ShapeError` if there is no such way to prune, or it protects more than a quotaform.yaml can say.
-    """
-    if problem := count_problem(item.get("protect", ())):
-        raise ShapeError("options.protect", f"is too long: {problem}")
-    with readable("options.prune"):
-        prune = PruneMode(item["prune"])
-    return PlanOptions(
-        prune=prune,
-        select=tuple(item["select"]),
-        exclude=tuple(item["exclude"]),
-        limits=GuardLimits.load(item),
-        bootstrap_server=item.get("bootstrap_server"),
-        revert=item.get("revert"),
-        is_prune_given=item.get("prune_given", False),
+    server = omitted(options.bootstrap_server)
+    return builtins(
+        DriftOptionsRecord(select=list(options.select), exclude=list(options.exclude), bootstrap_server=server)
     )
 
 
-def _globs(options: PlanOptions) -> dict[str, Any]:
-    return {"select": list(options.select), "exclude": list(options.exclude)}
+class SourceRecord(Record):
+    """The origin of the files."""
 
+    directory: Annotated[str, about("The directory, as given.", "quotas.d")]
+    commit: Annotated[str | None, about("The git commit, or null outside of git.")]
+    dirty: Annotated[bool | None, about("Whether the files differed from that commit; null outside of git.")]
+    base: Annotated[BaseRecord | UnsetType | None, about("What the files were compared with, or null.")] = UNSET
 
-def _server(options: PlanOptions) -> dict[str, Any]:
-    return {} if options.bootstrap_server is None else {"bootstrap_server": options.bootstrap_server}
-
-
-_REMEMBERED: Final = 4096
-"""How many different texts a writer keeps for the next lines: values come again and again."""
-_NULL: Final = "null"
-_NO_LIMIT: Final = '{"value": null, "source": null, "entity": null}'
-
-
-def change_lines(changes: Iterable[EntityChange]) -> Iterator[Spelled]:
-    """Yield changes as JSON, each on one line, character by character as `json.dumps` writes it."""
-    return map(_Writer().change, changes)
-
-
-class _Writer:
-    """Spells changes, and remembers what several of them have in common."""
-
-    def __init__(self) -> None:
-        self._number: Callable[[float | None], str] = lru_cache(_REMEMBERED)(_number)
-        self._in_order: Callable[[tuple[str, ...]], list[str]] = lru_cache(_REMEMBERED)(_in_order)
-        self._row_ends: Callable[[str, float | None, float | None], tuple[str, str]] = lru_cache(_REMEMBERED)(_row_ends)
-        self._names: Callable[[Entity], tuple[str, str]] = lru_cache(_REMEMBERED)(_names)
-
-    def change(self, change: EntityChange) -> Spelled:
-        """Return a change as JSON."""
-        entity = change.entity
-        own = _names(entity)
-        rows = ", ".join(
-            [self._row(row, effect, entity, own) for row, effect in zip(change.changes, change.effects, strict=True)]
-        )
-        return Spelled(
-            f'{{"address": {own[0]}, "entity": {own[1]}, "action": "{change.action}", '
-            f'"reason": {_text(change.reason)}, "cause": "{change.cause}", "origin": {_text(change.origin)}, '
-            f'"direction": "{change.direction}", "before": {self._values(change.before)}, '
-            f'"after": {self._values(change.after)}{self._base(change.base)}, "keys": [{rows}], '
-            f'"location": {_location(change.location)}, '
-            f'"owner": {_text(change.owner)}{_expiry(change.expires)}}}'
+    @classmethod
+    def of(cls, source: PlanSource, *, omits_base: bool = False) -> Self:
+        """Return the record; a receipt leaves out that there is no base."""
+        base = BaseRecord.of(source.base)
+        return cls(
+            directory=source.directory,
+            commit=source.commit,
+            dirty=source.dirty,
+            base=UNSET if base is None and omits_base else base,
         )
 
-    def _base(self, values: Values | None) -> str:
-        if values is None:
-            return ""
-        return f', "base": {self._values(values) if values else "{}"}'
+    def load(self) -> PlanSource:
+        """Return the source."""
+        base = given(self.base)
+        return PlanSource(
+            directory=self.directory, commit=self.commit, dirty=self.dirty, base=None if base is None else base.load()
+        )
 
-    def _values(self, values: Values) -> str:
-        if not values:
-            return _NULL
-        keys = self._in_order(tuple(values))
-        return f"{{{', '.join([f'{quoted(key)}: {self._number(values[key])}' for key in keys])}}}"
 
-    def _row(self, row: Change, effect: Effect, entity: Entity, own: tuple[str, str]) -> str:
-        start, end = self._row_ends(row.key, row.before, row.after)
-        before, after = self._effective(effect.before, entity, own), self._effective(effect.after, entity, own)
-        differs = f', "differs": {_counts(effect.differs)}' if effect.differs else ""
-        return f'{start}"effective": {{"before": {before}, "after": {after}{differs}}}, {end}'
+class EffectiveRecord(Record):
+    """An effective limit."""
 
-    def _effective(self, effective: Effective, entity: Entity, own: tuple[str, str]) -> str:
-        if effective is NO_LIMIT:
+    value: Annotated[Value | None, about("The limit, or null if there is none.")]
+    source: Annotated[str | None, about("The address of the entity that it comes from, or null.")]
+    entity: Annotated[Names | None, about("The entity that it comes from, by type and name, or null.")]
+
+    @classmethod
+    def of(cls, limit: Effective) -> EffectiveRecord:
+        """Return the record."""
+        if limit is NO_LIMIT:
             return _NO_LIMIT
-        value, source, _ = effective
-        if source is None:
-            return f'{{"value": {self._number(value)}, "source": null, "entity": null}}'
-        address, names = own if source is entity else self._names(source)
-        return f'{{"value": {self._number(value)}, "source": {address}, "entity": {names}}}'
+        value, source, _ = limit
+        return cls(value=json_number(value), **_names(source))
+
+    def load(self, own: Entity, names: Glob) -> Effective:
+        """Return the limit; `own` is an entity that it may come from, and `names` are its names."""
+        value = load_number(self.value)
+        if self.entity is None:
+            return NO_LIMIT if value is None else Effective(value)
+        source = own if self.entity == names else Entity(self.entity)
+        return Effective(value, source, level_of(source))
 
 
-def _text(text: str | None) -> str:
-    return _NULL if text is None else quoted(text)
+def _names(source: Entity | None) -> dict[str, Any]:
+    return {"source": None, "entity": None} if source is None else {"source": source.address, "entity": source.names}
 
 
-def _expiry(expires: date | None) -> str:
-    return "" if expires is None else f', "expires": "{expires.isoformat()}"'
+_NO_LIMIT: Final = EffectiveRecord(value=None, source=None, entity=None)
 
 
-def _number(value: float | None) -> str:
-    number = json_number(value)
-    return _text(number) if number is None or isinstance(number, str) else repr(number)
+class EffectRecord(Record):
+    """The effective limits of the clients that the entity matches."""
+
+    before: Annotated[EffectiveRecord, about("The limit before the change.")]
+    after: Annotated[EffectiveRecord, about("The limit after the change.")]
+    differs: Annotated[
+        dict[EntityTypeName, Annotated[int, msgspec.Meta(ge=1)]] | UnsetType,
+        about(
+            "Entity type to the number of names under this entity that will resolve to another value; omitted if there "
+            "are none.",
+            {"client-id": 3},
+        ),
+    ] = UNSET
 
 
-def _in_order(keys: tuple[str, ...]) -> list[str]:
-    return sorted(keys, key=key_order)
+class KeyRecord(Record):
+    """One quota key that changes."""
+
+    key: QuotaKeyName
+    action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
+    before: Annotated[Value | None, about("The live value, or null.")]
+    after: Annotated[Value | None, about("The value after the change, or null.")]
+    effective: EffectRecord
+
+    @classmethod
+    def of(cls, row: Change, effect: Effect) -> Self:
+        """Return the record."""
+        return cls(
+            key=row.key,
+            action=row.action,
+            before=json_number(row.before),
+            after=json_number(row.after),
+            effective=EffectRecord(
+                before=EffectiveRecord.of(effect.before),
+                after=EffectiveRecord.of(effect.after),
+                differs=dict(effect.differs) or UNSET,
+            ),
+        )
 
 
-def _names(entity: Entity) -> tuple[str, str]:
-    """Return the address of an entity, and its names by type."""
-    names = ", ".join([f"{quoted(kind)}: {_text(name)}" for kind, name in entity.parts])
-    return quoted(entity.address), f"{{{names}}}"
+class ChangeRecord(Record):
+    """The changes of one entity, which the broker applies atomically."""
 
+    address: Address
+    entity: Names
+    action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
+    reason: Annotated[
+        str | None,
+        about("The reason, from the files; for a deletion `state: absent`, `expired DATE`, or why it is pruned."),
+    ]
+    cause: Annotated[
+        Cause,
+        about(
+            "The cause: an entry, `state: absent`, an expired entry or no current declaration in the files; or the "
+            "receipt of which the plan is a revert."
+        ),
+    ]
+    origin: Annotated[
+        Origin | None,
+        about("The origin of the change: the files, the cluster or both differ from the base; null without a base."),
+    ]
+    direction: Annotated[Direction, about("How the effective limits change, taken together; unlimited is the largest.")]
+    before: Annotated[KeyValues | None, about("All live values, or null if the entity does not exist.")]
+    after: Annotated[KeyValues | None, about("All values after the change, or null if the entity will be deleted.")]
+    base: Annotated[
+        dict[str, Value] | UnsetType,
+        about(
+            "All values that the base declares, none if the entity must not exist; omitted if the base does not "
+            "declare it, and without a base.",
+            {"producer_byte_rate": 10485760},
+        ),
+    ] = UNSET
+    keys: Annotated[list[KeyRecord], about("One item per quota key that changes.", min_length=1)]
+    location: Annotated[LocationRecord | None, about("The location of its entry.")]
+    owner: Annotated[str | None, about("The owner, from the files.")]
+    expires: Annotated[
+        date | UnsetType, about("The day (UTC) on which the entry expires; omitted if it does not.", "2026-12-31")
+    ] = UNSET
 
-def _row_ends(key: str, before: float | None, after: float | None) -> tuple[str, str]:
-    """Return how a row begins and ends: what follows from the key and its values alone."""
-    known = QUOTA_KEYS.get(key)
-    shown = [None if value is None else render_value(known, value) for value in (before, after)]
-    return (
-        f'{{"key": {quoted(key)}, "action": "{action_of(before, after)}", '
-        f'"before": {_number(before)}, "after": {_number(after)}, ',
-        f'"display": {{"before": {_text(shown[0])}, "after": {_text(shown[1])}}}}}',
-    )
+    @classmethod
+    def of(cls, change: EntityChange) -> Self:
+        """Return the record."""
+        entity = change.entity
+        return cls(
+            address=entity.address,
+            entity=entity.names,
+            action=change.action,
+            reason=change.reason,
+            cause=change.cause,
+            origin=change.origin,
+            direction=change.direction,
+            before=dump_values(change.before) or None,
+            after=dump_values(change.after) or None,
+            base=UNSET if change.base is None else dump_values(change.base),
+            keys=list(map(KeyRecord.of, change.changes, change.effects)),
+            location=LocationRecord.of(change.location),
+            owner=change.owner,
+            expires=omitted(change.expires),
+        )
 
-
-def _counts(differs: Mapping[str, int]) -> str:
-    return f"{{{', '.join([f'{quoted(kind)}: {count}' for kind, count in differs.items()])}}}"
-
-
-def _location(location: Location | None) -> str:
-    if location is None:
-        return _NULL
-    return f'{{"file": {quoted(location.file)}, "line": {location.line}, "column": {location.column}}}'
-
-
-class ChangeReader:
-    """Reads the changes of one plan file."""
-
-    def __init__(self) -> None:
-        """Begin with nothing that lines could share."""
-        self._texts: dict[str, str] = {}
-        self._counts: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {(): NO_NAMES}
-        self._effective: dict[tuple[float | tuple[str, str | None] | None, ...], Effective] = {}
-
-    def change(self, item: Mapping[str, Any]) -> EntityChange:
-        """Return a change of its JSON.
-
-        Raises `KeyError`, `TypeError`, `ValueError`, `AttributeError` or `OverflowError` if it is not what this version
-        writes.
-        """
-        text = self._texts
-        names = item["entity"]
-        entity = self._entity(names)
-        level = level_of(entity)
-        rows, effects = [], []
-        for row in item["keys"]:
-            key = text.setdefault(row["key"], row["key"])
-            rows.append(Change(entity, key, load_number(row["before"]), load_number(row["after"])))
-            limits = [
-                Effective(load_number(each["value"]), entity, level) if each["entity"] == names else self._limit(each)
-                for each in (row["effective"]["before"], row["effective"]["after"])
-            ]
-            effects.append(Effect(limits[0], limits[1], self._differs(row["effective"].get("differs"))))
+    def load(self) -> EntityChange:
+        """Return the change."""
+        names = self.entity
+        entity = Entity(names)
         return EntityChange(
             entity=entity,
-            before=self._values(item["before"]),
-            after=self._values(item["after"]),
-            changes=tuple(rows),
-            effects=tuple(effects),
-            reason=self._text(item["reason"]),
-            cause=Cause(item["cause"]),
-            origin=None if item["origin"] is None else Origin(item["origin"]),
-            base=self._values(item["base"]) if "base" in item else None,
-            owner=self._text(item["owner"]),
-            location=self._location(item["location"]),
-            expires=date.fromisoformat(item["expires"]) if "expires" in item else None,
+            before=load_values(self.before) if self.before else NO_VALUES,
+            after=load_values(self.after) if self.after else NO_VALUES,
+            changes=tuple(
+                [Change(entity, row.key, load_number(row.before), load_number(row.after)) for row in self.keys]
+            ),
+            effects=tuple(
+                [
+                    Effect(
+                        row.effective.before.load(entity, names),
+                        row.effective.after.load(entity, names),
+                        row.effective.differs or NO_NAMES,
+                    )
+                    for row in self.keys
+                ]
+            ),
+            reason=self.reason,
+            cause=self.cause,
+            origin=self.origin,
+            base=None if self.base is UNSET else load_values(self.base),
+            owner=self.owner,
+            location=None if self.location is None else self.location.load(),
+            expires=given(self.expires),
         )
 
-    def _text(self, text: str | None) -> str | None:
-        return None if text is None else self._texts.setdefault(text, text)
 
-    def _values(self, values: Mapping[str, float | str] | None) -> Values:
-        if not values:
-            return NO_VALUES
-        return {self._texts.setdefault(key, key): float(value) for key, value in values.items()}
+class UnmanagedRecord(Record):
+    """A live entity that no file declares."""
 
-    def _location(self, item: Mapping[str, Any] | None) -> Location | None:
-        if item is None:
-            return None
-        return Location(self._texts.setdefault(item["file"], item["file"]), item["line"], item.get("column", 0))
-
-    def _entity(self, names: Mapping[str, str | None]) -> Entity:
-        for name in names.values():
-            if name is not None and not isinstance(name, str):
-                raise TypeError("a name is a text or null")
-        return Entity.of([(self._texts.setdefault(kind, kind), name) for kind, name in names.items()])
-
-    def _limit(self, item: Mapping[str, Any]) -> Effective:
-        value, names = load_number(item["value"]), item["entity"]
-        if names is None:
-            return NO_LIMIT if value is None else Effective(value)
-        shared = (value, *names.items())
-        found = self._effective.get(shared)
-        if found is None:
-            source = self._entity(names)
-            found = self._effective[shared] = Effective(value, source, level_of(source))
-        return found
-
-    def _differs(self, counts: Mapping[str, int] | None) -> Mapping[str, int]:
-        if not counts:
-            return NO_NAMES
-        return self._counts.setdefault(tuple(counts.items()), dict(counts))
+    address: Address
+    entity: Names
+    values: KeyValues
+    in_scope: Annotated[bool, about("Whether it is in scope.")]
 
 
-def dump_blast_radius(radius: BlastRadius) -> dict[str, Any]:
-    """Return the section `blast_radius` of a plan file."""
+class SummaryRecord(Record):
+    """The number of entities per kind of change."""
+
+    create: Annotated[Count, about("Entities that will be created.")]
+    update: Annotated[Count, about("Entities that will be changed.")]
+    delete: Annotated[Count, about("Entities that will be deleted.")]
+    no_op: Annotated[Count, about("Declared entities without differences.")]
+    loosen: Annotated[Count, about("Changed entities whose effective limits increase.")]
+    tighten: Annotated[Count, about("Changed entities whose effective limits decrease.")]
+    mixed: Annotated[Count, about("Changed entities with increased and decreased limits.")]
+    to_unlimited: Annotated[Count, about("Changed entities with a limit that becomes unlimited.")]
+    blocked: Annotated[Count, about("Findings that block the plan.")]
+    in_scope: Annotated[Count, about("Live entities in scope.")]
+    drift: Annotated[Count | UnsetType, about("Changed entities of origin drift; omitted without a base.")] = UNSET
+    both: Annotated[Count | UnsetType, about("Changed entities of origin both; omitted without a base.")] = UNSET
+
+
+# The blast radius.
+
+
+class LimitCountRecord(Record):
+    """How often limits change in this direction."""
+
+    principals: Annotated[Count, about("Principals with such a limit; one can count in several directions.")]
+    limits: Annotated[Count, about("Effective limits: one per principal and quota key.")]
+
+
+class DirectionCountsRecord(Record):
+    """One field per direction."""
+
+    newly_limited: LimitCountRecord
+    lower: LimitCountRecord
+    no_longer_limited: LimitCountRecord
+    higher: LimitCountRecord
+    other_bucket: LimitCountRecord
+    not_comparable: LimitCountRecord
+
+
+class RadiusCountsRecord(Record):
+    """How many limits a plan changes for those who really connect."""
+
+    source: Annotated[
+        str, about("The list of principals: scram, or a file or table as given.", "principals.csv", "scram")
+    ]
+    principals: Annotated[Count, about("Principals in the list, each counted once.")]
+    affected: Annotated[Count, about("Principals that get another effective limit.")]
+    counts: DirectionCountsRecord
+
+
+class BucketLimitRecord(EffectiveRecord):
+    """An effective limit, and who shares it."""
+
+    bucket: Annotated[
+        list[EntityTypeName] | None,
+        about("The entity types whose names tell one rate from another; null if there is no limit."),
+    ] = None
+
+    @classmethod
+    def of(cls, limit: Effective) -> BucketLimitRecord:
+        """Return the record."""
+        value, source, level = limit
+        return cls(value=json_number(value), **_names(source), bucket=list(level.bucket) if level else None)
+
+
+class LimitChangeRecord(Record):
+    """An effective limit of a principal that changes."""
+
+    address: Address
+    entity: Annotated[Names, about("The principal: a user, a client-id or both, or an ip.")]
+    key: QuotaKeyName
+    direction: Annotated[
+        LimitDirection | None,
+        about("What becomes of the limit; other_bucket: the same limit, but shared with others than before."),
+    ]
+    factor: Annotated[Value | None, about("The limit after, divided by that before; null unless both are above 0.")]
+    before: BucketLimitRecord
+    after: BucketLimitRecord
+
+    @classmethod
+    def of(cls, change: LimitChange) -> Self:
+        """Return the record."""
+        return cls(
+            address=change.principal.address,
+            entity=change.principal.names,
+            key=change.key,
+            direction=change.direction,
+            factor=json_number(change.factor),
+            before=BucketLimitRecord.of(change.before),
+            after=BucketLimitRecord.of(change.after),
+        )
+
+    def load(self) -> LimitChange:
+        """Return the change."""
+        principal = Entity(self.entity)
+        limits = (each.load(principal, self.entity) for each in (self.before, self.after))
+        return LimitChange(principal, self.key, *limits)
+
+
+class BlastRadiusRecord(RadiusCountsRecord):
+    """The principals whose effective limits change (--principals).
+
+    It is information that is not applied: the plan id does not cover it.
+    """
+
+    largest: Annotated[
+        list[LimitChangeRecord],
+        about(
+            f"The {MOST_LARGEST} largest changes: by direction in the order of counts; lower limits by the "
+            "smallest factor, higher ones by the largest; then by user, client-id, ip and key.",
+            max_length=MOST_LARGEST,
+        ),
+    ]
+    file: Annotated[str | None, about("The file with all changes, as given with --principals-out, or null.")]
+
+    @classmethod
+    def of(cls, radius: BlastRadius) -> Self:
+        """Return the record."""
+        return cls(
+            **_counts(radius), largest=[LimitChangeRecord.of(change) for change in radius.largest], file=radius.file
+        )
+
+    def load(self) -> BlastRadius:
+        """Return the blast radius."""
+        counts = {each: getattr(self.counts, each.value) for each in LimitDirection}
+        return BlastRadius(
+            source=self.source,
+            principals=self.principals,
+            affected=self.affected,
+            counts={each: DirectionCount(found.principals, found.limits) for each, found in counts.items()},
+            largest=tuple([each.load() for each in self.largest]),
+            file=self.file,
+        )
+
+
+def _counts(radius: RadiusCounts) -> dict[str, Any]:
+    counts = {direction.value: LimitCountRecord(**radius.counts[direction]._asdict()) for direction in LimitDirection}
     return {
-        **dump_radius_counts(radius),
-        "largest": [_dump_change(change) for change in radius.largest],
-        "file": radius.file,
+        "source": radius.source,
+        "principals": radius.principals,
+        "affected": radius.affected,
+        "counts": DirectionCountsRecord(**counts),
     }
 
 
 def dump_radius_counts(radius: RadiusCounts) -> dict[str, Any]:
     """Return the counts of a blast radius, as a plan file and a report of many clusters have them."""
-    return {
-        "source": radius.source,
-        "principals": radius.principals,
-        "affected": radius.affected,
-        "counts": {direction.value: radius.counts[direction]._asdict() for direction in LimitDirection},
-    }
-
-
-def _dump_change(change: LimitChange) -> dict[str, Any]:
-    return {
-        **dump_entity(change.principal),
-        "key": change.key,
-        "direction": change.direction,
-        "factor": json_number(change.factor),
-        "before": _dump_limit(change.before),
-        "after": _dump_limit(change.after),
-    }
-
-
-def _dump_limit(limit: Effective) -> dict[str, Any]:
-    value, source, level = limit
-    return {
-        "value": json_number(value),
-        "source": source.address if source else None,
-        "entity": source.names if source else None,
-        "bucket": list(level.bucket) if level else None,
-    }
-
-
-def load_blast_radius(item: Mapping[str, Any]) -> BlastRadius:
-    """Return a blast radius as `dump_blast_radius` had it.
-
-    Raises `ShapeError` if it holds something that this version does not write.
-    """
-    with readable("blast_radius"):
-        return BlastRadius(
-            source=item["source"],
-            principals=int(item["principals"]),
-            affected=int(item["affected"]),
-            counts={
-                each: DirectionCount(**{name: int(item["counts"][each][name]) for name in DirectionCount._fields})
-                for each in LimitDirection
-            },
-            largest=tuple(
-                LimitChange(
-                    Entity(each["entity"]), each["key"], _load_limit(each["before"]), _load_limit(each["after"])
-                )
-                for each in item["largest"]
-            ),
-            file=item["file"],
-        )
-
-
-def _load_limit(item: Mapping[str, Any]) -> Effective:
-    source = None if item["entity"] is None else Entity(item["entity"])
-    return Effective(load_number(item["value"]), source, None if source is None else level_of(source))
+    return builtins(RadiusCountsRecord(**_counts(radius)))
 
 
 def limit_change_lines(plan: Plan) -> Iterator[str]:
     """Yield all changes of limits by a plan as JSON lines, with the fields of `change_row`."""
     for change in plan.blast_radius.changes if plan.blast_radius else ():
         row = change_row(change)
-        yield f"{dumps({name: json_number(cell) if type(cell) is float else cell for name, cell in row.items()})}\n"
+        yield f"{spell({name: json_number(cell) if type(cell) is float else cell for name, cell in row.items()})}\n"
 
 
-# The plan file: a plan as JSON, refused if it was modified.
-#
-# Format 1.1, `schemas/plan.schema.json`. Minor versions only add fields; an unknown major version is refused.
-# It has two digests: `plan_id` covers the changes and the cluster, `digest` the whole file. Neither protects against
-# an edit that recomputes them, so a plan file is verified when it is loaded:
-#
-# | check | rejects |
-# | --- | --- |
-# | digest | a file that was modified without recomputing it |
-# | schema | a missing field, or one of the wrong type |
-# | plan id | changes, a cluster or allowances that do not match the id |
-# | derived fields | a field that differs from the one recomputed from other fields |
-# | contents | a change that no plan contains: an entity twice, a value that files cannot declare |
+# The file.
 
-T = TypeVar("T")
 
-PLAN_LISTS: Final[Mapping[str, str]] = {
-    "changes": "change",
-    "declared": "address",
-    "unmanaged": "unmanaged",
-    "findings": "finding",
-}
-"""The fields of a plan file with a line per item, and the definition of an item in the schema."""
+class PlanRecord(Record):
+    """A plan file, as quotaform plan writes it and quotaform apply reads it.
+
+    Two digests protect it: an edited plan is rejected.
+    """
+
+    format_version: Annotated[str, of_version(PLAN)] = PLAN.version
+    kind: Annotated[Literal["quotaform.plan"], about("The kind of this document.")] = "quotaform.plan"
+    plan_id: Annotated[Digest, about("A digest of the changes, the cluster and the allowances.")]
+    created_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
+    cluster: ClusterRecord
+    snapshot: Annotated[SnapshotRecord | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
+    source: SourceRecord
+    options: OptionsRecord
+    allowances: Annotated[
+        list[str] | UnsetType, about("The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.")
+    ] = UNSET
+    approvals: Annotated[
+        list[ApprovalRecord] | UnsetType,
+        about("The approvals of approvals.yaml that the plan depends on; omitted if there are none."),
+    ] = UNSET
+    complete: Annotated[bool, about("Whether the plan covers all entities; false with a selection.")]
+    applyable: Annotated[bool, about("Whether it has no blocking findings.")]
+    summary: SummaryRecord
+    blast_radius: Annotated[BlastRadiusRecord | UnsetType, about("Omitted if that was not asked for.")] = UNSET
+    backtest: Annotated[
+        ClusterBacktest | UnsetType,
+        about(
+            "What it would have throttled of recorded usage (--backtest); omitted if that was not asked for. It is "
+            "information that is not applied: the plan id does not cover it."
+        ),
+    ] = UNSET
+    changes: Annotated[
+        list[ChangeRecord], about("One item per entity that differs: deletes, updates, creates, each by address.")
+    ]
+    declared: Annotated[
+        list[Address] | UnsetType,
+        about(
+            "The addresses of all entities that the files declare for the cluster, selected or not, sorted; tombstones "
+            "and expired entries are not among them."
+        ),
+    ] = UNSET
+    unmanaged: Annotated[list[UnmanagedRecord], about("The live entities that no file declares, by address.")]
+    findings: Annotated[
+        list[FindingRecord], about("Findings about the live cluster and the plan, blocking ones first.")
+    ]
+    digest: Annotated[Digest, about("A digest of everything else in this file.")] = ""
+
+    def load(self) -> Plan:
+        """Return the plan.
+
+        Raises `ShapeError` if it holds what no plan does, and `PlanFileChangedError` if the plan id is another.
+        """
+        changes = tuple(load_items("changes", self.changes, ChangeRecord.load))
+        with readable():
+            return Plan(
+                header=PlanHeader(
+                    cluster_name=self.cluster.name,
+                    cluster_id=self.cluster.id,
+                    created_at=self.created_at,
+                    source=self.source.load(),
+                    options=self.options.load(),
+                    snapshot=None if self.snapshot is UNSET else self.snapshot.load(),
+                ),
+                changes=changes,
+                unchanged=self.summary.no_op,
+                in_scope=self.summary.in_scope,
+                unmanaged=tuple(
+                    [Unmanaged(Entity(item.entity), load_values(item.values), item.in_scope) for item in self.unmanaged]
+                ),
+                declared=load_declared(self.declared, {change.entity.address: change.entity for change in changes}),
+                allowances=tuple(load_items("allowances", given(self.allowances) or (), Allowance.parse)),
+                approvals=tuple(load_items("approvals", given(self.approvals) or (), ApprovalRecord.load)),
+                findings=tuple([finding.load() for finding in self.findings]),
+                is_complete=self.complete,
+                blast_radius=None if self.blast_radius is UNSET else self.blast_radius.load(),
+                backtest=given(self.backtest),
+            )
+
+
+def load_declared(addresses: list[str] | UnsetType, known: Mapping[str, Entity]) -> frozenset[Entity] | None:
+    """Return the declared entities; those that are known are the same objects, so that their addresses are not read."""
+    if isinstance(addresses, UnsetType):
+        return None
+    return frozenset(load_items("declared", addresses, lambda address: known.get(address) or parse_address(address)))
+
+
+def dump_declared(declared: frozenset[Entity] | None) -> list[str] | UnsetType:
+    """Return declared entities as `load_declared` takes them."""
+    return UNSET if declared is None else sorted([entity.address for entity in declared])
+
+
+PLAN_LISTS: Final = frozenset(("changes", "declared", "unmanaged", "findings"))
+"""The fields of a plan file with a line per item."""
 
 _FORMAT: Final = SealedFormat(
     kind=PLAN,
+    record=PlanRecord,
     lists=PLAN_LISTS,
     noun="plan",
     command="quotaform plan --out",
@@ -406,43 +638,44 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
     What is written never has to be in memory whole.
     """
-    return sealed_lines(_fields(plan).items(), PLAN_LISTS)
+    return sealed_lines(_fields(plan), PLAN_LISTS)
 
 
-def _fields(plan: Plan) -> dict[str, Any]:
+def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
     header = plan.header
-    fields = {
-        "plan_id": plan.plan_id,
-        "created_at": header.created_at,
-        "cluster": dump_cluster(header.cluster_name, header.cluster_id),
-        **dump_snapshot_file(header.snapshot),
-        "source": {
-            "directory": header.source.directory,
-            "commit": header.source.commit,
-            "dirty": header.source.dirty,
-            "base": dump_base(header.source.base),
-        },
-        "options": dump_options(header.options),
-        **({"allowances": list(map(str, plan.allowances))} if plan.allowances else {}),
-        **({"approvals": list(map(dump_approval, plan.approvals))} if plan.approvals else {}),
-        "complete": plan.is_complete,
-        "applyable": plan.is_applyable,
-        "summary": dict(plan.summary),
-        **({} if plan.blast_radius is None else {"blast_radius": dump_blast_radius(plan.blast_radius)}),
-        **({} if plan.backtest is None else {"backtest": dump_cluster_backtest(plan.backtest)}),
-        "changes": change_lines(plan.changes),
-        **({} if plan.declared is None else {"declared": _address_lines(plan.declared)}),
+    record = PlanRecord(
+        plan_id=plan.plan_id,
+        created_at=header.created_at,
+        cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
+        snapshot=SnapshotRecord.of(header.snapshot),
+        source=SourceRecord.of(header.source),
+        options=OptionsRecord.of(header.options),
+        allowances=[str(allowance) for allowance in plan.allowances] or UNSET,
+        approvals=[ApprovalRecord.of(approval) for approval in plan.approvals] or UNSET,
+        complete=plan.is_complete,
+        applyable=plan.is_applyable,
+        summary=SummaryRecord(**plan.summary),
+        blast_radius=UNSET if plan.blast_radius is None else BlastRadiusRecord.of(plan.blast_radius),
+        backtest=omitted(plan.backtest),
+        changes=[],
+        declared=dump_declared(plan.declared),
+        unmanaged=[],
+        findings=[FindingRecord.of(finding) for finding in plan.findings],
+    )
+    # One by one: of a large plan these take the memory.
+    long: dict[str, Iterator[Record]] = {
+        "changes": map(ChangeRecord.of, plan.changes),
         "unmanaged": (
-            {**dump_entity(item.entity), "values": dump_values(item.values), "in_scope": item.in_scope}
+            UnmanagedRecord(
+                address=item.entity.address,
+                entity=item.entity.names,
+                values=dump_values(item.values),
+                in_scope=item.in_scope,
+            )
             for item in plan.unmanaged
         ),
-        "findings": map(dump_finding, plan.findings),
     }
-    return envelope(PLAN, fields)
-
-
-def _address_lines(entities: Iterable[Entity]) -> Iterator[Spelled]:
-    return (Spelled(quoted(address)) for address in sorted([entity.address for entity in entities]))
+    return sealed_fields(record, **long)
 
 
 def load_plan(text: str | bytes, file: str) -> Plan:
@@ -450,77 +683,14 @@ def load_plan(text: str | bytes, file: str) -> Plan:
 
     Raises `PlanFileError` or `PlanFileChangedError`.
     """
-    content = SealedContent(text.encode(errors="replace") if isinstance(text, str) else text, file, _FORMAT)
-    return content.read(lambda document, strict: _checked(content, document, strict, file))
 
+    def load(record: PlanRecord) -> Plan:
+        plan = record.load()
+        if plan.plan_id != record.plan_id:
+            raise PlanFileChangedError(file, "plan id")
+        if problem := saved_plan_problem(plan):
+            raise ShapeError(*problem)
+        return plan
 
-def _checked(content: SealedContent, document: Mapping[str, Any], strict: Strict, file: str) -> Plan:
-    from quotaform.plan.schema import plan as plan_schema
-
-    require_shape(document, plan_schema, PLAN_LISTS)
-    plan = _plan(document)
-    if plan.plan_id != document["plan_id"]:
-        raise PlanFileChangedError(file, "plan id")
-    if problem := saved_plan_problem(plan):
-        raise ShapeError(*problem)
-    content.require_written(lambda: _fields(plan), strict)
-    return plan
-
-
-def _plan(document: Mapping[str, Any]) -> Plan:
-    source = document["source"]
-    changes = tuple(_items(document, "changes", ChangeReader().change))
-    return Plan(
-        header=PlanHeader(
-            cluster_name=document["cluster"]["name"],
-            cluster_id=document["cluster"]["id"],
-            created_at=document["created_at"],
-            source=PlanSource(
-                directory=source["directory"],
-                commit=source["commit"],
-                dirty=source["dirty"],
-                base=load_base(source["base"]),
-            ),
-            options=load_options(document["options"]),
-            snapshot=load_snapshot_file(document),
-        ),
-        changes=changes,
-        unchanged=int(document["summary"]["no_op"]),
-        in_scope=int(document["summary"]["in_scope"]),
-        unmanaged=tuple(
-            _items(
-                document,
-                "unmanaged",
-                lambda item: Unmanaged(Entity(item["entity"]), load_values(item["values"]), item["in_scope"]),
-            )
-        ),
-        declared=_declared(document, changes) if "declared" in document else None,
-        allowances=_allowances(document),
-        approvals=_approvals(document),
-        findings=tuple(_items(document, "findings", load_finding)),
-        is_complete=document["complete"],
-        blast_radius=load_blast_radius(document["blast_radius"]) if "blast_radius" in document else None,
-        backtest=load_cluster_backtest(document["backtest"]) if "backtest" in document else None,
-    )
-
-
-def _declared(document: Mapping[str, Any], changes: Iterable[EntityChange]) -> frozenset[Entity]:
-    """Return the declared entities; those that change are the same objects, so that their addresses are not read."""
-    known = {change.entity.address: change.entity for change in changes}
-    return frozenset(_items(document, "declared", lambda text: known.get(text) or parse_address(text)))
-
-
-def _items(document: Mapping[str, Any], name: str, load: Callable[[Any], T]) -> Iterator[T]:
-    from quotaform.plan.schema import plan as plan_schema
-
-    return loaded_items(document, name, load, plan_schema, PLAN_LISTS[name])
-
-
-def _allowances(document: Mapping[str, Any]) -> tuple[Allowance, ...]:
-    with readable("allowances"):
-        return tuple(map(Allowance.parse, document.get("allowances", ())))
-
-
-def _approvals(document: Mapping[str, Any]) -> tuple[Approval, ...]:
-    with readable("approvals"):
-        return tuple(map(load_approval, document.get("approvals", ())))
+    content = text.encode(errors="replace") if isinstance(text, str) else text
+    return read_sealed(content, file, _FORMAT, load, _fields)

@@ -83,21 +83,27 @@ MOST_REPLAYS: Final = 6
 """How many buckets are drawn over time."""
 
 
-def drawn_buckets(found: Backtest) -> list[BucketBacktest]:
+_Row = tuple[str, BucketBacktest]
+"""A cluster, and one of its buckets."""
+
+
+def drawn_buckets(found: Backtest) -> list[_Row]:
     """Return the buckets that are drawn over time, those that the plan changes first: who would wait longest.
 
     A bucket is drawn once, as on the broker where it would wait longest. Without a limit there is nothing to see, and
     of a recording that is too coarse nothing is known.
     """
-    drawn: dict[tuple[str, str, str], BucketBacktest] = {}
-    for rows in ([each.rows for each in found.clusters], [each.others for each in found.clusters]):
-        for row in sorted((row for each in rows for row in each), key=_by_time):
-            if row.limit is not None and not row.is_coarse:
-                drawn.setdefault((row.cluster, row.key, row.bucket), row)
+    drawn: dict[tuple[str, str, str], _Row] = {}
+    changed = [(each.cluster, row) for each in found.clusters for row in each.changed.rows]
+    others = [(each.cluster, row) for each in found.clusters for row in each.unchanged.rows]
+    for cluster, row in (*sorted(changed, key=_by_time), *sorted(others, key=_by_time)):
+        if row.limit is not None and not row.is_coarse:
+            drawn.setdefault((cluster, row.key, row.bucket), (cluster, row))
     return list(drawn.values())[:MOST_REPLAYS]
 
 
-def _by_time(row: BucketBacktest) -> tuple[float, float, float]:
+def _by_time(found: _Row) -> tuple[float, float, float]:
+    row = found[1]
     return -(row.throttled_s.value or 0.0), -row.throttled_s.high, -row.recorded_throttled_s
 
 
@@ -107,7 +113,8 @@ def backtest_chart(found: Backtest, replays: Mapping[Bucket, tuple[ReplaySlot, .
     `replays` is what would have happened to `drawn_buckets`. `step_s` is how long a slot of these is.
     """
     parts: list[Part] = []
-    if rows := sorted((row for each in found.clusters for row in (*each.rows, *each.others)), key=_by_time):
+    rows = [(each.cluster, row) for each in found.clusters for row in (*each.changed.rows, *each.unchanged.rows)]
+    if rows := sorted(rows, key=_by_time):
         parts.append(BacktestPart(tuple(map(_throttled, rows[:MOST_ROWS])), max(0, len(rows) - MOST_ROWS)))
     parts += (
         replay_part(_throttled(row), slots, step_s)
@@ -123,14 +130,16 @@ def backtest_chart(found: Backtest, replays: Mapping[Bucket, tuple[ReplaySlot, .
     )
 
 
-def bucket_of(row: BucketBacktest) -> Bucket:
+def bucket_of(found: _Row) -> Bucket:
     """Return the bucket of a row."""
-    return Bucket(cluster=row.cluster, broker=row.broker, key=row.key, address=row.bucket)
+    cluster, row = found
+    return Bucket(cluster=cluster, broker=row.broker, key=row.key, address=row.bucket)
 
 
-def _throttled(row: BucketBacktest) -> ThrottledTime:
+def _throttled(found: _Row) -> ThrottledTime:
+    row = found[1]
     return ThrottledTime(
-        bucket=bucket_of(row),
+        bucket=bucket_of(found),
         before_limit=row.before,
         limit=row.limit,
         throttled_s=row.throttled_s.value,

@@ -14,9 +14,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
-from json import JSONDecoder, JSONEncoder, dumps, loads
+from json import JSONDecoder, JSONEncoder, dumps
 from re import compile as regex
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn, TypeAlias, overload
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class DocumentKind:
         return self.version.partition(".")[0]
 
 
-PLAN: Final = DocumentKind("plan", "1.1")
+PLAN: Final = DocumentKind("plan", "2.0")
 RECEIPT: Final = DocumentKind("receipt", "1.3")
 AUDIT: Final = DocumentKind("audit")
 SNAPSHOT: Final = DocumentKind("snapshot")
@@ -83,7 +85,15 @@ _AT_ONCE: Final = 1_000
 _canonical: Final = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
-def json_number(value: float | None) -> int | float | str | None:
+Number: TypeAlias = int | float | Literal["NaN", "Infinity", "-Infinity"]
+"""A value as JSON holds it."""
+
+
+@overload
+def json_number(value: float) -> Number: ...
+@overload
+def json_number(value: float | None) -> Number | None: ...
+def json_number(value: float | None) -> Number | None:
     """Return a value as JSON holds it: whole doubles as their exact integer, NaN and infinities as words.
 
     >>> json_number(2.0**63), json_number(0.5), json_number(float("nan"))
@@ -137,12 +147,6 @@ _SEAL: Final = b',\n  "digest": "'
 _END: Final = "\n}\n"
 
 
-class Spelled(str):
-    """A value that is JSON on one line already."""
-
-    __slots__ = ()
-
-
 class EnvelopeError(ValueError):
     """A document that is not of the kind that was expected."""
 
@@ -184,13 +188,25 @@ def indented(document: Mapping[str, Any]) -> str:
     return dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-def _spell(value: object) -> str:
-    """Return a value as JSON on one line."""
-    return value if type(value) is Spelled else dumps(value)
+_encode: Final = msgspec.json.Encoder().encode
+_SPECIAL: Final = regex("[^\x00-\x7f]")
+
+
+def spell(value: object) -> str:
+    """Return a record, or other JSON, on one line; ASCII, so that no name moves the cursor of a terminal.
+
+    >>> spell({"user": "\u202e", "to": [1, 0.5, None]})
+    '{"user": "\\\\u202e", "to": [1, 0.5, null]}'
+    """
+    try:
+        text = msgspec.json.format(_encode(value), indent=0).decode()
+    except UnicodeEncodeError:  # A lone surrogate, as in a path that is not UTF-8.
+        return dumps(msgspec.to_builtins(value))
+    return text if text.isascii() else _SPECIAL.sub(lambda found: dumps(found[0])[1:-1], text)
 
 
 def document_lines(
-    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = _spell
+    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = spell
 ) -> Iterator[str]:
     """Yield a document as JSON in pieces: one per field, and one per item of its lists.
 
@@ -201,7 +217,7 @@ def document_lines(
 
 
 def field_lines(
-    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = _spell
+    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = spell
 ) -> Iterator[str]:
     """Yield the pieces of a document without its end, where more fields can follow.
 
@@ -240,18 +256,6 @@ def seal_start(content: bytes) -> int | None:
     hashed = sha256(memoryview(content)[:end])
     hashed.update(_END.encode())
     return end if content[end:] == _SEAL + f'sha256:{hashed.hexdigest()}"{_END}'.encode() else None
-
-
-def document_digest(document: Mapping[str, Any], lists: Collection[str]) -> str:
-    """Return the digest that `sealed_lines` gives a document; white space in a file does not change it.
-
-    Raises `RecursionError` if it is nested too deeply.
-    """
-    hashed = sha256()
-    present = {name for name in lists if isinstance(document.get(name), list)}
-    for piece in document_lines(document.items(), present):
-        hashed.update(piece.encode("ascii"))
-    return f"sha256:{hashed.hexdigest()}"
 
 
 MOST_VALUES: Final = 2_000_000
@@ -336,103 +340,3 @@ def _next(text: str, position: int) -> int:
     """Return where the next token begins, stepping over white space and one comma."""
     match = _BETWEEN.match(text, position)
     return match.end() if match else position
-
-
-LONGEST_LINE: Final = 16 << 20
-"""How many bytes a field or an item may have."""
-
-_raw_decode: Final = JSONDecoder().raw_decode
-_START: Final = b"{\n"
-_LIST: Final = b": ["
-_LIST_END: Final = b"\n  ]"
-_ITEM: Final = b"    "
-
-
-class LayoutError(Exception):
-    """A text that has another layout; it may be the same JSON all the same."""
-
-
-class ItemLines:
-    """The items of a long list, each decoded when it is asked for: the list is never in memory whole."""
-
-    __slots__ = ("_content", "_decode", "_end", "_start")
-
-    def __init__(self, content: bytes, start: int, end: int, decode: Callable[[str], Any]) -> None:
-        """Read the lines from one position to another."""
-        self._content, self._start, self._end, self._decode = content, start, end, decode
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the items. Raises `LayoutError` if a line is not exactly one item."""
-        start = self._start
-        while start < self._end:
-            end = self._content.find(b"\n", start, self._end)
-            is_last = end < 0
-            if (self._end if is_last else end) - start > LONGEST_LINE:
-                raise LayoutError
-            line = self._content[start + len(_ITEM) : self._end if is_last else end]
-            if not self._content.startswith(_ITEM, start) or line.endswith(b",") is is_last:
-                raise LayoutError
-            yield _decoded(line if is_last else line[:-1], self._decode)
-            start = self._end if is_last else end + 1
-
-
-def _whole(text: str) -> Any:
-    """Return a value that has no white space around it, which `json.loads` takes its time to look for."""
-    value, end = _raw_decode(text)
-    if end != len(text):
-        raise LayoutError
-    return value
-
-
-def read_lines(content: bytes, decode: Callable[[str], Any] = _whole) -> dict[str, Any]:
-    """Return a document; the value of a list with a line per item is an `ItemLines`.
-
-    Whatever is returned is what `json.loads` returns: every line is checked to be a field or an item for itself, and
-    every field of the document comes once. `decode` reads the JSON of a line. Raises `LayoutError` if it has another
-    layout, or is no JSON.
-    """
-    document: dict[str, Any] = {}
-    if not content.startswith(_START):
-        raise LayoutError
-    position = len(_START)
-    is_last = False
-    while not is_last:
-        end = content.find(b"\n", position)
-        if end - position > LONGEST_LINE:
-            raise LayoutError
-        line = content[position:end]
-        if line.endswith(_LIST):
-            close = content.find(_LIST_END, end)
-            if min(end, close) < 0:
-                raise LayoutError
-            fields = {_name(line[: -len(_LIST)]): ItemLines(content, end + 1, close, decode)}
-            position = close + len(_LIST_END)
-            end = content.find(b"\n", position)
-            line = content[position:end]
-            is_last = not line
-            if line not in (b"", b","):
-                raise LayoutError
-        else:
-            is_last = not line.endswith(b",")
-            fields = _decoded(b"{" + line.removesuffix(b",") + b"}", decode)
-        if end < 0 or not fields or not document.keys().isdisjoint(fields):
-            raise LayoutError
-        document.update(fields)
-        position = end + 1
-    if content[position:] != b"}\n":
-        raise LayoutError
-    return document
-
-
-def _name(line: bytes) -> str:
-    name = _decoded(line, loads)
-    if not isinstance(name, str):
-        raise LayoutError
-    return name
-
-
-def _decoded(line: bytes, decode: Callable[[str], Any]) -> Any:
-    try:
-        return decode(str(line, "ascii"))
-    except (ValueError, RecursionError):
-        raise LayoutError from None

@@ -1,54 +1,47 @@
-"""Fields that several documents share: values, locations, findings, clusters."""
+"""Records that several documents share: entities, values, locations, findings, approvals, clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Any
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from quotaform.model.entity import Entity, parse_address
-from quotaform.model.finding import CHANGE, Allowance, Approval, Finding, Location, Severity
+from quotaform.model.entity import ENTITY_TYPES, Entity, parse_address
+from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding, Location, Severity
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Base, SnapshotFile, Values
-from quotaform.model.records.document import json_number
+from quotaform.model.records.document import Number, json_number
+from quotaform.model.records.record import (
+    UNSET,
+    Count,
+    Record,
+    UnsetType,
+    Value,
+    about,
+    builtins,
+    given,
+    omitted,
+)
+from quotaform.model.rule import RULES
 
-
-def dump_cluster(name: str, cluster_id: str | None) -> dict[str, Any]:
-    """Return a cluster as JSON holds it."""
-    return {"name": name, "id": cluster_id}
-
-
-def dump_base(base: Base | None) -> dict[str, Any] | None:
-    """Return what files were compared with as JSON holds it."""
-    if base is None:
-        return None
-    return {"ref": base.ref, "commit": base.commit, **({"receipt": True} if base.is_receipt else {})}
-
-
-def load_base(item: Mapping[str, Any] | None) -> Base | None:
-    """Return what files were compared with as `dump_base` had it."""
-    return None if item is None else Base(item["ref"], item["commit"], item.get("receipt", False))
-
-
-def dump_snapshot_file(snapshot: SnapshotFile | None) -> dict[str, Any]:
-    """Return the field `snapshot` of a document; no field for a running cluster."""
-    return {} if snapshot is None else {"snapshot": {"path": snapshot.path, "captured_at": snapshot.captured_at}}
-
-
-def load_snapshot_file(document: Mapping[str, Any]) -> SnapshotFile | None:
-    """Return the field `snapshot` of a document as `dump_snapshot_file` had it."""
-    item = document.get("snapshot")
-    return None if item is None else SnapshotFile(item["path"], item["captured_at"])
-
-
-def dump_entity(entity: Entity) -> dict[str, Any]:
-    """Return an entity as JSON holds it: as people write it, and as a mapping of type to name."""
-    return {"address": entity.address, "entity": entity.names}
-
-
-def load_number(value: float | str | None) -> float | None:
-    """Return a value as `json_number` had it."""
-    return None if value is None else float(value)
+Address: TypeAlias = Annotated[
+    str, about("The address of the entity: unique, and safe to print.", "user=svc-orders", min_length=1)
+]
+Names: TypeAlias = Annotated[
+    dict[str, str | None],
+    about(
+        f"Entity type ({', '.join(ENTITY_TYPES)} or one that only the broker knows) to name; null is the default of "
+        "the type.",
+        {"user": "svc-orders"},
+        {"user": None, "client-id": "etl"},
+        min_length=1,
+    ),
+]
+QuotaKeyName: TypeAlias = Annotated[str, about("The quota key.", "producer_byte_rate", min_length=1)]
+KeyValues: TypeAlias = Annotated[
+    dict[str, Value],
+    about("Quota key to value.", {"producer_byte_rate": 10485760, "request_percentage": 150}, min_length=1),
+]
 
 
 def dump_values(values: Values) -> dict[str, Any]:
@@ -57,90 +50,208 @@ def dump_values(values: Values) -> dict[str, Any]:
     return {key: json_number(values[key]) for key in keys}
 
 
-def load_values(values: Mapping[str, float | str] | None) -> Values:
+def load_values(values: Mapping[str, Number] | UnsetType | None) -> Values:
     """Return values as `dump_values` had them; nothing for `None`."""
     return {key: float(value) for key, value in (values or {}).items()}
 
 
+def load_number(value: Number | None) -> float | None:
+    """Return a value as `json_number` had it."""
+    return None if value is None else float(value)
+
+
+def dump_entity(entity: Entity) -> dict[str, Any]:
+    """Return an entity as JSON holds it: as people write it, and as a mapping of type to name."""
+    return {"address": entity.address, "entity": entity.names}
+
+
+class ClusterRecord(Record):
+    """The cluster."""
+
+    name: Annotated[str, about("The name in quotaform.yaml, or the bootstrap servers.")]
+    id: Annotated[str, about("The cluster id.")]
+
+
+def dump_cluster(name: str, cluster_id: str | None) -> dict[str, Any]:
+    """Return a cluster as JSON holds it."""
+    return {"name": name, "id": cluster_id}
+
+
+class SnapshotRecord(Record):
+    """The snapshot that was read instead of a running cluster."""
+
+    path: Annotated[str, about("The file, as it was given.", "snapshots/lab.json")]
+    captured_at: Annotated[str, about("When the cluster was read, as the snapshot says: ISO 8601 in UTC.")]
+
+    @classmethod
+    def of(cls, snapshot: SnapshotFile | None) -> Self | UnsetType:
+        """Return the record; it is left out for a running cluster."""
+        return UNSET if snapshot is None else cls(path=snapshot.path, captured_at=snapshot.captured_at)
+
+    def load(self) -> SnapshotFile:
+        """Return the snapshot."""
+        return SnapshotFile(self.path, self.captured_at)
+
+
+def dump_snapshot_file(snapshot: SnapshotFile | None) -> dict[str, Any]:
+    """Return the field `snapshot` of a document; no field for a running cluster."""
+    return {} if snapshot is None else {"snapshot": {"path": snapshot.path, "captured_at": snapshot.captured_at}}
+
+
+class BaseRecord(Record):
+    """The revision that the files were compared with."""
+
+    ref: Annotated[str, about("The git revision or the receipt, as given.", "origin/main")]
+    commit: Annotated[str | None, about("The commit of the revision; null for a receipt without one.")]
+    receipt: Annotated[bool | UnsetType, about("Whether it is a receipt; omitted for a git revision.")] = UNSET
+
+    @classmethod
+    def of(cls, base: Base | None) -> Self | None:
+        """Return the record."""
+        return None if base is None else cls(ref=base.ref, commit=base.commit, receipt=base.is_receipt or UNSET)
+
+    def load(self) -> Base:
+        """Return the base."""
+        return Base(self.ref, self.commit, self.receipt is True)
+
+
+class LocationRecord(Record):
+    """A location in the files."""
+
+    file: Annotated[str, about("The path, as given.", "quotas.d/teams.yaml")]
+    line: Annotated[Count, about("The line, from 1 on; 0 means the file as a whole.")]
+    column: Annotated[Count, about("The column, from 1 on; 0 means the line as a whole.")]
+
+    @classmethod
+    def of(cls, location: Location | None) -> Self | None:
+        """Return the record."""
+        return None if location is None else cls(file=location.file, line=location.line, column=location.column)
+
+    def load(self) -> Location:
+        """Return the location."""
+        return Location(self.file, self.line, self.column)
+
+
 def dump_location(location: Location | None) -> dict[str, Any] | None:
     """Return a location as JSON holds it."""
-    if location is None:
-        return None
-    return {"file": location.file, "line": location.line, "column": location.column}
+    record = LocationRecord.of(location)
+    return None if record is None else builtins(record)
 
 
-def load_location(item: Mapping[str, Any] | None) -> Location | None:
-    """Return a location as `dump_location` had it."""
-    return None if item is None else Location(item["file"], item["line"], item.get("column", 0))
+class AllowanceRecord(Record):
+    """The smallest allowance that allows it (--allow RULE or RULE=N)."""
+
+    rule: Annotated[str, about("The id of the rule.", min_length=1)]
+    number: Annotated[Count | None, about("The number, for a rule that counts.")]
+
+
+class FindingRecord(Record):
+    """A finding about a file, an entity or a plan."""
+
+    rule: Annotated[str, about("The id of its rule; docs/rules.md lists them.", *RULES, min_length=1)]
+    severity: Annotated[Severity, about("The severity; only errors stop the command.")]
+    blocking: Annotated[bool, about("Whether it prevents a plan from being applied.")]
+    address: Annotated[str | None, about("The address of the entity, or null.")]
+    key: Annotated[str | None, about("The quota key, or null.")]
+    message: Annotated[str, about("The problem and its remedy.")]
+    override: Annotated[str | None, about("What allows it, or null: an option, or an approval.")]
+    allowance: Annotated[AllowanceRecord | UnsetType, about("Omitted if no allowance lifts it.")] = UNSET
+    value: Annotated[
+        Value | UnsetType, about("The value or effective limit that an approval may be for; omitted if none.")
+    ] = UNSET
+    allowed_by: Annotated[
+        str | UnsetType, about("The option or the approval that allows it; omitted otherwise.", "--allow delete=8")
+    ] = UNSET
+    location: Annotated[LocationRecord | None, about("A location in the files, or null.")]
+
+    @classmethod
+    def of(cls, finding: Finding) -> Self:
+        """Return the record."""
+        needed = finding.allowance
+        return cls(
+            rule=finding.rule,
+            severity=finding.severity,
+            blocking=finding.blocking,
+            address=finding.address,
+            key=finding.key,
+            message=finding.message,
+            override=finding.override,
+            allowance=UNSET if needed is None else AllowanceRecord(rule=needed.rule, number=needed.number),
+            value=omitted(json_number(finding.value)),
+            allowed_by=omitted(finding.allowed_by),
+            location=LocationRecord.of(finding.location),
+        )
+
+    def load(self) -> Finding:
+        """Return the finding."""
+        needed = self.allowance
+        return Finding(
+            rule=self.rule,
+            message=self.message,
+            severity=self.severity,
+            blocking=self.blocking,
+            address=self.address,
+            key=self.key,
+            override=self.override,
+            allowance=None if needed is UNSET else Allowance(needed.rule, needed.number),
+            allowed_by=given(self.allowed_by),
+            value=load_number(given(self.value)),
+            location=None if self.location is None else self.location.load(),
+        )
 
 
 def dump_finding(finding: Finding) -> dict[str, Any]:
     """Return a finding as JSON holds it."""
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity.value,
-        "blocking": finding.blocking,
-        "address": finding.address,
-        "key": finding.key,
-        "message": finding.message,
-        "override": finding.override,
-        **_allowance(finding.allowance),
-        **({} if finding.value is None else {"value": json_number(finding.value)}),
-        **({} if finding.allowed_by is None else {"allowed_by": finding.allowed_by}),
-        "location": dump_location(finding.location),
-    }
+    return builtins(FindingRecord.of(finding))
 
 
-def _allowance(allowance: Allowance | None) -> dict[str, Any]:
-    return {} if allowance is None else {"allowance": {"rule": allowance.rule, "number": allowance.number}}
+class ApprovalRecord(Record):
+    """An approval for one rule and one entity, or the entities that a pattern matches."""
 
-
-def _load_allowance(item: Mapping[str, Any] | None) -> Allowance | None:
-    return None if item is None else Allowance(item["rule"], item["number"])
-
-
-def load_finding(item: Mapping[str, Any]) -> Finding:
-    """Return a finding as `dump_finding` had it."""
-    return Finding(
-        rule=item["rule"],
-        message=item["message"],
-        severity=Severity(item["severity"]),
-        blocking=item["blocking"],
-        address=item["address"],
-        key=item["key"],
-        override=item["override"],
-        allowance=_load_allowance(item.get("allowance")),
-        allowed_by=item.get("allowed_by"),
-        value=load_number(item.get("value")),
-        location=load_location(item["location"]),
+    rule: Annotated[str, about("The rule that would block.")]
+    address: Address
+    cluster: Annotated[str | UnsetType, about("The cluster that it is for, or a glob; omitted if it is for any.")] = (
+        UNSET
     )
-
-
-def dump_approval(approval: Approval) -> dict[str, Any]:
-    """Return an approval as JSON holds it."""
-    return {
-        "rule": approval.rule,
-        "address": approval.entity.address,
-        **({} if approval.cluster is None else {"cluster": approval.cluster}),
-        "reason": approval.reason,
-        "approver": approval.approver,
-        "expires": approval.expires.isoformat(),
-        **({"action": approval.action} if approval.action != CHANGE else {}),
-        **({"to": dump_values(dict(approval.to))} if approval.to else {}),
-        **({"new": True} if approval.is_new else {}),
-    }
-
-
-def load_approval(item: Mapping[str, Any]) -> Approval:
-    """Return an approval as `dump_approval` had it. Raises `ValueError` if the address or the date is none."""
-    return Approval(
-        rule=item["rule"],
-        entity=parse_address(item["address"]),
-        cluster=item.get("cluster"),
-        reason=item["reason"],
-        approver=item["approver"],
-        expires=date.fromisoformat(item["expires"]),
-        action=item.get("action", CHANGE),
-        to=tuple(sorted(load_values(item.get("to")).items())),
-        is_new=item.get("new", False),
+    reason: Annotated[str, about("The reason.")]
+    approver: Annotated[str, about("The person who approved it.")]
+    expires: Annotated[date, about("The day (UTC) on which it expires.", "2026-12-31")]
+    action: Annotated[
+        Literal["delete"] | UnsetType, about("The approved action if the entity is deleted; omitted otherwise.")
+    ] = UNSET
+    to: Annotated[KeyValues | UnsetType, about("The approved keys and values; omitted if the approval is for any.")] = (
+        UNSET
     )
+    new: Annotated[
+        bool | UnsetType,
+        about("Whether it is new or changed compared with the base; omitted if not, or without a base."),
+    ] = UNSET
+
+    @classmethod
+    def of(cls, approval: Approval) -> Self:
+        """Return the record."""
+        return cls(
+            rule=approval.rule,
+            address=approval.entity.address,
+            cluster=omitted(approval.cluster),
+            reason=approval.reason,
+            approver=approval.approver,
+            expires=approval.expires,
+            action="delete" if approval.action == DELETE else UNSET,
+            to=dump_values(dict(approval.to)) or UNSET,
+            new=approval.is_new or UNSET,
+        )
+
+    def load(self) -> Approval:
+        """Return the approval. Raises `ValueError` if the address is none."""
+        return Approval(
+            rule=self.rule,
+            entity=parse_address(self.address),
+            cluster=given(self.cluster),
+            reason=self.reason,
+            approver=self.approver,
+            expires=self.expires,
+            action=CHANGE if self.action is UNSET else self.action,
+            to=tuple(sorted(load_values(self.to).items())),
+            is_new=self.new is True,
+        )

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from json import dumps
+from re import compile as regex
 from typing import Any, Final, TypeAlias
+
+from msgspec.json import schema_components
 
 from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.finding import Severity
 from quotaform.model.quotas import Action
 from quotaform.model.records.document import DocumentKind
+from quotaform.model.records.record import Record
 from quotaform.model.rule import RULES
 
 Node: TypeAlias = dict[str, Any]
+
+_REF: Final = "#/definitions/"
 
 _LARGEST_COUNT: Final = 2**53 - 1
 """The largest integer that every reader of JSON takes exactly (RFC 8259)."""
@@ -125,6 +131,45 @@ def document(kind: DocumentKind, description: str, fields: Mapping[str, Node], o
         "kind": {"description": "The kind of this document.", "const": kind.kind},
     }
     return titled(kind.title, record(description, {**head, **fields}, optional))
+
+
+_CAPITAL: Final = regex("(?<!^)(?=[A-Z])")
+
+
+def record_definitions(*kinds: type[Record]) -> dict[str, Node]:
+    """Return the definitions of records and of those that they refer to, e.g. `cluster_backtest`."""
+
+    def renamed(item: Any) -> Any:
+        if isinstance(item, list):
+            return list(map(renamed, item))
+        if not isinstance(item, dict):
+            return item
+        if len(item.get("enum", ())) == 1:
+            item = {**item, "const": item["enum"][0]}
+            del item["enum"]
+        if isinstance(fields := item.get("properties"), dict) and "required" in item:
+            # A field with a default is always written, unlike one that may be left out.
+            required = [name for name, field in fields.items() if name in item["required"] or "default" in field]
+            item = {**item, "required": required}
+        return {
+            name: _REF + _definition(value.removeprefix(_REF)) if name == "$ref" else renamed(value)
+            for name, value in item.items()
+            if name not in {"title", "default"} or isinstance(value, dict)
+        }
+
+    _, found = schema_components(kinds, ref_template=_REF + "{name}")
+    return {_definition(name): renamed(schema) for name, schema in found.items()}
+
+
+def _definition(name: str) -> str:
+    return _CAPITAL.sub("_", name.removesuffix("Record")).lower()
+
+
+def _document_of(kind: type[Record]) -> tuple[Node, dict[str, Node]]:
+    """Return the schema of a document that is a record, and its definitions."""
+    definitions = record_definitions(kind)
+    schema = definitions.pop(_definition(kind.__name__))
+    return titled(schema["properties"]["kind"]["const"].removeprefix("quotaform."), schema), definitions
 
 
 def address(*examples: str) -> Node:
@@ -247,14 +292,14 @@ SHARED: Final[dict[str, Callable[[], Node]]] = {
 """The shared definitions; a schema holds those that it refers to."""
 
 
-Builder: TypeAlias = Callable[[], tuple[Node, dict[str, Node]]]
-"""Returns a schema and its own definitions."""
+Builder: TypeAlias = Callable[[], tuple[Node, dict[str, Node]]] | type[Record]
+"""A record, or what returns a schema and its own definitions."""
 
 
 @cache
 def make_schema(build: Builder) -> dict[str, Any]:
     """Return a schema with the definitions that it refers to; do not change it."""
-    schema, definitions = build()
+    schema, definitions = _document_of(build) if isinstance(build, type) else build()
     draft = "http://json-schema.org/draft-07/schema#"
     return {"$schema": draft, **schema, "definitions": _used(schema, definitions)}
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from quotaform.model.moment import spell_moment
 from quotaform.model.records.document import USAGE_RECOMMEND, envelope, indented, json_number
 from quotaform.model.records.field import dump_entity
+from quotaform.model.records.record import builtins
 from quotaform.model.records.schema import (
     MOMENT,
     Node,
@@ -22,10 +23,11 @@ from quotaform.model.records.schema import (
     number,
     quota_key,
     record,
+    record_definitions,
     ref,
     text,
 )
-from quotaform.plan.backtest import backtest_definitions, dump_cluster_backtest
+from quotaform.plan.backtest import ClusterBacktest
 from quotaform.usage.recommend.recommendation import (
     Action,
     ProposalBacktest,
@@ -106,7 +108,7 @@ def _dump_edit(edit: QuotaEdit) -> dict[str, Any]:
 
 def _dump_backtest(found: ProposalBacktest) -> dict[str, Any]:
     return {
-        "clusters": [dump_cluster_backtest(each) for each in found.clusters],
+        "clusters": list(map(builtins, found.clusters)),
         "unwritten": found.unwritten,
         "other_changes": found.others,
     }
@@ -194,7 +196,7 @@ def usage_recommend() -> tuple[Node, dict[str, Node]]:
         "edit": maybe(edit, "What becomes of the quota files; null if they were not asked for."),
         "backtest": maybe(_backtest_node(), "What the proposals would have throttled; null if that was not tested."),
     }
-    definitions = {"recommendation": row, **backtest_definitions()}
+    definitions = {"recommendation": row, **record_definitions(ClusterBacktest)}
     return document(USAGE_RECOMMEND, "The result of quotaform usage recommend.", fields), definitions
 
 
@@ -202,7 +204,7 @@ def _backtest_node() -> Node:
     return record(
         "What a plan of the changed quota files would have throttled of the same usage.",
         {
-            "clusters": items("The clusters that the files change.", ref("backtest")),
+            "clusters": items("The clusters that the files change.", ref("cluster_backtest")),
             "unwritten": count("Proposals that are not in it, as the files do not follow them."),
             "other_changes": count("Other entities that the files change; they are not in it."),
         },

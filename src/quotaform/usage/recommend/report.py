@@ -124,7 +124,7 @@ def backtest_lines(report: RecommendReport, style: Style = PLAIN) -> Iterator[st
         yield "No backtest: no proposal is in the files."
     for each in found.clusters:
         yield f"  {f'{spell_name(each.cluster)}: ' if len(found.clusters) > 1 else ''}{total_of_backtest(each)}"
-        for row in each.rows[:_MOST_THROTTLED]:
+        for row in each.changed.rows[:_MOST_THROTTLED]:
             yield f"    {row_text(row)}"
         left = each.changed.affected - _MOST_THROTTLED
         if left > 0:

@@ -15,7 +15,7 @@ from quotaform.fleet.job import table_rows
 from quotaform.fleet.table import make_table
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.text import listed
-from quotaform.plan.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
+from quotaform.plan.backtest import Backtest, BucketBacktest, Buckets, ClusterBacktest, Estimate
 from quotaform.plan.plan import Plan
 from quotaform.resolve.spark_quotas import QUOTAS
 from quotaform.usage.chart import backtest_chart, bucket_of, drawn_buckets
@@ -182,16 +182,14 @@ def _clusters(
                 last=recording["last"],
                 series=recording["series"],
                 unlimited=recording["series"] - (recording["limited"] or 0),
-                changed=counts.get((name, True), BucketCounts()),
-                unchanged=counts.get((name, False), BucketCounts()),
-                rows=tuple(largest.get((name, True), ())),
-                others=tuple(largest.get((name, False), ())),
+                changed=Buckets(**counts.get((name, True), {}), rows=tuple(largest.get((name, True), ()))),
+                unchanged=Buckets(**counts.get((name, False), {}), rows=tuple(largest.get((name, False), ()))),
             )
         )
     return tuple(made)
 
 
-def _counts(rows: DataFrame) -> Mapping[tuple[str, bool], BucketCounts]:
+def _counts(rows: DataFrame) -> Mapping[tuple[str, bool], dict[str, int]]:
     throttled, high = f.col("throttled_s"), f.col("throttled_s_high")
     found = rows.groupBy("cluster", "is_changed").agg(
         f.count("*").alias("buckets"),
@@ -202,7 +200,7 @@ def _counts(rows: DataFrame) -> Mapping[tuple[str, bool], BucketCounts]:
         f.count_if(f.col("is_coarse") & (high > 0)).alias("coarse"),
         f.count_if(_is_affected()).alias("affected"),
     )
-    return {(row.pop("cluster"), row.pop("is_changed")): BucketCounts(**row) for row in found.toArrow().to_pylist()}
+    return {(row.pop("cluster"), row.pop("is_changed")): row for row in found.toArrow().to_pylist()}
 
 
 def _is_affected() -> Column:
@@ -226,19 +224,20 @@ def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[Bucke
     return found
 
 
-def _bucket(row: Mapping[str, Any]) -> BucketBacktest:
+def _bucket(found: Mapping[str, Any]) -> BucketBacktest:
+    # To the thousandth: the bounds of what they say are far wider.
+    row: dict[str, Any] = {name: round(cell, 3) if isinstance(cell, float) else cell for name, cell in found.items()}
+
     def estimate(name: str) -> Estimate:
         return Estimate(value=row[name], low=row[f"{name}_low"] or 0.0, high=row[f"{name}_high"] or 0.0)
 
     return BucketBacktest(
-        cluster=row["cluster"],
         broker=row["broker"],
         key=row["key"],
         bucket=row["bucket"],
-        limit=row["limit"],
+        limit=found["limit"],
         entity=row["entity_key"],
-        before=row["before_limit"],
-        is_changed=row["is_changed"],
+        before=found["before_limit"],
         samples=row["samples"],
         recorded_s=row["recorded_s"],
         throttled_s=estimate("throttled_s"),

@@ -1,0 +1,162 @@
+"""Records: what is written as JSON and read back. The fields of a class are its JSON, its checks and its schema.
+
+A field is `name: Annotated[type, about("What it is.", example, minimum=0)]`, the docstring of the class describes the
+object, and a field that may be left out is of a type `... | UnsetType` with `UNSET` as its default. Unknown fields are
+ignored: minor versions only add some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from re import compile as regex
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, dataclass_transform
+
+import msgspec
+from msgspec import UNSET as UNSET
+from msgspec import Meta, Struct, StructMeta
+from msgspec import UnsetType as UnsetType
+
+from quotaform.model.records.document import DocumentKind, Number, json_number
+
+Item = TypeVar("Item")
+R = TypeVar("R", bound="Record")
+T = TypeVar("T")
+
+LARGEST_COUNT: Final = 2**53 - 1
+"""The largest integer that every reader of JSON takes exactly (RFC 8259)."""
+
+
+class _RecordMeta(StructMeta):
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: bool) -> Any:
+        return super().__new__(mcls, name, bases, namespace, frozen=True, kw_only=True, gc=False)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Record(Struct, metaclass=_RecordMeta, frozen=True):
+    """An object of a document."""
+
+
+def about(description: str, *examples: Any, **constraints: Any) -> Meta:
+    """Return what the schema says of a field; constraints such as `min_length` and `ge` are checked when it is read."""
+    return Meta(description=description, examples=list(examples) or None, **constraints)
+
+
+def of_version(kind: DocumentKind) -> Meta:
+    """Return what the schema says of the field `format_version`."""
+    return about("Minor versions only add fields.", pattern=rf"^{kind.major}\.[0-9]+$")
+
+
+def omitted(value: T | None) -> T | UnsetType:
+    """Return a value, or that its field is left out."""
+    return UNSET if value is None else value
+
+
+def given(value: T | UnsetType) -> T | None:
+    """Return the value of a field that may be left out."""
+    return None if isinstance(value, UnsetType) else value
+
+
+Value: TypeAlias = Annotated[
+    Number,
+    about("The exact decimal of an IEEE-754 double; NaN and infinities are strings.", 10485760, 12.5, 2**63, "NaN"),
+]
+Moment: TypeAlias = Annotated[datetime, about("As ISO 8601 in UTC.", tz=True)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
+Timestamp: TypeAlias = Annotated[
+    str, about("ISO 8601 in UTC.", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", max_length=20)
+]
+Digest: TypeAlias = Annotated[str, about("A digest.", pattern="^sha256:[0-9a-f]{64}$", max_length=71)]
+
+
+def builtins(record: Record) -> dict[str, Any]:
+    """Return a record as dicts and lists, as `json.dumps` takes them; its numbers are those of `json_number`."""
+    fields: dict[str, Any] = _canonical(msgspec.to_builtins(record))
+    return fields
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return json_number(value)
+    if isinstance(value, dict):
+        return {name: _canonical(item) for name, item in value.items()}
+    return list(map(_canonical, value)) if isinstance(value, (list, tuple)) else value
+
+
+# Reading, from whoever wrote it.
+
+_PLACE: Final = regex(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$").search
+_MISSING: Final = regex(r"^Object missing required field `(\w+)`$").search
+_UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""The errors raised when a document matches its schema but was not written by quotaform."""
+
+
+class ShapeError(Exception):
+    """A document is invalid."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path  # where; empty for the document as a whole
+        self.problem = problem  # what is wrong there
+        super().__init__(f"{path} {problem}".strip())
+
+
+def decode_list(text: str, kind: type[R]) -> list[R]:
+    """Return a list of records. Raises `ValueError` if it is none."""
+    return msgspec.json.decode(text, type=list[kind])  # type: ignore[valid-type]
+
+
+def decode(content: bytes, kind: type[R]) -> R:
+    """Return a document that is JSON.
+
+    Raises `ShapeError`: a field is missing, or has another type or value than its class says.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        found = _PLACE(str(error))
+        problem, path = (found[1], found[2] or "") if found else (str(error), "")
+        missing = _MISSING(problem)
+        text = "has a wrong type or value" if missing is None else f'lacks the field "{missing[1]}"'
+        raise ShapeError(path.removeprefix("."), text) from error
+    except UnicodeDecodeError as error:
+        raise ShapeError("", "contains a name that is not valid Unicode") from error
+
+
+@contextmanager
+def readable(path: str = "") -> Iterator[None]:
+    """Make sure that something can be made of a document: a record takes some texts for values that are none.
+
+    `path` is the field; empty for the whole document. Raises `ShapeError` if it cannot.
+    """
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise ShapeError(path, f"{'' if path else 'it '}has a value that this version cannot read") from error
+
+
+def load_items(path: str, items: Iterable[Item], load: Callable[[Item], T]) -> Iterator[T]:
+    """Yield what items of a list stand for. Raises `ShapeError` with the place of one that stands for nothing."""
+    read = 0
+    try:
+        for item in items:
+            yield load(item)
+            read += 1
+    except _UNREADABLE as error:
+        raise ShapeError(f"{path}[{read}]", "has a value that this version cannot read") from error
+
+
+def first_difference(expected: Any, found: Any, path: str = "") -> str | None:
+    """Return where a value differs from what is expected; a mapping may have more fields.
+
+    >>> first_difference({"a": [1, 2]}, {"a": [1, 3], "b": 4})
+    'a[1]'
+    """
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        pairs = [(f".{name}", value, found.get(name, UNSET)) for name, value in expected.items()]
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = [(f"[{index}]", *both) for index, both in enumerate(zip(expected, found, strict=True))]
+    else:
+        return None if expected == found else path.removeprefix(".")
+    paths = (first_difference(one, other, path + step) for step, one, other in pairs)
+    return next((each for each in paths if each is not None), None)

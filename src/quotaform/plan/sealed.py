@@ -1,0 +1,158 @@
+"""Files that end with the digest of their bytes: plans and receipts. One that was changed, or sealed again, is refused.
+
+| check | rejects |
+| --- | --- |
+| kind and version | another document, or one of an unknown major version |
+| digest | a file that was modified without recomputing it |
+| record | a missing field, or one of the wrong type |
+| contents | what quotaform never writes: an entity twice, a value that files cannot declare |
+| derived fields | a field that differs from what is written of the others |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from json import loads
+from re import compile as regex
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from quotaform.model.errors import SavedFileChangedError, SavedFileError
+from quotaform.model.records.document import (
+    MOST_VALUES,
+    DocumentKind,
+    KindError,
+    RepeatedNameError,
+    VersionError,
+    field_lines,
+    has_too_many_values,
+    refuse_repeated,
+    require_kind,
+    seal_start,
+    sealed_lines,
+)
+from quotaform.model.records.record import Record, ShapeError, builtins, decode, first_difference
+from quotaform.model.text import quote
+from quotaform.system.files import MIB, size_text
+
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+WHOLE_LIMIT: Final = 64 * MIB
+"""The most bytes of a file that is not to the letter what this version writes, as those of newer versions are not."""
+
+_byte_of: Final = regex(r"\(byte (\d+)\)").search
+
+
+class _Head(msgspec.Struct):
+    """What says whether a document can be read; everything else is passed over."""
+
+    kind: Any = None
+    format_version: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedFormat(Generic[R]):
+    """A kind of documents that end with their digest, and what messages say about its files."""
+
+    kind: DocumentKind
+    record: type[R]
+    lists: Collection[str]  # The fields with a line per item
+    noun: str
+    command: str
+    remedy: str  # What to do about a file that is invalid
+    # The error for a file that is cut off, not of this kind, or of an unknown major version.
+    unreadable: type[SavedFileError]
+    changed: type[SavedFileChangedError]  # The error for a file that was changed after it was written
+
+
+Fields = Iterable[tuple[str, Any]]
+
+
+def sealed_fields(record: Record, **lists: Iterable[Record]) -> Fields:
+    """Return the fields of a record without its digest, with items of long lists that are made one by one."""
+    return [(name, value) for name, value in {**builtins(record), **lists}.items() if name != "digest"]
+
+
+def read_sealed(
+    content: bytes, file: str, form: SealedFormat[R], load: Callable[[R], T], fields: Callable[[T], Fields]
+) -> T:
+    """Return what a document stands for.
+
+    `file` is its name, for messages. `load` makes something of the record, and raises a `ShapeError` if that is
+    nothing that is written. `fields` are those that are written of it, without the digest.
+
+    Raises `SavedFileError` or `SavedFileChangedError`, as `form` says.
+    """
+
+    def invalid(problem: str) -> SavedFileError:
+        return form.unreadable(file, f"is not a valid {form.noun} file: {problem}; {form.remedy}")
+
+    try:
+        _require_head(content, file, form)
+        end = seal_start(content)
+        if end is None:
+            raise form.changed(file, "digest")
+        value = load(decode(content, form.record))
+        if not _has_fields(content, end, fields(value), form.lists):
+            _require_fields(content, fields(value), form)
+    except ShapeError as error:
+        raise invalid(str(error)) from error
+    except RepeatedNameError as error:
+        raise invalid(f"{quote(error.name)} appears twice in one object") from error
+    except RecursionError as error:
+        raise invalid("it is nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        place = _byte_of(str(error))
+        at = len(content.rstrip()) if place is None else int(place[1])
+        where = f" at line {content[:at].count(10) + 1}"
+        is_object = not content.strip() or content.lstrip().startswith(b"{")
+        raise invalid(f"its JSON is truncated or invalid{where}" if is_object else "it is not JSON") from error
+    return value
+
+
+def _require_head(content: bytes, file: str, form: SealedFormat[R]) -> None:
+    """Make sure that a document is of the kind and the major version that are read."""
+    try:
+        head = msgspec.json.decode(content, type=_Head)
+        require_kind({"kind": head.kind, "format_version": head.format_version}, form.kind)
+    except (msgspec.ValidationError, KindError):
+        text = f"is not a {form.noun} file: it has no kind {form.kind.kind!r}; make one with {form.command}"
+        raise form.unreadable(file, text) from None
+    except VersionError as error:
+        raise form.unreadable(
+            file,
+            f"has format version {quote(str(error.version)[:20])}; this quotaform reads {form.kind.version}: use "
+            f"the quotaform that wrote it, or {form.remedy}",
+        ) from None
+
+
+def _has_fields(content: bytes, end: int, fields: Fields, lists: Collection[str]) -> bool:
+    """Whether a file is, to the letter, what is written of these fields, up to its digest."""
+    position = 0
+    for piece in field_lines(fields, lists):
+        if not content.startswith(piece.encode("ascii"), position):
+            return False
+        position += len(piece)
+    return position == end
+
+
+def _require_fields(content: bytes, fields: Fields, form: SealedFormat[R]) -> None:
+    """Make sure that a file of another spelling says what is written of these fields; it may have more.
+
+    Raises `ShapeError` or `RepeatedNameError`.
+    """
+    if len(content) > WHOLE_LIMIT:
+        raise ShapeError("", f"it is larger than {size_text(WHOLE_LIMIT)}, and is not formatted as {form.command} does")
+    if has_too_many_values(content):
+        raise ShapeError(
+            "", f"it contains more than {MOST_VALUES:,} values, and is not formatted as {form.command} does"
+        )
+    document = loads(content, object_pairs_hook=refuse_repeated)
+    expected = loads("".join(sealed_lines(fields, form.lists)))
+    expected |= {name: document[name] for name in ("format_version", "digest")}
+    difference = first_difference(expected, document)
+    if difference is not None:
+        raise ShapeError(difference, "does not follow from the other fields")

@@ -93,31 +93,29 @@ class FakeBroker:
         """Serve one connection until it ends."""
         self.connections += 1
         try:
-            self._talk(connection)
+            if self.tls is not None:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+            with connection, suppress(OSError):
+                while head := read_exactly(connection, 4):
+                    asked = decode(read_exactly(connection, struct.unpack(">i", head)[0]))
+                    self.asked.append(asked)
+                    sent = self.spoil(asked, self.answer(asked))
+                    if not all(self._do(step, connection) for step in ([sent] if isinstance(sent, bytes) else sent)):
+                        return
         finally:
             self.ended += 1
 
-    def _talk(self, connection: socket) -> None:
-        if self.tls is not None:
-            connection = self.tls.wrap_socket(connection, server_side=True)
-        with connection, suppress(OSError):
-            while head := read_exactly(connection, 4):
-                asked = decode(read_exactly(connection, struct.unpack(">i", head)[0]))
-                self.asked.append(asked)
-                sent = self.spoil(asked, self.answer(asked))
-                for step in [sent] if isinstance(sent, bytes) else sent:
-                    if step == HANG:
-                        self.over.wait(HANGING)
-                        return
-                    if step == RESET:
-                        connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
-                        return
-                    if step == HANG_UP:
-                        return
-                    if isinstance(step, float):
-                        sleep(step)
-                    elif isinstance(step, bytes):
-                        connection.sendall(step)
+    def _do(self, step: Step, connection: socket) -> bool:
+        """Do a step, and return whether there are others."""
+        if isinstance(step, bytes):
+            connection.sendall(step)
+        elif isinstance(step, float):
+            sleep(step)
+        elif step == HANG:
+            self.over.wait(HANGING)
+        elif step == RESET:
+            connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+        return not isinstance(step, str)
 
     def answer(self, asked: Asked) -> bytes:
         """Return the frame that answers a request well."""

@@ -25,15 +25,11 @@ def file_of(path: Path, token: str) -> dict[str, str]:
     return {"sasl.oauthbearer.token.endpoint.url": path.as_uri()}
 
 
-def with_scope(doors: Doors, scope: str) -> dict[str, str]:
-    """A scope makes a client another one for the process, which keeps the tokens of each."""
-    return doors.provider.client_properties() | {"sasl.oauthbearer.scope": scope}
-
-
-def test_client_credentials_lead_in_and_one_token_serves_many_connections(opened: Doors) -> None:
+def test_one_token_with_extensions_serves_many_connections(opened: Doors) -> None:
     asked = len(opened.provider.requests)
+    given = opened.provider.client_properties(options='extension_traceId="123"')
     for _ in range(2):
-        with opened.open(with_scope(opened, "many")) as gateway:
+        with opened.open(given) as gateway:
             assert gateway.describe() == {}
     assert len(opened.provider.requests) == asked + 1
 
@@ -53,21 +49,11 @@ def test_the_broker_says_that_it_does_not_accept_a_token(opened: Doors, tmp_path
     )
 
 
-def test_a_refused_token_is_not_used_again(opened: Doors) -> None:
-    opened.provider.claims = {"aud": "other"}
-    try:
-        opened.refusal(with_scope(opened, "kafka"))
-    finally:
-        opened.provider.claims = {}
-    with opened.open(with_scope(opened, "kafka")) as gateway:
-        assert gateway.describe() == {}
-
-
 def test_a_session_is_renewed_on_its_connection_with_another_token(
     opened: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = len(opened.provider.requests)
-    with opened.open(with_scope(opened, "renewed")) as gateway:
+    with opened.open(opened.provider.client_properties() | {"sasl.oauthbearer.scope": "renewed"}) as gateway:
         connection = gateway.connection
         assert isinstance(connection, ClusterConnection)
         first = connection.broker
@@ -76,11 +62,6 @@ def test_a_session_is_renewed_on_its_connection_with_another_token(
         assert gateway.describe() == {}
         assert connection.broker is first
     assert len(opened.provider.requests) == asked + 2
-
-
-def test_extensions_are_accepted(opened: Doors) -> None:
-    with opened.open(opened.provider.client_properties(options='extension_traceId="123"')) as gateway:
-        assert gateway.describe() == {}
 
 
 RETRIEVER = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"

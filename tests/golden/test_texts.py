@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import astuple, fields
 from datetime import date
 from itertools import groupby
-from json import loads
+from json import dumps, loads
 from pathlib import Path
+from re import MULTILINE, split
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+import yaml
 
+from quotaform.cli.stream import make_harmless
+from quotaform.cluster.client.reader import from_properties
+from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.desired.approval import read_approvals
+from quotaform.desired.config import Cluster, Config, choose_clusters
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
@@ -25,11 +33,14 @@ from quotaform.desired.writable import check_writable, writable_values
 from quotaform.desired.writer import spell_scalar
 from quotaform.desired.yaml.document import is_text
 from quotaform.desired.yaml.reader import read_document
-from quotaform.model.entity import Entity, canonical_ip, ip_problem, parse_address
-from quotaform.model.errors import UsageError
+from quotaform.model.entity import Entity, canonical_ip, desanitize, ip_problem, parse_address, sanitize
+from quotaform.model.errors import InvalidFilesError, UsageError
+from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Entry
 from quotaform.model.rule import read_allowances
+from quotaform.model.scope import Selection
+from quotaform.model.server import parse_servers
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
 from quotaform.model.variable import expand, problem_text
 from quotaform.repository.revision import read_work_tree
@@ -38,6 +49,7 @@ from tests.golden.conftest import FOLDER, Golden
 from tests.loading import check
 
 TODAY = date(2026, 6, 1)
+PROFILES = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}, "silver": {}}
 COMMON = "quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1, consumer_byte_rate: 2}\n"
 Text = str | bytes
 Lines = Iterable[object]
@@ -54,8 +66,75 @@ def of_layer(text: Text) -> Lines:
     return check([SourceFile("a.yaml", COMMON), SourceFile("prod/a.yaml", text, "prod")], {}, TODAY)[1]
 
 
+def of_sources(text: Text) -> Lines:
+    """Yield what is wrong with some files, and what they declare and where.
+
+    `--- NAME` is above each file, `--- LAYER/NAME` above one of a cluster; a file that is alone needs none. Who reads
+    them first makes no difference.
+    """
+    name, *rest = split(r"^--- (.*)\n", f"--- f.yaml\n{text!s}", flags=MULTILINE)[1:]
+    named = list(zip([name, *rest[1::2]], rest[::2], strict=True))
+    sources = [SourceFile(name, text, name.rpartition("/")[0] or None) for name, text in named if text]
+    desired, findings = check(sources, PROFILES, TODAY)
+    for finding in findings:
+        assert finding.location
+        assert finding.location.line
+    yield from findings
+    for entity, entry in desired.items():
+        said = {"owner": entry.owner, "reason": entry.reason, "expires": entry.expires}
+        more = "".join(f", {field} {value}" for field, value in said.items() if value)
+        places = {key: f"{each.profile or ''}@{each.location}" for key, each in entry.provenances().items()}
+        values = ", ".join(f"{key} {value!r} {places.get(key, '')}".rstrip() for key, value in entry.values.items())
+        yield f"{entity} at {entry.location}: {entry.absent or values}{more}"
+    again = check(sources[::-1], PROFILES, TODAY)[0]
+    assert {entity: entry.values for entity, entry in again.items()} == {
+        entity: entry.values for entity, entry in desired.items()
+    }
+
+
 def of_config(text: Text) -> Lines:
     return read_config(SourceFile("quotaform.yaml", text), Path())[1]
+
+
+def of_settings(text: Text) -> Lines:
+    """Yield what a configuration says that has no mistakes, field by field, but for what is the default."""
+    config, problems, *_ = read_config(SourceFile("quotaform.yaml", text), Path("FOLDER"))
+    yield from problems
+    for cluster in config.clusters.values():
+        yield "cluster " + ", ".join(f"{field}={value!r}" for field, value in differing(cluster, Cluster(name="")))
+        yield from (f"  source {astuple(source)}" for source in cluster.metrics.sources)
+        yield from (f"  {url}" for url in [cluster.metrics.prometheus] if url)
+    yield from (f"{field}: {value!r}" for field, value in differing(config, Config()) if field != "clusters")
+
+
+def differing(record: Any, default: Any) -> Iterator[tuple[str, object]]:
+    """Yield the fields of a record in which it differs from another one."""
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if field.repr and value != getattr(default, field.name):
+            yield field.name, str(value) if isinstance(value, Path) else value
+
+
+def of_snapshot(text: Text) -> Lines:
+    """Return what is wrong with a file of a snapshot, else the file as it is written."""
+    try:
+        snapshot = load_snapshot(str(text), "lab.json")
+    except InvalidFilesError as error:
+        return [f"{problem.location}: {problem.message}" for problem in error.problems]
+    return dump_snapshot(snapshot).splitlines()
+
+
+def of_scope(text: Text) -> Lines:
+    """Yield for each entity whether it is in a scope, and in a selection of addresses."""
+    document = yaml.safe_load(text)
+    config, problems, *_ = read_config(SourceFile("quotaform.yaml", yaml.safe_dump(document["config"])), Path())
+    yield from problems
+    selection = Selection(select=tuple(document.get("select", ())), exclude=tuple(document.get("exclude", ())))
+    assert selection.is_partial == bool({"select", "exclude"} & document.keys())
+    for address in document["of"]:
+        entity = parse_address(address)
+        is_in = config.scope.contains(entity) and selection.contains(entity)
+        yield f"{address} is {'in' if is_in else 'out'}"
 
 
 def of_policy(text: Text) -> Lines:
@@ -133,6 +212,58 @@ def of_ip(text: Text) -> Lines:
     return [canonical_ip(str(text)), ip_problem(str(text)) or "is good"]
 
 
+def of_entity(text: Text) -> Lines:
+    """Yield the address of an entity, and its place in the table of precedence, if it has one."""
+    entity = Entity(loads(str(text)))
+    assert str(entity) == entity.address
+    yield f"address {entity.address}"
+    if level := level_of(entity):
+        yield f"{level.number} {level.source}: the same {level.named}, the default for {level.defaults}"
+        assert level.non_empty == (("client-id",) if "client-id" in level.entity_types else ())
+
+
+def of_sanitized(text: Text) -> Lines:
+    """Yield how Kafka prints a name, and which name somebody means who gives it."""
+    return [f"printed {sanitize(str(text))}", f"meant {desanitize(str(text))!r}"]
+
+
+def of_server(text: Text) -> Lines:
+    """Return what is read as one server wherever it is written, or why it is none in each of the places.
+
+    `[fe80::1%eth0]:9092` passed validate and not plan; `PLAINTEXT://b1:9092` the other way round.
+    """
+    config = SourceFile("f.yaml", f"clusters: {{lab: {{bootstrap_servers: [{dumps(text)}]}}}}")
+    try:
+        servers = parse_servers(str(text))
+    except ValueError as error:
+        with pytest.raises(InvalidFilesError, match="is not host:port"):
+            from_properties({"bootstrap.servers": str(text)})
+        return [error, *read_config(config, Path())[1]]
+    assert parse_servers(read_config(config, Path())[0].clusters["lab"].bootstrap_servers) == servers
+    assert parse_servers(from_properties({"bootstrap.servers": str(text)}).bootstrap_servers) == servers
+    assert parse_servers(map(str, servers)) == servers
+    return [f"{server.host!r} {server.port}" for server in servers]
+
+
+def of_choice(text: Text) -> Lines:
+    """Return which clusters are chosen, of those behind the bar; `ALL` chooses all, nothing the only one."""
+    asked, _, names = str(text).partition("|")
+    config = Config(clusters={name: Cluster(name=name) for name in names.split()})
+    patterns = asked.split()
+    takes_all = patterns == ["ALL"]
+    try:
+        return [each.name for each in choose_clusters(config, [] if takes_all else patterns, takes_all=takes_all)]
+    except UsageError as error:
+        return [error]
+
+
+def of_output(text: Text) -> Lines:
+    """Yield what is written of a text, and what is where colours are allowed; to escape it again changes nothing."""
+    harmless = make_harmless(str(text))
+    assert make_harmless(harmless) == harmless
+    return [repr(harmless), repr(make_harmless(str(text), allows_colour=True))]
+
+
 def of_live(text: Text) -> Lines:
     """Yield what files cannot say of a live entity, and what they can."""
     names, values = loads(f"[{text!s}]")
@@ -175,7 +306,11 @@ def of_reference(text: Text) -> Lines:
 FILES: dict[str, Callable[[Text], Lines]] = {
     "quotas": of_quotas,
     "layer": of_layer,
+    "sources": of_sources,
     "config": of_config,
+    "settings": of_settings,
+    "snapshot": of_snapshot,
+    "scope": of_scope,
     "policy": of_policy,
     "violation": of_violation,
     "approval": of_approval,
@@ -189,6 +324,11 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "allowance": of_allowance,
     "address": of_address,
     "ip": of_ip,
+    "entity": of_entity,
+    "sanitized": of_sanitized,
+    "server": of_server,
+    "choice": of_choice,
+    "output": of_output,
     "live": of_live,
     "layout": of_layout,
     "reference": of_reference,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.writable import check_writable, writable_values
+from quotaform.desired.writable import writable_values
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
@@ -91,20 +91,6 @@ def test_what_is_written_is_the_same_to_any_reader_of_yaml(quotas: dict[Entity, 
 def test_a_spelled_name_is_that_name(name: str) -> None:
     assert yaml.safe_load(f"{{a: {spell_scalar(name)}}}") == {"a": name}
     assert yaml.safe_load(f"- {spell_scalar(name)}\n") == [name]
-
-
-@given(ENTITIES, ENTITIES)
-def test_an_address_is_unique_and_prints_in_one_line(one: Entity, two: Entity) -> None:
-    assert (one.address == two.address) == (one == two)
-    assert one.address.isprintable()
-
-
-ANY_PARTS = st.dictionaries(st.text(max_size=3), st.none() | st.text(max_size=3), max_size=3)
-
-
-@given(ANY_PARTS, ANY_PARTS)
-def test_an_address_is_unique_for_any_types(one: dict[str, str | None], two: dict[str, str | None]) -> None:
-    assert (Entity(one).address == Entity(two).address) == (one == two)
 
 
 @given(KEYS.flatmap(lambda key: st.tuples(st.just(key), values_of(key))))
@@ -193,9 +179,3 @@ def test_no_text_breaks_the_loader(text: str) -> None:
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_loader(data: bytes) -> None:
     check([SourceFile("f.yaml", data)], {}, TODAY)
-
-
-@given(QUOTAS)
-def test_every_entity_that_is_left_out_says_why(quotas: dict[Entity, dict[str, float]]) -> None:
-    for entity, values in quotas.items():
-        assert (writable_values(entity, values) is None) == bool(check_writable(entity, values))

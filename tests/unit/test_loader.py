@@ -1,4 +1,4 @@
-"""What files say: expansion, profiles, layers, expiry, aliases, and files that are no text."""
+"""Files as they are loaded, beside what `texts-sources.txt` says of them: limits, scope, errors, memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from quotaform.desired.quotas_file import LoadedFile, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError
-from quotaform.model.finding import Location, Severity
-from quotaform.model.quotas import Desired
 from quotaform.model.scope import Pattern, Scope
 from tests.loading import check, load
 
@@ -23,64 +21,10 @@ MIB = 1048576.0
 GOLD = {"gold": {"producer_byte_rate": 50 * MIB, "consumer_byte_rate": 100 * MIB}}
 
 
-def loaded(*texts: str, layer: str | None = None) -> Desired:
-    """Load common texts, and one more as the layer of a cluster."""
-    sources = [SourceFile(f"{number}.yaml", text) for number, text in enumerate(texts, start=1)]
-    if layer is not None:
-        sources.append(SourceFile("prod/1.yaml", layer, "prod"))
-    return load(sources, GOLD, TODAY)
-
-
 def problems(*sources: SourceFile) -> list[str]:
     with pytest.raises(InvalidFilesError) as caught:
         load(sources, GOLD, TODAY)
     return [str(problem) for problem in caught.value.problems]
-
-
-def test_an_entry_keeps_its_values_its_place_and_its_metadata() -> None:
-    text = """\
-# a comment
-quotas:
-  - match: {user: svc-orders}
-    values: {producer_byte_rate: 20MiB/s, request_percentage: 150%}
-    owner: team-orders
-    reason: checkout traffic
-"""
-    entry = loaded(text)[Entity(user="svc-orders")]
-    assert entry.values == {"producer_byte_rate": 20 * MIB, "request_percentage": 150.0}
-    assert entry.location == Location("1.yaml", 3, 5)
-    assert (entry.owner, entry.reason, entry.absent) == ("team-orders", "checkout traffic", None)
-
-
-def test_values_beside_a_profile_override_it_key_by_key() -> None:
-    text = "quotas:\n  - match: {user: a}\n    profile: gold\n    values: {producer_byte_rate: 1MiB/s}\n"
-    assert loaded(text)[Entity(user="a")].values == {"producer_byte_rate": MIB, "consumer_byte_rate": 100 * MIB}
-
-
-def test_a_tombstone_has_no_values_and_says_why() -> None:
-    entry = loaded("quotas:\n  - match: {user: a}\n    state: absent\n")[Entity(user="a")]
-    assert (entry.values, entry.absent) == ({}, "state: absent")
-
-
-@pytest.mark.parametrize(
-    ("expires", "absent"),
-    [("2026-12-30", "expired 2026-12-30"), ("2026-12-31", "expired 2026-12-31"), ("2027-01-01", None)],
-)
-def test_an_entry_counts_as_absent_from_the_day_on_which_it_expires(expires: str, absent: str | None) -> None:
-    text = f"quotas:\n  - match: {{user: a}}\n    profile: gold\n    expires: {expires}\n"
-    entry = loaded(text)[Entity(user="a")]
-    assert entry.absent == absent
-    assert bool(entry.values) == (absent is None)
-
-
-def test_an_expired_entry_is_worth_a_note() -> None:
-    text = "quotas:\n  - match: {user: a}\n    profile: gold\n    expires: 2026-01-01\n"
-    _, findings = check([SourceFile("f.yaml", text)], GOLD, TODAY)
-    assert [str(finding) for finding in findings] == [
-        "f.yaml:2:5: note: user=a has expired 2026-01-01, so it is treated as state: absent; remove it after "
-        "the entity has been deleted "
-        "[expired]"
-    ]
 
 
 COMMON = """\
@@ -92,45 +36,6 @@ quotas:
 """
 
 
-def test_the_layer_of_a_cluster_is_merged_key_by_key() -> None:
-    above = "quotas:\n  - match: {user: a}\n    values: {consumer_byte_rate: 3}\n    owner: prod\n"
-    entry = loaded(COMMON, layer=above)[Entity(user="a")]
-    assert entry.values == {"producer_byte_rate": 1.0, "consumer_byte_rate": 3.0}
-    assert (entry.owner, entry.reason) == ("prod", "why")
-    assert entry.location == Location("prod/1.yaml", 2, 5)
-
-
-def test_absent_in_the_layer_of_a_cluster_removes_the_common_entry() -> None:
-    entry = loaded(COMMON, layer="quotas:\n  - match: {user: a}\n    state: absent\n")[Entity(user="a")]
-    assert (entry.values, entry.absent) == ({}, "state: absent")
-
-
-def test_values_in_the_layer_of_a_cluster_bring_back_what_is_absent_elsewhere() -> None:
-    common = "quotas:\n  - match: {user: a}\n    state: absent\n"
-    above = "quotas:\n  - match: {user: a}\n    values: {consumer_byte_rate: 3}\n"
-    entry = loaded(common, layer=above)[Entity(user="a")]
-    assert (entry.values, entry.absent) == ({"consumer_byte_rate": 3.0}, None)
-
-
-def test_the_order_of_layers_does_not_depend_on_the_order_of_sources() -> None:
-    above = SourceFile("prod/1.yaml", "quotas:\n  - match: {user: a}\n    values: {consumer_byte_rate: 3}\n", "prod")
-    desired = load([above, SourceFile("1.yaml", COMMON)], {}, TODAY)
-    assert desired[Entity(user="a")].values == {"producer_byte_rate": 1.0, "consumer_byte_rate": 3.0}
-
-
-def test_an_entity_twice_in_a_layer_names_both_places() -> None:
-    assert problems(SourceFile("a.yaml", COMMON), SourceFile("b.yaml", COMMON)) == [
-        "b.yaml:2:5: error: user=a is declared twice; it is also at a.yaml:2:5. Keep one of the two [duplicate-entity]"
-    ]
-
-
-def test_all_problems_of_all_files_are_found_in_one_run_sorted_by_place() -> None:
-    one = "quotas:\n  - match: {user: 007}\n    values: {producer_byte_rat: 1}\n"
-    two = "quotas: [\n"
-    found = problems(SourceFile("b.yaml", one), SourceFile("a.yaml", two), SourceFile("c.yaml", b"\xff"))
-    assert [line.split(" ")[0] for line in found] == ["a.yaml:2:1:", "b.yaml:2:19:", "b.yaml:3:14:", "c.yaml:1:"]
-
-
 def test_the_error_counts_its_problems() -> None:
     with pytest.raises(InvalidFilesError, match=r"1 problem found; nothing was sent to any cluster\.$") as caught:
         load([SourceFile("f.yaml", "quotas: 5")], {}, TODAY)
@@ -139,42 +44,13 @@ def test_the_error_counts_its_problems() -> None:
     assert total == "1 problem found for cluster lab; nothing was sent to it."
 
 
-def test_anchors_and_merge_keys_work() -> None:
-    text = """\
-quotas:
-  - match: {user: a}
-    values: &small {producer_byte_rate: 1, consumer_byte_rate: 2}
-  - match: {user: b}
-    values: *small
-  - match: {user: c}
-    values: {<<: *small, consumer_byte_rate: 3}
-  - &entry
-    match: {user: d}
-    values: {request_percentage: &half 50%}
-    owner: x
-  - <<: *entry
-    match: {user: e}
-  - match: {user: f}
-    values: {<<: [{request_percentage: *half}, *small]}
-"""
-    values = {entity.address: entry.values for entity, entry in loaded(text).items()}
-    assert values == {
-        "user=a": {"producer_byte_rate": 1.0, "consumer_byte_rate": 2.0},
-        "user=b": {"producer_byte_rate": 1.0, "consumer_byte_rate": 2.0},
-        "user=c": {"producer_byte_rate": 1.0, "consumer_byte_rate": 3.0},
-        "user=d": {"request_percentage": 50.0},
-        "user=e": {"request_percentage": 50.0},
-        "user=f": {"request_percentage": 50.0, "producer_byte_rate": 1.0, "consumer_byte_rate": 2.0},
-    }
-
-
 def test_a_name_that_kafka_cannot_carry_is_refused() -> None:
     text = f"quotas:\n  - match: {{user: {'å' * 20_000}}}\n    values: {{producer_byte_rate: 1}}\n"
     assert problems(SourceFile("f.yaml", text)) == [
         "f.yaml:2:19: error: this user name has 40000 bytes; Kafka's protocol allows at most 32767 [bad-name]"
     ]
     longest = f"quotas:\n  - match: {{user: {'a' * 32_767}}}\n    values: {{producer_byte_rate: 1}}\n"
-    assert len(loaded(longest)) == 1
+    assert len(load([SourceFile("f.yaml", longest)], {}, TODAY)) == 1
 
 
 def test_a_file_is_loaded_anywhere_and_carried_back() -> None:
@@ -183,14 +59,6 @@ def test_a_file_is_loaded_anywhere_and_carried_back() -> None:
     assert carried == file
     desired, found = assemble([carried], TODAY)
     assert (list(desired), found.all()) == ([Entity(user="a")], [])
-
-
-def test_what_can_be_made_of_the_rest_is_returned_with_the_problems() -> None:
-    text = "quotas:\n  - match: {user: 007}\n    profile: gold\n  - match: {user: b}\n    profile: gold\n"
-    text += "  - match: {user: c}\n    values: {producer_byte_rate: 5MB/s, consumer_byte_rate: 0}\n"
-    desired, findings = check([SourceFile("f.yaml", text)], GOLD, TODAY)
-    assert list(desired) == [Entity(user="b")]
-    assert [finding.severity for finding in findings] == [Severity.ERROR] * 2
 
 
 def test_entries_out_of_scope_are_problems_of_their_own_while_they_are_few() -> None:
@@ -237,7 +105,7 @@ def test_an_entry_out_of_scope_says_which_line_brings_it_into_scope(match: str, 
 
 def test_equal_values_are_kept_once() -> None:
     text = "quotas:\n  - match: {user: a}\n    profile: gold\n  - match: {user: b}\n    profile: gold\n"
-    one, two = loaded(text).values()
+    one, two = load([SourceFile("f.yaml", text)], GOLD, TODAY).values()
     assert one.values is two.values
 
 

@@ -81,16 +81,10 @@ def test_alter_and_import_tell_of_what_they_did(gateway: ScriptedGateway, capsys
     "line",
     [
         "plan --cluster old",
-        "plan --cluster old --detailed-exitcode",
-        "drift --cluster old",
         "validate",
-        "explain user=alice",
-        "describe --cluster old",
-        "resolve --cluster old --name user=alice",
         "snapshot --cluster old",
         "schema plan",
         "--help",
-        "plan --help",
         "--version",
     ],
 )
@@ -176,24 +170,13 @@ def test_what_an_encoding_lacks_is_escaped_as_in_json(monkeypatch: pytest.Monkey
     assert written.getvalue() == rb'"\u00fc\ud83d\ude00"'
 
 
-@pytest.mark.parametrize(
-    ("text", "harmless"),
-    [
-        ("a\n::error::b\n", "a\n:\\u003aerror::b\n"),
-        ("  ::error::b", "  :\\u003aerror::b"),
-        ("ip=::1 and a::b\n", "ip=::1 and a::b\n"),
-        ('{"a": "##[error]b ##vso[task.x]"}', '{"a": "##\\u005berror]b ##vso\\u005btask.x]"}'),
-        ("\x1b[31mred\x1b[0m \r \x9b \u202e\n", "\\u001b[31mred\\u001b[0m \\r \\u009b \\u202e\n"),
-    ],
-)
-def test_what_could_do_harm_is_escaped_on_its_way_out(text: str, harmless: str) -> None:
-    assert make_harmless(text) == harmless
-    assert make_harmless(harmless) == harmless
-
-
-def test_only_our_colours_pass_where_colours_are_allowed() -> None:
-    text = "\x1b[31mred\x1b[0m \x1b[2Jx\x1b]0;title\x07"
-    assert make_harmless(text, allows_colour=True) == "\x1b[31mred\x1b[0m \\u001b[2Jx\\u001b]0;title\\u0007"
+def test_what_could_do_harm_is_escaped_on_its_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else is escaped is in tests/golden/texts-output.txt."""
+    written = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, "utf-8"))
+    with GuardedStreams():
+        sys.stdout.write("a\n::error::b\n\x1b[2J")
+    assert written.getvalue() == rb"a\n:\u003aerror::b\n\u001b[2J".replace(rb"\n", b"\n")
 
 
 @pytest.mark.parametrize("pieces", [("a\n", "::x"), ("a\n", "  ", "::x"), ("::x",)])

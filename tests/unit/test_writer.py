@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from quotaform.desired.writable import check_writable
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity
 
@@ -86,6 +89,12 @@ def test_what_files_cannot_say_is_left_out_and_named() -> None:
         ("user=a", "inexact-value"),
         ("user=b", "unknown-key"),
     ]
+
+
+@pytest.mark.parametrize("name", ["a" * 32_768, "å" * 16_384])
+def test_a_name_that_cannot_be_sent_is_left_out(name: str) -> None:
+    (finding,) = check_writable(Entity(user=name), RATE)
+    assert finding.rule == "bad-name"
 
 
 def test_a_name_is_spelled_the_same_whoever_was_read_before() -> None:

@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.desired.config import Config
 from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.quotas_file import Profiles, load_file
@@ -16,6 +15,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.quotas import Desired
 from quotaform.model.records.schema import make_schema
 from quotaform.model.scope import FULL_SCOPE, Scope
+from quotaform.report.format import schema_builder
 from quotaform.repository.repository import Repository
 
 

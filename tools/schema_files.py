@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from quotaform.cli.command.schema import schema_builder, schema_names
 from quotaform.model.records.schema import render_schema
+from quotaform.report.format import schema_builder, schema_names
 
 _SUFFIX = ".schema.json"
 

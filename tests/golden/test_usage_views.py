@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as changed
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.model.records.validator import explainer
 from quotaform.plan.backtest import (
     BucketBacktest,
@@ -19,7 +18,7 @@ from quotaform.plan.backtest import (
 )
 from quotaform.plan.backtest_report import backtest_lines
 from quotaform.report.chart import BacktestPart, HeadroomPart, ReplayPart, ReplaySlot, Span
-from quotaform.report.format import FORMATS, PICTURES, render
+from quotaform.report.format import FORMATS, PICTURES, render, schema_builder
 from quotaform.usage.chart import MOST_REPLAYS, backtest_chart, bucket_of, drawn_buckets, headroom_chart
 from quotaform.usage.top.top import render_top
 from tests.builder import REQUEST

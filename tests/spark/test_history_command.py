@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from quotaform.model.records.validator import explainer
+from quotaform.report.format import schema_builder
 from tests.builder import PRODUCER, REQUEST
 from tests.spark import files
 from tests.spark.log import messages

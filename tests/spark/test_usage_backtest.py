@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quotas import Snapshot
 from quotaform.model.records.validator import explainer
+from quotaform.report.format import schema_builder
 from tests.spark.backtest_oracle import VARIANTS, replay
 from tests.workflow.command import Repository
 

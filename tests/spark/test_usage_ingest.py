@@ -17,9 +17,9 @@ from unittest import mock
 
 import pytest
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.model.errors import EngineError
 from quotaform.model.records.validator import explainer
+from quotaform.report.format import schema_builder
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import TableMapping, guess_mapping, parse_rows
 from quotaform.usage.ingest import run, source

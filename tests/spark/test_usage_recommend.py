@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Snapshot
 from quotaform.model.records.validator import explainer
+from quotaform.report.format import schema_builder
 from quotaform.system.clock import SystemClock
 from quotaform.usage.recommend.demand import BusiestDay
 from tests.builder import PRODUCER, REQUEST

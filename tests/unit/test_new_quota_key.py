@@ -9,7 +9,6 @@ from json import loads
 
 import pytest
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.cli.option.value import complete_quota_key, complete_value
 from quotaform.cluster.report import render_quotas_text
 from quotaform.desired.tree import SourceFile
@@ -20,6 +19,7 @@ from quotaform.model.records.schema import make_schema
 from quotaform.model.records.validator import explainer, gate
 from quotaform.plan.records import load_plan
 from quotaform.plan.report import render_plan
+from quotaform.report.format import schema_builder
 from tests import builder
 from tests.dumped import dumped_plan
 from tests.loading import load, load_schema

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.cli.command.schema import schema_builder, schema_names
 from quotaform.desired.schema import quotas
 from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -18,6 +17,7 @@ from quotaform.model.records.schema import render_schema
 from quotaform.model.records.validator import explainer, gate
 from quotaform.model.rule import RULES
 from quotaform.model.units import _FACTORS, UNLIMITED, parse_value
+from quotaform.report.format import schema_builder, schema_names
 from tests.loading import load_schema
 
 VALUES = load_schema("quotas")["definitions"]["values"]["properties"]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.cluster import kafka as broker_gateway
 from quotaform.cluster import scram
 from quotaform.cluster.records import dump_scram, dump_scram_result
@@ -44,6 +43,7 @@ from quotaform.model.errors import (
 )
 from quotaform.model.records.validator import explainer
 from quotaform.model.text import Secret
+from quotaform.report.format import schema_builder
 from tests.scripted_connection import ScriptedConnection
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512

@@ -14,11 +14,14 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from quotaform.git.process import GitError
+from quotaform.model.entity import spell_name
 from quotaform.model.errors import ApplyRunningError, FileReadError, QuotaformError
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.scope import Selection
+from quotaform.model.text import inert
 from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import Result, SavedReceipt
 from quotaform.plan.receipt_file import committed_names, load_receipt_file
@@ -149,3 +152,24 @@ def _started(folder: Path, cluster_id: str) -> list[tuple[Path, SavedReceipt]]:
         if len(found) == _MOST_READ:
             break
     return found
+
+
+def started_warnings(
+    repository: Repository, found: Iterable[ClusterOutcome[Any]], reverted: SavedReceipt | None = None
+) -> Iterator[str]:
+    """Yield what to do about applies from this directory that were killed and left a started receipt.
+
+    `found` has the digest of each cluster. An apply that is being reverted is left out.
+    """
+    for outcome in found:
+        started = started_receipt(repository, outcome.cluster, outcome.require().cluster_id)
+        if started is None or started[1] == reverted:
+            continue
+        path, receipt = started
+        with suppress(ValueError):
+            path = path.relative_to(Path.cwd())
+        yield (
+            f"the apply to cluster {spell_name(outcome.cluster)} of {receipt.started_at} did not finish. Keep its "
+            "receipt. Apply again to complete it, or undo what it changed: quotaform plan --revert "
+            f"{inert(str(path))}"
+        )

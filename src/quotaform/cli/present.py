@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from quotaform.cli.ci import MOST_SUMMARIES, STEP_SUMMARY, SUMMARY_BYTES, Ci
 from quotaform.cli.console import Console, remove_earlier, write_binary_file, write_file
 from quotaform.cli.option.output import read_output
-from quotaform.model.entity import spell_name
 from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
 from quotaform.model.text import inert, listed, quote
@@ -427,24 +426,11 @@ def failed_outcomes(failures: Iterable[tuple[str, QuotaformError]]) -> list[Clus
 def warn_of_started(
     console: Console, repository: Repository, found: Iterable[ClusterOutcome[Any]], reverted: SavedReceipt | None = None
 ) -> None:
-    """Print which applies from this directory were killed and left a started receipt, to clusters that were read.
+    """Print which applies to clusters that were read were killed; not the one that is being reverted."""
+    from quotaform.apply.lock import started_warnings
 
-    Not of the receipt that is being reverted.
-    """
-    from quotaform.apply.lock import started_receipt
-
-    for outcome in found:
-        started = started_receipt(repository, outcome.cluster, outcome.require().cluster_id)
-        if started is None or started[1] == reverted:
-            continue
-        path, receipt = started
-        with suppress(ValueError):
-            path = path.relative_to(Path.cwd())
-        console.warn(
-            f"Warning: the apply to cluster {spell_name(outcome.cluster)} of {receipt.started_at} did not finish. Keep "
-            f"its receipt. Apply again to complete it, or undo what it changed: quotaform plan --revert "
-            f"{inert(str(path))}"
-        )
+    for text in started_warnings(repository, found, reverted):
+        console.warn(f"Warning: {text}")
 
 
 def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> None:

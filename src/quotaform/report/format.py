@@ -1,4 +1,4 @@
-"""The formats in which results are printed and written: one row per subject and format.
+"""The formats in which results are printed and written: one row per subject and format; and the JSON Schemas.
 
 What renders is imported when it is needed. On Spark it runs where the result was made, and what is left of that is a
 `StoredResult`.
@@ -16,6 +16,7 @@ from quotaform.model.errors import ExitCode
 from quotaform.model.outcome import ClusterOutcome, digest_of
 
 if TYPE_CHECKING:
+    from quotaform.model.records.schema import Builder
     from quotaform.report.chart import Chart
     from quotaform.report.text import Style
 
@@ -269,3 +270,50 @@ def _joined(pieces: Iterable[str]) -> Iterator[str]:
             yield "".join(parts)
             parts, size = [], 0
     yield "".join(parts)
+
+
+SCHEMAS: Final = {
+    "alter": "cluster.records:alter",
+    "approvals": "desired.schema:approvals",
+    "audit": "apply.records:audit",
+    "config": "desired.schema:config",
+    "describe": "cluster.records:describe",
+    "doctor": "cluster.records:doctor",
+    "drift": "drift.records:drift",
+    "entry": "desired.schema:entry",
+    "explain": "resolve.records:explain",
+    "fleet-report": "fleet.records:fleet_report",
+    "history": "history.records:history",
+    "history-append": "history.records:history_append",
+    "history-diff": "history.records:history_diff",
+    "notification": "drift.records:notification",
+    "outcomes": "cluster.records:outcomes",
+    "plan": "plan.records:PlanRecord",
+    "quotas": "desired.schema:quotas",
+    "receipt": "plan.receipt_records:ReceiptRecord",
+    "resolve": "resolve.records:resolve",
+    "scram": "cluster.records:scram",
+    "scram-result": "cluster.records:scram_result",
+    "snapshot": "cluster.records:snapshot",
+    "top": "usage.records:top",
+    "usage-backtest": "plan.backtest:Backtest",
+    "usage-headroom": "usage.headroom.headroom:usage_headroom",
+    "usage-ingest": "usage.records:usage_ingest",
+    "usage-mapping": "usage.records:usage_mapping",
+    "usage-recommend": "usage.recommend.records:usage_recommend",
+    "usage-record": "usage.records:usage_record",
+    "usage-stream": "usage.records:usage_stream",
+    "validation": "cluster.records:validation",
+}
+"""What builds each schema, as `module:function` of quotaform."""
+
+
+def schema_names() -> tuple[str, ...]:
+    """Return the names of all schemas, sorted, e.g. `quotas`."""
+    return tuple(SCHEMAS)
+
+
+def schema_builder(name: str) -> Builder:
+    """Return what builds a schema. Raises `KeyError` if there is none of this name."""
+    build: Builder = _function(SCHEMAS[name])
+    return build

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.cli.main import run
 from quotaform.model.errors import MetricsError, NothingReadError, QuotaformError, UsageError, missing_extra
 from quotaform.model.records.validator import explainer
 from quotaform.model.settings import parse_source
+from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema
 from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.record.reader import Reading, open_reader, origin_of, read_items

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from quotaform.cli.command.schema import schema_builder
 from quotaform.cli.main import run
 from quotaform.http.message import Url
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.quotas import Quotas
 from quotaform.model.records.validator import explainer
+from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, Reading, origin_of

@@ -28,7 +28,7 @@ class DemoSession:
 
     def __init__(self, console: Console, folder: Path) -> None:
         self._console = console
-        self._folder = folder
+        self.folder = folder
         self._style = console.style()
 
     def print_step(self, text: str) -> None:
@@ -56,7 +56,7 @@ class DemoSession:
     def _exit_code(self, arguments: list[str]) -> int:
         """Run a command, and return its exit code."""
         command = [sys.executable, "-m", "quotaform", *arguments]
-        return subprocess.run(command, cwd=self._folder, check=False).returncode  # noqa: S603
+        return subprocess.run(command, cwd=self.folder, check=False).returncode  # noqa: S603
 
     def kafka_configs(self, kafka: Sandbox, entity: str, values: str, *, shows_server: bool = False) -> None:
         """Set quotas with Kafka's own script.
@@ -81,7 +81,7 @@ class DemoSession:
 
     def write(self, name: str, text: str) -> None:
         """Write a file and show it."""
-        path = self._folder / name
+        path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         self.show(name)
@@ -89,11 +89,11 @@ class DemoSession:
     def show(self, name: str) -> None:
         """Show a file."""
         self._prompt(f"cat {name}")
-        self._console.echo((self._folder / name).read_text(encoding="utf-8"))
+        self._console.echo((self.folder / name).read_text(encoding="utf-8"))
 
     def edit(self, name: str, after: str) -> None:
         """Give a file another content and show what that changes."""
-        path = self._folder / name
+        path = self.folder / name
         before = path.read_text(encoding="utf-8")
         path.write_text(after, encoding="utf-8")
         self._prompt(f"$EDITOR {name}")
@@ -161,7 +161,7 @@ def demo(
         # Inside of the sandbox's own folder, which goes whatever happens to this process.
         folder = kafka.data_dir / "demo"
         folder.mkdir()
-        _Session(console, folder, kafka).run()
+        _run(DemoSession(console, folder), kafka)
     console.echo("\nKafka was stopped and its data removed. Next: README.md, or quotaform --help\n")
     return 0
 
@@ -171,41 +171,34 @@ def edited(imported: str) -> str:
     return imported.replace(_OLD_VALUE, _NEW_VALUE, 1) + _NEW_ENTRY
 
 
-class _Session(DemoSession):
-    """The session on one broker."""
+def _run(session: DemoSession, kafka: Sandbox) -> None:
+    """Run the session on one broker from beginning to end."""
+    imported = "quotas.d/imported.yaml"
+    session.print_step("Existing quotas, set with Kafka's own script.")
+    for entity, values in _BY_HAND:
+        session.kafka_configs(kafka, entity, values)
 
-    def __init__(self, console: Console, folder: Path, kafka: Sandbox) -> None:
-        super().__init__(console, folder)
-        self._kafka = kafka
+    session.print_step("Bring them under management: configure the cluster and import its quotas.")
+    session.write(
+        "quotaform.yaml",
+        f"clusters:\n  demo:\n    bootstrap_servers: [{kafka.bootstrap_servers}]\n",
+    )
+    session.quotaform("import")
+    session.show(imported)
 
-    def run(self) -> None:
-        """Run the session from beginning to end."""
-        imported = "quotas.d/imported.yaml"
-        self.print_step("Existing quotas, set with Kafka's own script.")
-        for entity, values in _BY_HAND:
-            self.kafka_configs(self._kafka, entity, values)
+    session.print_step("Edit: a higher limit for svc-orders, and a new user.")
+    session.edit(imported, edited((session.folder / imported).read_text(encoding="utf-8")))
+    session.quotaform("validate")
+    session.quotaform("plan", "--out", "plan.json")
+    session.quotaform("apply", "plan.json")
+    session.quotaform("plan", "--detailed-exitcode")
 
-        self.print_step("Bring them under management: configure the cluster and import its quotas.")
-        self.write(
-            "quotaform.yaml",
-            f"clusters:\n  demo:\n    bootstrap_servers: [{self._kafka.bootstrap_servers}]\n",
-        )
-        self.quotaform("import")
-        self.show(imported)
-
-        self.print_step("Edit: a higher limit for svc-orders, and a new user.")
-        self.edit(imported, edited((self._folder / imported).read_text(encoding="utf-8")))
-        self.quotaform("validate")
-        self.quotaform("plan", "--out", "plan.json")
-        self.quotaform("apply", "plan.json")
-        self.quotaform("plan", "--detailed-exitcode")
-
-        self.print_step("A change outside of git.")
-        self.kafka_configs(self._kafka, *_BEHIND_GIT)
-        self.quotaform("drift", expected=2)
-        self.print_step("Repair it with apply.")
-        self.quotaform("apply", "--auto-approve")
-        self.quotaform("drift")
+    session.print_step("A change outside of git.")
+    session.kafka_configs(kafka, *_BEHIND_GIT)
+    session.quotaform("drift", expected=2)
+    session.print_step("Repair it with apply.")
+    session.quotaform("apply", "--auto-approve")
+    session.quotaform("drift")
 
 
 _NAMES: Final = ("eu", "us", "ap")
@@ -281,15 +274,6 @@ def _clusters() -> Iterator[dict[str, Sandbox]]:
             for started in [pool.submit(kafka.start) for kafka in clusters.values()]:
                 started.result()
         yield clusters
-
-
-class _NotebookSession(DemoSession):
-    """Runs commands in this process, where they use the Spark session that is there."""
-
-    def _exit_code(self, arguments: list[str]) -> int:
-        from quotaform.cli.main import run
-
-        return run(arguments)
 
 
 def _run_fleet(session: DemoSession, clusters: dict[str, Sandbox]) -> None:
@@ -377,11 +361,11 @@ def run_usage_demo(console: Console, seconds: int = _SECONDS) -> None:
         folder = kafka.data_dir / "demo"
         folder.mkdir()
         with spark_session(), chdir(folder):
-            _run_usage(_UsageSession(console, folder), kafka, seconds)
+            _run_usage(_NotebookSession(console, folder), kafka, seconds)
     console.echo("\nKafka was stopped and its data removed. Next: docs/usage.md, or quotaform usage --help\n")
 
 
-class _UsageSession(DemoSession):
+class _NotebookSession(DemoSession):
     """Runs commands in this process, where they use the Spark session that is there."""
 
     def _exit_code(self, arguments: list[str]) -> int:
@@ -394,7 +378,7 @@ class _UsageSession(DemoSession):
         """Run a command in a process of its own until the end of the block, and wait for it."""
         command = f"quotaform {shlex.join(arguments)}"
         self._prompt(f"{command} &")
-        process = subprocess.Popen([sys.executable, "-m", "quotaform", *arguments], cwd=self._folder)  # noqa: S603
+        process = subprocess.Popen([sys.executable, "-m", "quotaform", *arguments], cwd=self.folder)  # noqa: S603
         try:
             yield
             if code := process.wait():
@@ -403,7 +387,7 @@ class _UsageSession(DemoSession):
             process.kill()
 
 
-def _run_usage(session: _UsageSession, kafka: Sandbox, seconds: int) -> None:
+def _run_usage(session: _NotebookSession, kafka: Sandbox, seconds: int) -> None:
     """Run the session from beginning to end."""
     from quotaform.model import rule
 

@@ -42,11 +42,9 @@ if TYPE_CHECKING:
     from quotaform.cli.present import Gathered
     from quotaform.desired.config import Cluster
     from quotaform.model.outcome import ClusterOutcome
-    from quotaform.plan.backtest import ClusterBacktest
-    from quotaform.plan.plan import Plan, PlanDigest
+    from quotaform.plan.plan import PlanDigest
     from quotaform.plan.principals import PrincipalList
     from quotaform.plan.run import PlanRequest
-    from quotaform.usage.replay.run import BacktestRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,34 +365,17 @@ class PlanBacktest:
 
         Raises `InvalidFilesError` if the usage cannot be read, and `EngineError` if Spark does not start, or failed.
         """
-        plans = [outcome.value for outcome in gathered.outcomes if outcome.value is not None]
-        if self.usage is None or not plans or gathered.interrupt is not None:
+        is_made = any(outcome.value is not None for outcome in gathered.outcomes)
+        if self.usage is None or not is_made or gathered.interrupt is not None:
             return gathered
-        from quotaform.plan.backtest import MOST_IN_PLAN
-        from quotaform.usage.replay.run import BacktestRequest
-
-        has_others = len(plans) < len(gathered.outcomes)
-        request = BacktestRequest(usage=self.usage, most=MOST_IN_PLAN, has_others=has_others)
-        found = self._found(request, plans, console)
-        outcomes = tuple(
-            outcome if outcome.value is None else _with_backtest(outcome, found[outcome.cluster])
-            for outcome in gathered.outcomes
-        )
-        return replace(gathered, outcomes=outcomes)
-
-    def _found(self, request: BacktestRequest, plans: list[Plan], console: Console) -> Mapping[str, ClusterBacktest]:
         session = self.place.session()
-        from quotaform.usage.replay.run import backtested
+        from quotaform.usage.replay.run import with_backtests
 
-        with (
-            spark_job(console, "Replaying usage", session) as (spark, _),
-            backtested(spark, request, plans, warn=lambda text: console.warn(f"Warning: {text}")) as (found, _),
-        ):
-            return {each.cluster: each for each in found.clusters}
-
-
-def _with_backtest(outcome: ClusterOutcome[Plan], found: ClusterBacktest) -> ClusterOutcome[Plan]:
-    return replace(outcome, value=replace(outcome.require(), backtest=found))
+        with spark_job(console, "Replaying usage", session) as (spark, _):
+            outcomes = with_backtests(
+                spark, self.usage, gathered.outcomes, lambda text: console.warn(f"Warning: {text}")
+            )
+        return replace(gathered, outcomes=outcomes)
 
 
 def show(

@@ -16,17 +16,15 @@ import typer
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.common import SourceOption, open_readers, read_seconds, read_sources
+from quotaform.cli.option.common import SourceOption, read_seconds, read_sources
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.stream import GuardedStream
-from quotaform.model.errors import ExitCode, QuotaformError, UsageError
+from quotaform.model.errors import ExitCode, UsageError
 from quotaform.report.format import render
 from quotaform.system.process import signal_name
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
-    from quotaform.model.quotas import Quotas
-    from quotaform.resolve.quota_admin import QuotaAdmin
     from quotaform.usage.record.reader import Reader
     from quotaform.usage.top.run import TopReader
     from quotaform.usage.top.top import Top
@@ -99,14 +97,16 @@ def top(
     if given and (prometheus or labels):
         raise UsageError("--source and --prometheus are two ways to the same measurements; give one of them")
     chosen = target.choose()
+    from quotaform.usage.record.reader import open_readers
+
     if given:
-        readers = _named(open_readers(given, chosen.label, console))
+        readers = _named(open_readers(given, chosen.label, console.progress))
     else:
         readers = _configured_readers(chosen, prometheus, labels, console)
     from quotaform.system.clock import SYSTEM_CLOCK
-    from quotaform.usage.top.run import TopReader
+    from quotaform.usage.top.run import LiveQuotas, TopReader
 
-    quotas = _LiveQuotas(chosen)
+    quotas = LiveQuotas(chosen)
     # There is no next reading that a late answer would be for.
     patience = _LONGEST_DESCRIBE_S if once else 0.0
     reader = TopReader(chosen.label, readers, quotas.read, SYSTEM_CLOCK, quota_patience=patience)
@@ -246,11 +246,11 @@ def _configured_readers(
 
     from quotaform.http.message import Url
     from quotaform.repository.gateway import require_allowed_metrics
-    from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader
+    from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, open_readers
 
     if cluster.metrics.sources and not (prometheus or labels):
         require_allowed_metrics(cluster.metrics)
-        return _named(open_readers(cluster.metrics.sources, cluster.label, console))
+        return _named(open_readers(cluster.metrics.sources, cluster.label, console.progress))
     text = prometheus or cluster.metrics.prometheus
     if text is None:
         raise UsageError(
@@ -266,31 +266,6 @@ def _configured_readers(
         require_allowed_metrics(cluster.metrics, login=login)
     reader = PrometheusReader(url, cluster.name, labels or cluster.metrics.labels, login)
     return {reader.shown: reader}
-
-
-class _LiveQuotas:
-    """Reads all quotas of a cluster, on one connection as long as that works."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._admin: QuotaAdmin | None = None
-
-    def read(self) -> Quotas:
-        from quotaform.repository.gateway import open_pinned_gateway
-        from quotaform.resolve.quota_admin import QuotaAdmin
-
-        if self._admin is None:
-            self._admin = QuotaAdmin(open_pinned_gateway(self._cluster))
-        try:
-            return self._admin.describe()
-        except QuotaformError:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
 
 
 def _read_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:

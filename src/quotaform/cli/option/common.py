@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -14,9 +14,7 @@ from quotaform.cli.option.value import complete_from, require_choice, shorten
 from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.cli.console import Console
     from quotaform.model.settings import MetricsSource
-    from quotaform.usage.record.reader import Reader
 
 
 def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
@@ -156,23 +154,6 @@ def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:
     except ValueError as error:
         raise UsageError(f"--source: {error}") from None
     return sources
-
-
-def open_readers(sources: Sequence[MetricsSource], cluster: str, console: Console) -> Mapping[str, Reader]:
-    """Return what reads the sources, by broker.
-
-    Raises `UsageError` if one has no URL that can be used, and `SandboxError` if one needs Kafka's reader of JMX, which
-    cannot be had.
-    """
-    from quotaform.model.settings import SourceKind
-    from quotaform.usage.record.reader import open_reader
-
-    command: list[str] = []
-    if any(source.kind is SourceKind.JMX for source in sources):
-        from quotaform.sandbox.tool import jmx_tool_command
-
-        command = jmx_tool_command(console.progress)
-    return {source.broker: open_reader(source, cluster, command) for source in sources}
 
 
 def read_seconds(option: str, text: str, *, longest: float = _LONGEST_INTERVAL) -> float:

@@ -15,6 +15,7 @@ from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.entity import IP
 from quotaform.model.errors import HttpError, MetricsError, UsageError
+from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.server import parse_server
 from quotaform.model.settings import MetricsSource, SourceKind
@@ -117,6 +118,21 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
         raise UsageError(f"the source of broker {quote(source.broker)} is an invalid URL: {error}") from None
     accepted = {"Accept": "text/plain;version=0.0.4, text/plain"}
     return ExporterReader(Request(method="GET", url=url, headers=accepted, body_limit=BODY_LIMIT), origin)
+
+
+def open_readers(
+    sources: Sequence[MetricsSource], cluster: str, progress: Progress = no_progress
+) -> Mapping[str, Reader]:
+    """Return what reads sources, by broker.
+
+    Raises `UsageError` if one has an invalid URL, and `SandboxError` if one needs JmxTool, which cannot be had.
+    """
+    command: list[str] = []
+    if any(source.kind is SourceKind.JMX for source in sources):
+        from quotaform.sandbox.tool import jmx_tool_command
+
+        command = jmx_tool_command(progress)
+    return {source.broker: open_reader(source, cluster, command) for source in sources}
 
 
 _HTML: Final = ("<!doctype", "<html")

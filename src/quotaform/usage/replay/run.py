@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
@@ -14,8 +15,9 @@ from pyspark.sql import functions as f
 from quotaform.fleet.job import table_rows
 from quotaform.fleet.table import make_table
 from quotaform.model.entity import Entity, spell_name
+from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.text import listed
-from quotaform.plan.backtest import Backtest, BucketBacktest, Buckets, ClusterBacktest, Estimate
+from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest, Estimate
 from quotaform.plan.plan import Plan
 from quotaform.resolve.spark_quotas import QUOTAS
 from quotaform.usage.chart import backtest_chart, bucket_of, drawn_buckets
@@ -91,6 +93,22 @@ def backtested(
         if draw is not None:
             draw(_chart(result, tested, found))
         yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker")
+
+
+def with_backtests(
+    spark: SparkSession, usage: str, outcomes: Iterable[ClusterOutcome[Plan]], warn: Callable[[str], None]
+) -> tuple[ClusterOutcome[Plan], ...]:
+    """Return plans, each with its backtest by a usage table; failures stay as they are."""
+    every = tuple(outcomes)
+    plans = values_of(every)
+    request = BacktestRequest(usage=usage, most=MOST_IN_PLAN, has_others=len(plans) < len(every))
+    with backtested(spark, request, plans, warn=warn) as (found, _):
+        tested = {each.cluster: each for each in found.clusters}
+        return tuple(outcome.map(partial(_with_backtest, found=tested.get(outcome.cluster))) for outcome in every)
+
+
+def _with_backtest(plan: Plan, found: ClusterBacktest | None) -> Plan:
+    return replace(plan, backtest=found)
 
 
 def _require_recorded(

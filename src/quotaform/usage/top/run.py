@@ -7,14 +7,19 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from quotaform.model.errors import QuotaformError
 from quotaform.model.quotas import Quotas
+from quotaform.repository.gateway import open_pinned_gateway
+from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.system.clock import Clock, timestamp
 from quotaform.usage.record.reader import Reader, problem_of
 from quotaform.usage.record.recording import ReadRows, explain_no_rows, read_rows
 from quotaform.usage.top.top import Top, Unread, make_top
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
 
 T = TypeVar("T")
 
@@ -141,3 +146,27 @@ def _without_rows(found: Mapping[str, ReadRows]) -> list[Unread]:
         for name, each in found.items()
         if (each.rejected or not is_any) and (remark := explain_no_rows(each)) is not None
     ]
+
+
+class LiveQuotas:
+    """Reads all quotas of a cluster, on one connection as long as that works."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._admin: QuotaAdmin | None = None
+
+    def read(self) -> Quotas:
+        """Return what the cluster has now."""
+        if self._admin is None:
+            self._admin = QuotaAdmin(open_pinned_gateway(self._cluster))
+        try:
+            return self._admin.describe()
+        except QuotaformError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()

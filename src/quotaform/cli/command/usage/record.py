@@ -12,7 +12,6 @@ from quotaform.cli.option.common import (
     ClusterOption,
     ConfigOption,
     SourceOption,
-    open_readers,
     read_seconds,
     read_sources,
 )
@@ -64,10 +63,11 @@ def record(
     from quotaform.model.moment import duration_text
     from quotaform.model.text import inert
     from quotaform.report.format import render
+    from quotaform.usage.record.reader import open_readers
     from quotaform.usage.record.run import RecordRequest, UsageDirectory
     from quotaform.usage.record.run import record as record_usage
 
-    readers = open_readers(sources, name, console)
+    readers = open_readers(sources, name, console.progress)
     table = UsageDirectory(usage)
     limit = "" if total is None else f" of {duration_text(timedelta(seconds=total))}"
 

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.command.scram import (
-    STDIN,
-    is_open_to_all,
-    read_mechanisms,
-    read_password_file,
-    read_password_variable,
-    read_users,
-    require_password,
-)
+from quotaform.cli.command.scram import read_mechanisms, read_password_file, read_password_variable, read_users
+from quotaform.cluster.scram import STDIN, is_open_to_all, require_password
 from quotaform.cluster.scram_credential import ScramMechanism
 from quotaform.model.errors import UsageError
 

@@ -97,6 +97,10 @@ class Console:
         if not self.is_quiet:
             self.report_failure(*lines)
 
+    def warn_of(self, problem: str) -> None:
+        """Print a warning on stderr, unless quiet."""
+        self.warn(f"Warning: {problem}")
+
     def report_failure(self, *lines: str) -> None:
         """Print lines on stderr, also when quiet: something failed that does not end the command."""
         self.clear()

@@ -430,7 +430,7 @@ def warn_of_started(
     from quotaform.apply.lock import started_warnings
 
     for text in started_warnings(repository, found, reverted):
-        console.warn(f"Warning: {text}")
+        console.warn_of(text)
 
 
 def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> None:

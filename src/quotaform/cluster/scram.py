@@ -16,10 +16,13 @@ Java client do (`org.apache.kafka.common.security.scram.internals.ScramFormatter
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import pbkdf2_hmac
+from pathlib import Path
 from secrets import token_bytes
 from typing import Final
 
@@ -47,7 +50,7 @@ from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import INT8, INT32, BrokerRequest, BrokerResponse, Reader, Writer
 from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, Outcome
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import UnsupportedError
+from quotaform.model.errors import UnsupportedError, UsageError
 from quotaform.model.text import Secret
 
 ALTER_ACL: Final = f"The principal is not authorised to alter SCRAM credentials: {grant_remedy('ALTER')}"
@@ -315,3 +318,31 @@ class AlterUserScramCredentials(BrokerRequest[AlteredCredentials]):
         outcomes = dict(reader.structures(lambda: (reader.string(), (reader.int16(), reader.nullable_string()))))
         reader.tags()
         return AlteredCredentials(throttle_time_ms=throttle, outcomes=outcomes)
+
+
+STDIN: Final = Path("-")
+"""Stands for the standard input where a password file is asked for."""
+
+
+def require_password(text: str, where: str) -> Secret:
+    """Make sure that a text can be a password.
+
+    `where`: where it comes from, as messages say it.
+    """
+    if not text:
+        raise UsageError(f"{where} is empty; a password must not be empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{where} is not UTF-8 text") from None
+    if any(character in text for character in "\n\r\0"):
+        raise UsageError(f"{where} has more than one line; a password is a single line")
+    return Secret(text)
+
+
+def is_open_to_all(path: Path) -> bool:
+    """Whether others than its owner may read a password file."""
+    if path == STDIN or os.name == "nt":
+        return False
+    status = path.stat()
+    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & (stat.S_IROTH | stat.S_IRGRP))

@@ -24,8 +24,9 @@ from quotaform.http.client import Limits, Retry, send, send_again
 from quotaform.http.message import Request, Url
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
-from quotaform.model.errors import FileReadError, HttpError, NotReadError, QuotaformError
+from quotaform.model.errors import FileReadError, HttpError, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.scope import matches_glob
 from quotaform.model.text import Secret
 from quotaform.system.clock import Clock
 from quotaform.system.files import MIB, read_text, update_lock, write_text_atomically
@@ -75,6 +76,22 @@ class Receiver:
     def id(self) -> str:
         """A digest that identifies it; the URL does not follow from it."""
         return sha256(f"{self.format} {self.url.reveal()}".encode()).hexdigest()[:16]
+
+
+def read_receivers(given: Iterable[tuple[str, str]]) -> tuple[Receiver, ...]:
+    """Read receivers, each given with what messages call its source; one that is given twice is one.
+
+    Raises `UsageError` if a text is none; the message does not show it.
+    """
+    receivers = {}
+    for source, text in given:
+        try:
+            receiver = Receiver.parse(text)
+        except ValueError as error:
+            # Not shown: it may hold a token.
+            raise UsageError(f"{source} is not the URL of a webhook: {error}") from None
+        receivers[receiver.id] = receiver
+    return tuple(receivers.values())
 
 
 def sign(body: bytes, key: Secret, moment: datetime) -> str:
@@ -418,6 +435,11 @@ class DriftReporter:
                 self.metrics.add(runs, only=only)
         if problem is not None:
             raise problem
+
+    def clusters_known(self, metric_files: Iterable[Path], patterns: Sequence[str] = ()) -> set[str]:
+        """Return the clusters of earlier runs, of which files of metrics or the state know; those that globs match."""
+        known = self.metrics.clusters_in(metric_files) | self.alerts.clusters_remembered()
+        return {name for name in known if not patterns or any(matches_glob(name, pattern) for pattern in patterns)}
 
     def _facts(self, cluster: str, drift: Drift | None, seconds: float) -> RunFacts:
         first_seen = None if drift is None else self.alerts.record(cluster, drift)

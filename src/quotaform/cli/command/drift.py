@@ -136,17 +136,9 @@ class Alerting:
         given += [(_URL, text) for text in environ.get(_URL, "").split()]
         if not given:
             return ()
-        from quotaform.drift.alert import Receiver
+        from quotaform.drift.alert import read_receivers
 
-        receivers = {}
-        for source, text in given:
-            try:
-                receiver = Receiver.parse(text)
-            except ValueError as error:
-                # Not shown: it may hold a token.
-                raise UsageError(f"{source} is not the URL of a webhook: {error}") from None
-            receivers[receiver.id] = receiver
-        return tuple(receivers.values())
+        return read_receivers(given)
 
 
 def _key() -> Secret | None:
@@ -436,8 +428,9 @@ def report_failed_drift(
             return
         named = target.literal_names
         reporter = alerting.reporter(named, lambda warning: console.report_failure(f"Warning: {warning}"))
-        clusters = {*named, *_known_clusters(reporter, alerting, target.cluster or ())}
-        reporter.report([ClusterOutcome(name, error=error) for name in sorted(clusters)], seconds)
+        known = reporter.clusters_known(alerting.metric_files(), target.cluster or ())
+        clusters = sorted({*named, *known})
+        reporter.report([ClusterOutcome(name, error=error) for name in clusters], seconds)
         if not clusters:
             console.report_failure(
                 "Warning: the failure of this check is in no metric and no notification, because it is not known which "
@@ -446,10 +439,3 @@ def report_failed_drift(
     except QuotaformError as problem:
         # What failed first is what matters.
         console.report_failure(f"Warning: the failure of this check is not reported: {problem}")
-
-
-def _known_clusters(reporter: DriftReporter, alerting: Alerting, patterns: Sequence[str]) -> set[str]:
-    from quotaform.model.scope import matches_glob
-
-    known = reporter.metrics.clusters_in(alerting.metric_files()) | reporter.alerts.clusters_remembered()
-    return {name for name in known if not patterns or any(matches_glob(name, pattern) for pattern in patterns)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,56 +52,34 @@ def fmt(
       quotaform fmt --diff quotas.d/orders.yaml
       quotaform fmt - < quotas.d/orders.yaml
     """
+    from quotaform.report.text import render_format_diff
     from quotaform.repository.format_files import format_text, read_files
     from quotaform.system.files import QUOTAS_LIMIT, read_stdin
 
     console = output.console()
-    takes_stdin = any(str(path) == "-" for path in paths or ())
-    if takes_stdin and len(paths or ()) > 1:
+    files: Iterable[tuple[FormattedFile, Path | None]]
+    if not any(str(path) == "-" for path in paths or ()):
+        files = ((each.format(), each.path) for each in read_files(paths or ()))
+    elif len(paths or ()) > 1:
         raise UsageError("- stands for stdin and cannot be combined with files")
-    run = _Run(console, writes=not (check or diff), shows_diff=diff)
-    if takes_stdin:
-        file = format_text(read_stdin(QUOTAS_LIMIT))
-        run.take(file, None)
-        if run.writes and not file.problems:
-            _write_stdout(console, file.after)
-        return run.code()
-    for each in read_files(paths or ()):
-        run.take(each.format(), each.path)
-    return run.code()
-
-
-class _Run:
-    """Takes one file after the other, and knows the exit code."""
-
-    def __init__(self, console: Console, *, writes: bool, shows_diff: bool) -> None:
-        self.writes = writes
-        self._console = console
-        self._shows_diff = shows_diff
-        self._codes: set[ExitCode] = set()
-
-    def take(self, file: FormattedFile, path: Path | None) -> None:
-        """Write or show what changes in a file.
-
-        `path`: where to write it; `None` for the standard output, to which it is not written here.
-        """
+    else:
+        files = [(format_text(read_stdin(QUOTAS_LIMIT)), None)]
+    writes = not (check or diff)
+    codes = set()
+    for file, path in files:
         for problem in file.problems:
-            self._console.write_stderr(f"{problem}\n")
-        self._codes.add(file.exit_code)
-        if not file.is_changed:
-            return
-        if self.writes and path is not None:
-            write_file(path, file.after)
-        if self._shows_diff:
-            from quotaform.report.text import render_format_diff
-
-            self._console.echo(render_format_diff(file, self._console.style()))
-        elif not self.writes or path is not None:
-            self._console.echo(f"{file.name}\n")
-
-    def code(self) -> ExitCode:
-        """Return the exit code."""
-        return ExitCode.most_severe(self._codes - {ExitCode.DIFFERENCES} if self.writes else self._codes)
+            console.write_stderr(f"{problem}\n")
+        codes.add(file.exit_code)
+        if file.is_changed:
+            if writes and path is not None:
+                write_file(path, file.after)
+            if diff:
+                console.echo(render_format_diff(file, console.style()))
+            elif not writes or path is not None:
+                console.echo(f"{file.name}\n")
+        if writes and path is None and not file.problems:
+            _write_stdout(console, file.after)
+    return ExitCode.most_severe(codes - {ExitCode.DIFFERENCES} if writes else codes)
 
 
 def _write_stdout(console: Console, text: str) -> None:

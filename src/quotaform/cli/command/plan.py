@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -41,6 +41,7 @@ from quotaform.system.files import require_writable
 if TYPE_CHECKING:
     from quotaform.cli.present import Gathered
     from quotaform.desired.config import Cluster
+    from quotaform.fleet.options import SessionOptions
     from quotaform.model.outcome import ClusterOutcome
     from quotaform.plan.plan import PlanDigest
     from quotaform.plan.principals import PrincipalList
@@ -75,21 +76,6 @@ class PrincipalOptions:
         if self.principals is None and self.principals_out is not None:
             raise UsageError("--principals-out requires --principals")
 
-    def require_files(self, engine: Engine) -> None:
-        """Make sure that files of principals are there, before Spark is started to read them.
-
-        Raises `EngineError` if Spark is not installed.
-        """
-        from quotaform.plan.principals import is_table
-
-        if self.principals is not None and is_table(self.principals, on_spark=True):
-            from quotaform.fleet.session import require_installed
-
-            require_installed(engine.session())
-            from quotaform.fleet.principals import require_files
-
-            require_files(self.principals, engine.session())
-
     def read(
         self, console: Console, files: OutFile | None, folder: str | None, engine: Engine, *, on_spark: bool
     ) -> PrincipalList | None:
@@ -104,15 +90,16 @@ class PrincipalOptions:
         paths = {} if files is None else {cluster: path.as_posix() for cluster, path in files.paths.items()}
         found = read_principals(self.principals, paths, folder, on_spark=on_spark)
         if found.table is not None:
-            self.require_files(engine)
+            # Before Spark is started to read it.
+            from quotaform.fleet.principals import require_files
+
+            require_files(self.principals, engine.session())
         if found.nameless:
             from quotaform.resolve.request_file import nameless_note
 
-            console.warn(f"Warning: {nameless_note(self.principals, found.nameless)}")
+            console.warn_of(nameless_note(self.principals, found.nameless))
         return found
 
-
-T = TypeVar("T")
 
 _OPTION: Final = "--principals-out"
 _SUBJECT: Final = "limit-changes"
@@ -224,8 +211,8 @@ def plan(
     console = output.console("plan", format_name)
     engine.require_valid()
     people.require_valid()
-    replay = PlanBacktest.read(backtest, engine)
-    engine = replay.engine(engine)
+    usage_place = _backtest_place(backtest, engine)
+    engine = engine if backtest is None else Engine(engine=LOCAL)
     base = None
     if revert is None:
         base = comparison.choose_base(console)
@@ -259,13 +246,13 @@ def plan(
         session = engine.place(console, len(names), repository.quota_bytes)
         request = replace(request, principals=people.read(console, files, folder, engine, on_spark=session is not None))
         plans = plan_clusters(
-            replay.request(request),
+            request if backtest is None else replace(request, keeps_actual=True),
             engine=session,
             documents=results.documents(len(names)),
             progress=job_progress(console, f"Planning {counted(len(names), 'cluster')}", session),
-            warn=lambda text: console.warn(f"Warning: {text}"),
+            warn=console.warn_of,
         )
-        gathered = replay.beside(gather(plans, names), console)
+        gathered = _with_backtests(gather(plans, names), backtest, usage_place, console)
     results.present(gathered.outcomes, request)
     report_saved(console, request, results.paths("json"), digests(gathered.outcomes))
     return gathered.exit_code(counts_differences=detailed_exitcode)
@@ -329,53 +316,36 @@ def _target(request: PlanRequest, cluster: Cluster) -> Iterator[str]:
             yield from ("--command-config", str(cluster.command_config))
 
 
-@dataclass(frozen=True, slots=True)
-class PlanBacktest:
-    """The value of `--backtest`, and where Spark runs that replays the usage; the plan is made in this process."""
+def _backtest_place(usage: str | None, engine: Engine) -> SessionOptions | None:
+    """Return where Spark runs that replays the usage of `--backtest`; the plan is made in this process."""
+    if usage is None:
+        return None
+    if engine.engine in (SPARK, AUTO):
+        raise UsageError(
+            "--backtest is for plans that this process makes; leave --engine out "
+            "(--master and --remote say where usage is replayed)"
+        )
+    session = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf).session()
+    from quotaform.usage.table.table import require_usage
 
-    usage: str | None  # The usage table; `None` if no backtest is asked for
-    place: SparkPlace
+    require_usage(usage, session)
+    return session
 
-    @classmethod
-    def read(cls, usage: str | None, engine: Engine) -> PlanBacktest:
-        """Return the backtest that the options ask for."""
-        place = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf)
-        if usage is not None:
-            if engine.engine in (SPARK, AUTO):
-                raise UsageError(
-                    "--backtest is for plans that this process makes; leave --engine out "
-                    "(--master and --remote say where usage is replayed)"
-                )
-            session = place.session()
-            from quotaform.usage.table.table import require_usage
 
-            require_usage(usage, session)
-        return cls(usage, place)
+def _with_backtests(
+    gathered: Gathered[Any], usage: str | None, session: SessionOptions | None, console: Console
+) -> Gathered[Any]:
+    """Return plans with their backtests; those of clusters that failed stay as they are.
 
-    def engine(self, engine: Engine) -> Engine:
-        """Return where the plan is made."""
-        return engine if self.usage is None else Engine(engine=LOCAL)
+    Raises `InvalidFilesError` if the usage cannot be read, and `EngineError` if Spark does not start, or failed.
+    """
+    is_made = any(outcome.value is not None for outcome in gathered.outcomes)
+    if usage is None or session is None or not is_made or gathered.interrupt is not None:
+        return gathered
+    from quotaform.usage.replay.run import with_backtests
 
-    def request(self, request: PlanRequest) -> PlanRequest:
-        """Return what is to be planned."""
-        return request if self.usage is None else replace(request, keeps_actual=True)
-
-    def beside(self, gathered: Gathered[Any], console: Console) -> Gathered[Any]:
-        """Return plans with their backtests; those of clusters that failed stay as they are.
-
-        Raises `InvalidFilesError` if the usage cannot be read, and `EngineError` if Spark does not start, or failed.
-        """
-        is_made = any(outcome.value is not None for outcome in gathered.outcomes)
-        if self.usage is None or not is_made or gathered.interrupt is not None:
-            return gathered
-        session = self.place.session()
-        from quotaform.usage.replay.run import with_backtests
-
-        with spark_job(console, "Replaying usage", session) as (spark, _):
-            outcomes = with_backtests(
-                spark, self.usage, gathered.outcomes, lambda text: console.warn(f"Warning: {text}")
-            )
-        return replace(gathered, outcomes=outcomes)
+    with spark_job(console, "Replaying usage", session) as (spark, _):
+        return replace(gathered, outcomes=with_backtests(spark, usage, gathered.outcomes, console.warn_of))
 
 
 def show(

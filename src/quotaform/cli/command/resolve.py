@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from quotaform.cli.console import Console
-    from quotaform.desired.config import Cluster
     from quotaform.model.entity import Entity
     from quotaform.model.outcome import Progress
-    from quotaform.plan.plan import Plan
     from quotaform.resolve.resolve import Detail
     from quotaform.resolve.run import AssumedPlan, ResolveRequest
 
@@ -61,48 +59,6 @@ def choose_engine(engine: Engine, principals: str | None, out: str | None) -> st
     if principals == _STDIN:
         raise UsageError("--from - is read in one process; give --engine spark a file or a table")
     return SPARK
-
-
-def write_table(
-    console: Console,
-    engine: Engine,
-    cluster: Cluster,
-    *,
-    principals: str,
-    out: str,
-    plan: Plan | None,
-    detail: Detail,
-) -> None:
-    """Resolve principals on Spark into a table, and print what it amounts to.
-
-    Raises `UsageError` if the value of `--out` is wrong, or there is something at that place.
-    """
-    target_kind, target = read_out(out)
-    if not detail.overridden:
-        raise UsageError("--out writes no overridden entries; leave --omit-overridden out")
-    with _session(console, engine, principals) as (spark, progress):
-        from quotaform.fleet.resolve import Target, write_resolved
-        from quotaform.resolve.report import render_resolve_table
-
-        report = write_resolved(
-            spark,
-            cluster,
-            principals,
-            Target(target_kind, target),
-            plan=plan,
-            detail=detail,
-            progress=progress,
-            warn=lambda text: console.warn(f"Warning: {text}"),
-        )
-    console.echo(render_resolve_table(report, console.style()))
-
-
-def read_few(console: Console, engine: Engine, cluster: Cluster, principals: str) -> Sequence[Entity]:
-    """Read principals of a cluster on Spark that are few enough to be printed."""
-    with _session(console, engine, principals) as (spark, _):
-        from quotaform.fleet.resolve import few_principals
-
-        return few_principals(spark, principals, cluster.name, lambda text: console.warn(f"Warning: {text}"))
 
 
 def read_out(text: str) -> tuple[str, str]:
@@ -204,6 +160,7 @@ def resolve(
     from quotaform.apply.freshness import AsIfApplied
     from quotaform.model.quota_key import key_order
     from quotaform.plan.plan_file import load_plan_file
+    from quotaform.resolve.report import render_resolve_table
     from quotaform.resolve.resolve import Detail
     from quotaform.resolve.run import ResolveRequest, ResolveRun
 
@@ -211,25 +168,41 @@ def resolve(
     keys = tuple(sorted(set(key or ()), key=key_order))
     detail = Detail(keys=keys, inherited=inherited, overridden=overridden)
     on_spark = choose_engine(engine, from_file, out) == SPARK
-    if out is not None:
-        read_out(out)
-        if format_name != "text":
-            raise UsageError(f"--out prints counts as text; leave --format {format_name} out")
+    table = None if out is None else read_out(out)
+    if out is not None and format_name != "text":
+        raise UsageError(f"--out prints counts as text; leave --format {format_name} out")
     source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
     assumed = None if saved is None else AsIfApplied(saved)
     planned = saved.header.cluster_name if saved is not None else None
+    if not on_spark or from_file is None:
+        request = _request(console, source, assumed, detail)
+    clusters = target.choose(snapshot=snapshot, planned=planned, needs_name=False)
     if on_spark and from_file is not None:
-        clusters = target.choose(snapshot=snapshot, planned=planned, needs_name=False)
         if len(clusters) > 1:
             raise UsageError("--engine spark resolves requests on one cluster; choose one with --cluster")
-        if out is not None:
-            write_table(console, engine, clusters[0], principals=from_file, out=out, plan=saved, detail=detail)
+        if table is not None and not overridden:
+            raise UsageError("--out writes no overridden entries; leave --omit-overridden out")
+        with _session(console, engine, from_file) as (spark, progress):
+            from quotaform.fleet.resolve import Target, few_principals, write_resolved
+
+            if table is None:
+                few = few_principals(spark, from_file, clusters[0].name, console.warn_of)
+            else:
+                report = write_resolved(
+                    spark,
+                    clusters[0],
+                    from_file,
+                    Target(*table),
+                    plan=saved,
+                    detail=detail,
+                    progress=progress,
+                    warn=console.warn_of,
+                )
+        if table is not None:
+            console.echo(render_resolve_table(report, console.style()))
             return ExitCode.DONE
-        request = ResolveRequest.of(read_few(console, engine, clusters[0], from_file), assumed, detail)
-    else:
-        request = _request(console, source, assumed, detail)
-        clusters = target.choose(snapshot=snapshot, planned=planned, needs_name=False)
+        request = ResolveRequest.of(few, assumed, detail)
     results = Results(console, "resolve", format_name)
     names = [cluster.name for cluster in clusters]
     results.open(names)
@@ -254,7 +227,7 @@ def _request(console: Console, source: Entity | str, plan: AssumedPlan | None, d
         return ResolveRequest.of((source,), plan, detail)
     rows = RequestFile.read_stdin() if source == _STDIN else RequestFile.read(Path(source))
     if rows.nameless:
-        console.warn(f"Warning: {nameless_note(rows.name, rows.nameless)}")
+        console.warn_of(nameless_note(rows.name, rows.nameless))
     return ResolveRequest(entities=rows, has_clients=rows.has_clients, has_ips=rows.has_ips, plan=plan, detail=detail)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -313,8 +312,6 @@ def _require_once(option: str, names: Sequence[str]) -> Sequence[str]:
     return names
 
 
-STDIN: Final = Path("-")
-"""Stands for the standard input where a password file is asked for."""
 _MOST_BYTES: Final = 1 << 16
 _VARIABLE: Final = regex(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
@@ -323,6 +320,8 @@ def read_passwords(
     users: Sequence[str], files: Sequence[Path], variables: Sequence[str], console: Console
 ) -> Mapping[str, Secret]:
     """Return the password of each user from files or the environment; none when they are to be asked for."""
+    from quotaform.cluster.scram import is_open_to_all
+
     if files and variables:
         raise UsageError("--password-file and --password-env cannot be combined; give one of them")
     if not files and not variables:
@@ -338,7 +337,7 @@ def read_passwords(
         where = "the password file" if count == 1 else f"password file {number}"
         passwords.append(read_password_file(path, where))
         if is_open_to_all(path):
-            console.warn(f"Warning: every user of this machine can read {where}; run chmod 600 on it.")
+            console.warn_of(f"every user of this machine can read {where}; run chmod 600 on it.")
     return dict(zip(users, passwords * (1 if count == len(users) else len(users)), strict=True))
 
 
@@ -347,6 +346,7 @@ def ask_password(user: str) -> Secret:
     from getpass import GetPassWarning, getpass
     from warnings import catch_warnings, simplefilter
 
+    from quotaform.cluster.scram import require_password
     from quotaform.model.entity import spell_name
 
     name = spell_name(user)
@@ -371,6 +371,8 @@ def read_password_file(path: Path, where: str = "the password file") -> Secret:
     `path`: the file. No message shows its name: somebody may have given the password itself. `where`: what messages
     call the file.
     """
+    from quotaform.cluster.scram import STDIN, require_password
+
     try:
         content = read_stdin(_MOST_BYTES) if path == STDIN else read_bytes(path, _MOST_BYTES)
     except FileReadError as error:
@@ -388,6 +390,8 @@ def read_password_variable(name: str) -> Secret:
 
     Raises `UsageError` if it is not set, or holds no password; the message shows nothing of it.
     """
+    from quotaform.cluster.scram import require_password
+
     if not _VARIABLE(name):
         # Somebody may have given the password itself, which is not repeated.
         raise UsageError("--password-env takes the name of an environment variable with the password")
@@ -395,27 +399,3 @@ def read_password_variable(name: str) -> Secret:
     if text is None:
         raise UsageError("the environment variable given with --password-env is not set")
     return require_password(text, f"the environment variable {name}")
-
-
-def require_password(text: str, where: str) -> Secret:
-    """Make sure that a text can be a password.
-
-    `where`: where it comes from, as messages say it.
-    """
-    if not text:
-        raise UsageError(f"{where} is empty; a password must not be empty")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{where} is not UTF-8 text") from None
-    if any(character in text for character in "\n\r\0"):
-        raise UsageError(f"{where} has more than one line; a password is a single line")
-    return Secret(text)
-
-
-def is_open_to_all(path: Path) -> bool:
-    """Whether others than its owner may read a password file."""
-    if path == STDIN or os.name == "nt":
-        return False
-    status = path.stat()
-    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & (stat.S_IROTH | stat.S_IRGRP))

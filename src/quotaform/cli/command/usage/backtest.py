@@ -81,7 +81,7 @@ def backtest(
         with spark_job(console, "Replaying usage", session) as (spark, _):
             draw = files.draw if files.has_pictures else None
             try:
-                with backtested(spark, request, plans, draw, lambda text: console.warn(f"Warning: {text}")) as (
+                with backtested(spark, request, plans, draw, console.warn_of) as (
                     found,
                     rows,
                 ):

@@ -67,7 +67,7 @@ def headroom(
     request.quotas.require_valid(session)
     with (
         spark_job(console, "Measuring headroom", session) as (spark, _),
-        measured_headroom(spark, request, lambda text: console.warn(f"Warning: {text}")) as found,
+        measured_headroom(spark, request, console.warn_of) as found,
     ):
         files.write(found.report, found.rows)
         if files.has_pictures:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from msgspec import field
 
 from quotaform.model.records.document import USAGE_BACKTEST, indented
 from quotaform.model.records.field import QuotaKeyName
-from quotaform.model.records.record import Count, Moment, Record, about, builtins, of_version
+from quotaform.model.records.record import Count, Moment, Record, about, builtins
 
 MOST_IN_PLAN: Final = 10
 """How many buckets of each kind a plan holds and prints; `quotaform usage backtest` has all of them."""
@@ -88,11 +88,9 @@ class ClusterBacktest(Record):
     unchanged: Annotated[Buckets, about("The other buckets.")]
 
 
-class Backtest(Record):
+class Backtest(Record, document=USAGE_BACKTEST):
     """The result of quotaform usage backtest."""
 
-    format_version: Annotated[str, of_version(USAGE_BACKTEST)] = USAGE_BACKTEST.version
-    kind: Literal["quotaform.usage-backtest"] = "quotaform.usage-backtest"
     usage: Annotated[str, about("The usage table, as given.")]
     clusters: Annotated[tuple[ClusterBacktest, ...], about("What the plan of each cluster would have throttled.")]
     unknown: Annotated[

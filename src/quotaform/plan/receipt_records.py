@@ -34,7 +34,6 @@ from quotaform.model.records.record import (
     about,
     given,
     load_items,
-    of_version,
     omitted,
     readable,
 )
@@ -98,11 +97,9 @@ class EntityResultRecord(Record):
         return EntityResult(entity, self.action, self.result, self.message or "", tuple(rows))
 
 
-class ReceiptRecord(Record):
+class ReceiptRecord(Record, document=RECEIPT):
     """The result of applying a plan, as quotaform apply writes it."""
 
-    format_version: Annotated[str, of_version(RECEIPT)] = RECEIPT.version
-    kind: Annotated[Literal["quotaform.receipt"], about("The kind of this document.")] = "quotaform.receipt"
     plan_id: Annotated[Digest, about("The id of the applied plan.")]
     state: Annotated[
         Literal["started"] | UnsetType,

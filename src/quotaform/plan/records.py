@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
 import msgspec
 
@@ -49,7 +49,6 @@ from quotaform.model.records.record import (
     builtins,
     given,
     load_items,
-    of_version,
     omitted,
     readable,
 )
@@ -526,14 +525,12 @@ def limit_change_lines(plan: Plan) -> Iterator[str]:
 # The file.
 
 
-class PlanRecord(Record):
+class PlanRecord(Record, document=PLAN):
     """A plan file, as quotaform plan writes it and quotaform apply reads it.
 
     Two digests protect it: an edited plan is rejected.
     """
 
-    format_version: Annotated[str, of_version(PLAN)] = PLAN.version
-    kind: Annotated[Literal["quotaform.plan"], about("The kind of this document.")] = "quotaform.plan"
     plan_id: Annotated[Digest, about("A digest of the changes, the cluster and the allowances.")]
     created_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
     cluster: ClusterRecord

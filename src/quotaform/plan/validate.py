@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import date
 from re import compile as regex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from quotaform.cluster.scram import ScramGateway
 from quotaform.desired.config import Config
@@ -20,8 +20,9 @@ from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.model.outcome import ClusterOutcome, Validation
 from quotaform.model.quotas import Desired, Entry
-from quotaform.model.records.document import VALIDATION, envelope, indented
-from quotaform.model.records.field import dump_finding
+from quotaform.model.records.document import VALIDATION, indented
+from quotaform.model.records.field import FindingRecord
+from quotaform.model.records.record import Count, Record, about, builtins
 from quotaform.model.settings import Capacity, LintIgnore
 from quotaform.model.text import inert, nearest
 from quotaform.plan.check.approval import expired_approval
@@ -166,16 +167,33 @@ def _approval_problems(repository: Repository, clock: Clock) -> Sequence[Finding
     return [expired_approval(approval) for approval in approvals if approval.expires <= day]
 
 
+class DeclaredEntities(Record):
+    """The entities of one cluster."""
+
+    cluster: Annotated[str | None, about("The cluster name, or null if quotaform.yaml has no clusters.")]
+    count: Annotated[Count, about("The number of entities.")]
+
+
+class ValidationRecord(Record, document=VALIDATION):
+    """The result of validating the files, as quotaform validate writes it."""
+
+    valid: Annotated[bool, about("Whether there are no errors.")]
+    directory: Annotated[str, about("The quotas directory, as given.")]
+    files: Annotated[Count, about("The number of files.")]
+    entities: Annotated[list[DeclaredEntities], about("The number of declared entities per cluster.")]
+    problems: Annotated[list[FindingRecord], about("All problems and warnings of all files.")]
+
+
 def dump_validation(validation: Validation) -> str:
     """Return a validation as JSON."""
-    fields = {
-        "valid": validation.is_valid,
-        "directory": validation.directory,
-        "files": validation.files,
-        "entities": [{"cluster": name, "count": count} for name, count in validation.entities.items()],
-        "problems": [dump_finding(problem) for problem in validation.problems],
-    }
-    return indented(envelope(VALIDATION, fields))
+    record = ValidationRecord(
+        valid=validation.is_valid,
+        directory=validation.directory,
+        files=validation.files,
+        entities=[DeclaredEntities(cluster=name, count=count) for name, count in validation.entities.items()],
+        problems=list(map(FindingRecord.of, validation.problems)),
+    )
+    return indented(builtins(record))
 
 
 _ELSEWHERE: Final = regex(r"ANONYMOUS|[A-Za-z][A-Za-z0-9.-]*=.*").fullmatch

@@ -273,12 +273,12 @@ def _joined(pieces: Iterable[str]) -> Iterator[str]:
 
 
 SCHEMAS: Final = {
-    "alter": "cluster.records:alter",
+    "alter": "cluster.records:AlteredRecord",
     "approvals": "desired.schema:approvals",
     "audit": "apply.records:audit",
     "config": "desired.schema:config",
-    "describe": "cluster.records:describe",
-    "doctor": "cluster.records:doctor",
+    "describe": "cluster.records:Described",
+    "doctor": "cluster.records:CheckupRecord",
     "drift": "drift.records:drift",
     "entry": "desired.schema:entry",
     "explain": "resolve.records:explain",
@@ -287,14 +287,14 @@ SCHEMAS: Final = {
     "history-append": "history.records:history_append",
     "history-diff": "history.records:history_diff",
     "notification": "drift.records:notification",
-    "outcomes": "cluster.records:outcomes",
+    "outcomes": "cluster.records:OutcomesDocument",
     "plan": "plan.records:PlanRecord",
     "quotas": "desired.schema:quotas",
     "receipt": "plan.receipt_records:ReceiptRecord",
     "resolve": "resolve.records:resolve",
-    "scram": "cluster.records:scram",
-    "scram-result": "cluster.records:scram_result",
-    "snapshot": "cluster.records:snapshot",
+    "scram": "cluster.records:ScramUsers",
+    "scram-result": "cluster.records:ScramResultRecord",
+    "snapshot": "cluster.records:SnapshotDocument",
     "top": "usage.records:top",
     "usage-backtest": "plan.backtest:Backtest",
     "usage-headroom": "usage.headroom.headroom:usage_headroom",
@@ -303,7 +303,7 @@ SCHEMAS: Final = {
     "usage-recommend": "usage.recommend.records:usage_recommend",
     "usage-record": "usage.records:usage_record",
     "usage-stream": "usage.records:usage_stream",
-    "validation": "cluster.records:validation",
+    "validation": "plan.validate:ValidationRecord",
 }
 """What builds each schema, as `module:function` of quotaform."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from re import compile as regex
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, dataclass_transform
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import UNSET as UNSET
@@ -29,23 +29,30 @@ LARGEST_COUNT: Final = 2**53 - 1
 
 
 class _RecordMeta(StructMeta):
-    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: bool) -> Any:
+    def __new__(
+        mcls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        document: DocumentKind | None = None,
+        **_: bool,
+    ) -> Any:
+        if document is not None:
+            version = about("Minor versions only add fields.", pattern=rf"^{document.major}\.[0-9]+$")
+            kind = Annotated[Literal[document.kind], about("The kind of this document.")]  # type: ignore[name-defined]
+            fields = {"format_version": Annotated[str, version], "kind": kind, **namespace["__annotations__"]}
+            namespace |= {"__annotations__": fields, "format_version": document.version, "kind": document.kind}
         return super().__new__(mcls, name, bases, namespace, frozen=True, kw_only=True, gc=False)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Record(Struct, metaclass=_RecordMeta, frozen=True):
-    """An object of a document."""
+    """An object of a document; `class X(Record, document=KIND)` is a whole one, which begins with version and kind."""
 
 
 def about(description: str, *examples: Any, **constraints: Any) -> Meta:
     """Return what the schema says of a field; constraints such as `min_length` and `ge` are checked when it is read."""
     return Meta(description=description, examples=list(examples) or None, **constraints)
-
-
-def of_version(kind: DocumentKind) -> Meta:
-    """Return what the schema says of the field `format_version`."""
-    return about("Minor versions only add fields.", pattern=rf"^{kind.major}\.[0-9]+$")
 
 
 def omitted(value: T | None) -> T | UnsetType:

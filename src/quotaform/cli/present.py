@@ -447,29 +447,27 @@ _PARQUET: Final = "parquet"
 
 
 class TableOutput:
-    """The files of one run."""
+    """Where the result of a run goes that has a table of rows: stdout, and the files of `--out`."""
 
     def __init__(self, subject: str, written: Iterable[str], *, has_rows: bool = True) -> None:
-        """Read the values of `--out`; `has_rows` says whether the rows of the result are a table.
+        """Read the values of `--out`; `has_rows` says whether the rows of the result can be written.
 
         Raises `QuotaformError` if a file cannot be written, a directory exists already, or pictures cannot be drawn.
         """
         self._subject = subject
-        self._files: list[tuple[str, Path]] = []
-        self._folders: list[str] = []
-        self._pictures: list[tuple[str, Path]] = []
-        self._paths: list[str] = []
+        self._files: list[tuple[str, Path | str]] = []
+        self._shown: list[str] = []
         for text in written:
             name, separator, path = text.partition("=")
             if name == _PARQUET and separator and has_rows:
-                self._folders.append(_new_folder(path))
-                self._paths.append(path)
+                self._files.append((name, _new_folder(path)))
+                self._shown.append(path)
             else:
                 format_name, file = read_output(subject, text)
                 require_writable(file)
-                self._paths.append(str(file))
-                (self._pictures if format_name in PICTURES else self._files).append((format_name, file))
-        if self._pictures:
+                self._files.append((format_name, file))
+                self._shown.append(str(file))
+        if self.has_pictures:
             from quotaform.report.plot.library import require_matplotlib
 
             require_matplotlib()
@@ -477,20 +475,21 @@ class TableOutput:
     @property
     def has_pictures(self) -> bool:
         """Whether a chart of the result is needed."""
-        return bool(self._pictures)
+        return any(name in PICTURES for name, _ in self._files)
 
     def write(self, result: object, rows: DataFrame | None = None) -> None:
         """Write a result, and all rows of it."""
-        for format_name, file in self._files:
-            write_file(file, render(self._subject, format_name, result))
-        if rows is not None:
-            for folder in self._folders:
-                rows.write.parquet(folder)
+        for name, path in self._files:
+            if name == _PARQUET and rows is not None:
+                rows.write.parquet(str(path))
+            elif name not in PICTURES:
+                write_file(Path(path), render(self._subject, name, result))
 
     def draw(self, chart: Chart) -> None:
         """Write the pictures of a result."""
-        for format_name, file in self._pictures:
-            write_binary_file(file, PICTURES[format_name](chart))
+        for name, path in self._files:
+            if name in PICTURES:
+                write_binary_file(Path(path), PICTURES[name](chart))
 
     def present(self, console: Console, format_name: str, result: object) -> None:
         """Print a result, and what was written."""
@@ -499,7 +498,7 @@ class TableOutput:
 
     def report(self, console: Console) -> None:
         """Print to stderr what was written, once it is."""
-        report_saved_files(console, "result", self._paths)
+        report_saved_files(console, "result", self._shown)
 
 
 def _new_folder(path: str) -> str:

@@ -19,6 +19,7 @@ from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, ma
 from quotaform.cli.option.common import AllowOption
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, format_option, report_option, with_option_groups
+from quotaform.cli.option.value import read_duration
 from quotaform.cli.present import STDOUT, Results, cluster_paths, digests, gather, warn_of_started
 from quotaform.model.errors import (
     ApplyLostError,
@@ -133,7 +134,8 @@ def apply(
             "--dry-run checks in this process, prints text and writes no file; leave out --format, --report, "
             "--receipt, --audit and --engine"
         )
-    expected_id, longest = _read_plan_id(expect_plan_id), _read_max_age(max_age)
+    expected_id = _read_plan_id(expect_plan_id)
+    longest = None if max_age is None else read_duration("--max-age", max_age)
     repository = target.repository(None if is_saved or not given else given[0])
     results = output.results(console, "receipt", format_name, repository, report=report, missing="not applied")
     has_written = Event()
@@ -167,15 +169,6 @@ def _read_plan_id(text: str | None) -> str | None:
     if text is not None and not _ID(text):
         raise UsageError(f"--expect-plan-id: {quote(text)} is not a plan id; write sha256: and 64 hexadecimal digits")
     return text
-
-
-def _read_max_age(text: str | None) -> timedelta | None:
-    from quotaform.model.moment import parse_duration
-
-    try:
-        return None if text is None else parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--max-age: {error}") from None
 
 
 @contextmanager

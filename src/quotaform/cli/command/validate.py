@@ -16,7 +16,6 @@ from quotaform.model.outcome import ClusterOutcome, exit_code
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
-    from quotaform.model.outcome import Validation
     from quotaform.repository.repository import Repository
 
 _ALL: Final = "all"
@@ -58,7 +57,7 @@ def validate(
       quotaform validate team-a team-b
       quotaform validate --check-principals
     """
-    from quotaform.plan.validate import add_user_findings, check_clusters_users, validate_files
+    from quotaform.plan.validate import add_user_findings, check_clusters_users, validate_files, validate_together
 
     console = output.console("validation", format_name)
     if (target.bootstrap_server or target.command_config) and not check_principals:
@@ -67,7 +66,10 @@ def validate(
     results = output.results(console, "validation", format_name, repository, out, shows_warnings=not output.quiet)
     results.open([_ALL])
     if directories and len(directories) > 1:
-        report = _validate_together(directories, target, check_principals=check_principals)
+        if target.config is not None or check_principals:
+            option = "--check-principals" if check_principals else "--config"
+            raise UsageError(f"{option} is about one quota repository; give one directory")
+        report = validate_together([target.repository(each) for each in directories], target.patterns())
         results.present([ClusterOutcome(_ALL, report)])
         return report.exit_code
     checked = validate_files(repository, target.patterns())
@@ -80,16 +82,6 @@ def validate(
     results.present([ClusterOutcome(_ALL, report)])
     report_failures(console, outcomes)
     return exit_code([ClusterOutcome(_ALL, report), *outcomes])
-
-
-def _validate_together(directories: Sequence[Path], target: ManyClusters, *, check_principals: bool) -> Validation:
-    """Check several quota repositories."""
-    from quotaform.plan.validate import validate_together
-
-    if target.config is not None or check_principals:
-        option = "--check-principals" if check_principals else "--config"
-        raise UsageError(f"{option} is about one quota repository; give one directory")
-    return validate_together([target.repository(directory) for directory in directories], target.patterns())
 
 
 def _running_clusters(target: ManyClusters, repository: Repository, config: Config) -> tuple[Cluster, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.model.entity import USER, meant_type
@@ -60,6 +60,16 @@ def read_moment_option(option: str, text: str) -> datetime:
 
     try:
         return parse_moment(text, SYSTEM_CLOCK.now())
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def read_duration(option: str, text: str) -> timedelta:
+    """Read a duration such as 30m, 24h or 7d."""
+    from quotaform.model.moment import parse_duration
+
+    try:
+        return parse_duration(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from None
 

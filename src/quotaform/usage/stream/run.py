@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.launch import cause, engine_error
 from quotaform.fleet.session import is_connect, starts_java
-from quotaform.fleet.table import located
+from quotaform.fleet.table import is_url, located
 from quotaform.model.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -33,6 +33,7 @@ from quotaform.model.errors import (
 from quotaform.model.server import Server, parse_servers
 from quotaform.model.text import inert
 from quotaform.model.variable import OwnSecret
+from quotaform.repository.gateway import connection_of
 from quotaform.usage.ingest.ingest import StreamCounts
 from quotaform.usage.stream.batch import BatchWriter, FinishedError, remove_staging
 from quotaform.usage.stream.checkpoint import Checkpoint, StreamIdentity, open_checkpoint
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from quotaform.cluster.client.config import ClientConfig
     from quotaform.cluster.client.tls import Tls
+    from quotaform.desired.config import Cluster
     from quotaform.fleet.options import SessionOptions
     from quotaform.usage.metric_name import Origin
 
@@ -85,6 +87,25 @@ def require_no_server(session: SessionOptions, environ: Mapping[str, str]) -> No
         raise UsageError(
             f"{source}: a topic is read by a driver of its own, not on a Spark Connect server; give --master instead"
         )
+
+
+def require_folders(**folders: str) -> None:
+    """Make sure that what a stream writes goes to folders of a file system; they are given by argument."""
+    for argument, folder in folders.items():
+        if is_url(folder):
+            raise UsageError(
+                "a topic is read into a directory of a file system that this machine sees; give its path", argument
+            )
+
+
+def find_topic(cluster: Cluster, name: str) -> tuple[Topic, tuple[str | Server, ...], ClientConfig]:
+    """Return a topic of a cluster, the bootstrap servers, and their client. Raises `UsageError` if there is none."""
+    servers, client = connection_of(cluster)
+    with TopicGateway.connect(servers, client, name=cluster.label) as gateway:
+        topic = gateway.topic(name)
+    if topic is None:
+        raise UsageError(f"{inert(cluster.label)} has no topic {inert(name)}; create it, or correct the name", "topic")
+    return topic, servers, client
 
 
 def require_connector(spark: SparkSession) -> None:

@@ -17,25 +17,21 @@ import typer
 from quotaform.cli.option.common import ConfigOption, complete_cluster
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import Output, format_option, out_option, with_option_groups
-from quotaform.cli.option.value import complete_from, one_of, require_choice
+from quotaform.cli.option.value import complete_from, one_of, read_duration, require_choice
 from quotaform.cli.present import TableOutput
 from quotaform.model.errors import EngineError, ExitCode, UsageError
-from quotaform.model.text import inert
 from quotaform.system.process import held_signals
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.text import TABLE
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.cluster.client.config import ClientConfig
     from quotaform.fleet.options import SessionOptions
-    from quotaform.model.server import Server
     from quotaform.usage.format.table import TableMapping
     from quotaform.usage.ingest.ingest import Ingested, Streamed
     from quotaform.usage.ingest.input import RangeQuery
     from quotaform.usage.metric_name import Origin
     from quotaform.usage.stream.run import StreamRequest, StreamState
-    from quotaform.usage.stream.topic import Topic
 
 _SUBJECT: Final = "usage-ingest"
 _STREAM: Final = "usage-stream"
@@ -100,26 +96,11 @@ class RecordedOrigin:
 
     def origin(self) -> Origin:
         """Return it as the parsers take it."""
-        from quotaform.usage.metric_name import (
-            BROKER_LABELS,
-            CLIENT_ID_LABELS,
-            CLUSTER_LABELS,
-            IP_LABELS,
-            TYPE_LABELS,
-            USER_LABELS,
-            Origin,
-        )
+        from quotaform.usage.metric_name import Origin
 
-        return Origin(
-            cluster=self.cluster,
-            broker=self.broker,
-            cluster_labels=tuple(self.cluster_label or CLUSTER_LABELS),
-            broker_labels=tuple(self.broker_label or BROKER_LABELS),
-            type_labels=tuple(self.type_label or TYPE_LABELS),
-            user_labels=tuple(self.user_label or USER_LABELS),
-            client_id_labels=tuple(self.client_id_label or CLIENT_ID_LABELS),
-            ip_labels=tuple(self.ip_label or IP_LABELS),
-        )
+        kinds = ("cluster", "broker", "type", "user", "client_id", "ip")
+        given = {f"{kind}_labels": tuple(getattr(self, f"{kind}_label") or ()) for kind in kinds}
+        return Origin(self.cluster, self.broker, **{name: labels for name, labels in given.items() if labels})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,36 +286,9 @@ class TopicSource:
         wait, every = _seconds("--watermark", self.watermark), _seconds("--every", self.every)
         return wait, every, None if self.duration is None else _seconds("--for", self.duration)
 
-    def connect(self, config: Path | None) -> tuple[Topic, tuple[str | Server, ...], ClientConfig]:
-        """Return the topic, the bootstrap servers of its cluster, and its client."""
-        from quotaform.cli.option.cluster import OneCluster
-        from quotaform.repository.gateway import connection_of
-        from quotaform.usage.stream.topic import TopicGateway
-
-        cluster = OneCluster(
-            config=config,
-            cluster=self.topic_cluster,
-            bootstrap_server=self.bootstrap_server,
-            command_config=self.command_config,
-        ).choose()
-        servers, client = connection_of(cluster)
-        name = str(self.topic)
-        with TopicGateway.connect(servers, client, name=cluster.label) as gateway:
-            topic = gateway.topic(name)
-        if topic is None:
-            raise UsageError(
-                f"--topic: {inert(cluster.label)} has no topic {inert(name)}; create it, or correct the name"
-            )
-        return topic, servers, client
-
 
 def _seconds(option: str, text: str) -> int:
-    from quotaform.model.moment import parse_duration
-
-    try:
-        return int(parse_duration(text).total_seconds())
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
+    return int(read_duration(option, text).total_seconds())
 
 
 @with_option_groups
@@ -477,24 +431,22 @@ def stream_request(
 
     `quarantine`: where records go that cannot be read; `None` for the folder beside the table.
     """
-    from quotaform.fleet.table import is_url
-    from quotaform.usage.stream.run import StreamRequest, require_no_server
+    from quotaform.cli.option.cluster import OneCluster
+    from quotaform.usage.stream.run import StreamRequest, find_topic, require_folders, require_no_server
     from quotaform.usage.table.append import require_free
     from quotaform.usage.table.schema import USAGE
 
     require_no_server(session, os.environ)
-    folders = {
-        "--usage": usage,
-        "--quarantine": quarantine or f"{usage.rstrip('/')}-quarantine",
-        "--checkpoint": str(source.checkpoint),
-    }
-    for option, folder in folders.items():
-        if is_url(folder):
-            raise UsageError(
-                f"{option}: a topic is read into a directory of a file system that this machine sees; give its path"
-            )
+    quarantine, checkpoint = quarantine or f"{usage.rstrip('/')}-quarantine", str(source.checkpoint)
+    require_folders(usage=usage, quarantine=quarantine, checkpoint=checkpoint)
     require_free(usage, USAGE, session)
-    topic, servers, client = source.connect(config)
+    cluster = OneCluster(
+        config=config,
+        cluster=source.topic_cluster,
+        bootstrap_server=source.bootstrap_server,
+        command_config=source.command_config,
+    ).choose()
+    topic, servers, client = find_topic(cluster, str(source.topic))
     wait_s, every_s, for_s = source.seconds()
     return StreamRequest(
         topic=topic,
@@ -503,8 +455,8 @@ def stream_request(
         input_format=input_format,
         origin=origin,
         usage=usage,
-        quarantine=folders["--quarantine"],
-        checkpoint=folders["--checkpoint"],
+        quarantine=quarantine,
+        checkpoint=checkpoint,
         wait_s=wait_s,
         every_s=every_s,
         most_records=source.batch_records,

@@ -13,7 +13,7 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import ExcludeOption, SelectOption, UsageOption
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import Output, format_option, with_option_groups
-from quotaform.cli.option.value import shorten
+from quotaform.cli.option.value import read_duration, shorten
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures, selection_text
 from quotaform.model.errors import UsageError
 
@@ -161,12 +161,7 @@ def _read_values(option: str, texts: Sequence[str] | None) -> Values:
 
 def _read_days(option: str, text: str | None) -> float | None:
     """Read a duration, in days."""
-    from quotaform.model.moment import parse_duration
-
-    try:
-        return None if text is None else parse_duration(text).total_seconds() / 86_400
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
+    return None if text is None else read_duration(option, text).total_seconds() / 86_400
 
 
 _SUBJECT = "usage-recommend"

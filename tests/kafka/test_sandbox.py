@@ -118,9 +118,7 @@ def test_stop_removes_the_process_and_the_data() -> None:
     [
         (signal.SIGKILL, "time.sleep(300)"),
         pytest.param(signal.SIGINT, "time.sleep(300)", marks=pytest.mark.prove),
-        pytest.param(
-            None, "import os; os.fork() and os._exit(0); time.sleep(90); os._exit(0)", marks=pytest.mark.prove
-        ),
+        pytest.param(None, LEAVES_A_CHILD, marks=pytest.mark.prove),
     ],
 )
 def test_no_owner_leaves_a_broker_however_it_ends(owner: Any, number: signal.Signals | None, fate: str) -> None:

@@ -27,8 +27,8 @@ _APPLY_FAIL = re.compile(r"^(Error: )", re.MULTILINE)
 
 
 @dataclass
-class PlanResult:
-    """What tfcmt reads of a plan."""
+class Found:
+    """What tfcmt reads of a plan or an apply; entities only of a plan."""
 
     result: str = ""
     has_parse_error: bool = False
@@ -40,39 +40,30 @@ class PlanResult:
     deleted: list[str] = field(default_factory=list)
 
 
-def read_plan(body: str) -> PlanResult:
+def read_plan(body: str) -> Found:
     """Read stdout and stderr of a plan as tfcmt does."""
-    if not _PLAN_FAIL.search(body) and not _PLAN_PASS.search(body):
-        return PlanResult(has_parse_error=True)
     lines = body.split("\n")
+    first = next((line for line in lines if _PLAN_FAIL.search(line) or _PLAN_PASS.search(line)), None)
+    if first is None:
+        return Found(has_parse_error=True)
     error = next((line for line in lines if _PLAN_FAIL.search(line)), None)
-    first = next(line for line in lines if _PLAN_FAIL.search(line) or _PLAN_PASS.search(line))
-    return PlanResult(
-        result=first if error is None else "\n".join(lines[lines.index(error) :]).strip(),
-        has_error=error is not None and first == error,
-        has_destroy=_DESTROY.search(first) is not None,
-        has_no_changes=_NO_CHANGES.search(first) is not None,
-        created=[found[1] for line in lines if (found := _CREATED.match(line))],
-        updated=[found[1] for line in lines if (found := _UPDATED.match(line))],
-        deleted=[found[1] for line in lines if (found := _DELETED.match(line))],
+    entities = ([found[1] for line in lines if (found := each.match(line))] for each in (_CREATED, _UPDATED, _DELETED))
+    return Found(
+        first if error is None else "\n".join(lines[lines.index(error) :]).strip(),
+        False,
+        first == error,
+        _DESTROY.search(first) is not None,
+        _NO_CHANGES.search(first) is not None,
+        *entities,
     )
 
 
-@dataclass
-class ApplyResult:
-    """What tfcmt reads of an apply."""
-
-    result: str = ""
-    has_parse_error: bool = False
-    has_error: bool = False
-
-
-def read_apply(body: str) -> ApplyResult:
+def read_apply(body: str) -> Found:
     """Read stdout and stderr of an apply as tfcmt does."""
+    lines = body.split("\n")
+    told = next((at for at, line in enumerate(lines) if _APPLY_FAIL.search(line) or _APPLY_PASS.search(line)), None)
+    if told is None:
+        return Found(has_parse_error=True)
     if _APPLY_FAIL.search(body):
-        lines = body.split("\n")
-        at = next(number for number, line in enumerate(lines) if _APPLY_FAIL.search(line) or _APPLY_PASS.search(line))
-        return ApplyResult("\n".join(lines[at:]).strip(), has_error=True)
-    if _APPLY_PASS.search(body):
-        return ApplyResult(next(line for line in body.split("\n") if _APPLY_PASS.search(line)))
-    return ApplyResult(has_parse_error=True)
+        return Found("\n".join(lines[told:]).strip(), has_error=True)
+    return Found(lines[told])

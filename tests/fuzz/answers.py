@@ -239,7 +239,7 @@ TARGETS: Final = (
     Target("comment", _BODIES, _decide, (QuotaformError,)),
     Target(
         "event",
-        (event(7), '{"issue": {"number": 8, "pull_request": {"url": "x"}}}', '{"before": "0000"}'),
+        _EVENTS,
         _find,
         (QuotaformError,),
     ),

@@ -22,6 +22,7 @@ from quotaform.sandbox.java import find_java
 from quotaform.sandbox.release import cached_jars, fetch_with_jgo, find_jars
 from quotaform.sandbox.security import Certificates, client_properties, make_certificates
 from tests.golden.conftest import Golden
+from tests.unit.test_sandbox_parts import make_java
 
 BYTES = {"a-1.jar": b"first", "b-2.jar": b"second"}
 CERTIFICATES = Certificates(Path("ca.pem"), Path("server.pem"), dict.fromkeys(["quota-admin", "tenant"]))  # type: ignore[arg-type]
@@ -37,16 +38,6 @@ class Place:
     def variable(self, name: str, value: object) -> None:
         self.patch.setenv(name, str(value))
 
-    def java(self, version: str, *, by: str) -> None:
-        """Put a Java into JAVA_HOME that tells its version in its `release` file, or when it is asked."""
-        command = self.path / "jdk/bin/java"
-        command.parent.mkdir(parents=True)
-        command.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
-        command.chmod(0o755)
-        if by == "release":
-            (self.path / "jdk/release").write_text(f'JAVA_VERSION="{version}"\n')
-        self.variable("JAVA_HOME", self.path / "jdk")
-
     def other_user(self) -> None:
         self.patch.setattr("quotaform.sandbox.cache.os.geteuid", lambda: os.getuid() + 1)
 
@@ -57,7 +48,8 @@ def a_java_home_without_java(at: Place) -> None:
 
 
 def an_old_java(at: Place, version: str, by: str) -> None:
-    at.java(version, by=by)
+    make_java(at.path / "jdk", version, by=by)
+    at.variable("JAVA_HOME", at.path / "jdk")
     find_java()
 
 
@@ -198,7 +190,6 @@ SITUATIONS: dict[str, Callable[[Place], object]] = {
     "an unknown certificate": lambda _: client_properties("MTLS", CERTIFICATES, certificate="eve"),
     "a listener that is not there": lambda _: client_properties("MTLS", None),
     "an unknown release": lambda _: Sandbox(kafka="3.4"),
-    "an unknown release, detached": lambda _: detached.start("unit-test", kafka="3.4"),
     "no broker": lambda _: Sandbox(brokers=0),
     "a sandbox that does not run": lambda _: Sandbox().bootstrap_servers,
     **{

@@ -63,19 +63,13 @@ def admin(kafka: Sandbox) -> Iterator[QuotaAdmin]:
 
 @dataclass
 class Traffic:
-    """A producer of one user with one client-id, which sends as fast as it may.
-
-    Attributes:
-        taken: The bytes that the broker took so far.
-        throttled: The longest that the broker told it to wait, in milliseconds.
-        rate: Bytes per second that the broker took in the measured time.
-    """
+    """A producer of one user with one client-id, which sends as fast as it may."""
 
     user: str
     client_id: str
-    taken: int = 0
-    throttled: int = 0
-    rate: float = 0.0
+    taken: int = 0  # bytes that the broker took so far
+    throttled: int = 0  # the longest that it told to wait, in milliseconds
+    rate: float = 0.0  # bytes per second that it took in the measured time
 
     def produce(self, sandbox: Sandbox, batch: bytes, is_over: Event) -> None:
         """Send until it is over."""

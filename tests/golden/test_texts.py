@@ -30,11 +30,11 @@ from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
 from quotaform.desired.tree import Layout, SourceFile
 from quotaform.desired.writable import check_writable, writable_values
-from quotaform.desired.writer import spell_scalar
+from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.desired.yaml.document import is_text
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model.entity import Entity, canonical_ip, desanitize, ip_problem, parse_address, sanitize
-from quotaform.model.errors import InvalidFilesError, UsageError
+from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Entry
@@ -43,13 +43,18 @@ from quotaform.model.scope import Selection
 from quotaform.model.server import parse_servers
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
 from quotaform.model.variable import expand, problem_text
+from quotaform.plan.validate import check_users
+from quotaform.repository.repository import Repository
 from quotaform.repository.revision import read_work_tree
+from quotaform.resolve.report import render_explained
+from quotaform.resolve.run import explain_entity
 from tests.builder import PRODUCER, REQUEST
 from tests.golden.conftest import FOLDER, Golden
 from tests.loading import check
 
 TODAY = date(2026, 6, 1)
 PROFILES = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}, "silver": {}}
+KNOWN = {"svc-orders", "svc-etl", "svc\n::error::order"}
 COMMON = "quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1, consumer_byte_rate: 2}\n"
 Text = str | bytes
 Lines = Iterable[object]
@@ -66,15 +71,19 @@ def of_layer(text: Text) -> Lines:
     return check([SourceFile("a.yaml", COMMON), SourceFile("prod/a.yaml", text, "prod")], {}, TODAY)[1]
 
 
+def files_in(text: Text) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each file of several, each of which has `--- NAME` above it."""
+    parts = split(r"^--- (.*)\n", f"--- f.yaml\n{text!s}", flags=MULTILINE)[1:]
+    return ((name, part) for name, part in zip(parts[::2], parts[1::2], strict=True) if part)
+
+
 def of_sources(text: Text) -> Lines:
     """Yield what is wrong with some files, and what they declare and where.
 
     `--- NAME` is above each file, `--- LAYER/NAME` above one of a cluster; a file that is alone needs none. Who reads
     them first makes no difference.
     """
-    name, *rest = split(r"^--- (.*)\n", f"--- f.yaml\n{text!s}", flags=MULTILINE)[1:]
-    named = list(zip([name, *rest[1::2]], rest[::2], strict=True))
-    sources = [SourceFile(name, text, name.rpartition("/")[0] or None) for name, text in named if text]
+    sources = [SourceFile(name, part, name.rpartition("/")[0] or None) for name, part in files_in(text)]
     desired, findings = check(sources, PROFILES, TODAY)
     for finding in findings:
         assert finding.location
@@ -90,6 +99,36 @@ def of_sources(text: Text) -> Lines:
     assert {entity: entry.values for entity, entry in again.items()} == {
         entity: entry.values for entity, entry in desired.items()
     }
+
+
+def of_explained(text: Text) -> Lines:
+    """Yield what `explain` says of an entity with the files of a repository, and of which clusters it cannot.
+
+    The address of the entity and names of clusters follow `--- `, without a file.
+    """
+    with TemporaryDirectory() as folder:
+        asked = ""
+        for name, part in files_in(f"{text!s}\n"):
+            asked = name
+            if part.strip():
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(part, encoding="utf-8")
+        address, *clusters = asked.split()
+        repository = Repository.at(Path(folder, "quotas.d"), None)
+        try:
+            explained = explain_entity(repository, parse_address(address), clusters, TODAY)
+        except QuotaformError as error:
+            said = str(error).splitlines()
+        else:
+            failures = [f"{failed.cluster} failed: {failed.error}" for failed in explained.failed]
+            said = "\n".join([render_explained(explained), *failures]).splitlines()
+        yield from (line.replace(f"{folder}/", "") for line in said if line)
+
+
+def of_users(text: Text) -> Lines:
+    """Return what is said about the users of a file on a cluster where few users can log in."""
+    return check_users("lab", check([SourceFile("f.yaml", text)], {}, TODAY)[0], KNOWN)
 
 
 def of_config(text: Text) -> Lines:
@@ -157,6 +196,21 @@ def of_approval(text: Text) -> Lines:
 
 def of_yaml(text: Text) -> Lines:
     return read_document("f.yaml", str(text), detailed=True).problems
+
+
+def of_tree(text: Text) -> Lines:
+    """Yield the plain values of a file, and what is wrong with it."""
+    document = read_document("f.yaml", str(text), detailed=True)
+    yield repr(document.root)
+    yield from document.problems
+
+
+def of_written(text: Text) -> Lines:
+    """Yield the file that is written of live quotas, and what is said about the others."""
+    quotas = [(Entity(names), {key: float(value) for key, value in values.items()}) for names, values in loads(text)]
+    written, findings = render_quotas(dict(quotas))
+    yield from (f"| {line}".rstrip() for line in written.splitlines())
+    yield from (f"{finding.address}: {finding.rule}" for finding in findings)
 
 
 def of_scalar(text: Text) -> Lines:
@@ -307,6 +361,8 @@ FILES: dict[str, Callable[[Text], Lines]] = {
     "quotas": of_quotas,
     "layer": of_layer,
     "sources": of_sources,
+    "explained": of_explained,
+    "users": of_users,
     "config": of_config,
     "settings": of_settings,
     "snapshot": of_snapshot,
@@ -315,6 +371,8 @@ FILES: dict[str, Callable[[Text], Lines]] = {
     "violation": of_violation,
     "approval": of_approval,
     "yaml": of_yaml,
+    "tree": of_tree,
+    "written": of_written,
 }
 LINES: dict[str, Callable[[Text], Lines]] = {
     "scalar": of_scalar,

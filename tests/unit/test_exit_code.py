@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,9 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.outcome import ClusterOutcome, Validation, exit_code
-from quotaform.model.quotas import Action, Quotas
-from quotaform.plan.receipt import EntityResult, Receipt, ReceiptDigest, Result
-from tests.builder import PRODUCER, plan_of
+from quotaform.model.quotas import Quotas
+from quotaform.plan.receipt import Receipt, Result
+from tests.builder import PRODUCER, plan_of, receipt_of
 
 SOME = {Entity(user="a"): {PRODUCER: 1.0}}
 
@@ -29,46 +30,45 @@ def error_classes(base: type[QuotaformError] = QuotaformError) -> Iterator[type[
 
 
 def receipt(*results: Result, interrupted_by: str | None = None) -> Receipt:
-    entity = Entity(user="a")
-    return Receipt(
-        plan=plan_of({entity: {PRODUCER: 1.0}}, {}),
-        results=tuple(EntityResult(entity, Action.CREATE, result) for result in results),
-        applied_by="me",
-        started_at="",
-        finished_at="",
-        interrupted_by=interrupted_by,
-    )
+    wanted = {Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(len(results))}
+    return receipt_of(plan_of(wanted, {}), *results, interrupted_by=interrupted_by)
 
 
-def failed(error: QuotaformError) -> ClusterOutcome[SimpleNamespace]:
-    return ClusterOutcome("lab", error=error)
-
-
-def made(code: ExitCode) -> ClusterOutcome[SimpleNamespace]:
-    return ClusterOutcome("lab", SimpleNamespace(exit_code=code))
+DOWN, STALE = errors.ClusterError("down"), errors.StaleError("old")
+INVALID = errors.InvalidFilesError([])
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "code"),
+    ("found", "code"),
     [
         ([], 0),
-        ([made(ExitCode.DONE), made(ExitCode.DIFFERENCES)], 2),
-        ([made(ExitCode.BLOCKED), made(ExitCode.DIFFERENCES)], 4),
-        ([failed(errors.InvalidFilesError([])), made(ExitCode.BLOCKED)], 3),
-        ([failed(errors.InvalidFilesError([])), failed(errors.ClusterError("down")), made(ExitCode.DONE)], 1),
-        ([failed(errors.UsageError("no")), failed(errors.ClusterError("down"))], 64),
-        ([made(ExitCode.PARTIAL), failed(errors.StaleError("old")), failed(errors.ClusterError("down"))], 6),
-        ([made(ExitCode.INTERRUPTED), made(ExitCode.PARTIAL)], 130),
+        ([ExitCode.DONE, ExitCode.DIFFERENCES], 2),
+        ([ExitCode.BLOCKED, ExitCode.DIFFERENCES], 4),
+        ([INVALID, ExitCode.BLOCKED], 3),
+        ([INVALID, DOWN, ExitCode.DONE], 1),
+        ([errors.UsageError("no"), DOWN], 64),
+        ([ExitCode.PARTIAL, STALE, DOWN], 6),
+        ([ExitCode.INTERRUPTED, ExitCode.PARTIAL], 130),
+        # Code 1 says that nothing was written; it was also that of a run which had changed another cluster.
+        ([Result.APPLIED, DOWN], 6),
+        ([Result.APPLIED, STALE], 6),
+        ([Result.ALREADY_APPLIED, DOWN], 1),
+        ([Result.ALREADY_APPLIED, STALE], 5),
     ],
 )
-def test_the_outcome_that_matters_more_decides(outcomes: list[ClusterOutcome[SimpleNamespace]], code: int) -> None:
+def test_the_outcome_that_matters_more_decides(found: list[ExitCode | QuotaformError | Result], code: int) -> None:
+    outcomes: list[ClusterOutcome[Any]] = []
+    for each in found:
+        if isinstance(each, QuotaformError):
+            outcomes.append(ClusterOutcome("lab", error=each))
+        elif isinstance(each, Result):
+            outcomes.append(ClusterOutcome("lab", receipt(each).digest))
+        else:
+            outcomes.append(ClusterOutcome("lab", SimpleNamespace(exit_code=each)))
     assert exit_code(outcomes) == code
 
 
-@pytest.mark.parametrize(
-    ("wanted", "is_detailed", "code"),
-    [({}, True, 0), (SOME, False, 0), (SOME, True, 2)],
-)
+@pytest.mark.parametrize(("wanted", "is_detailed", "code"), [({}, True, 0), (SOME, False, 0), (SOME, True, 2)])
 def test_a_plan_has_a_code(wanted: Quotas, is_detailed: bool, code: int) -> None:
     assert exit_code([ClusterOutcome("lab", plan_of(wanted, {}))], counts_differences=is_detailed) == code
 
@@ -126,23 +126,3 @@ def test_a_user_without_credentials_is_an_error() -> None:
 def test_files_are_invalid_by_errors_and_not_by_warnings(severity: Severity, code: ExitCode) -> None:
     found = Finding(rule="some-rule", message="Words.", severity=severity)
     assert Validation(directory="d", files=1, entities={}, problems=(found,)).exit_code == code
-
-
-@pytest.mark.parametrize(
-    ("result", "error", "code"),
-    [
-        (Result.APPLIED, errors.ClusterError("down"), 6),
-        (Result.APPLIED, errors.StaleError("old"), 6),
-        (Result.ALREADY_APPLIED, errors.ClusterError("down"), 1),
-        (Result.ALREADY_APPLIED, errors.StaleError("old"), 5),
-    ],
-)
-def test_a_run_that_changed_one_cluster_does_not_say_that_nothing_was_written(
-    result: Result, error: errors.QuotaformError, code: int
-) -> None:
-    """Code 1 says that nothing was written; it was also that of a run which had changed another cluster."""
-    outcomes: list[ClusterOutcome[ReceiptDigest]] = [
-        ClusterOutcome("eu", receipt(result).digest),
-        ClusterOutcome("down", error=error),
-    ]
-    assert exit_code(outcomes) == code

@@ -1,4 +1,4 @@
-"""Users in the files who cannot log in: told where they are declared, and with the name that was meant."""
+"""Users in the files who cannot log in: whom clusters are asked about; what is said is in `texts-users.txt`."""
 
 from __future__ import annotations
 
@@ -20,77 +20,23 @@ from quotaform.repository.repository import Repository
 from tests.loading import load
 
 CREDENTIAL = ScramCredential(ScramMechanism.SHA_256, 4096)
-KNOWN = {"svc-orders", "svc-etl"}
 
 
-def declared(*matches: str, more: str = "") -> Desired:
-    entries = "".join(f"  - match: {match}\n    values: {{producer_byte_rate: 1}}\n{more}" for match in matches)
+def declared(users: list[str]) -> Desired:
+    entries = "".join(f"  - match: {{user: {user}}}\n    values: {{producer_byte_rate: 1}}\n" for user in users)
     return load([SourceFile("quotas.d/a.yaml", f"quotas:\n{entries}")], {}, date(2026, 11, 20))
 
 
-def messages(desired: Desired, known: set[str] = KNOWN) -> list[str]:
-    return [str(finding) for finding in check_users("lab", desired, known)]
-
-
-def test_a_misspelt_user_is_told_with_place_and_likely_name() -> None:
-    assert messages(declared("{user: svc-etl}", "{user: svc-ordres}")) == [
-        "quotas.d/a.yaml:4:5: warning: user svc-ordres has no SCRAM credentials on lab; did you mean svc-orders?"
-        " [unknown-principal]"
-    ]
-
-
-def test_a_user_like_no_other_is_told_without_a_guess() -> None:
-    (told,) = messages(declared("{user: reporting}"))
-    assert told.endswith("user reporting has no SCRAM credentials on lab [unknown-principal]")
-
-
-def test_a_user_of_several_entries_is_told_once_at_the_first() -> None:
-    (told,) = messages(declared("{user: svc-etl}", "{user: x, client-id: b}", "{user: x, client-id: a}", "{user: x}"))
-    assert told.startswith("quotas.d/a.yaml:4:5: ")
-
-
-@pytest.mark.parametrize(
-    "match",
-    [
-        "{user: svc-orders, client-id: nobody}",
-        "{user: <default>}",
-        "{client-id: x}",
-        "{user: <default>, client-id: x}",
-        "{ip: 10.0.0.1}",
-        "{user: 'CN=tenant a,O=Tenants'}",
-        "{user: ANONYMOUS}",
-    ],
-)
-def test_what_no_scram_login_stands_behind_is_passed_over(match: str) -> None:
-    key = "connection_creation_rate" if "ip" in match else "producer_byte_rate"
-    desired = load(
-        [SourceFile("a.yaml", f"quotas:\n  - match: {match}\n    values: {{{key}: 1}}\n")], {}, date(2026, 11, 20)
-    )
-    assert messages(desired) == []
-
-
-def test_tombstones_and_expired_entries_are_passed_over() -> None:
-    text = "quotas:\n  - match: {user: gone}\n    state: absent\n"
-    assert messages(load([SourceFile("a.yaml", text)], {}, date(2026, 11, 20))) == []
-    assert messages(declared("{user: gone}", more="    expires: 2026-01-01\n")) == []
-
-
 def test_a_cluster_that_keeps_no_credentials_gets_a_note_and_no_warnings() -> None:
-    (finding,) = check_users("lab", declared("{user: x}", "{user: y}"), set())
+    (finding,) = check_users("lab", declared(["x", "y"]), set())
     assert (finding.severity, finding.rule) == (Severity.NOTE, "no-scram")
     assert "lab has no SCRAM credentials" in finding.message
-
-
-def test_names_cannot_forge_lines() -> None:
-    (told,) = messages(declared(r'{user: "svc\n::error::orders"}'), {"svc\n::error::order"})
-    assert "\n" not in told
-    assert r'did you mean "svc\n::error::order"?' in told
 
 
 def test_very_many_unknown_users_are_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quotaform.plan.validate._MOST_COMPARISONS", 5_000)
     known = {f"service-number-{n}" for n in range(1_000)}
-    told = messages(declared(*[f"{{user: service-nunber-{n}}}" for n in range(300)]), known)
+    told = [str(each) for each in check_users("lab", declared([f"service-nunber-{n}" for n in range(300)]), known)]
     assert len(told) == 300
     assert sum("did you mean" in each for each in told) == 5
 

@@ -44,11 +44,6 @@ def finding(
     return Finding(rule="bad-value", message=message, severity=severity, location=Location(file, line, 3), **more)
 
 
-def test_an_annotation_names_file_line_column_and_rule() -> None:
-    text = rendered("validation", "github", validation(finding("wrong", 12)))
-    assert text == "::error file=quotas.d/a.yaml,line=12,col=3,title=quotaform%3A bad-value::wrong\n"
-
-
 def test_a_tenth_annotation_of_a_type_says_how_many_more_there_are() -> None:
     warnings = [finding(f"w{number}", severity=Severity.WARNING) for number in range(10)]
     text = rendered("validation", "github", validation(*(finding(f"e{number}") for number in range(25)), *warnings))
@@ -133,12 +128,6 @@ def test_a_fingerprint_stays_when_lines_move_and_differs_for_what_differs() -> N
     )
     assert first == moved
     assert len(set(first)) == 4
-
-
-def test_a_sarif_log_tells_clusters_apart() -> None:
-    assert json.loads(rendered("plan", "sarif", example_plan()))["runs"][0]["automationDetails"] == {
-        "id": "quotaform/plan/prod-eu/"
-    }
 
 
 def test_code_quality_has_what_gitlab_asks_for() -> None:

@@ -39,16 +39,6 @@ def test_the_first_reading_stops_at_the_first_problem() -> None:
         read_document("f.yaml", "a: 1\na: 2\n")
 
 
-def test_of_a_key_that_is_written_twice_the_first_counts() -> None:
-    document = read_document("f.yaml", "a: {b: 1}\na: {b: 2, b: 3}\n", detailed=True)
-    assert document.root == {"a": {"b": 1}}
-    assert len(document.problems) == 2
-
-
-def test_an_alias_may_be_a_key() -> None:
-    assert read_document("f.yaml", "- &a x\n- {*a : 1}\n").root == ["x", {"x": 1}]
-
-
 def test_a_wide_file_of_aliases_is_no_bomb() -> None:
     text = "a: &a {b: 1, c: 2}\nd:\n" + "  - *a\n" * 50_000
     root: Any = read_document("f.yaml", text).root
@@ -76,24 +66,3 @@ def test_aliases_do_not_hide_depth() -> None:
     lines += [f"a{n}: &a{n} {'[' * 20}*a{n - 1}{']' * 20}" for n in range(1, 6)]
     (problem,) = said("\n".join(lines))
     assert problem == f"f.yaml:6:29: error: this is nested more than {MAX_DEPTH} levels deep [too-deep]"
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("{x: &a [&a [1]], y: *a}", [1]),
-        ("{x: &a {k: &a {z: 1}, y: *a}, y: *a}", {"z": 1}),
-        ("{x: &a [&a 1, *a], y: *a}", 1),
-        ("{x: &a [1], y: &b [*a, &a 2], z: *b}", [[1], 2]),
-    ],
-)
-def test_of_anchors_in_one_another_with_one_name_an_alias_means_the_inner_one(text: str, value: Any) -> None:
-    """The end of the outer one was an internal error."""
-    document = read_document("f.yaml", text, detailed=True)
-    assert document.problems == []
-    root: Any = document.root
-    assert root["y"] == value
-
-
-def test_an_anchor_may_be_used_again() -> None:
-    assert read_document("f.yaml", "a: &x 1\nb: *x\nc: &x 2\nd: *x\n").root == {"a": 1, "b": 1, "c": 2, "d": 2}

@@ -50,7 +50,6 @@ from quotaform.review.run import Given, PullRequest, find_pull_request
 from tests.fake_broker import FakeBroker, decode
 from tests.fuzz.target import CANARY, Target, scratch
 from tests.http_server import HttpServer, Received, answer
-from tests.pull_request_server import event
 
 _CHANGE: Final = [Alteration(Entity(user="a"), {"producer_byte_rate": 1.0})]
 _QUOTAS: Final[Sequence[tuple[list[tuple[str, str | None]], list[tuple[str, float]]]]] = (
@@ -223,24 +222,11 @@ def _find(document: bytes) -> None:
     assert found is None or (isinstance(found, PullRequest) and found.number > 0)
 
 
-_EVENTS: Final = (event(7), '{"issue": {"number": 8, "pull_request": {"url": "x"}}}', '{"before": "0000"}')
-_HEADING: Final = "### Kafka quota plan for `lab`: "
-_BODIES: Final = (
-    _MARKER.replace("}", ',"changes":0}') + f"\n{_HEADING}no changes\n",
-    f"{_MARKER}\r\n{_HEADING}1 to add\r\n",
-)
-
-
 TARGETS: Final = (
-    Target("answer", _answers, _read_answer, (MalformedError,)),
-    Target("connection", _conversations, _converse, (ClusterError,)),
-    Target("scram", lambda: [b"r=NONCEabc,s=QSXCR+Q6sek8bf92,i=4096\nv=rmF9pqV8S7suAoZWja4dJRkFsKQ="], _scram, ()),
-    Target("http-answer", _LISTS, _ask, (HttpError,), refused=_REFUSALS),
-    Target("comment", _BODIES, _decide, (QuotaformError,)),
-    Target(
-        "event",
-        _EVENTS,
-        _find,
-        (QuotaformError,),
-    ),
+    Target("answer", _read_answer, (MalformedError,), _answers),
+    Target("connection", _converse, (ClusterError,), _conversations),
+    Target("scram", _scram, ()),
+    Target("http-answer", _ask, (HttpError,), lambda: _LISTS, refused=_REFUSALS),
+    Target("comment", _decide, (QuotaformError,)),
+    Target("event", _find, (QuotaformError,)),
 )

@@ -11,7 +11,7 @@ from quotaform.cli.client_quotas.command import run as client_quotas
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.errors import ExitCode
 from quotaform.model.quotas import Snapshot
-from tests.fuzz.target import CANARY, Target, scratch, text_of
+from tests.fuzz.target import CANARY, Target, kept, scratch, text_of
 from tests.golden.example import ACTUAL
 from tests.workflow.command import call
 
@@ -26,27 +26,6 @@ _FILES: Final = {
     ),
     "client.properties": f"sasl.password={CANARY}\n",
 }
-_LINES: Final = (
-    "validate quotas.d --format json",
-    "plan quotas.d --cluster lab --select user=svc-* --exclude user=a",
-    "plan --all --format json --detailed-exitcode",
-    "plan --cluster lab --base HEAD --prune removed --allow delete=3 --allow to-unlimited --summary",
-    "plan --cluster lab --revert receipt.json --out markdown=plan.md",
-    "drift --cluster lab --exit-zero",
-    "show plan.json --format json --color never",
-    "explain user=svc-orders --cluster lab",
-    "describe --cluster lab --name user=svc-orders --any client-id --format csv",
-    "describe --snapshot lab.json --prefix user=svc --not user=svc-x --quota-type producer_byte_rate --strict",
-    "resolve --cluster lab user=alice,client-id=app --overridden --omit-inherited",
-    "resolve --cluster other --from requests.csv --format csv",
-    "doctor --cluster lab --format json",
-    "schema quotas",
-    "snapshot --cluster lab",
-    "apply plan.json --expect-plan-id sha256:9b1f0c --auto-approve",
-    "alter --cluster lab user=a --add producer_byte_rate=1MiB/s --delete request_percentage --validate-only",
-    "kafka-client-quotas --bootstrap-server 127.0.0.1:1 --describe --names user=a --defaults client-id",
-    "kafka-client-quotas --bootstrap-server 127.0.0.1:1 --adminclient-property sasl.password=x --alter --add a=1",
-)
 _SCRIPT: Final = "kafka-client-quotas"
 _CODES_OF_A_SCRIPT: Final = frozenset({0, 1})
 
@@ -76,4 +55,4 @@ def _run(document: bytes) -> None:
     assert done.code in (0, 2) or done.said.strip(), "it failed without a word"
 
 
-TARGETS: Final = (Target("command", [line.replace(" ", "\n") for line in _LINES], _run, ()),)
+TARGETS: Final = (Target("command", _run, (), lambda: [line.replace(b" ", b"\n") for line in kept("command")]),)

@@ -111,13 +111,6 @@ def _snapshots() -> Sequence[str]:
     return [dump_snapshot(snapshot) for snapshot in found]
 
 
-_URLS: Final = (
-    "https://hooks.example/services/T0K3N?key=T0K3N",
-    "slack=https://[::1]:8443/T0K3N",
-    "generic=http://127.0.0.1:8080/",
-)
-
-
 def _states() -> Sequence[str]:
     state = ClusterState(
         cluster_id="3JxQ0v7pT2a",
@@ -155,12 +148,12 @@ _read_state: Final = round_trip(lambda text: load_notify_state(_decoded(text)), 
 _read_metrics: Final = round_trip(lambda text: parse_metrics(_decoded(text)), render_metrics)
 
 TARGETS: Final = (
-    Target("plan", _plans, _read_plan, (QuotaformError,)),
-    Target("sealed-plan", _plans, _read_sealed_plan, (QuotaformError,)),
-    Target("receipt", _receipts, _read_receipt, (QuotaformError,)),
-    Target("sealed-receipt", _receipts, lambda text: _read_receipt(_sealed(text, RECEIPT_LISTS)), (QuotaformError,)),
-    Target("snapshot", _snapshots, _read_snapshot, (QuotaformError,)),
-    Target("notify-state", _states, _read_state, (ValueError,)),
-    Target("metrics", _metrics, _read_metrics, (ValueError,)),
-    Target("webhook-url", _URLS, _read_url, (ValueError,)),
+    Target("plan", _read_plan, (QuotaformError,), _plans),
+    Target("sealed-plan", _read_sealed_plan, (QuotaformError,), _plans),
+    Target("receipt", _read_receipt, (QuotaformError,), _receipts),
+    Target("sealed-receipt", lambda text: _read_receipt(_sealed(text, RECEIPT_LISTS)), (QuotaformError,), _receipts),
+    Target("snapshot", _read_snapshot, (QuotaformError,), _snapshots),
+    Target("notify-state", _read_state, (ValueError,), _states),
+    Target("metrics", _read_metrics, (ValueError,), _metrics),
+    Target("webhook-url", _read_url, (ValueError,)),
 )

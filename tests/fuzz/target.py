@@ -22,6 +22,7 @@ from quotaform.model.finding import Finding
 CANARY: Final = "canary-7dk2-password"
 """A secret in documents; no message may show it."""
 
+_CORPUS: Final = Path(__file__).with_name("corpus")
 _CPU_SECONDS: Final = 4.0
 _SECONDS: Final = 30.0
 _SOON: Final = 0.001
@@ -34,16 +35,24 @@ class Target:
     """A reader."""
 
     name: str  # for the command line and the folder of regressions
-    valid: Sequence[str | bytes] | Callable[[], Sequence[str | bytes]]  # documents
     # Reads a document; raises one of `errors` if it refuses it, and `AssertionError` if what it read is wrong
     read: Callable[[bytes], object]
     errors: tuple[type[Exception], ...]  # the documented errors
+    valid: Callable[[], Sequence[str | bytes]] | None = None  # returns valid documents, if they are in no file
     refused: Sequence[bytes] = ()  # documents to begin with that are invalid
 
     def corpus(self) -> list[bytes]:
         """Return the valid documents."""
-        documents = self.valid() if callable(self.valid) else self.valid
+        documents = kept(self.name) if self.valid is None else self.valid()
         return [document.encode() if isinstance(document, str) else document for document in documents]
+
+
+def kept(name: str) -> list[bytes]:
+    """Return the valid documents that are kept: the files of a folder, or what is between blank lines of a file."""
+    path = _CORPUS / name
+    if path.is_dir():
+        return [file.read_bytes() for file in sorted(path.iterdir())]
+    return path.with_suffix(".txt").read_bytes().rstrip(b"\n").split(b"\n\n")
 
 
 @cache

@@ -25,10 +25,6 @@ from tests.usage_documents import WRITERS, Recorded
 
 _TS: Final = 1_763_676_256
 _ORIGIN: Final = Origin("prod", "1")
-_MAPPINGS: Final = (
-    b"columns: {ts: time, rate: bytes, user: u}\nconstants: {key: Fetch}\nfactors: {rate: 1024}\ntime_unit: ms\n",
-    b'{"columns": {"ts": "t", "metric": "m", "value": "v", "labels": "l"}, "labels": {"user": "u"}}',
-)
 
 _EXPORTED: Final = (
     b'{"metric":{"__name__":"kafka_server_produce_byte_rate","user":"alice"},"values":[1,2.5,null],'
@@ -124,8 +120,8 @@ def _read_mapping(document: bytes) -> None:
 
 
 TARGETS: Final = (
-    *(Target(f"usage-{name}", partial(_corpus, name), partial(_read, name), ()) for name in FORMATS),
-    Target("usage-table", _rows, _read_rows, ()),
-    Target("usage-recording", lambda: [each for name in FORMATS for each in _corpus(name)], _read_recording, ()),
-    Target("usage-mapping", _MAPPINGS, _read_mapping, (InvalidFilesError,), refused=(b"columns: {}",)),
+    *(Target(f"usage-{name}", partial(_read, name), (), partial(_corpus, name)) for name in FORMATS),
+    Target("usage-table", _read_rows, (), _rows),
+    Target("usage-recording", _read_recording, (), lambda: [each for name in FORMATS for each in _corpus(name)]),
+    Target("usage-mapping", _read_mapping, (InvalidFilesError,), refused=(b"columns: {}",)),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from quotaform.usage.ingest.input import read_usage_mapping
 from tests.command_line import COMMANDS, option_names, require_understood, split_path
 from tests.loading import check, load_config
 from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links
+from tools import commands_page, rules_page
 from tools.broker_facts import with_tables
-from tools.key_table import render_table, with_table
+from tools.key_table import with_table
 
 TODAY = date(2026, 1, 1)
 _FROM_AN_INDEX = re.compile(
@@ -45,9 +47,18 @@ def test_the_rules_of_the_exporter_are_those_of_the_sandbox() -> None:
     assert [block.text.splitlines() for block in BLOCKS if "lowercaseOutputName" in block.text] == [lines]
 
 
-def test_the_page_about_brokers_has_the_table_of_facts() -> None:
-    page = (ROOT / "docs/brokers.md").read_text(encoding="utf-8")
-    assert with_tables(page) == page, "run `make docs`"
+@pytest.mark.parametrize(
+    ("name", "render"),
+    [
+        ("brokers", with_tables),
+        ("commands", lambda _: commands_page.render_page()),
+        ("files", with_table),
+        ("rules", lambda _: rules_page.render_page()),
+    ],
+)
+def test_what_is_made_of_the_code_is_current(name: str, render: Callable[[str], str]) -> None:
+    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    assert render(page) == page, f"docs/{name}.md is out of date: run make docs"
 
 
 @every_page
@@ -166,9 +177,3 @@ def test_nothing_says_to_install_a_name_from_an_index() -> None:
 )
 def test_what_counts_as_a_name_from_an_index(text: str, is_from_an_index: bool) -> None:
     assert bool(_FROM_AN_INDEX.search(text)) == is_from_an_index
-
-
-def test_the_table_of_quota_keys_is_current() -> None:
-    page = (ROOT / "docs/files.md").read_text(encoding="utf-8")
-    assert render_table() in page
-    assert page == with_table(page), "the table of docs/files.md is out of date: run make docs"

@@ -1,26 +1,180 @@
-"""The JSON Schemas agree with the code that they describe."""
+"""JSON Schemas: they agree with the code that they describe, and what machines are given is what they say."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from json import loads
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 from jsonschema import Draft7Validator
 
-from quotaform.desired.schema import quotas
-from quotaform.model.entity import ENTITY_TYPES
+from quotaform.cli.command.schema import schema_builder, schema_names
+from quotaform.desired.schema import quotas as quotas_schema
+from quotaform.drift.drift import make_drift
+from quotaform.drift.records import dump_drift
+from quotaform.model.entity import ENTITY_TYPES, Entity
+from quotaform.model.finding import Allowance, Finding, Location, Severity
+from quotaform.model.outcome import Validation
 from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Base, Desired, Quotas
 from quotaform.model.records import document as documents
 from quotaform.model.records.document import DocumentKind
 from quotaform.model.records.schema import render_schema
 from quotaform.model.records.validator import explainer, gate
 from quotaform.model.rule import RULES
 from quotaform.model.units import _FACTORS, UNLIMITED, parse_value
-from quotaform.report.format import schema_builder, schema_names
+from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.plan import PlanOptions
+from quotaform.plan.receipt import Receipt, Result
+from quotaform.plan.validate import dump_validation
+from tests import builder
+from tests.builder import receipt_of
+from tests.dumped import dumped_plan, dumped_receipt
 from tests.loading import load_schema
+from tests.strategies import desired, quotas
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 VALUES = load_schema("quotas")["definitions"]["values"]["properties"]
+NAMES = ("plan", "drift", "receipt", "resolve", "validation", "explain", "fleet-report", "doctor")
+HEADER = replace(
+    builder.HEADER,
+    source=replace(builder.HEADER.source, base=Base("origin/main", "a91be02")),
+    options=PlanOptions(exclude=("user=svc-*",)),
+)
+
+ALLOWANCES = (Allowance("delete", 12), Allowance("to-unlimited"))
+
+
+def sealed_receipt(receipt: Receipt) -> dict[str, Any]:
+    """A receipt as a reader finds it."""
+    document: dict[str, Any] = loads(dumped_receipt(receipt))
+    return document
+
+
+PROBLEM = Finding(rule="unknown-key", message="no", location=Location("quotas.d/a.yaml", 3, 5))
+WARNING = Finding(rule="ip-alias", message="two", severity=Severity.WARNING, address="ip=::1", key="k", override="--x")
+VALIDATED = Validation(directory="quotas.d", files=2, entities={"prod-eu": 3, None: 1}, problems=(PROBLEM, WARNING))
+
+
+def validator(name: str) -> Draft7Validator:
+    return Draft7Validator(load_schema(name))
+
+
+def example(name: str) -> dict[str, Any]:
+    """A document with everything in it: the golden file, or for a validation a report that is written here."""
+    text = (
+        dump_validation(VALIDATED)
+        if name == "validation"
+        else (GOLDEN / f"{name.replace('_', '-')}.json").read_text("utf-8")
+    )
+    document: dict[str, Any] = loads(text)
+    if name == "plan":
+        document["blast_radius"] = loads((GOLDEN / "plan-principals.json").read_text("utf-8"))["blast_radius"]
+    return document
+
+
+def resolved(schema: dict[str, Any], root: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema and all schemas that it refers to."""
+    yield schema
+    if "$ref" in schema:
+        yield from resolved(root["definitions"][schema["$ref"].rpartition("/")[2]], root)
+    for part in (*schema.get("allOf", ()), *schema.get("anyOf", ())):
+        yield from resolved(part, root)
+
+
+def objects(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yield every object of a document with the schema that lists its fields."""
+    for part in resolved(schema, root):
+        if isinstance(value, dict) and "properties" in part:
+            yield value, part
+            for name, child in value.items():
+                if name in part["properties"]:
+                    yield from objects(child, part["properties"][name], root)
+        elif isinstance(value, list) and "items" in part:
+            for child in value:
+                yield from objects(child, part["items"], root)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_with_everything_in_it_is_valid(name: str) -> None:
+    assert [error.message for error in validator(name).iter_errors(example(name))] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_field_that_is_written_is_described_and_required(name: str) -> None:
+    schema = load_schema(name)
+    seen = list(objects(example(name), schema, schema))
+    added = {
+        "plan": {"declared", "blast_radius", "base"},
+        "receipt": {"declared", "keys", "options"},
+        "drift": {"absent", "baseline", "pending", "ignored"},
+        "fleet-report": {"blast_radius"},
+    }  # in 1.1 or later
+    optional = {"differs"} | added.get(name, set())
+    assert seen
+    for value, part in seen:
+        assert value.keys() - optional == set(part["required"])
+        assert value.keys() <= part["properties"].keys()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", NAMES)
+def test_a_document_without_a_required_field_is_not_valid(name: str) -> None:
+    schema = load_schema(name)
+    check = validator(name)
+    whole = example(name)
+    paths = {id(part): part for _, part in objects(whole, schema, schema)}.values()
+    for part in paths:
+        for field in part["required"]:
+            document = deepcopy(whole)
+            holder = next(value for value, found in objects(document, schema, schema) if found is part)
+            del holder[field]
+            assert not check.is_valid(document), f"{field} may be missing"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_newer_minor_version_with_more_fields_is_valid(name: str) -> None:
+    schema = load_schema(name)
+    document = example(name)
+    for value, _ in list(objects(document, schema, schema)):
+        value["added_later"] = {"any": "thing"}
+    assert validator(name).is_valid(document | {"format_version": document["format_version"].partition(".")[0] + ".7"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("more", [{"format_version": "3.0"}, {"kind": "quotaform.other"}])
+def test_another_major_version_or_kind_is_not_valid(name: str, more: dict[str, str]) -> None:
+    assert not validator(name).is_valid(example(name) | more)
+
+
+def test_drift_with_a_baseline_is_valid() -> None:
+    validator("drift").validate(loads((GOLDEN / "drift-baseline.json").read_text("utf-8")))
+
+
+@given(desired(), quotas())
+@settings(deadline=None, derandomize=True, max_examples=15)
+def test_generated_plans_their_drift_and_their_receipts_are_valid(files: Desired, actual: Quotas) -> None:
+    plan = replace(
+        make_plan(diff(files, actual), files, actual, HEADER, allowances=ALLOWANCES), findings=(PROBLEM, WARNING)
+    )
+    receipt = receipt_of(plan, *Result, interrupted_by="SIGTERM")
+    validator("plan").validate(loads(dumped_plan(plan)))
+    validator("drift").validate(loads(dump_drift(make_drift(plan))))
+    validator("receipt").validate(sealed_receipt(receipt))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 2.0**63, 1e308, 5e-324, -1.0])
+def test_any_double_that_a_broker_shows_is_valid(value: float) -> None:
+    entity, other = Entity(user="a"), Entity({"group": "g", "user": None})
+    actual = {entity: {"producer_byte_rate": value, "future_rate": value}, other: {"future_rate": value}}
+    plan = builder.plan_of({entity: {"consumer_byte_rate": 1.0}}, actual)
+    validator("plan").validate(loads(dumped_plan(plan)))
+    validator("drift").validate(loads(dump_drift(make_drift(plan))))
 
 
 @pytest.mark.parametrize("name", schema_names())
@@ -28,10 +182,10 @@ def test_a_schema_is_valid_and_described_for_editors(name: str) -> None:
     schema = load_schema(name)
     Draft7Validator.check_schema(schema)
     assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
-    assert json.loads(render_schema(schema_builder(name))) == schema
+    assert loads(render_schema(schema_builder(name))) == schema
     for properties in all_properties(schema):
         for field, described in properties.items():
-            assert described.keys() & {"description", "$ref", "const"}, field
+            assert any(each.keys() & {"description", "const"} for each in resolved(described, schema)), field
 
 
 def all_properties(node: Any) -> list[dict[str, Any]]:
@@ -77,7 +231,7 @@ def test_both_validators_see_one_schema() -> None:
         {"quotas": [{"match": {"user": "a"}, "profile": "gold"}]},
     ]
     for document in documents:
-        assert gate(quotas).is_valid(document) == explainer(quotas).is_valid(document)
+        assert gate(quotas_schema).is_valid(document) == explainer(quotas_schema).is_valid(document)
 
 
 def test_every_kind_of_document_and_of_file_has_a_schema() -> None:

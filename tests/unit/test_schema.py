@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft7Validator
 
-from quotaform.cli.command.schema import schema_builder, schema_names
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.drift.drift import make_drift
 from quotaform.drift.records import dump_drift
@@ -32,6 +31,7 @@ from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.validate import dump_validation
+from quotaform.report.format import schema_builder, schema_names
 from tests import builder
 from tests.builder import receipt_of
 from tests.dumped import dumped_plan, dumped_receipt

@@ -80,11 +80,13 @@ def files_in(text: Text) -> Iterator[tuple[str, str]]:
 def of_sources(text: Text) -> Lines:
     """Yield what is wrong with some files, and what they declare and where.
 
-    `--- NAME` is above each file, `--- LAYER/NAME` above one of a cluster; a file that is alone needs none. Who reads
-    them first makes no difference.
+    `--- NAME` is above each file, `--- LAYER/NAME` above one of a cluster; a file that is alone needs none, and
+    quotaform.yaml may say the scope. Who reads them first makes no difference.
     """
-    sources = [SourceFile(name, part, name.rpartition("/")[0] or None) for name, part in files_in(text)]
-    desired, findings = check(sources, PROFILES, TODAY)
+    files = dict(files_in(text))
+    scope = read_config(SourceFile("quotaform.yaml", files.pop("quotaform.yaml", "")), Path())[0].scope
+    sources = [SourceFile(name, part, name.rpartition("/")[0] or None) for name, part in files.items()]
+    desired, findings = check(sources, PROFILES, TODAY, scope)
     for finding in findings:
         assert finding.location
         assert finding.location.line
@@ -95,7 +97,7 @@ def of_sources(text: Text) -> Lines:
         places = {key: f"{each.profile or ''}@{each.location}" for key, each in entry.provenances().items()}
         values = ", ".join(f"{key} {value!r} {places.get(key, '')}".rstrip() for key, value in entry.values.items())
         yield f"{entity} at {entry.location}: {entry.absent or values}{more}"
-    again = check(sources[::-1], PROFILES, TODAY)[0]
+    again = check(sources[::-1], PROFILES, TODAY, scope)[0]
     assert {entity: entry.values for entity, entry in again.items()} == {
         entity: entry.values for entity, entry in desired.items()
     }
@@ -345,7 +347,7 @@ def of_layout(text: Text) -> Lines:
         layout = Layout(read_work_tree(directory), [name for name in (asked, *others) if name != "-"])
         cluster = None if asked == "-" else asked
         for source in layout.sources(cluster):
-            yield f"{source.name.removeprefix(f'{folder}/')} for {source.layer or 'all'}"
+            yield f"{source.name.replace(f'{folder}/', '')} for {source.layer or 'all'}"
         yield from (str(problem).replace(f"{folder}/", "") for problem in layout.problems(cluster))
 
 

@@ -166,11 +166,6 @@ def test_warnings_are_limited_and_do_not_hide_errors() -> None:
     assert findings[-1].rule == rule.MORE_WARNINGS.id
 
 
-def test_the_entries_before_a_syntax_error_are_checked() -> None:
-    findings = findings_of("quotas:\n  - x\n  - y\n  - {\n")
-    assert [finding.rule for finding in findings] == ["wrong-type", "yaml-syntax"]
-
-
 def test_a_list_that_was_cut_stays_known_as_cut() -> None:
     found = FindingList(rule.BAD_NAME.finding(str(number)) for number in range(MAX_PROBLEMS + 1)).all()
     assert first_findings(found) == first_findings(first_findings(found))

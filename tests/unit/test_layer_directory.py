@@ -24,27 +24,24 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("folder", "given", "said"),
     [
-        ("quotas.d/lab", "quotas.d/lab is the layer of cluster lab; give quotas.d"),
-        ("quotas.d/lab/", "quotas.d/lab is the layer of cluster lab; give quotas.d"),
-        ("./quotas.d/prod-eu", "quotas.d/prod-eu is the layer of cluster prod-eu; give quotas.d"),
+        ("", "quotas.d/lab", "quotas.d/lab is the layer of cluster lab; give quotas.d"),
+        ("", "quotas.d/lab/", "quotas.d/lab is the layer of cluster lab; give quotas.d"),
+        ("", "./quotas.d/prod-eu", "quotas.d/prod-eu is the layer of cluster prod-eu; give quotas.d"),
+        ("quotas.d", "lab", "is the layer of cluster lab"),
+        ("quotas.d/lab", ".", "is the layer of cluster lab"),
+        ("/", "{}/quotas.d/lab", "is the layer of cluster lab"),
     ],
 )
-def test_the_layer_of_a_cluster_is_not_a_quotas_directory(repository: Path, given: str, said: str) -> None:
-    """A plan of it removed what the common layer declares, and with another cluster it moved the layer there."""
-    with pytest.raises(LayerDirectoryError) as raised:
-        Repository.at(Path(given), None).config()
-    assert (str(raised.value), raised.value.exit_code) == (said, 64)
-
-
-@pytest.mark.parametrize(("folder", "given"), [("quotas.d", "lab"), ("quotas.d/lab", "."), ("/", "{}/quotas.d/lab")])
-def test_a_layer_is_recognised_from_any_folder(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, folder: str, given: str
+def test_the_layer_of_a_cluster_is_not_a_quotas_directory(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, folder: str, given: str, said: str
 ) -> None:
+    """A plan of it removed what the common layer declares, and with another cluster it moved the layer there."""
     monkeypatch.chdir(repository / folder)
-    with pytest.raises(LayerDirectoryError):
+    with pytest.raises(LayerDirectoryError, match=said) as raised:
         Repository.at(Path(given.format(repository)), None).config()
+    assert raised.value.exit_code == 64
 
 
 @pytest.mark.parametrize("given", ["quotas.d", ".", "lab", "other/lab"])

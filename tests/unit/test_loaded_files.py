@@ -16,6 +16,7 @@ from quotaform.model.scope import FULL_SCOPE
 from quotaform.plan.validate import validate_files
 from quotaform.repository.repository import Repository
 
+CLUSTERS = "clusters: {lab: {bootstrap_servers: [b:9092]}, prod: {bootstrap_servers: [b:9092]}}\n"
 TODAY = date(2026, 12, 31)
 COMMON = b"quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1}\n"
 PROD = b"quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 2}\n"
@@ -88,9 +89,7 @@ def test_an_unknown_folder_or_an_unreadable_file_hides_no_other_problem() -> Non
 
 
 def test_validate_finds_the_problems_of_all_clusters_once(tmp_path: Path) -> None:
-    (tmp_path / "quotaform.yaml").write_text(
-        "clusters:\n  lab: {bootstrap_servers: [b:9092]}\n  prod: {bootstrap_servers: [b:9092]}\n", encoding="utf-8"
-    )
+    (tmp_path / "quotaform.yaml").write_text(CLUSTERS)
     for name, text in {"a": BAD, "prod/b": BAD, "lab/team/c": COMMON}.items():
         path = tmp_path / "quotas.d" / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,9 +103,7 @@ def test_validate_finds_the_problems_of_all_clusters_once(tmp_path: Path) -> Non
 
 
 def test_validate_warns_of_a_cluster_without_entities_and_of_an_expired_approval(tmp_path: Path) -> None:
-    (tmp_path / "quotaform.yaml").write_text(
-        "clusters:\n  lab: {bootstrap_servers: [b:9092]}\n  prod: {bootstrap_servers: [b:9092]}\n", encoding="utf-8"
-    )
+    (tmp_path / "quotaform.yaml").write_text(CLUSTERS)
     (tmp_path / "approvals.yaml").write_text(
         "- {rule: protect, address: user=a, reason: less load, approver: alice, expires: 2020-01-01}\n",
         encoding="utf-8",
@@ -123,3 +120,13 @@ def test_validate_warns_of_a_cluster_without_entities_and_of_an_expired_approval
     )
     assert "expired on 2020-01-01" in found["expired-approval"].message
     assert Path(str(found["expired-approval"].location)).name.startswith("approvals.yaml:1:")
+
+
+def test_a_tree_needs_no_disk() -> None:
+    tree = Tree(name="quotas.d", files={"a.yaml": b"a", "prod/b.yaml": b"b"}, folders=["prod", "prdo"])
+    layout = Layout(tree, ["prod"])
+    assert layout.sources("prod") == [
+        SourceFile("quotas.d/a.yaml", b"a"),
+        SourceFile("quotas.d/prod/b.yaml", b"b", "prod"),
+    ]
+    assert [str(problem.location) for problem in layout.problems("prod")] == ["quotas.d/prdo"]

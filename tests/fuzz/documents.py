@@ -115,7 +115,10 @@ def _states() -> Sequence[str]:
     state = ClusterState(
         cluster_id="3JxQ0v7pT2a",
         first_seen="2026-11-20T09:12:44Z",
-        notified={"5e2e0260cee25b1e": Notified("sha256:9b1f0c"), "9e7bcc4c10636eb3": Notified(None, is_failure=True)},
+        notified={
+            "5e2e0260cee25b1e": Notified(fingerprint="sha256:9b1f0c"),
+            "9e7bcc4c10636eb3": Notified(is_failure=True),
+        },
     )
     return [dump_notify_state({"prod-eu": state, "lab": ClusterState()})]
 

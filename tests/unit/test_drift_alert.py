@@ -32,8 +32,8 @@ ALICE = Entity(user="alice")
 IN_SYNC = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 1.0}})
 DRIFTED = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 2.0}})
 OTHER = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 3.0}})
-SAME = Notified(DRIFTED.fingerprint)
-FAILED = Notified(DRIFTED.fingerprint, is_failure=True)
+SAME = Notified(fingerprint=DRIFTED.fingerprint)
+FAILED = Notified(fingerprint=DRIFTED.fingerprint, is_failure=True)
 TOKEN = "T0K3N"
 URL = f"https://hooks.example/services/{TOKEN}?key={TOKEN}"
 

@@ -112,7 +112,6 @@ def test_every_field_that_is_written_is_described_and_required(name: str) -> Non
     added = {
         "plan": {"declared", "blast_radius", "base"},
         "receipt": {"declared", "keys", "options"},
-        "drift": {"absent", "baseline", "pending", "ignored"},
         "fleet-report": {"blast_radius"},
     }  # in 1.1 or later
     optional = {"differs"} | added.get(name, set())

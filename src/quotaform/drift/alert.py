@@ -14,6 +14,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, Self
 
+from msgspec import structs
+
 from quotaform import __version__
 from quotaform.drift.drift import Drift
 from quotaform.drift.event import ClusterState, Notification, Notified, Warn, choose_event
@@ -264,7 +266,7 @@ class DriftAlerts:
             return dict(states)
         ids = {receiver.id for receiver in self.options.receivers}
         return {
-            name: replace(state, notified={each: last for each, last in state.notified.items() if each in ids})
+            name: structs.replace(state, notified={each: last for each, last in state.notified.items() if each in ids})
             for name, state in states.items()
             if name in self._kept
         }

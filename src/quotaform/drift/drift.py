@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from quotaform.desired.writable import is_out_of_reach
 from quotaform.model import rule
@@ -207,7 +207,7 @@ class Drift:
         return self.is_complete or bool(self.entities or self.in_sync or self.pending or self.ignored)
 
     @property
-    def status(self) -> str:
+    def status(self) -> Literal["in-sync", "drift", "unknown"]:
         """`unknown`, `drift` or `in-sync`."""
         if not self.is_known:
             return "unknown"

@@ -15,11 +15,15 @@ What a receiver was last notified of is compared with what a run found:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import field
+from msgspec.structs import replace
+
 from quotaform.drift.drift import Drift
+from quotaform.model.records.record import Record, Timestamp
 
 Warn = Callable[[str], None]
 """Called with what is wrong with alerting, as a line; it changes the result of no run."""
@@ -36,28 +40,26 @@ class NotificationEvent(StrEnum):
     CHECK_FAILED = "drift.check_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Notified:
+class Notified(Record):
     """What a receiver was last notified of about a cluster."""
 
     fingerprint: str | None = None  # That of the drift; `None` when it was in sync, or there was no notification
-    is_failure: bool = False  # Whether it was that the check failed
+    is_failure: bool = field(default=False, name="failure")  # Whether it was that the check failed
 
     def after(self, drift: Drift | None) -> Notified:
         """Return what the receiver was last notified of once a notification about a run is delivered.
 
         `drift` is what was found; `None` when the check failed.
         """
-        return replace(self, is_failure=True) if drift is None else Notified(fingerprint_of(drift))
+        return replace(self, is_failure=True) if drift is None else Notified(fingerprint=fingerprint_of(drift))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterState:
+class ClusterState(Record):
     """What is remembered of a cluster from one run to the next."""
 
     cluster_id: str | None = None  # `None` if it was never read
-    first_seen: str | None = None  # When drift was first seen since it was last in sync, ISO 8601 UTC
-    notified: Mapping[str, Notified] = field(default_factory=dict)  # By the id of the receiver
+    first_seen: Timestamp | None = None  # When drift was first seen since it was last in sync
+    notified: dict[str, Notified] = field(default_factory=dict, name="told")  # By the id of the receiver
 
     def with_drift(self, drift: Drift) -> ClusterState:
         """Return the state once the cluster was compared; nothing is kept of another cluster with its name."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
@@ -173,8 +173,8 @@ class Base:
     is_history: bool = False  # whether it is what a cluster held at a moment, by a history
 
     @property
-    def type(self) -> str:
-        """`git`, `receipt` or `history`."""
+    def type(self) -> Literal["git", "receipt", "history"]:
+        """What it is."""
         return "history" if self.is_history else "receipt" if self.is_receipt else "git"
 
 

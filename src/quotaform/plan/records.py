@@ -102,6 +102,15 @@ class DriftOptionsRecord(Record):
         ),
     ] = UNSET
 
+    @classmethod
+    def of(cls, options: PlanOptions) -> Self:
+        """Return the record."""
+        return cls(
+            select=list(options.select),
+            exclude=list(options.exclude),
+            bootstrap_server=omitted(options.bootstrap_server),
+        )
+
 
 class OptionsRecord(Record):
     """The options of the command."""
@@ -158,14 +167,6 @@ class OptionsRecord(Record):
             revert=given(self.revert),
             is_prune_given=self.prune_given is True,
         )
-
-
-def dump_drift_options(options: PlanOptions) -> dict[str, Any]:
-    """Return those options that say what was compared."""
-    server = omitted(options.bootstrap_server)
-    return builtins(
-        DriftOptionsRecord(select=list(options.select), exclude=list(options.exclude), bootstrap_server=server)
-    )
 
 
 class SourceRecord(Record):

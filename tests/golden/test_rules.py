@@ -1,4 +1,4 @@
-"""What guards and lints find: `rules-*.txt` hold what a cluster and its files say and, below it, what is found.
+"""What guards, lints, policies and drift find: `rules-*.txt` hold a cluster and its files and, below, what is found.
 
 Lines are read as in the files of texts. An entity has its values, `1MiB/s -> 2MiB/s` if the files change one; before it
 is `gone` if the files delete it, `live` if they do not mention it, `base` if it is of the base. `9 * user=u{}` are nine
@@ -19,7 +19,11 @@ import yaml
 
 from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config
+from quotaform.desired.policy.policy import Policy
+from quotaform.desired.policy.reader import read_policy
 from quotaform.desired.tree import SourceFile
+from quotaform.drift.drift import make_drift
+from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -31,9 +35,11 @@ from quotaform.plan.check.check import CHECKS, with_findings
 from quotaform.plan.check.facts import ClusterBase, Facts, LintRequest, safeguards_of
 from quotaform.plan.check.guard import GUARDS, Check
 from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
-from quotaform.plan.plan import PlanOptions
+from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
+from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.finding import approval_item
+from quotaform.resolve.effect import effect_text, fallback_text, value_text
 from tests.builder import HEADER, declare, plan_of
 from tests.dumped import dumped_plan
 from tests.golden.conftest import FOLDER, Golden
@@ -53,12 +59,16 @@ class Case:
     files: dict[Entity, Values] = field(default_factory=dict)
     base: dict[Entity, Values] = field(default_factory=dict)
     expires: dict[Entity, date] = field(default_factory=dict)
+    owners: dict[Entity, str] = field(default_factory=dict)
     config: dict[str, str] = field(default_factory=dict)  # `quotaform.yaml: ...`, and the same with `base`
     allowances: list[Allowance] = field(default_factory=list)  # `allow RULE=N`
     approvals: list[Approval] = field(default_factory=list)  # `approve {rule: ..., address: ...}`
     earlier: list[Approval] = field(default_factory=list)  # `base approve {...}`
     capacity: dict[str, float] = field(default_factory=dict)  # `capacity producer 1MiB/s`
     selection: Selection = ALL  # `select user=b`
+    policies: list[Policy] = field(default_factory=list)  # `policy {"required": ["owner"]}`
+    pin: str | None = None  # `pin ID`
+    has_origins: bool = False
 
     @classmethod
     def read(cls, text: Text) -> Case:
@@ -83,13 +93,21 @@ class Case:
             self.capacity |= values_of(rest)[1]
         elif word == "select":
             self.selection = Selection((rest,))
+        elif word == "policy":
+            policy, problems, _ = read_policy(SourceFile("p.json", rest))
+            assert policy is not None, problems
+            self.policies.append(policy)
+        elif word == "pin":
+            self.pin = rest
         else:
             self.read_entities(line)
 
     def read_entities(self, line: str) -> None:
-        matched = fullmatch(r"(gone |live |base )?(?:(\d+) \* )?(.+?)(?:: (.*?))?(?:; expires (.*))?", line)
+        matched = fullmatch(
+            r"(gone |live |base )?(?:(\d+) \* )?(.+?)(?:: (.*?))?(?:; expires (.*?))?(?:; owner (.*))?", line
+        )
         assert matched
-        state, number, address, said, expires = matched.groups()
+        state, number, address, said, expires, owner = matched.groups()
         before, after = values_of(said or "")
         for index in range(int(number or 1)):
             entity = parse_address(address.format(f"{index:04}"))
@@ -102,6 +120,8 @@ class Case:
                 self.files[entity] = {} if state else after
             if expires:
                 self.expires[entity] = date.fromisoformat(expires)
+            if owner:
+                self.owners[entity] = owner
 
     @property
     def facts(self) -> Facts:
@@ -113,12 +133,16 @@ class Case:
         assert own is not None
         return Facts(
             desired={
-                entity: declare({entity: values}, expires=self.expires.get(entity))[entity]
+                entity: declare({entity: values}, expires=self.expires.get(entity), owner=self.owners.get(entity))[
+                    entity
+                ]
                 for entity, values in self.files.items()
             },
             actual=self.live,
             safeguards=own,
             selection=self.selection,
+            policies=tuple(self.policies),
+            pinned_id=self.pin,
             base=ClusterBase(
                 declared=DeclaredBase(Base("origin/main", "a91be02"), declare(self.base)) if self.base else None,
                 safeguards=base,
@@ -177,17 +201,58 @@ def told_of(findings: Iterable[Finding]) -> Iterator[str]:
             yield f"... {len(many) - MOST_OF_A_RULE} more of {name}"
 
 
+def plan_for(case: Case, checks: Iterable[Check] = GUARDS) -> Plan:
+    """Return the plan of a case, with what checks find in it; only with a base it tells what a change is due to."""
+    facts = case.facts
+    base = facts.base.declared if case.has_origins else None
+    header = replace(HEADER, options=PlanOptions(limits=facts.safeguards.limits))
+    if base is not None:
+        header = replace(header, source=replace(header.source, base=base.base))
+    plan = plan_of(facts.desired, facts.actual, allowances=case.allowances, header=header, base=base)
+    return with_findings(plan, facts, checks)
+
+
 def of_guard(text: Text, checks: Iterable[Check] = GUARDS) -> Lines:
     """Yield what guards find in a plan; it is saved and read again, too."""
-    case = Case.read(text)
-    facts = case.facts
-    header = replace(HEADER, options=PlanOptions(limits=facts.safeguards.limits))
-    plan = with_findings(plan_of(facts.desired, facts.actual, allowances=case.allowances, header=header), facts, checks)
+    plan = plan_for(Case.read(text), checks)
     assert plan.is_applyable is not any(found.blocking for found in plan.findings)
     assert dumped_plan(load_plan(dumped_plan(plan), "plan.json")) == dumped_plan(plan)
     yield from told_of(plan.findings)
     if item := approval_item(found for found in plan.findings if found.blocking):
         yield f"to approve: {item}"
+
+
+def of_change(text: Text) -> Lines:
+    """Yield what each change of a plan does to the effective limits, and what it is due to."""
+    case = Case.read(text)
+    case.has_origins = True
+    for change in plan_for(case).changes:
+        yield f"{change.action} {change.entity.address}{f' ({change.origin})' if change.origin else ''}"
+        for row, effect in zip(change.changes, change.effects, strict=True):
+            before, after = (
+                "not set" if each is None else value_text(row.key, each) for each in (row.before, row.after)
+            )
+            origin = change.origin_of(row)
+            yield f"  {row.key} {before} -> {after} {effect_text(row, effect)}{f' {origin}' if origin else ''}"
+            if row.after is None:
+                yield f"  {fallback_text(row.key, effect.after)}"
+
+
+def of_drift(text: Text) -> Lines:
+    """Yield the drift of a cluster from its files."""
+    case = Case.read(text)
+    ignores = config_of(case.config.get("own", "")).drift_ignore
+    drift = make_drift(plan_for(case, ()), ignores=ignores, today=TODAY)
+    yield from filter(None, render_drift(drift).splitlines()[2:])
+    yield from told_of(drift.findings)
+
+
+def of_markdown(text: Text) -> Lines:
+    """Yield a plan as a comment, without its last line."""
+    case = Case.read(text)
+    case.has_origins = True
+    lines = render_plan_markdown(plan_for(case)).splitlines()
+    yield from (f"  {line}" for line in lines if line and not line.startswith("<sub>Plan id"))
 
 
 def of_plan(text: Text) -> Lines:
@@ -215,7 +280,7 @@ def of_lint(text: Text) -> Lines:
     yield from told_of([*linted.findings, *unused_ignores(settings.ignores, linted.used, TODAY)])
 
 
-@pytest.mark.parametrize("make", [of_guard, of_plan, of_lint])
+@pytest.mark.parametrize("make", [of_guard, of_plan, of_lint, of_change, of_drift, of_markdown])
 def test_what_each_rule_finds(golden: Golden, make: Callable[[Text], Lines]) -> None:
     file = f"rules-{make.__name__.removeprefix('of_')}.txt"
     text = (FOLDER / file).read_text(encoding="utf-8")

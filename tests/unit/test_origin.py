@@ -8,7 +8,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.quotas import Base, Cause, DeclaredBase, Values
 from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.difference import diff, make_plan
-from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
+from tests.builder import CONSUMER, HEADER, PRODUCER, declare
 
 ALICE = Entity(user="alice")
 BASE = Base("origin/main", "a91be02")
@@ -25,45 +25,6 @@ def change_of(
     plan = make_plan(diff(files, actual, [ALICE]), files, actual, HEADER, base=before)
     (change,) = plan.changes
     return change
-
-
-@pytest.mark.parametrize(
-    ("base", "live", "head", "origin"),
-    [
-        ({PRODUCER: 1.0}, {PRODUCER: 1.0}, {PRODUCER: 2.0}, CONFIG),
-        ({PRODUCER: 1.0}, {PRODUCER: 2.0}, {PRODUCER: 1.0}, DRIFT),
-        ({PRODUCER: 1.0}, {PRODUCER: 2.0}, {PRODUCER: 3.0}, BOTH),
-        ({PRODUCER: 1.0}, {}, {PRODUCER: 1.0}, DRIFT),
-        ({PRODUCER: 1.0}, {}, {PRODUCER: 2.0}, BOTH),
-        ({}, {}, {PRODUCER: 2.0}, CONFIG),
-        ({}, {PRODUCER: 1.0}, {PRODUCER: 2.0}, BOTH),
-        ({}, {PRODUCER: 1.0}, {}, DRIFT),
-        ({PRODUCER: 1.0}, {PRODUCER: 1.0}, {}, CONFIG),
-        ({PRODUCER: 1.0}, {PRODUCER: 2.0}, {}, BOTH),
-        ({PRODUCER: 1.0}, {PRODUCER: 1.0, CONSUMER: 1.0}, {PRODUCER: 1.0}, DRIFT),
-        ({PRODUCER: 1.0}, {PRODUCER: 1.0, CONSUMER: 1.0}, {PRODUCER: 1.0, CONSUMER: 2.0}, BOTH),
-    ],
-)
-def test_the_origin_of_a_key_follows_from_the_base_the_cluster_and_the_files(
-    base: Values, live: Values, head: Values, origin: Origin
-) -> None:
-    change = change_of(base, live, head)
-    assert [change.origin_of(row) for row in change.changes] == [origin] * len(change.changes)
-    assert change.origin is origin
-    assert change.base == base
-
-
-@pytest.mark.parametrize("live", [{}, {PRODUCER: 1.0}])
-def test_an_entity_that_was_not_managed_cannot_have_drifted(live: Values) -> None:
-    change = change_of(None, live, {PRODUCER: 2.0})
-    assert change.base is None
-    assert [change.origin, *(change.origin_of(row) for row in change.changes)] == [CONFIG, CONFIG]
-
-
-def test_keys_of_different_origins_make_an_entity_of_both() -> None:
-    change = change_of({PRODUCER: 1.0, CONSUMER: 1.0}, {PRODUCER: 1.0, CONSUMER: 9.0}, {PRODUCER: 2.0, CONSUMER: 1.0})
-    assert [change.origin_of(row) for row in change.changes] == [CONFIG, DRIFT]
-    assert change.origin is BOTH
 
 
 @pytest.mark.parametrize(
@@ -84,11 +45,6 @@ def test_an_entity_that_is_pruned_is_the_files_doing_when_it_is_as_the_base_decl
     change = change_of(base, live, None)
     assert change.cause is Cause.UNDECLARED
     assert change.origin is origin
-
-
-def test_nothing_is_guessed_without_a_base() -> None:
-    (change,) = plan_of({ALICE: {PRODUCER: 2.0}}, {ALICE: {PRODUCER: 1.0}}).changes
-    assert (change.origin, change.base, change.origin_of(change.changes[0])) == (None, None, None)
 
 
 def test_nothing_is_guessed_about_an_entity_whose_values_the_base_does_not_tell() -> None:

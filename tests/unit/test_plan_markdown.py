@@ -11,14 +11,14 @@ import pytest
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Allowance, Approval, Finding, Severity
 from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry, Quotas, Values
-from quotaform.model.rule import CHANGE_FACTOR, DELETE, NO_LONGER_DECLARED, PROTECT
+from quotaform.model.rule import NO_LONGER_DECLARED, PROTECT
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.report import render_plan
 from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.comment import COMMENT_BYTES
 from quotaform.report.markdown import code_cell, link, words
-from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
+from tests.builder import HEADER, PRODUCER, declare, plan_of
 from tests.golden.example import MIB, example_plan
 from tests.markdown_document import read_markdown
 
@@ -99,20 +99,6 @@ def test_a_cell_shows_the_same_text_in_every_parser() -> None:
     assert words("see user=<default>, @x.") == "see `user=<default>`, `@x`."
 
 
-def test_a_change_of_two_keys_names_its_entity_once() -> None:
-    plan = plan_of({Entity(user="a"): {PRODUCER: 2.0, CONSUMER: 2.0}}, {Entity(user="a"): {PRODUCER: 1.0}})
-    lines = [line for line in render_plan_markdown(plan).splitlines() if "byte_rate` |" in line]
-    assert lines[0].startswith("| update | `user=a` | `producer_byte_rate` | 1 B/s | 2 B/s | +100%, loosen |")
-    assert lines[1].startswith("|  |  | `consumer_byte_rate` | not set | 2 B/s | was unlimited; tighten |")
-
-
-def test_nothing_to_do_is_one_sentence() -> None:
-    text = render_plan_markdown(plan_of({}, {}))
-    assert "### Kafka quota plan for `lab`: no changes" in text
-    assert "No changes. Your infrastructure matches the configuration." in text
-    assert "|" not in text
-
-
 def based(base: dict[Entity, Values], wanted: dict[Entity, Values], live: dict[Entity, Values]) -> Plan:
     """A plan whose files are compared with what a base declares."""
     declared = DeclaredBase(Base("origin/main", "a91be02ff"), declare(base))
@@ -126,39 +112,6 @@ def test_the_first_line_counts_what_there_is_to_review_and_not_nothing_where_a_p
     assert render_plan_markdown(empty).splitlines()[0].endswith('"changes":0} -->')
     stopped = render_plan_markdown(replace(empty, findings=blocked("cluster-id", [""])))
     assert "changes" not in stopped.splitlines()[0]
-
-
-def test_drift_that_an_apply_reverts_is_apart_and_a_conflict_shows_three_values() -> None:
-    drifted, moved, both, gone = (Entity(user=name) for name in ("drifted", "moved", "both", "gone"))
-    base: dict[Entity, Values] = {each: {PRODUCER: 1.0} for each in (drifted, moved, both, gone)}
-    wanted: dict[Entity, Values] = {drifted: {PRODUCER: 1.0}, moved: {PRODUCER: 2.0}, both: {PRODUCER: 2.0}, gone: {}}
-    live: dict[Entity, Values] = {
-        drifted: {PRODUCER: 9.0},
-        moved: {PRODUCER: 1.0},
-        both: {PRODUCER: 7.0},
-        gone: {PRODUCER: 1.0},
-    }
-    text = render_plan_markdown(based(base, wanted, live))
-    changed, _, folded = text.partition("<details><summary>Drift, not in this change: 1 entity</summary>")
-    assert "Drift: the cluster differs from the base in 2 entities (not applied yet, or edited by hand)" in changed
-    assert "| update | `user=drifted` | `producer_byte_rate` | 9 B/s | 1 B/s |" in folded.partition("</details>")[0]
-    assert "user=drifted" not in changed
-    assert (
-        "| `user=both` | `producer_byte_rate` | 7 B/s | 2 B/s | -71.4%, tighten; conflict: the base declares 1 B/s"
-        in changed
-    )
-    assert "| update | `user=moved` | `producer_byte_rate` | 1 B/s | 2 B/s | +100%, loosen |" in changed
-    assert "| delete | `user=gone` |" in changed
-    assert "base `origin/main` at `a91be02`" in text
-
-
-def test_a_deletion_that_the_base_says_too_has_the_reason_of_the_text() -> None:
-    # Of an expired entry and of `state: absent` it said "the base does not declare it either".
-    absent = Entity(user="absent")
-    text = render_plan_markdown(based({absent: {}}, {absent: {}}, {absent: {PRODUCER: 9.0}}))
-    reason = "absent in the base too (not applied yet, or made by hand)"
-    assert f"no fallback: unlimited; loosen, UNLIMITED; drift: {reason} |" in text
-    assert f"origin: drift, not in this change: {reason})" in text
 
 
 def test_drift_gives_way_before_creates_and_updates() -> None:
@@ -204,40 +157,6 @@ def test_equal_blocks_are_shown_in_part_and_leave_room_for_the_changes() -> None
     assert text.count("| update | `user=svc-") == 60
 
 
-def keys_blocked(rule: str, entities: int, override: str, allowed_by: str | None = None) -> tuple[Finding, ...]:
-    return tuple(
-        Finding(
-            rule=rule,
-            message=f"{key} would become unlimited",
-            severity=Severity.ERROR if allowed_by is None else Severity.WARNING,
-            blocking=allowed_by is None,
-            address=f"user=svc-{index}",
-            key=key,
-            override=override,
-            allowed_by=allowed_by,
-        )
-        for index in range(entities)
-        for key in (PRODUCER, CONSUMER)
-    )
-
-
-def test_what_one_allowance_lifts_is_listed_by_entity_with_the_allowance_once() -> None:
-    # The comment had a line for each key of each entity, and the same remedy at the end of each.
-    text = render_plan_markdown(
-        replace(
-            many(3), findings=keys_blocked("to-unlimited", 3, "--allow to-unlimited") + blocked("delete", ["user=x"])
-        )
-    )
-    assert (
-        "> **Blocked by 7 findings: nothing will be applied until they are resolved.**\n>\n"
-        "> - `to-unlimited` 6 findings about 3 entities. Allow: `--allow to-unlimited`\n"
-        ">   - `user=svc-0`: producer_byte_rate would become unlimited; consumer_byte_rate would become unlimited\n"
-        ">   - `user=svc-1`: producer_byte_rate would become unlimited; consumer_byte_rate would become unlimited\n"
-        ">   - `user=svc-2`: producer_byte_rate would become unlimited; consumer_byte_rate would become unlimited\n"
-        "> - `delete` `user=x`: user=x is blocked. Allow: `--allow delete`\n\n"
-    ) in text
-
-
 def test_the_lines_for_approvals_yaml_are_there_once() -> None:
     findings = tuple(
         PROTECT.finding("this entity is protected", address=f"user=kafka-{each}", key=PRODUCER) for each in ("`1`", 2)
@@ -250,40 +169,6 @@ def test_the_lines_for_approvals_yaml_are_there_once() -> None:
     ) in text
     hostile = (PROTECT.finding("protected", address=f"user={'```' * 300}"),)
     assert "> An approval is an item" not in render_plan_markdown(replace(many(3), findings=hostile))
-
-
-def test_where_an_approval_would_do_it_is_named_before_the_option_for_all() -> None:
-    """Only `--allow change-factor` was offered, to a reader of a pull request who has no command line."""
-    findings = (
-        CHANGE_FACTOR.finding("x 20", address="user=a", key=PRODUCER, value=1.0),
-        DELETE.finding("8 would be deleted", number=8),
-    )
-    plan = replace(many(3), findings=findings)
-    text = render_plan_markdown(plan)
-    assert (
-        "> - `change-factor` `user=a`: x 20. Allow: an approval in approvals.yaml (one entity), or "
-        "`--allow change-factor` (all)\n"
-        "> - `delete`: 8 would be deleted. Allow: `--allow delete=8`\n"
-        ">\n> In quotaform's CI workflows, the label `quotas-allow:RULE` gives `--allow RULE`.\n\n"
-    ) in text
-    assert ("x 20   Allow: an approval in approvals.yaml (one entity), or --allow change-factor (all)\n") in "".join(
-        render_plan(plan)
-    )
-    lifted = tuple(replace(each, blocking=False, allowed_by="--allow x") for each in findings)
-    assert "quotas-allow" not in render_plan_markdown(replace(plan, findings=lifted))
-
-
-def test_what_was_lifted_is_not_shown_with_what_would_lift_it() -> None:
-    # A note on what `--allow` had lifted ended with "Allow: --allow to-unlimited", as if it were still to be given.
-    findings = keys_blocked("to-unlimited", 40, "--allow to-unlimited", "--allow to-unlimited")
-    text = render_plan_markdown(replace(many(3), findings=findings))
-    assert "<details><summary>Notes (1)</summary>" in text
-    assert (
-        "- warning: `to-unlimited` 80 findings about 40 entities. Allowed by: `--allow to-unlimited`\n  - `user="
-        in text
-    )
-    assert "  - and 35 more: `user=svc-" in text
-    assert "Allow: " not in text
 
 
 def test_what_is_counted_is_counted_by_owner() -> None:

@@ -18,12 +18,12 @@ from quotaform.desired.policy.shape import MOST_STEPS
 from quotaform.desired.tree import SourceFile
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Severity, pack_position
+from quotaform.model.finding import Finding, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Cause, Desired, Entry, LayerFile, ProfileUse
+from quotaform.model.quotas import Desired, Entry, ProfileUse
 from quotaform.model.records.validator import make_policy_gate
-from quotaform.model.scope import Scope, Selection
+from quotaform.model.scope import Scope
 from quotaform.plan.validate import validate_files
 from quotaform.repository.policy import MOST_POLICIES, load_policies
 from quotaform.repository.repository import Repository
@@ -85,101 +85,7 @@ def test_the_document_of_an_entry_fits_its_schema() -> None:
     )
 
 
-def test_what_an_entry_does_not_have_is_left_out() -> None:
-    document = EntryDocuments(None).make(Entry(A, {PRODUCER: 1.0}))
-
-    assert list(document) == ["address", "entity", "values", "unlimited"]
-
-
-def test_tombstones_and_expired_entries_are_not_checked() -> None:
-    for cause in (Cause.TOMBSTONE, Cause.EXPIRED):
-        assert refused({"required": ["owner"]}, declare({A: {}}, cause=cause)) == []
-
-
-def test_only_what_was_selected_is_checked() -> None:
-    desired = declare({A: {PRODUCER: 1.0}, Entity(user="b"): {PRODUCER: 1.0}})
-
-    found = check_policies(desired, [policy_of({"required": ["owner"]})], "lab", Selection(("user=b",)))
-
-    assert [finding.address for finding in found] == ["user=b"]
-
-
-@pytest.mark.parametrize(
-    ("match", "about"),
-    [
-        ({"user": "svc-*"}, ["user=svc-a", "user=svc-a,client-id=<default>"]),
-        ({"user": None}, ["user=<default>"]),
-        ({"user": "<default>"}, ["user=<default>"]),
-        ({"user": "svc-*", "client-id": None}, ["user=svc-a,client-id=<default>"]),
-        ([{"ip": "*"}, {"user": None}], ["user=<default>", "ip=10.0.0.1"]),
-    ],
-)
-def test_x_match_selects_entities_like_scope_does(match: Any, about: list[str]) -> None:
-    entities = [A, Entity(user="svc-a", client_id=None), Entity(user=None), Entity(user="<default>")]
-    desired = declare(
-        {entity: {PRODUCER: 1.0} for entity in entities} | {Entity(ip="10.0.0.1"): {"connection_creation_rate": 1.0}}
-    )
-
-    assert [line.split(" ")[0] for line in refused({"x-match": match, "required": ["owner"]}, desired)] == about
-
-
-def test_if_and_then_select_by_address_and_by_cluster() -> None:
-    policy = {
-        "if": {
-            "properties": {"address": {"pattern": "^user=svc-"}, "cluster": {"const": "prod"}},
-            "required": ["cluster"],
-        },
-        "then": {"required": ["owner"]},
-    }
-    desired = declare({A: {PRODUCER: 1.0}, Entity(user="b"): {PRODUCER: 1.0}})
-
-    assert refused(policy, desired, "prod") == ["user=svc-a owner is not declared"]
-    assert refused(policy, desired, "lab") == []
-    assert refused(policy, desired, None) == []
-
-
 # What it says.
-
-
-def test_the_text_nearest_to_the_keyword_explains_it() -> None:
-    schema = {
-        "title": "Root",
-        "allOf": [
-            {"description": "Near.", "required": ["owner"]},
-            {"required": ["reason"], "x-message": "say why", "description": "not this"},
-            {"$ref": "#/$defs/no-title"},
-            {"required": ["profile"]},
-        ],
-        "$defs": {"no-title": {"required": ["expires"], "description": "Shared"}},
-    }
-
-    assert refused(schema, declare({A: {PRODUCER: MIB}})) == [
-        "user=svc-a owner is not declared: Near",
-        "user=svc-a reason is not declared: say why",
-        "user=svc-a expires is not declared: Shared",
-        "user=svc-a profile is not declared: Root",
-    ]
-
-
-def test_a_violation_is_where_the_key_is_written_and_blocks_without_an_override() -> None:
-    file = LayerFile("quotas.d/a.yaml")
-    entry = Entry(
-        A, {PRODUCER: MIB, CONSUMER: 1.0}, file, pack_position(3, 5), (pack_position(5, 7), pack_position(6, 7))
-    )
-
-    key, owner = check_policies(
-        {A: entry},
-        [policy_of({"properties": {"values": {"properties": {CONSUMER: {"minimum": 9}}}}, "required": ["owner"]})],
-        "lab",
-    )[::-1]
-
-    assert (str(key.location), key.key, str(owner.location), owner.key) == (
-        "quotas.d/a.yaml:6:7",
-        CONSUMER,
-        "quotas.d/a.yaml:3:5",
-        None,
-    ) or (str(owner.location), owner.key) == ("quotas.d/a.yaml:6:7", CONSUMER)
-    assert all(each.blocking and each.override is None and each.rule == "policy" for each in (key, owner))
 
 
 def test_names_and_texts_of_a_policy_cannot_forge_output() -> None:
@@ -191,15 +97,6 @@ def test_names_and_texts_of_a_policy_cannot_forge_output() -> None:
     (found,) = check_policies({A: entry}, [policy], "lab")
 
     assert found.message.isprintable()
-
-
-def test_only_the_first_hundred_violations_are_shown() -> None:
-    desired = declare({Entity(user=f"u{n}"): {PRODUCER: 1.0} for n in range(300)})
-
-    found = check_policies(desired, [policy_of({"required": ["owner"]})], "lab")
-
-    assert len(found) == 101
-    assert (found[-1].rule, found[-1].blocking) == ("more-problems", False)
 
 
 # Files that are no policies.

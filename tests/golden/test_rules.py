@@ -17,6 +17,7 @@ from re import fullmatch
 import pytest
 import yaml
 
+from quotaform.apply.freshness import check_fresh, require_fresh
 from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.policy.policy import Policy
@@ -25,12 +26,14 @@ from quotaform.desired.tree import SourceFile
 from quotaform.drift.drift import make_drift
 from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity, parse_address
+from quotaform.model.errors import StaleError
 from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import Capacity
 from quotaform.model.units import parse_value
+from quotaform.plan.blast_radius import Principals, make_blast_radius, size_order
 from quotaform.plan.check.check import CHECKS, with_findings
 from quotaform.plan.check.facts import ClusterBase, Facts, LintRequest, safeguards_of
 from quotaform.plan.check.guard import GUARDS, Check
@@ -68,6 +71,8 @@ class Case:
     selection: Selection = ALL  # `select user=b`
     policies: list[Policy] = field(default_factory=list)  # `policy {"required": ["owner"]}`
     pin: str | None = None  # `pin ID`
+    now: dict[Entity, Values] = field(default_factory=dict)  # `now user=a: producer 1`: what a cluster holds by now
+    principals: list[Entity] = field(default_factory=list)  # `principal user=a`
     has_origins: bool = False
 
     @classmethod
@@ -97,6 +102,8 @@ class Case:
             policy, problems, _ = read_policy(SourceFile("p.json", rest))
             assert policy is not None, problems
             self.policies.append(policy)
+        elif word == "principal":
+            self.principals.append(parse_address(rest))
         elif word == "pin":
             self.pin = rest
         else:
@@ -104,7 +111,7 @@ class Case:
 
     def read_entities(self, line: str) -> None:
         matched = fullmatch(
-            r"(gone |live |base )?(?:(\d+) \* )?(.+?)(?:: (.*?))?(?:; expires (.*?))?(?:; owner (.*))?", line
+            r"(gone |live |base |now )?(?:(\d+) \* )?(.+?)(?:: (.*?))?(?:; expires (.*?))?(?:; owner (.*))?", line
         )
         assert matched
         state, number, address, said, expires, owner = matched.groups()
@@ -113,6 +120,9 @@ class Case:
             entity = parse_address(address.format(f"{index:04}"))
             if state == "base ":
                 self.base[entity] = after
+                continue
+            if state == "now ":
+                self.now[entity] = after
                 continue
             if before:
                 self.live[entity] = before
@@ -247,6 +257,30 @@ def of_drift(text: Text) -> Lines:
     yield from told_of(drift.findings)
 
 
+def of_fresh(text: Text) -> Lines:
+    """Yield what a plan still does to a cluster that holds what `now` says meanwhile, or why it is stale."""
+    case = Case.read(text)
+    fresh = check_fresh(plan_for(case, ()).changes, {**case.live, **case.now})
+    for name, part in (("pending", fresh.pending), ("applied", fresh.applied), ("stale", fresh.stale)):
+        if part:
+            yield f"{name}: {' '.join(change.entity.address for change in part)}"
+    try:
+        require_fresh(fresh)
+    except StaleError as error:
+        yield from str(error).splitlines()
+
+
+def of_principal(text: Text) -> Lines:
+    """Yield what a plan changes of the limits of those who connect, the largest change first."""
+    case = Case.read(text)
+    principals = Principals.of("list", case.principals)
+    radius = make_blast_radius(principals, case.live, plan_for(case, ()).changes, file="all.csv")
+    for row in sorted(radius.changes, key=size_order):
+        buckets = " -> ".join(",".join(each.level.bucket) for each in (row.before, row.after) if each.level)
+        factor = "" if row.factor is None else f" by {row.factor:g}"
+        yield f"{row.principal.address} {row.key}: {row.direction}{factor} ({buckets})"
+
+
 def of_markdown(text: Text) -> Lines:
     """Yield a plan as a comment, without its last line."""
     case = Case.read(text)
@@ -280,7 +314,7 @@ def of_lint(text: Text) -> Lines:
     yield from told_of([*linted.findings, *unused_ignores(settings.ignores, linted.used, TODAY)])
 
 
-@pytest.mark.parametrize("make", [of_guard, of_plan, of_lint, of_change, of_drift, of_markdown])
+@pytest.mark.parametrize("make", [of_guard, of_plan, of_lint, of_change, of_drift, of_fresh, of_principal, of_markdown])
 def test_what_each_rule_finds(golden: Golden, make: Callable[[Text], Lines]) -> None:
     file = f"rules-{make.__name__.removeprefix('of_')}.txt"
     text = (FOLDER / file).read_text(encoding="utf-8")

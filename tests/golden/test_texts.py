@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from datetime import date
 from itertools import groupby
 from json import dumps, loads
@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
+from quotaform.apply.report import render_receipt, render_receipt_markdown
 from quotaform.cli.stream import make_harmless
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
@@ -28,6 +29,7 @@ from quotaform.desired.config import Cluster, Config, choose_clusters
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
+from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import Layout, SourceFile
 from quotaform.desired.writable import check_writable, writable_values
 from quotaform.desired.writer import render_quotas, spell_scalar
@@ -37,18 +39,19 @@ from quotaform.model.entity import Entity, canonical_ip, desanitize, ip_problem,
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Entry
+from quotaform.model.quotas import Action, Entry
 from quotaform.model.rule import read_allowances
 from quotaform.model.scope import Selection
 from quotaform.model.server import parse_servers
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
 from quotaform.model.variable import expand, problem_text
+from quotaform.plan.receipt import EntityResult, Result
 from quotaform.plan.validate import check_users
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import read_work_tree
 from quotaform.resolve.report import render_explained
 from quotaform.resolve.run import explain_entity
-from tests.builder import PRODUCER, REQUEST
+from tests.builder import PRODUCER, REQUEST, plan_of, receipt_of
 from tests.golden.conftest import FOLDER, Golden
 from tests.loading import check
 
@@ -194,6 +197,35 @@ def of_approval(text: Text) -> Lines:
     """Return what is wrong with a file of approvals, or what it approves."""
     approvals, problems = read_approvals(SourceFile("approvals.yaml", text), TODAY)
     return problems or [f"{each.location} {each.rule} of {each.target}: {each}, {dict(each.to)}" for each in approvals]
+
+
+def of_provenance(text: Text) -> Lines:
+    """Yield where each value of a file comes from, which is the same when a mistake has the file read with details."""
+    profiles = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}}
+    broken = f"{text!s}  - match: {{user: 007}}\n    values: {{producer_byte_rate: 1}}\n"
+    found, again = (
+        [
+            f"{entry.entity} {key}: {each.location}{f' by {each.profile}' if each.profile else ''}"
+            for entry in load_file(SourceFile("a.yaml", one), profiles).entries
+            for key, each in entry.provenances().items()
+        ]
+        for one in (str(text), broken)
+    )
+    assert found == again
+    return found
+
+
+def of_receipt(text: Text) -> Lines:
+    """Yield what is said of an apply with these results; `SIGTERM` interrupted it."""
+    words = str(text).split()
+    results = [Result(word) for word in words if not word.isupper()]
+    interrupted_by = next((word for word in words if word.isupper()), None)
+    plan = plan_of({Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(7)}, {})
+    entities = [EntityResult(each.entity, each.action, result) for each, result in zip(plan.changes, results)]  # noqa: B905
+    receipt = replace(receipt_of(plan), results=tuple(entities), interrupted_by=interrupted_by)
+    yield f"complete {receipt.is_complete}, wrote {receipt.wrote_anything}, created {receipt.count(Action.CREATE)}"
+    yield from filter(None, render_receipt(receipt).splitlines())
+    yield from (f"markdown: {line}" for line in render_receipt_markdown(receipt).splitlines() if "**" in line)
 
 
 def of_yaml(text: Text) -> Lines:
@@ -372,6 +404,7 @@ FILES: dict[str, Callable[[Text], Lines]] = {
     "policy": of_policy,
     "violation": of_violation,
     "approval": of_approval,
+    "provenance": of_provenance,
     "yaml": of_yaml,
     "tree": of_tree,
     "written": of_written,
@@ -382,6 +415,7 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "value": of_value,
     "double": of_double,
     "allowance": of_allowance,
+    "receipt": of_receipt,
     "address": of_address,
     "ip": of_ip,
     "entity": of_entity,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,56 +27,6 @@ def origins(entry: Entry) -> dict[str, tuple[str, str | None, str | None]]:
 def entries(text: str, layer: str | None = None) -> dict[Entity, Entry]:
     file = load_file(SourceFile("a.yaml", text, layer), PROFILES)
     return {entry.entity: entry for entry in file.entries}
-
-
-@pytest.mark.parametrize("more", ["", BROKEN], ids=["read quickly", "read with details"])
-def test_a_value_is_where_its_key_is(more: str) -> None:
-    text = f"""\
-quotas:
-  - match: {{user: [a, b]}}
-    values:
-      consumer_byte_rate: 2
-      producer_byte_rate: 1
-{more}"""
-    both = entries(text, "prod")
-    expected = {"consumer_byte_rate": ("a.yaml:4:7", "prod", None), "producer_byte_rate": ("a.yaml:5:7", "prod", None)}
-    assert origins(both[Entity(user="a")]) == origins(both[Entity(user="b")]) == expected
-
-
-@pytest.mark.parametrize("more", ["", BROKEN], ids=["read quickly", "read with details"])
-def test_a_value_of_a_profile_is_where_the_profile_is_named(more: str) -> None:
-    text = f"quotas:\n  - match: {{user: a}}\n    profile: gold\n    values: {{producer_byte_rate: 1}}\n{more}"
-    assert origins(entries(text)[Entity(user="a")]) == {
-        "producer_byte_rate": ("a.yaml:4:14", None, None),
-        "consumer_byte_rate": ("a.yaml:3:5", None, "gold"),
-    }
-
-
-@pytest.mark.parametrize("more", ["", BROKEN], ids=["read quickly", "read with details"])
-def test_what_is_merged_or_aliased_is_where_it_is_written(more: str) -> None:
-    text = f"""\
-quotas:
-  - match: {{user: a}}
-    values: &small {{producer_byte_rate: 1}}
-  - match: {{user: b}}
-    values: *small
-  - match: {{user: c}}
-    values: {{<<: [{{request_percentage: 1}}, *small], consumer_byte_rate: 3}}
-  - &entry
-    match: {{user: d}}
-    profile: gold
-  - <<: *entry
-    match: {{user: e}}
-{more}"""
-    found = {entity.address: origins(entry) for entity, entry in entries(text).items()}
-    assert found["user=b"] == found["user=a"] == {"producer_byte_rate": ("a.yaml:3:21", None, None)}
-    assert found["user=c"] == {
-        "consumer_byte_rate": ("a.yaml:7:53", None, None),
-        "request_percentage": ("a.yaml:7:20", None, None),
-        "producer_byte_rate": ("a.yaml:3:21", None, None),
-    }
-    assert found["user=e"] == found["user=d"]
-    assert found["user=e"]["producer_byte_rate"] == ("a.yaml:10:5", None, "gold")
 
 
 def test_layers_keep_where_each_value_comes_from() -> None:

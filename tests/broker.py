@@ -6,8 +6,11 @@ from time import monotonic, sleep
 from typing import Final
 
 from quotaform import Alteration, QuotaAdmin
+from quotaform.cluster.broker import BrokerRelease
 from quotaform.model.quotas import Quotas
+from quotaform.sandbox import Sandbox
 from tests.waiting import PATIENCE
+from tools.broker_facts import FACTS
 
 SHORT_SESSIONS: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 """A broker that was killed may register again only when its old session is over: 9 seconds by default."""
@@ -27,3 +30,14 @@ def become(admin: QuotaAdmin, quotas: Quotas) -> None:
     wanted = {entity: {**dict.fromkeys(live.get(entity, {})), **quotas.get(entity, {})} for entity in {*live, *quotas}}
     admin.alter([Alteration(entity, values) for entity, values in wanted.items()]).raise_for_errors()
     wait_for(admin, quotas)
+
+
+def broker_release(sandbox: Sandbox) -> BrokerRelease:
+    """Return the release of a sandbox's brokers, by what was started."""
+    major, minor, *_ = sandbox.release.number
+    return BrokerRelease((major, minor), sandbox.release.has_zookeeper)
+
+
+def holds(sandbox: Sandbox, fact: str) -> bool:
+    """Return whether a fact of the table holds for a sandbox's brokers."""
+    return FACTS[fact].holds(broker_release(sandbox))

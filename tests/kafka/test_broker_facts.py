@@ -22,7 +22,7 @@ from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
 from quotaform.model.server import parse_server, parse_servers
 from quotaform.sandbox import Sandbox
-from tests.broker_release import broker_release
+from tests.broker import broker_release
 from tests.traffic import create_topic
 from tests.waiting import wait_until
 from tools.broker_facts import FACTS

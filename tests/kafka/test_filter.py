@@ -19,8 +19,7 @@ from quotaform.model.errors import ClusterError, InvalidRequestError, Unsupporte
 from quotaform.model.filter import select
 from quotaform.model.server import parse_servers
 from quotaform.sandbox import Sandbox
-from tests.broker import become
-from tests.broker_release import broker_release
+from tests.broker import become, broker_release
 
 pytestmark = pytest.mark.kafka
 

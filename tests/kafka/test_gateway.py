@@ -22,7 +22,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, InvalidRequestError, UnsupportedError
 from quotaform.model.quotas import Quotas, Values, same_values
 from quotaform.sandbox import Sandbox
-from tests.broker_release import broker_release, holds
+from tests.broker import broker_release, holds
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka

@@ -11,8 +11,7 @@ import pytest
 
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.sandbox import Sandbox
-from tests.broker import become, wait_for
-from tests.broker_release import holds
+from tests.broker import become, holds, wait_for
 
 pytestmark = pytest.mark.kafka
 

@@ -134,8 +134,6 @@ class Runner:
 
 @dataclass
 class JobResult:
-    """What became of a job."""
-
     env: dict[str, str]  # the variables of its steps
     codes: dict[str, int] = field(default_factory=dict)  # the exit code of each step, by name
     outputs: dict[str, str] = field(default_factory=dict)  # what steps wrote to GITHUB_OUTPUT
@@ -144,7 +142,6 @@ class JobResult:
 
     @property
     def code(self) -> int:
-        """The exit code of the first step that failed, else 0."""
         return next((code for code in self.codes.values() if code), 0)
 
 

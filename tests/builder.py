@@ -84,7 +84,6 @@ def guarded(plan: Plan, limits: GuardLimits = DEFAULT_GUARD_LIMITS) -> Plan:
 
 
 def findings_of(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
-    """What checks find in a plan."""
     return with_findings(plan, facts, checks).findings
 
 
@@ -97,7 +96,6 @@ def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> Quotas:
 
 
 def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity, Mapping[str, Resolved]]:
-    """Resolve many concrete entities against the same quotas."""
     resolve = Resolver(QuotaIndex(quotas)).resolve
     return {entity: resolve(request_of(entity)) for entity in entities}
 

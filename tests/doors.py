@@ -119,7 +119,6 @@ class Doors:
 
     @property
     def secrets(self) -> set[str]:
-        """What must show nowhere."""
         passwords = {"admin-secret", "tenant-secret", "plain-secret", WRONG, *CLIENTS.values()}
         return passwords | {hmac for _, hmac in self.tokens.values()} | {"eyJ", "PRIVATE KEY"}
 
@@ -166,7 +165,6 @@ def sign(kafka: Sandbox, key: EllipticCurvePrivateKey, *, days: int) -> x509.Cer
 
 
 def _certificates(kafka: Sandbox, folder: Path) -> dict[str, Path]:
-    """Return the key stores of clients, by condition."""
     known = kafka.certificates
     strangers = make_certificates(folder / "strangers")
     expired, key = folder / "expired.pem", generate_private_key(SECP256R1())
@@ -181,7 +179,6 @@ def _certificates(kafka: Sandbox, folder: Path) -> dict[str, Path]:
 
 
 def _tickets(kdc: Kdc) -> dict[str, Path]:
-    """Return keytabs and ticket caches, by condition."""
     files = {
         "ticket, right": kdc.add("admin"),
         "ticket, no rights": kdc.add("tenant"),

@@ -13,12 +13,10 @@ from quotaform.plan.records import plan_lines
 
 
 def dumped_plan(plan: Plan) -> str:
-    """Return a plan file."""
     return "".join(plan_lines(plan))
 
 
 def dumped_receipt(receipt: Receipt | SavedReceipt) -> str:
-    """Return a receipt."""
     return "".join(receipt_lines(receipt))
 
 

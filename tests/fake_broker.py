@@ -86,11 +86,9 @@ class FakeBroker:
     over: Event = field(default_factory=Event)
 
     def asked_keys(self) -> list[int]:
-        """Return the API keys of what was asked."""
         return [each.api_key for each in self.asked]
 
     def talk(self, connection: socket) -> None:
-        """Serve one connection until it ends."""
         self.connections += 1
         try:
             if self.tls is not None:

@@ -17,20 +17,16 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class GitRepository:
-    """A work tree and what git does in it."""
-
     path: Path
 
     @classmethod
     def init(cls, path: Path, *options: str) -> GitRepository:
-        """Make a repository."""
         path.mkdir(parents=True)
         made = cls(path)
         made.git("init", "-q", "-b", "main", *options)
         return made
 
     def git(self, *arguments: str, stdin: bytes | None = None) -> str:
-        """Run git here and return what it printed."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         done = subprocess.run(
             ["git", *arguments], cwd=self.path, env=kept | ENVIRONMENT, input=stdin, capture_output=True, check=True
@@ -38,13 +34,11 @@ class GitRepository:
         return done.stdout.decode().strip()
 
     def write(self, name: str, text: str | bytes) -> None:
-        """Write a file."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
 
     def declare(self, name: str, *users: str, more: str = "values: {producer_byte_rate: 1MiB/s}") -> None:
-        """Write a file that declares users."""
         items = "".join(f"  - match: {{user: {user}}}\n    {more}\n" for user in users)
         self.write(f"quotas.d/{name}", f"quotas:\n{items}" if items else "quotas: []\n")
 
@@ -55,6 +49,5 @@ class GitRepository:
         return self.git("rev-parse", "HEAD")
 
     def clone(self, path: Path, *options: str) -> GitRepository:
-        """Clone it, as CI does."""
         self.git("clone", "-q", *options, f"file://{self.path}", str(path))
         return GitRepository(path)

@@ -13,15 +13,12 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as it arrived."""
-
     method: str
     target: str
     headers: dict[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """Return the body read as JSON."""
         return json.loads(self.body)
 
 
@@ -35,8 +32,6 @@ def answer(status: int = 200, body: object = b"", /, **headers: str) -> bytes:
 
 @dataclass
 class HttpServer:
-    """A server that asks a function for each answer."""
-
     # Returns the answer, whole or in pieces, which are sent as they come
     reply: Callable[[Received], bytes | Iterable[bytes]]
     tls: tuple[str, str] | None = None  # a certificate and its key in one file, and the server speaks TLS

@@ -33,17 +33,14 @@ def make_key() -> RSAPrivateKey:
 
 
 def encode(content: bytes) -> str:
-    """Return base64url without padding, as JWTs have it."""
     return urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def decode(part: str) -> Any:
-    """Return what a part of a JWT holds."""
     return json.loads(b64decode(part + "==", altchars=b"-_"))
 
 
 def sign(claims: dict[str, Any], key: RSAPrivateKey | None = None) -> str:
-    """Return a JWT with these claims."""
     header = {"alg": "RS256", "kid": "test", "typ": "JWT"}
     content = f"{encode(json.dumps(header).encode())}.{encode(json.dumps(claims).encode())}"
     return f"{content}.{encode((key or make_key()).sign(content.encode(), PKCS1v15(), SHA256()))}"
@@ -70,12 +67,10 @@ class IdentityProvider:
 
     @property
     def token_url(self) -> str:
-        """The URL of the token endpoint."""
         return f"{self._server.url}/token"
 
     @property
     def jwks_url(self) -> str:
-        """The URL of the keys."""
         return f"{self._server.url}/keys"
 
     @property

@@ -30,7 +30,6 @@ class WindowedRate:
     sample_s: float = SAMPLE_S  # how long each is
 
     def record(self, value: float, now: float) -> None:
-        """Add a value to the current sample, or to a new one."""
         if not self.samples or now - self.samples[-1].start >= self.sample_s:
             self.samples = [*self.samples[-self.most :], Sample(now, now)]
         self.samples[-1].total += value

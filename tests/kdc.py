@@ -32,7 +32,6 @@ class Kdc:
     """A KDC of the realm QUOTAFORM.TEST, which `with` starts and stops; Java reads its `krb5_conf`, too."""
 
     def __enter__(self) -> Self:
-        """Make the database and start."""
         if find_spec("gssapi") is None:
             raise AssertionError(f"The Python module gssapi is not installed: {INSTALL}")
         self._temporary = tempfile.TemporaryDirectory(prefix="quotaform-kdc-")
@@ -100,7 +99,6 @@ class Kdc:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and remove the folder."""
         self._process.terminate()
         self._process.wait()
         self._temporary.cleanup()
@@ -124,7 +122,6 @@ class Kdc:
 
     @property
     def jvm_options(self) -> tuple[str, ...]:
-        """What the JVM of a broker or client is told."""
         return (f"-Djava.security.krb5.conf={self.krb5_conf}",)
 
     def _run(self, name: str, *arguments: str) -> None:

@@ -34,7 +34,6 @@ class Texts(Layout):
 
 
 def load_config(path: Path) -> Config:
-    """The content of a quotaform.yaml that must exist."""
     return Repository(directory=path.parent / "quotas.d", config_path=path, needs_config=True).config()
 
 

@@ -26,7 +26,6 @@ class Block:
     text: str
 
     def __str__(self) -> str:
-        """Where it is."""
         return f"{self.page}:{self.line}"
 
     @property
@@ -52,7 +51,6 @@ class Block:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """Yield the fenced blocks of a page."""
     text = page.read_text(encoding="utf-8")
     for found in _FENCE.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
@@ -60,7 +58,6 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def prose(page: Path) -> str:
-    """Return a page without its fenced blocks."""
     return _FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
@@ -70,7 +67,6 @@ def inline_code(page: Path) -> list[str]:
 
 
 def links(page: Path) -> list[str]:
-    """Return the targets of all links."""
     return _LINK.findall(_CODE.sub("", prose(page)))
 
 

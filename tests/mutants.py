@@ -53,7 +53,6 @@ class Function(NamedTuple):
 
 
 def load_sample() -> list[dict[str, Any]]:
-    """Read the mutants, in today's words."""
     sample = json.loads((ROOT / "tests/data/mutants.json").read_text())
 
     def today(text: str) -> str:
@@ -112,7 +111,6 @@ def changed(text: bytes, node: ast.expr | ast.stmt, after: str) -> bytes:
 
 
 def clone(commit: str, name: str) -> Path:
-    """Return a clone of this commit without changes."""
     tree = WORK / name
     if not tree.exists():
         subprocess.run(["git", "clone", "-q", "--shared", "--no-checkout", ROOT, tree], check=True)

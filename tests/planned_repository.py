@@ -25,7 +25,6 @@ class PlannedRepository(GitRepository):
     capsys: pytest.CaptureFixture[str]
 
     def live(self, **users: Mapping[str, float]) -> None:
-        """Write the snapshot."""
         quotas = [{"entity": {"user": user}, "values": values} for user, values in users.items()]
         head = {"format_version": "1.0", "kind": "quotaform.snapshot", "captured_at": "2026-11-20T09:12:44Z"}
         self.write("lab.json", json.dumps({**head, "cluster": {"name": "lab", "id": "id"}, "quotas": quotas}))
@@ -54,7 +53,6 @@ class PlannedRepository(GitRepository):
         return code, printed.out, printed.err
 
     def plan(self, *arguments: str) -> dict[str, Any]:
-        """Return a plan as JSON."""
         _, out, err = self("plan", "--format", "json", *arguments)
         assert out, err
         document: dict[str, Any] = json.loads(out)
@@ -77,7 +75,6 @@ def changes(document: Mapping[str, Any]) -> dict[str, tuple[str, str | None]]:
 
 
 def findings(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the message of each finding of a plan, by rule."""
     return {finding["rule"]: finding["message"] for finding in document["findings"]}
 
 

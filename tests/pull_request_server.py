@@ -17,7 +17,6 @@ NEWEST = "5" * 40
 
 
 def page_of(items: list[Any], request: Received) -> bytes:
-    """Answer a request for a page of a list."""
     target = urlsplit(request.target)
     query = dict(parse_qsl(target.query))
     size, page = int(query["per_page"]), int(query.get("page", "1"))
@@ -44,13 +43,11 @@ class FakeGitHub:
     after_write: Callable[[], bytes] | None = None
 
     def add(self, body: str, login: str | None = None, kind: str = "User") -> None:
-        """Write a comment as somebody."""
         number = 100 + len(self.comments)
         user, url = {"login": login or self.login, "type": kind}, "https://github.example/acme/quotas/pull/7"
         self.comments.append({"id": number, "body": body, "user": user, "html_url": f"{url}#issuecomment-{number}"})
 
     def reply(self, request: Received) -> bytes | Iterable[bytes]:
-        """Answer a request as GitHub does."""
         if self.trouble and (trouble := self.trouble.pop(0)) is not None:
             return trouble
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
@@ -91,7 +88,6 @@ class FakeGitHub:
         return answer(201 if what == "create" else 200, written)
 
     def server(self) -> HttpServer:
-        """Return a server, to be entered."""
         return HttpServer(self.reply)
 
 
@@ -105,13 +101,11 @@ class FakeGitLab:
     snapshot: str | None = None  # what the job quotas-snapshot of the main branch wrote
 
     def add(self, body: str, user: int | None = None, *, is_system: bool = False) -> None:
-        """Write a note as somebody."""
         who = self.user if user is None else user
         author = {"id": who, "username": f"user-{who}"}
         self.notes.append({"id": 300 + len(self.notes), "body": body, "author": author, "system": is_system})
 
     def reply(self, request: Received) -> bytes:
-        """Answer a request as GitLab does."""
         if TOKEN not in (request.headers.get("private-token"), request.headers.get("authorization", "")[7:]):
             return answer(401, {"message": "401 Unauthorized"})
         target = urlsplit(request.target)
@@ -140,11 +134,9 @@ class FakeGitLab:
         return answer(201 if request.method == "POST" else 200, note)
 
     def server(self) -> HttpServer:
-        """Return a server, to be entered."""
         return HttpServer(self.reply)
 
 
 def event(number: int, commit: str = NEWEST) -> str:
-    """Return the event of a pull request as GitHub writes it."""
     head = {"ref": "x", "sha": commit}
     return json.dumps({"action": "synchronize", "pull_request": {"number": number, "head": head}})

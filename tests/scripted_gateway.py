@@ -50,8 +50,6 @@ NO_CONNECTION = Answer(applies=False, raises=ClusterError("no connection"))
 
 
 class ScriptedGateway:
-    """See the contract above."""
-
     def __init__(
         self,
         quotas: Quotas,

@@ -54,7 +54,6 @@ def _values_of(keys: tuple[str, ...]) -> st.SearchStrategy[dict[str, float]]:
 
 @st.composite
 def quotas(draw: st.DrawFn, max_size: int = 9, min_size: int = 0) -> dict[Entity, dict[str, float]]:
-    """Quotas that files can say as they are."""
     entities = draw(st.lists(ENTITIES, unique=True, min_size=min_size, max_size=max_size))
     return {entity: draw(values_for(entity)) for entity in entities}
 

@@ -41,7 +41,6 @@ class Found:
 
 
 def read_plan(body: str) -> Found:
-    """Read stdout and stderr of a plan as tfcmt does."""
     lines = body.split("\n")
     first = next((line for line in lines if _PLAN_FAIL.search(line) or _PLAN_PASS.search(line)), None)
     if first is None:
@@ -59,7 +58,6 @@ def read_plan(body: str) -> Found:
 
 
 def read_apply(body: str) -> Found:
-    """Read stdout and stderr of an apply as tfcmt does."""
     lines = body.split("\n")
     told = next((at for at, line in enumerate(lines) if _APPLY_FAIL.search(line) or _APPLY_PASS.search(line)), None)
     if told is None:

@@ -41,17 +41,14 @@ class KafkaPythonRequest(BrokerRequest[Any]):
         self.FLEXIBLE_FROM = next(v for v in range(100) if v > request.max_version or request.flexible_version_q(v))  # type: ignore[misc]
 
     def write(self, writer: Writer, version: int) -> None:
-        """Append what kafka-python encodes."""
         writer.data += bytes(self._request.encode(version=version))
 
     def read(self, reader: Reader, version: int) -> Any:
-        """Return what kafka-python decodes."""
         rest, reader.position = reader.data[reader.position :], len(reader.data)
         return self._answer.decode(rest, version=version)
 
 
 def mechanism_of(sandbox: Sandbox, user: str) -> str:
-    """Return with which mechanism a known user authenticates."""
     return USERS[user].mechanisms[0] if sandbox.release.formats_scram else "PLAIN"
 
 
@@ -84,7 +81,6 @@ def produce_request(topic: str, batch: bytes) -> KafkaPythonRequest:
 
 
 def make_batch(value: bytes) -> bytes:
-    """One record as a batch."""
     from kafka.record.memory_records import MemoryRecordsBuilder
 
     records = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=2 * len(value))

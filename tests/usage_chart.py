@@ -46,14 +46,11 @@ class Tenant:
 
     @property
     def address(self) -> str:
-        """The address of its bucket."""
         return f"user={self.user}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was measured of a tenant at a time."""
-
     at: datetime
     tenant: Tenant
     rate: float
@@ -92,7 +89,6 @@ def samples(users: list[Tenant], days: float = 7, step_s: int = 60) -> Iterator[
 
 
 def used_limits(users: list[Tenant], found: list[Sample], step_s: int = 60) -> list[UsedLimit]:
-    """Return how much of its limit each user used."""
     rows = []
     by_user: dict[str, list[Sample]] = {tenant.user: [] for tenant in users}
     for each in found:
@@ -117,13 +113,11 @@ def used_limits(users: list[Tenant], found: list[Sample], step_s: int = 60) -> l
 
 
 def rate_curve(tenant: Tenant, found: list[Sample], step_s: int = 60) -> Curve:
-    """Return the rate of a user over time."""
     own = [each for each in found if each.tenant == tenant]
     return Curve(tuple(each.at for each in own), tuple(each.rate for each in own), step_s)
 
 
 def delay_curve(tenant: Tenant, found: list[Sample], step_s: int = 60) -> Curve:
-    """Return the throttle time of a user over time, in ms."""
     own = [each for each in found if each.tenant == tenant and each.throttle_ms is not None]
     return Curve(tuple(each.at for each in own), tuple(each.throttle_ms or 0.0 for each in own), step_s)
 
@@ -138,7 +132,6 @@ def example_samples() -> list[Sample]:
 
 
 def headroom_example(most: int = 20) -> Chart:
-    """How close the users are to their limits."""
     rows = used_limits(tenants(), example_samples(), _STEP)
     return Chart(
         title="Headroom of client quotas",
@@ -203,7 +196,6 @@ def _replayed(
 
 
 def history_example() -> Chart:
-    """The limit of one user over a week."""
     tenant = tenants()[0]
     days = [START + timedelta(days=each) for each in range(8)]
     limits = (

@@ -37,7 +37,6 @@ def jmx_quoted(value: str) -> str:
 
 
 def names_of(series: Series) -> dict[str, str]:
-    """Return the tags of a series as the MBean has them."""
     tags = {
         "user": sanitize(series.user or ""),
         "client-id": jmx_quoted(series.client_id or ""),
@@ -47,25 +46,21 @@ def names_of(series: Series) -> dict[str, str]:
 
 
 def attribute_of(series: Series) -> str:
-    """Return the attribute of the MBean."""
     return "throttle-time" if series.attribute is Attribute.THROTTLE_TIME else _TYPES[series.key][1]
 
 
 def mbean_of(series: Series) -> str:
-    """Return the name of the MBean."""
     tags = ",".join(f"{key}={value}" for key, value in names_of(series).items())
     return f"kafka.server:type={_TYPES[series.key][0]},{tags}"
 
 
 def metric_of(series: Series) -> tuple[str, dict[str, str]]:
-    """Return name and labels, as rules with a label for the type make them."""
     labels = {key.replace("-", "_"): value for key, value in names_of(series).items()}
     labels["quota_type"] = _TYPES[series.key][0]
     return f"kafka_server_quota_{attribute_of(series).replace('-', '_')}", labels
 
 
 def by_series(recorded: Sequence[Recorded]) -> Mapping[Series, list[Recorded]]:
-    """Return what is recorded by series, in order."""
     found: dict[Series, list[Recorded]] = {}
     for each in recorded:
         found.setdefault(each.series, []).append(each)
@@ -73,7 +68,6 @@ def by_series(recorded: Sequence[Recorded]) -> Mapping[Series, list[Recorded]]:
 
 
 def prometheus(recorded: Sequence[Recorded]) -> bytes:
-    """Return the answer to a range query."""
     result: list[dict[str, Any]] = []
     for series, values in by_series(recorded).items():
         name, labels = metric_of(series)
@@ -83,7 +77,6 @@ def prometheus(recorded: Sequence[Recorded]) -> bytes:
 
 
 def exposition(recorded: Sequence[Recorded]) -> bytes:
-    """Return a page of metrics, each with its time."""
     lines = []
     for each in recorded:
         name, labels = metric_of(each.series)
@@ -93,7 +86,6 @@ def exposition(recorded: Sequence[Recorded]) -> bytes:
 
 
 def jmxtool(recorded: Sequence[Recorded]) -> bytes:
-    """Return a table of JmxTool; what a time lacks is an empty cell."""
     columns = list(by_series(recorded))
     header = ["time", *(f"{mbean_of(series)}:{attribute_of(series)}" for series in columns)]
     lines = [",".join(f'"{cell}"' for cell in header)]
@@ -104,7 +96,6 @@ def jmxtool(recorded: Sequence[Recorded]) -> bytes:
 
 
 def otlp(recorded: Sequence[Recorded]) -> bytes:
-    """Return what a collector writes, a document per series."""
     documents = []
     for series, values in by_series(recorded).items():
         name, labels = metric_of(series)

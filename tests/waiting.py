@@ -17,7 +17,6 @@ _STEP: Final = 0.2
 
 
 def wait_until(is_so: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait until something is so."""
     deadline = monotonic() + seconds
     while not is_so():
         assert monotonic() < deadline
@@ -25,7 +24,6 @@ def wait_until(is_so: Callable[[], object], seconds: float = PATIENCE) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -49,7 +47,6 @@ class PatientClock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
         self._now += seconds
 
     @classmethod

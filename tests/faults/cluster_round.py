@@ -51,7 +51,6 @@ class Arena:
         self._proxy = Proxy(self._servers)
 
     def close(self) -> None:
-        """Take the proxy away."""
         self._proxy.close()
 
     def play(self, scenario: Scenario, *, reverts: bool = True) -> Verdict:

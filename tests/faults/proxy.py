@@ -24,8 +24,6 @@ _DRIPS: Final = 20
 
 
 class Side(StrEnum):
-    """Which way a frame goes."""
-
     REQUEST = "request"
     ANSWER = "answer"
 
@@ -33,28 +31,18 @@ class Side(StrEnum):
 class Action(StrEnum):
     """What is done to a frame and its connection."""
 
-    PASS = "pass"
-    """Nothing: something else happens at this moment."""
-    CUT = "cut"
-    """The connection ends after a part of it."""
-    RESET = "reset"
-    """The connection is reset after a part of it."""
-    FREEZE = "freeze"
-    """After a part of it nothing passes any more, in either direction, and the connection stays open."""
-    DELAY = "delay"
-    """There is a pause in it."""
-    DRIP = "drip"
-    """It comes in small pieces."""
-    HOLD = "hold"
-    """It waits until it is released."""
-    CORRUPT = "corrupt"
-    """It is no frame of Kafka's protocol any more."""
+    PASS = "pass"  # nothing: something else happens at this moment
+    CUT = "cut"  # the connection ends after a part of it
+    RESET = "reset"  # the connection is reset after a part of it
+    FREEZE = "freeze"  # after a part of it nothing passes any more, either way, and the connection stays open
+    DELAY = "delay"  # there is a pause in it
+    DRIP = "drip"  # it comes in small pieces
+    HOLD = "hold"  # it waits until it is released
+    CORRUPT = "corrupt"  # it is no frame of Kafka's protocol any more
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A frame that passes."""
-
     side: Side  # the way that it goes
     api_key: int | None  # the API key of the request; any if `None`
     skip: int = 0  # how many of those come before it
@@ -62,8 +50,6 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameFault:
-    """What happens to a frame."""
-
     moment: Moment  # the first frame that it happens to
     action: Action = Action.PASS  # what
     share: float = 1.0  # which part of the frame passes before, from 0 to 1
@@ -132,7 +118,6 @@ class Proxy:
             self._end_links()
 
     def close(self) -> None:
-        """Take no more connections, and end those that there are."""
         for listening in self._listening:
             # Closing alone would leave it to whoever waits for a connection.
             with suppress(OSError):
@@ -230,7 +215,6 @@ class Proxy:
 
 
 def corrupt(frame: bytes, random: Random) -> bytes:
-    """Return a frame that no client may take for an answer."""
     head, correlation, body = frame[:4], frame[4:8], frame[8:]
     garbage = random.randbytes(len(body))
     longer = body + random.randbytes(random.randint(1, 50))

@@ -39,8 +39,6 @@ class BrokerFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One round."""
-
     kind: str  # its kind, a name of `KINDS`
     seed: int  # what it was made from
     before: State  # what the cluster holds at first
@@ -59,11 +57,9 @@ class Scenario:
 
     @property
     def touched(self) -> set[User]:
-        """The users that the plan changes."""
         return {user for user in self.declared if self.before.get(user) != self.after.get(user)}
 
     def files(self) -> str:
-        """The quotas that are declared, as YAML."""
         lines = ["quotas:"]
         for user, values in self.declared.items():
             name = "<default>" if user is None else json.dumps(user)

@@ -144,19 +144,16 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def run(command: Sequence[str]) -> None:
-    """Run a command that has to end well."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def below(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
     listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout
     return [int(word) for word in listed.split()]
 
 
 def java_of(pid: int) -> int | None:
-    """Return the Java process of a command, if it has started one."""
     for child in below(pid):
         with suppress(OSError):
             if Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip() == "java":
@@ -166,8 +163,6 @@ def java_of(pid: int) -> int | None:
 
 @dataclass
 class Killer:
-    """Kills one process after the other."""
-
     command: list[str]
     folder: Path
     moments: random.Random
@@ -244,7 +239,6 @@ def _kill(pid: int, number: signal.Signals) -> None:
 
 
 def main() -> None:
-    """Kill as often as asked, and compare."""
     kills = int(sys.argv[1])
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(10**6)
     print(f"seed {seed}", flush=True)

@@ -36,7 +36,6 @@ def corpus_of(target: Target) -> Sequence[bytes]:
 
 
 def document_of(target: Target, seed: str) -> bytes:
-    """Return the document of a seed."""
     return mutate(Random(f"{seed} {target.name}"), corpus_of(target))
 
 

@@ -214,7 +214,6 @@ def _decide(document: bytes) -> None:
 
 
 def _find(document: bytes) -> None:
-    """Find the pull request that an event names."""
     path = scratch() / "event.json"
     path.write_bytes(document)
     environ = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "a/b", "GITHUB_EVENT_PATH": str(path)}

@@ -32,8 +32,6 @@ _LONGEST_MESSAGE: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """A reader."""
-
     name: str  # for the command line and the folder of regressions
     # Reads a document; raises one of `errors` if it refuses it, and `AssertionError` if what it read is wrong
     read: Callable[[bytes], object]
@@ -42,7 +40,6 @@ class Target:
     refused: Sequence[bytes] = ()  # documents to begin with that are invalid
 
     def corpus(self) -> list[bytes]:
-        """Return the valid documents."""
         documents = kept(self.name) if self.valid is None else self.valid()
         return [document.encode() if isinstance(document, str) else document for document in documents]
 
@@ -57,7 +54,6 @@ def kept(name: str) -> list[bytes]:
 
 @cache
 def scratch() -> Path:
-    """Return a folder of this process."""
     folder = Path(mkdtemp(prefix="quotaform-fuzz-"))
     register(rmtree, folder, ignore_errors=True)
     return folder
@@ -79,7 +75,6 @@ def round_trip(load: Callable[[Any], Any], dump: Callable[[Any], Any]) -> Callab
 
 
 def require_none(findings: Sequence[Finding]) -> None:
-    """Refuse a document with findings."""
     if findings:
         raise InvalidFilesError(findings)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from quotaform.apply.applier import read_run
 from quotaform.model.entity import Entity
-from quotaform.model.errors import BaseError, FileReadError, ReceiptFileChangedError, ReceiptFileError
+from quotaform.model.errors import FileReadError, ReceiptFileChangedError, ReceiptFileError
 from quotaform.model.finding import Approval
 from quotaform.model.quotas import Base
 from quotaform.model.records.document import sealed_lines
@@ -25,15 +25,12 @@ from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
 from quotaform.plan.receipt_file import (
     last_receipt,
-    last_receipt_base,
     load_receipt_file,
-    read_receipt_base,
     receipt_path,
     write_receipt,
 )
 from quotaform.plan.receipt_records import HEAD, RECEIPT_LISTS, is_started_head, load_receipt, receipt_lines
 from quotaform.repository.repository import Repository
-from quotaform.system.clock import SYSTEM_CLOCK
 from tests.builder import CONSUMER, PRODUCER, plan_of
 from tests.dumped import dumped_receipt
 from tests.strategies import desired, quotas
@@ -202,92 +199,6 @@ def repository(tmp_path: Path) -> Repository:
     return Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
 
 
-def test_the_newest_receipt_of_a_cluster_is_found(repository: Repository) -> None:
-    keep(repository, 3, of_cluster("one"))
-    newest = keep(repository, 5, of_cluster("one"))
-    keep(repository, 7, of_cluster("two"))
-    found = last_receipt(repository, "one")
-    assert found.last is not None
-    assert (found.last.path, found.last.receipt.cluster_id, found.skipped) == (newest, "one", ())
-    assert found.last.declared == frozenset({ALICE, BOB})
-
-
-def test_of_two_receipts_of_one_second_the_later_one_is_the_newest(repository: Repository) -> None:
-    keep(repository, 3, of_cluster("one"))
-    second = keep(repository, 3, of_cluster("one"))
-    assert second.name.endswith("-2.json")
-    found = last_receipt(repository, "one")
-    assert found.last is not None
-    assert found.last.path == second
-
-
-@pytest.mark.parametrize("values", [(1.0, 2.0, 3.0), (3.0, 2.0, 1.0), (2.0, 3.0, 1.0)])
-def test_of_receipts_of_other_plans_in_one_second_the_last_one_is_the_newest(
-    repository: Repository, values: tuple[float, ...]
-) -> None:
-    """Each was the first with the id of its plan in its name, and that id decided which was the newest."""
-    paths = [keep(repository, 3, of_cluster("one", plan_of({ALICE: {PRODUCER: each}}, {}))) for each in values]
-    keep(repository, 3, of_cluster("two"))
-    assert [path.stem[-2:] for path in paths[1:]] == ["-2", "-3"]
-    found = last_receipt(repository, "one")
-    assert found.last is not None
-    assert found.last.path == paths[-1]
-
-
-def test_receipts_of_other_clusters_in_one_second_need_no_number(repository: Repository) -> None:
-    plan = of_cluster("two")
-    keep(repository, 3, of_cluster("one"))
-    path = keep(repository, 3, replace(plan, header=replace(plan.header, cluster_name="other")))
-    assert path.stem.endswith(plan.plan_id.removeprefix("sha256:")[:8])
-
-
-def test_no_receipts_are_none(repository: Repository) -> None:
-    assert last_receipt(repository, "one").last is None
-    keep(repository, 3, of_cluster("two"))
-    assert last_receipt(repository, "one").last is None
-
-
-def test_an_invalid_receipt_is_passed_over_and_named(repository: Repository) -> None:
-    older = keep(repository, 3, of_cluster("one"))
-    edited = keep(repository, 5, of_cluster("one"))
-    edited.write_text(edited.read_text().replace("alice", "malice"))
-    found = last_receipt(repository, "one")
-    assert found.last is not None
-    assert found.last.path == older
-    assert [type(error) for error in found.skipped] == [ReceiptFileChangedError]
-    assert str(edited) in str(found.skipped[0])
-
-
-def test_what_was_declared_before_an_apply_that_was_not_completed_still_counts(repository: Repository) -> None:
-    """An entity that was removed from the files, and whose deletion failed, would be forgotten by the next plan."""
-    keep(repository, 3, of_cluster("one", plan_of({Entity(user="old"): {PRODUCER: 1.0}}, {})))
-    keep(repository, 4, of_cluster("one", plan_of({Entity(user="mid"): {PRODUCER: 1.0}}, {})))
-    keep(repository, 5, of_cluster("one"), Result.REFUSED)
-    keep(repository, 6, of_cluster("one", select=("user=a*",)))
-    found = last_receipt(repository, "one")
-    assert found.last is not None
-    assert found.last.declared == frozenset({ALICE, BOB, Entity(user="mid")})
-
-
-def test_what_a_started_receipt_declares_was_perhaps_never_there(repository: Repository) -> None:
-    """A quota that was set by hand was pruned: an apply that was killed before its first request had declared it."""
-    older = keep(repository, 3, of_cluster("one"))
-    plan = of_cluster("one", plan_of({Entity(user="x"): {PRODUCER: 1.0}}, {}))
-    path = older.with_name(older.name.replace("20261103", "20261104"))
-    write_receipt(path, Receipt.started(plan, applied_by="ann", at="2026-11-20T09:13:01Z", run=None))
-    found = last_receipt(repository, "one")
-    assert found.last is not None
-    assert (found.last.path, found.last.declared) == (older, frozenset({ALICE, BOB}))
-    assert str(found.skipped[0]).startswith(f"{path} is the receipt of an apply that did not finish")
-    _, problem, _ = last_receipt_base(repository, "one", SYSTEM_CLOCK)
-    assert (
-        f"a newer receipt than {older} cannot be used ({path} is the receipt of an apply that did not finish, "
-        in problem
-    )
-    keep(repository, 5, of_cluster("one"))
-    assert last_receipt(repository, "one").skipped == (), "what came before a whole apply does not matter"
-
-
 def test_the_start_of_a_started_receipt_says_so_whatever_it_holds() -> None:
     """With a few hundred approvals, the state came so late that nobody looked for it, and the warning was gone."""
     approval = Approval(rule="protect", entity=ALICE, reason="r" * 500, approver="ops", expires=date(2026, 12, 1))
@@ -295,13 +206,6 @@ def test_the_start_of_a_started_receipt_says_so_whatever_it_holds() -> None:
     started = Receipt.started(plan, applied_by="ann", at="2026-11-04T12:00:00Z", run=None)
     for receipt, expected in ((started, True), (replace(started, is_started=False), False)):
         assert is_started_head("".join(receipt_lines(receipt)).encode()[:HEAD]) is expected
-
-
-def test_without_a_completed_apply_it_is_not_known_what_was_declared(repository: Repository) -> None:
-    keep(repository, 5, of_cluster("one"), Result.REFUSED)
-    found = last_receipt(repository, "one")
-    assert found.last is not None
-    assert found.last.declared is None
 
 
 def test_a_bounded_number_of_receipts_is_read(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,15 +258,3 @@ def test_what_is_no_plain_web_address_is_left_out_of_a_receipt(server: str) -> N
     assert run is not None
     assert run.url is None
     assert run.actor == "x" * 500
-
-
-def test_the_receipt_of_a_revert_says_nothing_of_the_files(repository: Repository) -> None:
-    """What was declared at the apply before it still counts, under its name; the values of the revert are no base."""
-    ordinary = keep(repository, 3, of_cluster("one"))
-    path = keep(repository, 5, of_cluster("one", plan_of({Entity(user="x"): {PRODUCER: 1.0}}, {}), revert=PLAN.plan_id))
-    found = last_receipt(repository, "one")
-    assert found.last is not None
-    assert (found.last.path, found.last.declared) == (ordinary, frozenset({ALICE, BOB}))
-    with pytest.raises(BaseError, match="it is the receipt of a revert, whose values are not those of the files") as no:
-        read_receipt_base(str(path))
-    assert str(no.value).endswith("; give the receipt of the apply before it, or a git revision")

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from quotaform.model.entity import Entity
-from quotaform.plan.plan import PlanSource
-from quotaform.plan.receipt_file import receipt_path, write_receipt
+from quotaform.plan.plan import PlanOptions, PlanSource
+from quotaform.plan.receipt import Receipt, Result
+from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
 from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
 from tests.dumped import dumped_receipt
@@ -116,22 +117,45 @@ class Story:
     def receipt(self, name: str, *users: str) -> None:
         """`receipt NAME a b`: of an apply that created the first of these users; `day-19` is kept as that of a day.
 
-        `cluster=ID`, `commit=ID` and `finished=TIME` are other than usual.
+        `cluster=ID`, `name=CLUSTER`, `commit=ID`, `finished=TIME`, `result=RESULT`, `select=PATTERN` and `revert=PLAN`
+        are other than usual; `state=started` is one that was begun only.
         """
         said = dict(each.split("=", 1) for each in users if "=" in each)
         first, *others = (Entity(user=each) for each in users if "=" not in each)
         held = {each: {PRODUCER: 1.0} for each in others}
-        source = PlanSource(directory="quotas.d", commit=said.get("commit", "4f2c1d9"), dirty=False)
-        header = replace(HEADER, cluster_id=said.get("cluster", "id"), source=source)
+        header = replace(
+            HEADER,
+            cluster_id=said.get("cluster", "id"),
+            cluster_name=said.get("name", "lab"),
+            source=PlanSource(directory="quotas.d", commit=said.get("commit", "4f2c1d9"), dirty=False),
+            options=PlanOptions(select=tuple(filter(None, [said.get("select")])), revert=said.get("revert")),
+        )
         plan = plan_of({first: {PRODUCER: float(MIB)}, **held}, held, header=header)
-        receipt = receipt_of(plan, finished_at=said.get("finished", "2026-11-20T09:00:01Z"))
+        finished = said.get("finished", "2026-11-20T09:00:01Z")
+        receipt = receipt_of(plan, Result(said.get("result", "applied")), finished_at=finished)
+        if "state" in said:
+            receipt = Receipt.started(plan, applied_by="ann", at=finished, run=None)
         if not name.startswith("day-"):
             self.file(name, dumped_receipt(receipt))
             return
-        place = Repository(directory=self.path / "quotas.d", config_path=self.path / "quotaform.yaml")
-        path = receipt_path(plan.digest, place)
+        path = receipt_path(plan.digest, self.place)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_receipt(path.with_name(f"202611{name[4:]}T090000Z-{path.name.partition('-')[2]}"), receipt)
+
+    @property
+    def place(self) -> Repository:
+        return Repository(directory=self.path / "quotas.d", config_path=self.path / "quotaform.yaml")
+
+    def last(self, cluster_id: str) -> Iterator[str]:
+        """`last ID`: tell which receipt of a cluster is the newest, what was declared, and why others do not count."""
+        found = last_receipt(self.place, cluster_id)
+        if found.last is None:
+            yield f"last {cluster_id}: none"
+        else:
+            declared = found.last.declared
+            said = "not known" if declared is None else ", ".join(sorted(each.address for each in declared))
+            yield self.masked(f"last {cluster_id}: {found.last.path.name}; declared: {said}")
+        yield from (self.masked(f"  passed over: {error}") for error in found.skipped)
 
     def edit(self, pattern: str, old: str, new: str) -> None:
         """`edit PATTERN OLD NEW`: put another text into the file that matches."""
@@ -182,10 +206,10 @@ class Story:
             number = self.digests.setdefault(digest, len(self.digests) + 1)
             line = line.replace(digest, f"<digest {number}>")
         line = line.replace(f"{self.path}/", "").replace(SOON, "DAY")
-        return re.sub(r"(\d{8}T\d{6}Z)-[\w-]+", r"\1-...", line)
+        return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 
 
-@pytest.mark.parametrize("name", ["base", "guards", "prune", "ci"])
+@pytest.mark.parametrize("name", ["base", "guards", "prune", "ci", "receipts"])
 def test_what_a_plan_says_after_all_that(
     golden: Golden,
     name: str,

@@ -1,14 +1,18 @@
-"""A process that goes on comparing: rounds, failures, reloads, and memory that stays as it is."""
+"""A process that goes on comparing: its rounds, hanging clusters and memory; `story-watch.txt` has what it logs."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from re import search
+from shlex import split
 from threading import Event
 from traceback import walk_tb
 from typing import Any
@@ -31,7 +35,11 @@ from quotaform.plan.run import PlanRequest
 from quotaform.repository.repository import Repository, Target
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
+from tests.golden.conftest import FOLDER, Golden, golden
+from tests.golden.test_texts import told
 from tests.scripted_gateway import Clock, ScriptedGateway
+
+__all__ = ["golden"]
 
 ALICE = Entity(user="alice")
 DECLARED = f"quotas: [{{match: {{user: alice}}, values: {{{PRODUCER}: 2}}}}]\n"
@@ -142,14 +150,91 @@ class World:
         return self.watch.health()[1]
 
 
-def test_a_line_is_logged_when_something_changes_and_not_at_every_round(tmp_path: Path) -> None:
-    world = World(tmp_path, {"eu": SYNC})
-    assert world.run(5) == ["eu: No drift. 1 declared entity matches the cluster."]
-    world.live["eu"] = DRIFT
-    assert world.run(5) == ["eu: Drift: 1 modified, 0 missing, 0 unexpected; 0 in sync."]
-    world.live["eu"] = SYNC
-    assert world.run(5) == ["eu: No drift. 1 declared entity matches the cluster."]
-    assert world.sample("drift_entities", "eu", "modified") == 0
+def broken() -> Quotas:
+    raise ZeroDivisionError("oops")
+
+
+STATES: dict[str, Quotas | ClusterError | Callable[[], Quotas]] = {
+    "sync": SYNC,
+    "drift": DRIFT,
+    "both": {**SYNC, Entity(user="bob"): {PRODUCER: 1.0}},
+    "down": ClusterError("it is down"),
+    "broken": broken,
+}
+
+
+class Story:
+    """What happens to a process that watches, and what it logs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir(parents=True)
+
+    def watch(self, *said: str) -> None:
+        """`watch eu=sync base=HEAD`: begin to watch clusters."""
+        live = dict(each.split("=") for each in said)
+        base = live.pop("base", None)
+        self.world = World(self.folder, {name: STATES[state] for name, state in live.items()}, base=base)
+
+    def live(self, name: str, state: str) -> None:
+        self.world.live[name] = STATES[state]
+
+    def clusters(self, *names: str) -> None:
+        """`clusters eu us 'more=...'`: quotaform.yaml has these, and this line."""
+        more = [each.removeprefix("more=") + "\n" for each in names if each.startswith("more=")]
+        self.world.configure(*(each for each in names if "=" not in each), more="".join(more))
+
+    def file(self, name: str, text: str) -> None:
+        self.world.write(name, f"{text}\n" if text else "")
+
+    def remove(self, name: str) -> None:
+        (self.folder / name).unlink()
+
+    def folder_of(self, name: str) -> None:
+        (self.folder / name).mkdir()
+
+    def metrics(self, name: str) -> None:
+        self.world.metrics = self.folder / name
+        self.world.watch.is_alone = True
+
+    def git(self, *arguments: str) -> None:
+        GitRepository(self.folder).git(*arguments)
+
+    def wait(self, seconds: str) -> None:
+        self.world.clock.seconds += float(seconds)
+
+    def run(self, rounds: str) -> Iterator[str]:
+        self.world.asked.clear()
+        lines = self.world.run(int(rounds)) or ["(nothing)"]
+        yield f"{rounds} rounds:"
+        yield from (f"  {line}".replace(f"{self.folder}/", "") for line in lines)
+
+    def asked(self) -> Iterator[str]:
+        yield f"asked: {dict(sorted(Counter(self.world.asked).items()))}"
+
+    def sample(self, name: str, *labels: str) -> Iterator[str]:
+        yield f"{name} of {', '.join(labels)}: {self.world.sample(name, *labels)}"
+
+    def show(self, name: str, pattern: str) -> Iterator[str]:
+        yield from (line for line in (self.folder / name).read_text().splitlines() if search(pattern, line))
+
+    def health(self) -> Iterator[str]:
+        found = self.world.health
+        clusters = {name: each["status"] for name, each in found["clusters"].items()}
+        yield f"health: {found['status']}, files {found['files']}, {clusters}"
+
+
+def test_what_a_watch_logs(golden: Golden, tmp_path: Path) -> None:
+    numbers = count()
+
+    def tell(text: str | bytes) -> Iterator[str]:
+        story = Story(tmp_path / str(next(numbers)) / "one")
+        for line in str(text).splitlines():
+            word, *arguments = split(line)
+            yield from getattr(story, "folder_of" if word == "folder" else word)(*arguments) or ()
+
+    text = (FOLDER / "story-watch.txt").read_text(encoding="utf-8")
+    golden("story-watch.txt", "\n".join(told(text, tell, is_line=False)).lstrip("\n") + "\n")
 
 
 def test_rounds_are_an_interval_apart_with_jitter(tmp_path: Path) -> None:
@@ -157,24 +242,6 @@ def test_rounds_are_an_interval_apart_with_jitter(tmp_path: Path) -> None:
     world.watch.jitter = iter([0.0, 0.5, 1.0]).__next__
     world.run(3)
     assert world.clock.pauses == pytest.approx([27.0, 30.0, 33.0])
-
-
-def test_a_cluster_that_is_down_is_asked_less_often_and_keeps_its_metrics(tmp_path: Path) -> None:
-    world = World(tmp_path, {"eu": SYNC, "us": DRIFT})
-    world.run()
-    world.live["us"] = ClusterError("us is down")
-    world.asked.clear()
-    assert world.run(40) == ["us: us is down"]
-    assert world.asked.count("eu") == 40
-    assert world.asked.count("us") == 7  # after 1, 1, 2, 4, 8, 10, 10 rounds
-    assert world.sample("drift_entities", "us", "modified") == 1
-    assert world.sample("last_run_success", "us", "drift") == 0
-    assert world.sample("last_run_success", "eu", "drift") == 1
-    assert world.health["status"] == "degraded"
-    assert world.health["clusters"]["us"]["status"] == "failed"
-    world.live["us"] = SYNC
-    assert world.run(10) == ["us: No drift. 1 declared entity matches the cluster."]
-    assert world.health["status"] == "ok"
 
 
 def test_a_cluster_that_hangs_keeps_no_other_waiting_and_is_not_asked_twice(
@@ -239,143 +306,20 @@ def test_changed_files_are_read_again_and_unchanged_ones_are_not_parsed(
     assert parse.call_count == 2
 
 
-def test_an_entry_that_expires_is_noticed(tmp_path: Path) -> None:
-    world = World(tmp_path, {"eu": SYNC}, interval=3600)
-    world.write("quotas.d/all.yaml", DECLARED.replace("values", "expires: 2026-11-21, values"))
-    lines = world.run(24)
-    assert lines[0] == "eu: No drift. 1 declared entity matches the cluster."
-    assert lines[-1] == "eu: Drift: 0 modified, 0 missing, 1 unexpected; 0 in sync."
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("quotas.d/all.yaml", "quotas: [\n", "quotas.d/all.yaml:2:1: error: not valid YAML"),
-        ("quotaform.yaml", "clusters: 7\n", "the files cannot be used: "),
-        ("quotaform.yaml", "", "the files cannot be used: "),
-    ],
-)
-def test_invalid_files_are_said_once_and_the_last_metrics_stay(tmp_path: Path, name: str, text: str, said: str) -> None:
-    world = World(tmp_path, {"eu": DRIFT})
-    world.run()
-    assert world.health == {
-        "status": "ok",
-        "files": "ok",
-        "clusters": {"eu": {"status": "drift", "checked_at": "2026-11-20T09:12:44+00:00"}},
-    }
-    before = (tmp_path / name).read_text()
-    world.write(name, text)
-    lines = [line for line in world.run(5) if line != "the files have changed and were read again"]
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert "\n" not in lines[0], "a log has an event on a line"
-    assert (world.health["status"], world.health["files"]) == ("degraded", "invalid")
-    assert world.sample("drift_entities", "eu", "modified") == 1
-    assert world.sample("last_run_success", "eu", "drift") == 0
-    world.write(name, before)
-    assert world.run(2)[-1] == "eu: Drift: 1 modified, 0 missing, 0 unexpected; 0 in sync."
-    assert (world.health["status"], world.health["files"]) == ("ok", "ok")
-    assert world.sample("last_run_success", "eu", "drift") == 1
-
-
-def test_another_problem_of_the_files_is_logged_too(tmp_path: Path) -> None:
-    """Once files were invalid, no other problem of them was logged: a first mistake hid those that followed."""
-    world = World(tmp_path, {"eu": SYNC})
-    world.write("quotas.d/all.yaml", "quotas: [{match: {user: alice}}]\n")
-    (line,) = world.run(3)
-    assert "declares no values" in line
-    (tmp_path / "quotas.d/all.yaml").unlink()
-    lines = world.run(3)
-    assert lines[0] == "the files have changed and were read again"
-    assert lines[1].startswith("eu: ")
-    assert len(lines) == 2
-
-
-def test_clusters_come_and_go_with_quotaform_yaml(tmp_path: Path) -> None:
-    world = World(tmp_path, {"eu": SYNC, "us": SYNC})
-    world.run()
-    world.live["new"] = DRIFT
-    world.configure("eu", "new")
-    world.run()
-    assert set(world.health["clusters"]) == {"eu", "new"}
-    assert world.sample("managed_entities", "us") is None
-    assert world.sample("drift_entities", "new", "modified") == 1
-
-
-def test_metrics_are_written_once_a_round_for_all_clusters_that_there_are(tmp_path: Path) -> None:
-    path = tmp_path / "q.prom"
-    world = World(tmp_path, {"eu": SYNC, "us": DRIFT}, metrics=path)
-    world.watch.is_alone = True
-    world.run()
-    assert 'quotaform_drift_entities{class="modified",cluster="us"} 1.0' in path.read_text()
-    world.live["new"] = DRIFT
-    world.configure("eu", "new")
-    world.run()
-    assert 'quotaform_drift_entities{class="modified",cluster="new"} 1.0' in path.read_text()
-    assert 'cluster="us"' not in path.read_text()
-
-
-def test_metrics_that_cannot_be_written_are_said_once(tmp_path: Path) -> None:
-    world = World(tmp_path, {"eu": SYNC}, metrics=tmp_path / "none" / "q.prom")
-    lines = [line for line in world.run(3) if "q.prom" in line]
-    assert len(lines) == 1
-    (tmp_path / "none").mkdir()
-    assert world.run() == []
-    assert (tmp_path / "none" / "q.prom").exists()
-
-
-def test_drift_ignore_is_read_again(tmp_path: Path) -> None:
-    world = World(tmp_path, {"eu": DRIFT})
-    world.run()
-    world.configure("eu", more="drift_ignore: [{match: {user: 'a*'}, reason: test, expires: 2026-12-31}]\n")
-    assert world.run(2)[-1] == "eu: No drift. 0 declared entities match the cluster; 1 ignored."
-
-
-def test_what_another_repository_declares_is_no_drift_as_long_as_it_does(tmp_path: Path) -> None:
-    world = World(tmp_path / "one", {"eu": {**SYNC, Entity(user="bob"): {PRODUCER: 1.0}}})
-    world.configure("eu", more="roots: [../two]\n")
-    other = "quotas: [{match: {user: bob}, values: {producer_byte_rate: 1}}]\n"
-    world.write("../two/quotaform.yaml", (tmp_path / "one" / "quotaform.yaml").read_text().partition("roots")[0])
-    world.write("../two/quotas.d/all.yaml", other)
-    assert world.run(3) == ["eu: No drift. 1 declared entity matches the cluster."]
-    world.write("../two/quotas.d/all.yaml", "quotas: []\n")
-    assert world.run(3)[-1:] == ["eu: Drift: 0 modified, 0 missing, 1 unexpected; 1 in sync."]
-    world.write("../two/quotas.d/all.yaml", other)
-    assert world.run(3)[-1:] == ["eu: No drift. 1 declared entity matches the cluster."]
-
-
-def test_a_baseline_that_moves_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path, {"eu": SYNC})
+def test_a_baseline_is_read_when_it_or_the_files_have_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    World(tmp_path, {"eu": SYNC})
     git = GitRepository(tmp_path)
     git.git("init", "-q", "-b", "main")
     git.commit()
     world = World(tmp_path, {"eu": SYNC}, base="HEAD")
     read = Mock(side_effect=read_chosen_base)
     monkeypatch.setattr("quotaform.drift.watch.read_chosen_base", read)
-    assert world.run(3) == ["eu: No drift. 1 declared entity matches the cluster."]
+    world.run(3)
     world.write("quotas.d/all.yaml", DECLARED.replace("2", "5"))
-    assert world.run(3)[-1] == "eu: No drift. 0 declared entities match the cluster; 1 pending."
-    assert world.sample("pending_changes", "eu", "update") == 1
+    world.run(3)
     git.commit()
-    assert world.run(3)[-1] == "eu: Drift: 1 modified, 0 missing, 0 unexpected; 0 in sync."
+    world.run(3)
     assert read.call_count == 3
-
-
-def test_a_baseline_that_is_gone_is_said_and_never_in_sync(tmp_path: Path) -> None:
-    world = World(tmp_path, {"eu": SYNC}, base="HEAD")
-    (line,) = world.run(3)
-    assert "the files cannot be used: the base HEAD cannot be read" in line
-    assert world.health["status"] == "degraded"
-
-
-def test_a_mistake_of_our_own_is_a_failed_check(tmp_path: Path) -> None:
-    def break_down() -> Quotas:
-        raise ZeroDivisionError("oops")
-
-    world = World(tmp_path, {"eu": SYNC, "us": break_down})
-    lines = world.run(3)
-    assert "us: internal error: ZeroDivisionError: oops; please report it" in lines
-    assert world.health["clusters"]["eu"]["status"] == "in-sync"
 
 
 def test_a_process_that_makes_no_rounds_says_so(tmp_path: Path) -> None:

@@ -20,22 +20,34 @@ from quotaform.model.quotas import Snapshot
 from quotaform.repository import gateway as gateways
 
 
-class _Terminal(StringIO):
+class Terminal(StringIO):
     def isatty(self) -> bool:
         return True
 
 
-@pytest.mark.parametrize(("error", "code"), [("down", 1), ("interrupted", 130)])
-def test_an_error_does_not_stand_behind_the_progress_line(
-    error: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`Reading quotas of lab ...quotaform: interrupted` was on one line."""
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a repository whose cluster cannot be reached."""
     (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
     (tmp_path / "quotas.d").mkdir()
     (tmp_path / "quotas.d/a.yaml").write_text("quotas: [{match: {user: a}, values: {producer_byte_rate: 1}}]\n")
     monkeypatch.chdir(tmp_path)
-    terminal = _Terminal()
+    return tmp_path
+
+
+def make_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Return a terminal that is stderr until the test ends."""
+    terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
+    return terminal
+
+
+@pytest.mark.parametrize(("error", "code"), [("down", 1), ("interrupted", 130)])
+def test_an_error_does_not_stand_behind_the_progress_line(
+    error: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Reading quotas of lab ...quotaform: interrupted` was on one line."""
+    terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(console, "_PROGRESS_DELAY", 0.0)
     if error == "interrupted":
         shown = console.Console.progress
@@ -52,17 +64,11 @@ def test_an_error_does_not_stand_behind_the_progress_line(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command",
-    [["describe"], ["resolve", "--name", "user=a"], ["alter", "--name", "user=a", "--add", "producer_byte_rate=1"]],
-    ids=lambda command: command[0],
+    "command", ["describe", "resolve --name user=a", "alter --name user=a --add producer_byte_rate=1"]
 )
-def test_a_connection_that_takes_its_time_has_a_progress_line(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_takes_its_time_has_a_progress_line(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was shown until a connection was there or given up, which may take half a minute."""
-    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
-    monkeypatch.chdir(tmp_path)
-    terminal = _Terminal()
+    terminal = make_terminal(monkeypatch)
     line = "\r\x1b[KReading quotas of lab ..."
     shown_meanwhile = []
 
@@ -74,9 +80,8 @@ def test_a_connection_that_takes_its_time_has_a_progress_line(
         raise ClusterError("down")
 
     monkeypatch.setattr(gateways, "open_gateway", connect)
-    monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(console, "_PROGRESS_DELAY", 0.1)
-    assert run(command) == 1
+    assert run(command.split()) == 1
     assert shown_meanwhile[0].startswith(line)
     assert terminal.getvalue().endswith("\r\x1b[KError: down\n")
 
@@ -84,36 +89,26 @@ def test_a_connection_that_takes_its_time_has_a_progress_line(
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["drift", "--notify", "http://127.0.0.1:1/hook"], "Warning: lab: not notified: http://127.0.0.1:1 cannot"),
-        (["drift", "--metrics", "folder/q.prom"], "Error: folder/q.prom is a directory"),
-        (
-            ["drift", "--metrics", "folder/q.prom", "--notify", "http://127.0.0.1:1/hook"],
-            "Warning: lab: not notified: ",
-        ),
-        (["drift", "--metrics", "damaged.prom"], "Warning: damaged.prom cannot be used"),
-        (["drift", "--notify", "http://127.0.0.1:1/hook", "--notify-state", "folder"], "Warning: folder cannot be"),
-        (["plan"], "The job summary cannot be written"),
+        ("drift --notify http://127.0.0.1:1/hook", "Warning: lab: not notified: http://127.0.0.1:1 cannot"),
+        ("drift --metrics folder/q.prom", "Error: folder/q.prom is a directory"),
+        ("drift --metrics folder/q.prom --notify http://127.0.0.1:1/hook", "Warning: lab: not notified: "),
+        ("drift --metrics damaged.prom", "Warning: damaged.prom cannot be used"),
+        ("drift --notify http://127.0.0.1:1/hook --notify-state folder", "Warning: folder cannot be"),
+        ("plan", "The job summary cannot be written"),
     ],
 )
 def test_quiet_leaves_no_failure_out(
-    command: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, said: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`drift --quiet --notify` with a webhook that was down, the documented line of a crontab, said nothing at all."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
-    (tmp_path / "quotas.d").mkdir()
-    (tmp_path / "quotas.d/a.yaml").write_text("quotas: [{match: {user: a}, values: {producer_byte_rate: 1}}]\n")
+    (folder / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
     taken = Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-11-20T09:12:44Z", quotas={})
-    (tmp_path / "lab.json").write_text(dump_snapshot(taken))
-    (tmp_path / "damaged.prom").write_text("{")
-    (tmp_path / "folder/q.prom").mkdir(parents=True)
+    (folder / "lab.json").write_text(dump_snapshot(taken))
+    (folder / "damaged.prom").write_text("{")
+    (folder / "folder/q.prom").mkdir(parents=True)
     monkeypatch.setattr(alert, "_TOTAL", 0.0)
-    if command == ["plan"]:
+    if command == "plan":
         monkeypatch.setenv("GITHUB_ACTIONS", "true")
-        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "folder/none/summary.md"))
-    run([*command, "--quiet"])
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "folder/none/summary.md"))
+    run([*command.split(), "--quiet"])
     assert said in capsys.readouterr().err

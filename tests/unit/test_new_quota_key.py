@@ -44,22 +44,19 @@ def new_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         cached.cache_clear()
 
 
-def declared(value: str) -> dict[Entity, dict[str, float]]:
-    text = f"quotas:\n  - match: {{user: alice}}\n    values: {{{NAME}: {value}}}\n"
+def declared(values: str) -> dict[Entity, dict[str, float]]:
+    text = f"quotas:\n  - match: {{user: alice}}\n    values: {{{values}}}\n"
     entries = load([SourceFile("a.yaml", text)], {}, date(2026, 11, 20))
     return {entity: dict(entry.values) for entity, entry in entries.items()}
 
 
-def test_files_may_hold_it_in_units() -> None:
-    assert declared("2MiB/s") == {ALICE: {NAME: 2097152.0}}
-    assert declared("unlimited") == {ALICE: {NAME: 2.0**63}}
-
-
-def test_a_value_that_is_none_of_it_is_refused_in_its_words() -> None:
+def test_files_may_hold_it_in_units_and_what_is_none_of_it_is_refused_in_its_words() -> None:
+    assert declared(f"{NAME}: 2MiB/s") == {ALICE: {NAME: 2097152.0}}
+    assert declared(f"{NAME}: unlimited") == {ALICE: {NAME: 2.0**63}}
     with pytest.raises(InvalidFilesError, match="not a whole number of bytes per second"):
-        declared("0.3B/s")
+        declared(f"{NAME}: 0.3B/s")
     with pytest.raises(InvalidFilesError, match="did you mean fetch_scan_rate"):
-        load([SourceFile("a.yaml", "quotas:\n  - match: {user: a}\n    values: {fetch_scan_rat: 1}\n")], {}, date.min)
+        declared("fetch_scan_rat: 1")
 
 
 def test_it_is_planned_shown_with_its_unit_and_read_back() -> None:
@@ -86,11 +83,6 @@ def test_it_is_resolved_and_described() -> None:
     assert "1 MiB/s" in render_quotas_text(quotas)
 
 
-def test_shells_complete_it() -> None:
-    assert complete_quota_key("fetch") == [NAME]
-    assert complete_value("producer_byte_rate=1,fetch") == [f"producer_byte_rate=1,{NAME}="]
-
-
 @pytest.mark.parametrize("name", ["quotas", "config"])
 def test_editors_complete_and_check_it(name: str) -> None:
     described = load_schema(name)["definitions"]["values"]["properties"][NAME]
@@ -100,5 +92,7 @@ def test_editors_complete_and_check_it(name: str) -> None:
     assert not gate(schema_builder("quotas")).is_valid(document)
 
 
-def test_the_docs_list_it() -> None:
+def test_the_docs_list_it_and_shells_complete_it() -> None:
+    assert complete_quota_key("fetch") == [NAME]
+    assert complete_value("producer_byte_rate=1,fetch") == [f"producer_byte_rate=1,{NAME}="]
     assert f"| `{NAME}` | `3MiB/s` | Bytes per second that fetches may read from disk | broker |" in render_table()

@@ -9,6 +9,7 @@ import typer
 
 from quotaform.cli.console import require_confirmed
 from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.common import ApproveOption
 from quotaform.cli.option.entity import EntityArgument, FormerDefaultOption, FormerNameOption
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_quota_keys, complete_value
@@ -48,9 +49,7 @@ def alter(
         bool, typer.Option("--validate-only", help="Validate on the broker and show the result; change nothing.")
     ] = False,
     target: OneCluster,
-    auto_approve: Annotated[
-        bool, typer.Option("--auto-approve", help="Do not ask for approval, even with confirm: name in quotaform.yaml.")
-    ] = False,
+    auto_approve: ApproveOption = False,
     format_name: Annotated[str, format_option("alter")] = "text",
     output: Output,
 ) -> int:

@@ -325,11 +325,7 @@ def _backtest_place(usage: str | None, engine: Engine) -> SessionOptions | None:
             "--backtest is for plans that this process makes; leave --engine out "
             "(--master and --remote say where usage is replayed)"
         )
-    session = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf).session()
-    from quotaform.usage.table.table import require_usage
-
-    require_usage(usage, session)
-    return session
+    return SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf).session(usage)
 
 
 def _with_backtests(

@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 
 from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.common import ApproveOption
 from quotaform.cli.option.entity import ENTITY
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_from, usage_text
@@ -137,11 +138,6 @@ def describe(
         cluster = {"cluster_name": gateway.name, "cluster_id": gateway.cluster_id}
         console.echo(render("scram", format_name, users, style=console.style(), **cluster))
     return ExitCode.most_severe(user.exit_code for user in users)
-
-
-ApproveOption: TypeAlias = Annotated[
-    bool, typer.Option("--auto-approve", help="Do not ask for approval, even with confirm: name in quotaform.yaml.")
-]
 
 
 @app.command("upsert", cls=PasswordCommand, short_help="Create or update credentials.")

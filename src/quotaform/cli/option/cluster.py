@@ -58,21 +58,17 @@ class OneCluster:
         config: Config | None = None,
         *,
         snapshot: Path | None = None,
-        planned: str | None = None,
         needs_name: bool = False,
     ) -> Cluster:
         """Return the cluster that is meant.
 
         `repository`: where quotaform.yaml is, if not where the options alone say. `config`: its content, if it was read
-        already. `planned`: the cluster of a saved plan, which is meant when no option says anything else. `needs_name`:
-        whether an address alone is not enough, because files of a cluster are read or written.
+        already. `needs_name`: whether an address alone is not enough, because files of a cluster are read or written.
         """
         names = (self.cluster,) if self.cluster else ()
         target = _target(names, self.bootstrap_server, self.command_config, snapshot)
         repository = repository or self.repository()
         config = repository.config() if config is None else config
-        if planned is not None and planned in config.clusters and not (names or snapshot or self.bootstrap_server):
-            target = replace(target, clusters=(planned,))
         remedy = "choose one with --cluster"
         if self.cluster:
             remedy = f"{quote(self.cluster)} matches more than one, and this command takes one: give its whole name"

@@ -123,6 +123,10 @@ VerboseOption: TypeAlias = Annotated[
 ]
 
 
+ApproveOption: TypeAlias = Annotated[
+    bool, typer.Option("--auto-approve", help="Do not ask for approval, even with confirm: name in quotaform.yaml.")
+]
+
 UsageOption: TypeAlias = Annotated[
     str,
     typer.Option(

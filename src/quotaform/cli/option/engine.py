@@ -62,15 +62,19 @@ class SparkPlace:
     remote: RemoteOption = None
     spark_conf: SparkConfOption = None
 
-    def session(self) -> SessionOptions:
-        """Return where Spark runs; other modules of `quotaform.spark` can be imported then.
+    def session(self, usage: str | None = None) -> SessionOptions:
+        """Return where Spark runs, and reads a usage table; modules that use it can be imported then.
 
-        Raises `EngineError` if Spark is not installed.
+        Raises `EngineError` if Spark is not installed, and `UsageError` if there is no such table.
         """
         from quotaform.fleet.session import require_installed
 
         options = replace(_session(self.master, self.remote, self.spark_conf), has_joins=True)
         require_installed(options)
+        if usage is not None:
+            from quotaform.usage.table.table import require_usage
+
+            require_usage(usage, options)
         return options
 
 

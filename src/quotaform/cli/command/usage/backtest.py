@@ -65,10 +65,7 @@ def backtest(
     console = output.console(_SUBJECT, format_name)
     first, last = read_period(since, until)
     files = TableOutput(_SUBJECT, out or ())
-    session = place.session()
-    from quotaform.usage.table.table import require_usage
-
-    require_usage(usage, session)
+    session = place.session(usage)
     outcomes = _plans(console, source, target, snapshot)
     plans = [outcome.value for outcome in outcomes if outcome.value is not None]
     if plans:

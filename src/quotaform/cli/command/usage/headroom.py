@@ -59,11 +59,9 @@ def headroom(
     console = output.console(_SUBJECT, format_name)
     request = _request(usage, target, snapshot, quotas, since=since, until=until, top=top)
     files = TableOutput(_SUBJECT, out or ())
-    session = place.session()
+    session = place.session(usage)
     from quotaform.usage.headroom.run import measured_headroom
-    from quotaform.usage.table.table import require_usage
 
-    require_usage(request.usage, session)
     request.quotas.require_valid(session)
     with (
         spark_job(console, "Measuring headroom", session) as (spark, _),

@@ -181,13 +181,13 @@ def show(
     session = place.session()
     from quotaform.history.spark import entity_history, of_clusters, rows_of_entities
     from quotaform.history.table import open_history, require_history
-    from quotaform.usage.table.table import require_usage
+    from quotaform.usage.table.table import read_usage, require_usage
 
     require_history(history, is_read=True)
     if usage is not None:
         require_usage(usage, session)
     with spark_job(console, "Reading the history", session) as (spark, _):
-        used = None if usage is None else _read_usage(spark, usage)
+        used = None if usage is None else read_usage(spark, usage)
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
         found = entity_history(table, rows, chosen)
@@ -196,12 +196,6 @@ def show(
             files.draw(_limits_chart(found, usage, used))
     files.present(console, format_name, found)
     return ExitCode.DONE
-
-
-def _read_usage(spark: SparkSession, name: str) -> DataFrame:
-    from quotaform.usage.table.table import read_usage
-
-    return read_usage(spark, name)
 
 
 def _limits_chart(found: EntityHistory, usage: str | None, used: DataFrame | None) -> Chart:

@@ -24,8 +24,6 @@ from quotaform.report.format import render
 from quotaform.system.process import signal_name
 
 if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster
-    from quotaform.usage.record.reader import Reader
     from quotaform.usage.top.run import TopReader
     from quotaform.usage.top.top import Top
 
@@ -97,12 +95,14 @@ def top(
     if given and (prometheus or labels):
         raise UsageError("--source and --prometheus are two ways to the same measurements; give one of them")
     chosen = target.choose()
-    from quotaform.usage.record.reader import open_readers
+    from quotaform.usage.record.reader import readers_of
 
-    if given:
-        readers = _named(open_readers(given, chosen.label, console.progress))
-    else:
-        readers = _configured_readers(chosen, prometheus, labels, console)
+    readers = readers_of(chosen, given, prometheus=prometheus, labels=labels, progress=console.progress)
+    if not readers:
+        raise UsageError(
+            f"it is not known where cluster {chosen.label} is measured; give --source BROKER=http://HOST:PORT/metrics "
+            "or --prometheus URL, or add metrics to the cluster in quotaform.yaml"
+        )
     from quotaform.system.clock import SYSTEM_CLOCK
     from quotaform.usage.top.run import LiveQuotas, TopReader
 
@@ -232,40 +232,6 @@ def _print(reader: TopReader, seconds: float, console: Console, options: Mapping
 
 def _is_lost() -> bool:
     return isinstance(sys.stdout, GuardedStream) and sys.stdout.problem is not None
-
-
-def _named(readers: Mapping[str, Reader]) -> dict[str, Reader]:
-    return {f"broker {broker} ({reader.shown})": reader for broker, reader in readers.items()}
-
-
-def _configured_readers(
-    cluster: Cluster, prometheus: str | None, labels: Mapping[str, str], console: Console
-) -> dict[str, Reader]:
-    """Return what reads the sources that quotaform.yaml names, or a Prometheus."""
-    from os import environ
-
-    from quotaform.http.message import Url
-    from quotaform.repository.gateway import require_allowed_metrics
-    from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, open_readers
-
-    if cluster.metrics.sources and not (prometheus or labels):
-        require_allowed_metrics(cluster.metrics)
-        return _named(open_readers(cluster.metrics.sources, cluster.label, console.progress))
-    text = prometheus or cluster.metrics.prometheus
-    if text is None:
-        raise UsageError(
-            f"it is not known where cluster {cluster.label} is measured; give --source BROKER=http://HOST:PORT/metrics "
-            "or --prometheus URL, or add metrics to the cluster in quotaform.yaml"
-        )
-    try:
-        url = Url.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--prometheus: invalid URL: {error}") from None
-    login = PrometheusLogin.from_environment(environ)
-    if not prometheus:
-        require_allowed_metrics(cluster.metrics, login=login)
-    reader = PrometheusReader(url, cluster.name, labels or cluster.metrics.labels, login)
-    return {reader.shown: reader}
 
 
 def _read_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:

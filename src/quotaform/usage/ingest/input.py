@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from json import loads
 from pathlib import Path
 from typing import Any, Final
@@ -20,12 +21,12 @@ from quotaform.desired.yaml.reader import read_document
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url
 from quotaform.model import rule
-from quotaform.model.errors import HttpError, InvalidFilesError, MetricsError
+from quotaform.model.errors import HttpError, InvalidFilesError, MetricsError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.text import quote
 from quotaform.system.files import MIB, read_bytes
 from quotaform.usage.format.table import TableMapping, TimeUnit, mapping_problem
-from quotaform.usage.record.reader import BODY_LIMIT, GIVE, NO_LOGIN, QUERY, PrometheusLogin
+from quotaform.usage.record.reader import BODY_LIMIT, GIVE, NO_LOGIN, QUERY, PrometheusLogin, read_prometheus
 
 _LIMIT: Final = MIB
 
@@ -108,6 +109,26 @@ class RangeQuery:
     def shown(self) -> str:
         """Scheme, host and port."""
         return f"Prometheus at {self.url.origin}"
+
+
+def make_range_query(
+    url: str, queries: Sequence[str], since: datetime, until: datetime, step: float, login: PrometheusLogin
+) -> RangeQuery:
+    """Return what is asked for between two times, at multiples of the step: another ingest asks for the same times.
+
+    Raises `UsageError` if it is no URL, or the step is shorter than a second.
+    """
+    if step < 1:
+        raise UsageError("it is 1s at least", "step")
+    begin = -(-since.timestamp() // step) * step
+    return RangeQuery(
+        url=read_prometheus(url),
+        queries=tuple(queries),
+        since=begin,
+        until=max(begin, until.timestamp()),
+        step=step,
+        login=login,
+    )
 
 
 def save_answers(query: RangeQuery, folder: Path, progress: Callable[[int, int], None]) -> None:

@@ -9,7 +9,7 @@ from json import dumps
 from os import environ
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from time import monotonic, time
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url
@@ -25,6 +25,9 @@ from quotaform.usage.format.jmxtool import parse_jmxtool
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
 from quotaform.usage.metric_name import Origin, type_pattern
 from quotaform.usage.sample import Item, Sample
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
 
 BODY_LIMIT: Final = 64 << 20
 """The most bytes of an answer: 10,000 buckets have some 5 MB."""
@@ -133,6 +136,45 @@ def open_readers(
 
         command = jmx_tool_command(progress)
     return {source.broker: open_reader(source, cluster, command) for source in sources}
+
+
+def readers_of(
+    cluster: Cluster,
+    sources: Sequence[MetricsSource] = (),
+    *,
+    prometheus: str | None = None,
+    labels: Mapping[str, str],
+    progress: Progress = no_progress,
+) -> dict[str, Reader]:
+    """Return what reads where a cluster is measured, by what people call it; nothing if that is not known.
+
+    That is at `sources` or a `prometheus` with `labels`, if they are given, else what quotaform.yaml names.
+    """
+    from quotaform.repository.gateway import require_allowed_metrics
+
+    metrics = cluster.metrics
+    if not sources and metrics.sources and not (prometheus or labels):
+        require_allowed_metrics(metrics)
+        sources = metrics.sources
+    if sources:
+        opened = open_readers(sources, cluster.label, progress)
+        return {f"broker {broker} ({reader.shown})": reader for broker, reader in opened.items()}
+    text = prometheus or metrics.prometheus
+    if text is None:
+        return {}
+    url, login = read_prometheus(text), PrometheusLogin.from_environment(environ)
+    if not prometheus:
+        require_allowed_metrics(metrics, login=login)
+    reader = PrometheusReader(url, cluster.name, labels or metrics.labels, login)
+    return {reader.shown: reader}
+
+
+def read_prometheus(text: str) -> Url:
+    """Read the URL of a Prometheus."""
+    try:
+        return Url.parse(text)
+    except ValueError as error:
+        raise UsageError(f"invalid URL: {error}", "prometheus") from None
 
 
 _HTML: Final = ("<!doctype", "<html")

@@ -147,34 +147,17 @@ class PrometheusRange:
         return self._read(self.prometheus, self.since)
 
     def _read(self, address: str, since: str) -> RangeQuery:
-        from os import environ
-
         from quotaform.cli.option.common import read_seconds
         from quotaform.cli.option.value import read_moment_option
-        from quotaform.http.message import Url
-        from quotaform.usage.ingest.input import DEFAULT_QUERY, RangeQuery
+        from quotaform.usage.ingest.input import DEFAULT_QUERY, make_range_query
         from quotaform.usage.record.reader import PrometheusLogin
 
-        try:
-            url = Url.parse(address)
-        except ValueError as error:
-            raise UsageError(f"--prometheus: invalid URL: {error}") from None
         first, last = read_moment_option("--since", since), read_moment_option("--until", self.until)
         if not first < last:
             raise UsageError("--since must be before --until")
         step = read_seconds("--step", self.step)
-        if step < 1:
-            raise UsageError("--step: it is 1s at least")
-        # Multiples of the step, so that another ingest asks for the same times.
-        begin = -(-first.timestamp() // step) * step
-        return RangeQuery(
-            url=url,
-            queries=tuple(self.query or (DEFAULT_QUERY,)),
-            since=begin,
-            until=max(begin, last.timestamp()),
-            step=step,
-            login=PrometheusLogin.from_environment(environ),
-        )
+        login = PrometheusLogin.from_environment(os.environ)
+        return make_range_query(address, self.query or (DEFAULT_QUERY,), first, last, step, login)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ def test_auto_computes_here_where_spark_cannot_be_used(
             "--master: sc:// is the URL of a Spark Connect server; give it with --remote",
         ),
         (Engine(remote="spark://host:7077"), "--remote: this is the URL of a Spark master; give it with --master"),
-        (Engine(spark_conf=["hunter2"]), "--spark-conf: write KEY=VALUE, for example spark.executor.memory=4g"),
+        (Engine(spark_conf=["hunter2"]), "spark_conf: write KEY=VALUE, for example spark.executor.memory=4g"),
         (Engine(spark_conf=["a.b=c"]), '--spark-conf "a.b": the name of a Spark setting begins with spark.'),
         (Engine(spark_conf=["spark.master=yarn"]), "--spark-conf spark.master: give --master instead"),
     ],

@@ -6,7 +6,7 @@ from quotaform.apply.freshness import check_fresh, describe_difference
 from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS
 from quotaform.model.alteration import Alteration, Altered, AlterResult, Ops, Outcome, apply_ops
-from quotaform.model.entity import Entity
+from quotaform.model.entity import IP, Entity, ip_problem
 from quotaform.model.errors import AuthorizationError, ClusterError, KeyNotHeldError, PartialError, UsageError
 from quotaform.model.filter import EntityFilter
 from quotaform.model.outcome import Progress, no_progress
@@ -137,3 +137,12 @@ def _difference(change: EntityChange, held: Values, *, is_other: bool) -> str:
         f"after {_DEADLINE:.0f} s the change is not visible: {describe_difference(change, held)}; it may become "
         "visible later, or somebody else reverted it: run quotaform describe"
     )
+
+
+def require_settable(entity: Entity) -> None:
+    """Make sure that an entity can have quotas. Raises `UsageError`."""
+    for entity_type, name in entity.parts:
+        if name == "":
+            raise UsageError(f"the name of {entity_type} is empty; for the default write '{entity_type}=<default>'")
+        if entity_type == IP and name is not None and (problem := ip_problem(name)):
+            raise UsageError(f"{entity.address}: {problem}")

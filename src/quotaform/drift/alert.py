@@ -30,6 +30,7 @@ from quotaform.model.errors import FileReadError, HttpError, NotReadError, Quota
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.scope import matches_glob
 from quotaform.model.text import Secret
+from quotaform.model.variable import OwnSecret
 from quotaform.system.clock import Clock
 from quotaform.system.files import MIB, read_text, update_lock, write_text_atomically
 
@@ -94,6 +95,14 @@ def read_receivers(given: Iterable[tuple[str, str]]) -> tuple[Receiver, ...]:
             raise UsageError(f"{source} is not the URL of a webhook: {error}") from None
         receivers[receiver.id] = receiver
     return tuple(receivers.values())
+
+
+def read_key(environ: Mapping[str, str]) -> Secret | None:
+    """Return what notifications are signed with; `None` if the environment has no key. Raises `UsageError`."""
+    text = environ.get(OwnSecret.NOTIFY_SECRET)
+    if text == "":
+        raise UsageError(f"{OwnSecret.NOTIFY_SECRET} is empty; set it to the key that the receiver has, or unset it")
+    return None if text is None else Secret(text)
 
 
 def sign(body: bytes, key: Secret, moment: datetime) -> str:

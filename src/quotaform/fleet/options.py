@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from re import compile as regex
@@ -155,6 +155,20 @@ class SessionOptions:
                     )
         for name in self.conf:
             _require_usable(name)
+
+
+def read_session(master: str | None, remote: str | None, settings: Iterable[str] = ()) -> SessionOptions:
+    """Return where Spark runs, with settings as KEY=VALUE. Raises `UsageError` if it cannot be asked for this."""
+    conf = {}
+    for text in settings:
+        name, separator, value = text.partition("=")
+        if not (name and separator):
+            # Not shown: it may be a secret.
+            raise UsageError("write KEY=VALUE, for example spark.executor.memory=4g", "spark_conf")
+        conf[name] = value
+    options = SessionOptions(master=master, remote=remote, conf=conf)
+    options.require_valid()
+    return options
 
 
 LOCAL_SESSION: Final = SessionOptions()

@@ -27,7 +27,7 @@ from quotaform.plan.check.check import CHECKS, with_findings
 from quotaform.plan.check.facts import ClusterBase, Facts, LintRequest, Safeguards, safeguards_of
 from quotaform.plan.check.guard import GUARDS, check_second_plan
 from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable_entities, removals
-from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
+from quotaform.plan.plan import Plan, PlanDigest, PlanHeader, PlanOptions, PlanSource
 from quotaform.plan.receipt import SavedReceipt
 from quotaform.plan.revert import Revert, as_revert, find_revert, require_receipt_cluster, require_revertible
 from quotaform.plan.source import Source, read_source
@@ -74,6 +74,12 @@ class PlanRequest:
     def principals_of(self, cluster: Cluster) -> Principals | None:
         """Return who connects to a cluster, if the plan is to say whose limits change."""
         return None if self.principals is None else self.principals.of_cluster(cluster)
+
+    def can_apply(self, cluster: Cluster, plan: PlanDigest) -> bool:
+        """Whether a plan has something to apply and a running cluster, even if a snapshot of it was read instead."""
+        known = self.config.clusters.get(cluster.name)
+        is_running = cluster.snapshot is None or (known is not None and known.snapshot is None)
+        return bool(plan.changes) and plan.is_applyable and is_running
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from quotaform.cli.option.common import ApproveOption
 from quotaform.cli.option.entity import EntityArgument, FormerDefaultOption, FormerNameOption
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_quota_keys, complete_value
-from quotaform.model.entity import ENTITY_TYPES, IP, Entity, ip_problem
+from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.errors import KeyNotHeldError, UsageError
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.text import did_you_mean, nearest, quote
@@ -139,7 +139,9 @@ def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> di
     if not ops:
         raise UsageError("no change is given; use --add KEY=VALUE or --delete KEY")
     if any(value is not None for value in ops.values()):
-        _require_settable(entity)
+        from quotaform.apply.alter import require_settable
+
+        require_settable(entity)
     return ops
 
 
@@ -159,11 +161,3 @@ def _read_value(entity: Entity, name: str, text: str) -> float:
         from quotaform.apply.alter import unknown_key_hint
 
         raise UsageError(f"--add: {error}{'' if key else unknown_key_hint(name)}") from error
-
-
-def _require_settable(entity: Entity) -> None:
-    for entity_type, name in entity.parts:
-        if name == "":
-            raise UsageError(f"the name of {entity_type} is empty; for the default write '{entity_type}=<default>'")
-        if entity_type == IP and name is not None and (problem := ip_problem(name)):
-            raise UsageError(f"{entity.address}: {problem}")

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from quotaform.drift.drift import Drift
     from quotaform.drift.event import Warn
     from quotaform.history.drift import Past
-    from quotaform.model.text import Secret
     from quotaform.plan.run import PlanRequest
 
 
 _URL: Final = OwnSecret.NOTIFY_URL
-_KEY: Final = OwnSecret.NOTIFY_SECRET
 _SUFFIX: Final = ".prom"
 
 
@@ -83,7 +81,7 @@ class Alerting:
         `is_watch`: whether it is used again and again, so that metrics are written once for each round.
         """
         from quotaform.apply.applier import read_run
-        from quotaform.drift.alert import AlertOptions, DriftAlerts, DriftReporter, MetricStore
+        from quotaform.drift.alert import AlertOptions, DriftAlerts, DriftReporter, MetricStore, read_key
         from quotaform.system.clock import SYSTEM_CLOCK
 
         self._require_metric_paths(clusters)
@@ -96,7 +94,7 @@ class Alerting:
             receivers=receivers,
             state_path=self.notify_state,
             notifies_failures=self.notify_failures,
-            key=_key(),
+            key=read_key(environ),
             run=None if run is None else run.url,
         )
         return DriftReporter(
@@ -139,17 +137,6 @@ class Alerting:
         from quotaform.drift.alert import read_receivers
 
         return read_receivers(given)
-
-
-def _key() -> Secret | None:
-    from quotaform.model.text import Secret
-
-    text = environ.get(_KEY)
-    if text is None:
-        return None
-    if not text:
-        raise UsageError(f"{_KEY} is empty; set it to the key that the receiver has, or unset it")
-    return Secret(text)
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9464"

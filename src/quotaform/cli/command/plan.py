@@ -288,19 +288,12 @@ def report_saved(
     report_saved_files(console, "plan" if len(saved) == 1 else "plans", saved)
     if request.base is not None and request.base.is_proposed:
         return
-    clusters = [each for each in request.clusters if each.name in plans and _can_apply(request, each, plans[each.name])]
+    clusters = [each for each in request.clusters if each.name in plans and request.can_apply(each, plans[each.name])]
     if clusters:
         paths = [str(files[0][each.name]) for each in clusters]
         words = ("quotaform", "apply", *paths[:_MOST_FILES], *_target(request, clusters[0]))
         more = f" (and {len(paths) - _MOST_FILES:,} more plans with changes)" if len(paths) > _MOST_FILES else ""
         console.warn(f"To apply: {inert(' '.join(map(quote, words)))}{more}")
-
-
-def _can_apply(request: PlanRequest, cluster: Cluster, plan: PlanDigest) -> bool:
-    """Whether a plan has something to apply and a running cluster; one that was read from `--snapshot` may have one."""
-    known = request.config.clusters.get(cluster.name)
-    is_running = cluster.snapshot is None or (known is not None and known.snapshot is None)
-    return bool(plan.changes) and plan.is_applyable and is_running
 
 
 def _target(request: PlanRequest, cluster: Cluster) -> Iterator[str]:

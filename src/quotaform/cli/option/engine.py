@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -69,7 +69,7 @@ class SparkPlace:
         """
         from quotaform.fleet.session import require_installed
 
-        options = replace(_session(self.master, self.remote, self.spark_conf), has_joins=True)
+        options = replace(_session(self), has_joins=True)
         require_installed(options)
         if usage is not None:
             from quotaform.usage.table.table import require_usage
@@ -115,7 +115,7 @@ class Engine:
 
     def session(self) -> SessionOptions:
         """Return where Spark runs, if it is used."""
-        return _session(self.master, self.remote, self.spark_conf)
+        return _session(self)
 
     def choose(self, console: Console, clusters: int, size: Callable[[], int]) -> str:
         """Return the engine, `local` or `spark`; why `auto` chooses Spark, or cannot use it, is reported.
@@ -156,23 +156,10 @@ class Engine:
         return tuple(name for name, value in values.items() if value is not None)
 
 
-def _session(master: str | None, remote: str | None, settings: Sequence[str] | None) -> SessionOptions:
-    from quotaform.fleet.options import SessionOptions
+def _session(given: SparkPlace | Engine) -> SessionOptions:
+    from quotaform.fleet.options import read_session
 
-    options = SessionOptions(master=master, remote=remote, conf=_read_settings(settings or ()))
-    options.require_valid()
-    return options
-
-
-def _read_settings(texts: Sequence[str]) -> dict[str, str]:
-    settings = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not (name and separator):
-            # Not shown: it may be a secret.
-            raise UsageError("--spark-conf: write KEY=VALUE, for example spark.executor.memory=4g")
-        settings[name] = value
-    return settings
+    return read_session(given.master, given.remote, given.spark_conf or ())
 
 
 def job_progress(console: Console, work: str, session: SessionOptions | None) -> Progress:

@@ -1,0 +1,79 @@
+"""What clients read in Java's properties, or say about them: `texts-properties.txt`, in the form of `test_texts`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.reader import load_client_config
+from quotaform.cluster.sasl.password import Password
+from quotaform.model.errors import InvalidFilesError
+from quotaform.model.server import parse_servers
+from tests.golden.conftest import FOLDER, Golden
+from tests.golden.test_texts import Lines, Text, told
+
+ENVIRONMENT = {
+    "QUOTAFORM_ENV": "QUOTAFORM_PASS,QUOTAFORM_JAAS,QUOTAFORM_X,QUOTAFORM_HOST,WHO,SERVERS,UNSET",
+    "QUOTAFORM_PASS": "s${env:NO}",
+    "QUOTAFORM_JAAS": 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p\\"q";',
+    "QUOTAFORM_X": "y",
+    "QUOTAFORM_HOST": "b1",
+    "WHO": "bob",
+    "SERVERS": "",
+}
+KEYS = "password=old\npassword : p\\=1\na\\:b=\\u00e9\n# x=\nbad=\\u1\nuser=bob\nservers=b1:9092,b2:9092\nk=hunter2\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files that properties refer to; the mount is that of a Kubernetes secret."""
+    texts = {"keys": KEYS, "keys.properties": KEYS, "password": "s3cret\n", "a": "k=v", "in/a": "k=v", "out/a": "k=v"}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "large").write_bytes(b"hunter2 " * (1 << 17) + b"x")
+    (tmp_path / "binary").write_bytes(b"hunter2\xff")
+    data = tmp_path / "mount" / "..2026"
+    data.mkdir(parents=True)
+    (data / "password").write_text("s3cret two\n")
+    (data / "nested").write_text("${env:QUOTAFORM_X}")
+    (data.parent / "..data").symlink_to(data.name)
+    for name in ("password", "nested"):
+        (data.parent / name).symlink_to(f"..data/{name}")
+    return tmp_path
+
+
+def test_client_properties_are_read_or_refused_in_these_words(folder: Path, golden: Golden) -> None:
+    """`FOLDER` in a file is that of the files that it may refer to, beside which it lies."""
+    path = folder / "client.properties"
+
+    def of_properties(text: Text) -> Lines:
+        path.write_bytes(str(text).replace("FOLDER", str(folder)).encode())
+        try:
+            config = load_client_config(path, environ=ENVIRONMENT)
+        except InvalidFilesError as error:
+            said = [f"{problem.location}: {problem.message}".removeprefix(f"{path}:") for problem in error.problems]
+            assert "hunter2" not in str(said)
+            return [each.replace(str(folder), "FOLDER") for each in said]
+        assert "hunter2" not in f"{config!r} {config}"
+        return differing(config)
+
+    file = "texts-properties.txt"
+    written = (FOLDER / file).read_text(encoding="utf-8")
+    golden(file, "\n".join(told(written, of_properties, is_line=False)).lstrip("\n") + "\n")
+
+
+def differing(config: ClientConfig) -> Iterator[str]:
+    """Yield the fields that are not the default, with the password."""
+    default = ClientConfig()
+    for name in ClientConfig.__slots__:
+        value = getattr(config, name)
+        if isinstance(value, Password):
+            yield f"{value.mechanism} {value.username!r} {value.password.reveal()!r}, shown as {value.who}"
+        elif name == "bootstrap_servers" and value:
+            yield f"{name} {value!r}, which are {[tuple(server) for server in parse_servers(value)]}"
+        elif value != getattr(default, name):
+            yield f"{name} {value!r}" if name != "tls" else "tls"

@@ -155,31 +155,19 @@ def test_an_attribute_that_is_not_understood_is_left_out() -> None:
     assert (caught.value.code, caught.value.server, caught.value.problem) == (None, None, "words")
 
 
-@pytest.mark.parametrize(
-    "kind", ["Sequence", "annotations", "QuotaformErrors", "PlanBlockedError", "__name__", "", None]
-)
-def test_what_is_no_error_of_ours_is_an_error_of_the_cluster(kind: str | None) -> None:
-    with pytest.raises(ClusterError, match=r"^words$"):
-        require_read({"kind": kind, "message": "words", "problems": None})
+FOUND = '{"rule": "r", "message": "m", "severity": "error", "location": '
+UNREADABLE = [
+    *(None, "", "[", "7", "[7]", "[]", "{}", '[{"rule": "r"}]', "[" * 100_000),
+    f"[{FOUND}null}}]".replace("error", "grave"),
+    f'[{FOUND}{{"place": 1}}}}]',
+    f'[{FOUND}null, "more": 1}}]',
+]
 
 
+@pytest.mark.parametrize("problems", UNREADABLE)
 @pytest.mark.parametrize(
-    "problems",
-    [
-        None,
-        "",
-        "[",
-        "7",
-        "[7]",
-        "[]",
-        "{}",
-        '[{"rule": "r"}]',
-        '[{"rule": "r", "message": "m", "severity": "grave", "location": null}]',
-        '[{"rule": "r", "message": "m", "severity": "error", "location": {"place": 1}}]',
-        '[{"rule": "r", "message": "m", "severity": "error", "location": null, "more": 1}]',
-        "[" * 100_000,
-    ],
+    "kind", ["InvalidFilesError", "Sequence", "annotations", "PlanBlockedError", "__name__", "", None]
 )
-def test_problems_that_nobody_can_read_leave_the_message(problems: Any) -> None:
+def test_what_is_no_whole_error_of_ours_is_one_of_the_cluster(kind: str | None, problems: str | None) -> None:
     with pytest.raises(ClusterError, match=r"^words$"):
-        require_read({"kind": "InvalidFilesError", "message": "words", "problems": problems})
+        require_read({"kind": kind, "message": "words", "problems": problems})

@@ -29,6 +29,13 @@ SECONDS = 20
 """More than it takes by far, and far less than anything quadratic takes."""
 
 ENTRY = "quotas:\n  - match: {user: a}\n"
+
+
+def numbered(line: str, number: int = LINES) -> str:
+    """Return as many lines, each with its number where `{}` is."""
+    return "".join(line.replace("{}", str(at)) for at in range(number))
+
+
 # Made in the tests: they are 60 MB.
 MANY: dict[str, Callable[[], str]] = {
     "bad items": lambda: "quotas:\n" + "  - x\n" * LINES,
@@ -37,64 +44,60 @@ MANY: dict[str, Callable[[], str]] = {
     "bad names": lambda: "quotas:\n  - match:\n      user:\n" + "        - 7\n" * LINES,
     "bad aliases": lambda: "x: &x {match: {user: 7, ip: 8}}\nquotas:\n" + "  - *x\n" * LINES,
     "an entity twice": lambda: "quotas:\n" + "  - {match: {user: a}, values: {producer_byte_rate: 1}}\n" * LINES,
-    "unknown fields of the file": lambda: "".join(f"k{number}: 1\n" for number in range(LINES)),
-    "unknown fields of an entry": lambda: ENTRY + "".join(f"    k{number}: 1\n" for number in range(LINES)),
-    "unknown entity types": lambda: (
-        "quotas:\n  - match:\n" + "".join(f"      k{number}: 1\n" for number in range(LINES))
-    ),
-    "unknown keys": lambda: f"{ENTRY}    values:\n" + "".join(f"      k{number}: 1\n" for number in range(LINES)),
+    "unknown fields of the file": lambda: numbered("k{}: 1\n"),
+    "unknown fields of an entry": lambda: ENTRY + numbered("    k{}: 1\n"),
+    "unknown entity types": lambda: "quotas:\n  - match:\n" + numbered("      k{}: 1\n"),
+    "unknown keys": lambda: f"{ENTRY}    values:\n" + numbered("      k{}: 1\n"),
     "a key twice": lambda: f"{ENTRY}    values:\n" + "      producer_byte_rate: 1\n" * LINES,
     "a key of the file twice": lambda: "k: 1\n" * LINES,
     "tags": lambda: "quotas:\n" + "  - !!python/object:os.system x\n" * LINES,
     "line ends of old": lambda: "quotas:\r" + "  - x\r" * LINES,
     "marks in the middle": lambda: "quotas:\n" + "\ufeff  - x\n" * LINES,
 }
+CROSS = (
+    f"quotas: [{{match: {{user: [{numbered('u{},', 1000)}], client-id: [{numbered('c{},', 1000)}]}}, values: {{}}}}]"
+)
 FEW: dict[str, tuple[Callable[[], str], str]] = {
-    "documents": (lambda: "---\n" * LINES, "multi-document"),
-    "lists in lists": (lambda: "[" * LINES, "too-deep"),
-    "mappings in mappings": (lambda: "{a: " * LINES, "too-deep"),
-    "lists below lists": (lambda: "- " * LINES, "too-deep"),
+    "documents": (lambda: "---\n" * LINES, "[multi-document]"),
+    "lists in lists": (lambda: "[" * LINES, "[too-deep]"),
+    "mappings in mappings": (lambda: "{a: " * LINES, "[too-deep]"),
+    "lists below lists": (lambda: "- " * LINES, "[too-deep]"),
     "a list of names": (
-        lambda: "quotas:\n  - match:\n      user:\n" + "".join(f"        - u{number}\n" for number in range(LINES)),
-        "too-large",
+        lambda: "quotas:\n  - match:\n      user:\n" + numbered("        - u{}\n"),
+        f"4:9: error: this entry contains more than {MAX_VALUES:,} values; divide it",
     ),
-    "a list of the file": (lambda: "x:\n" + "  - a\n" * LINES + "quotas: []\n", "too-large"),
+    "a list of the file": (
+        lambda: "x:\n" + "  - a\n" * LINES + "quotas: []\n",
+        f"2:3: error: this file contains, besides its entries, more than {MAX_VALUES:,} values; divide it",
+    ),
     "a name": (
         lambda: f"quotas:\n  - match: {{user: {'a' * 5_000_000}}}\n    values: {{producer_byte_rate: 1}}\n",
-        "too-large",
+        f"2:19: error: this text has 5,000,000 characters; at most {MAX_CHARACTERS:,} are allowed",
     ),
-    "digits": (lambda: f"{ENTRY}    values: {{producer_byte_rate: {'9' * 1_000_000}}}\n", "too-large"),
-    "digits that fit": (lambda: f"{ENTRY}    values: {{producer_byte_rate: {'9' * MAX_CHARACTERS}}}\n", "bad-value"),
-    "an exponent": (lambda: f"{ENTRY}    values: {{producer_byte_rate: 1e999999999}}\n", "bad-value"),
-    "hexadecimal digits": (lambda: f"{ENTRY}    values: {{producer_byte_rate: 0x{'f' * 99_000}}}\n", "bad-value"),
-    "sexagesimal digits": (lambda: f"{ENTRY}    values: {{producer_byte_rate: {'1:' * 49_000}1}}\n", "bad-value"),
-    "a key": (lambda: f"{ENTRY}    values: {{{'k' * 1_000_000}: 1}}\n", "too-large"),
-    "lines of a text": (lambda: f"{ENTRY}    reason: |\n" + "      b\n" * LINES, "too-large"),
+    "digits": (lambda: f"{ENTRY}    values: {{producer_byte_rate: {'9' * 1_000_000}}}\n", "[too-large]"),
+    "digits that fit": (lambda: f"{ENTRY}    values: {{producer_byte_rate: {'9' * MAX_CHARACTERS}}}\n", "[bad-value]"),
+    "an exponent": (lambda: f"{ENTRY}    values: {{producer_byte_rate: 1e999999999}}\n", "[bad-value]"),
+    "hexadecimal digits": (lambda: f"{ENTRY}    values: {{producer_byte_rate: 0x{'f' * 99_000}}}\n", "[bad-value]"),
+    "sexagesimal digits": (lambda: f"{ENTRY}    values: {{producer_byte_rate: {'1:' * 49_000}1}}\n", "[bad-value]"),
+    "a key": (lambda: f"{ENTRY}    values: {{{'k' * 1_000_000}: 1}}\n", "[too-large]"),
+    "lines of a text": (lambda: f"{ENTRY}    reason: |\n" + "      b\n" * LINES, "[too-large]"),
     "anchors": (
-        lambda: (
-            "quotas:\n"
-            + "".join(
-                f"  - &a{n} {{match: {{user: u{n}}}, values: {{producer_byte_rate: 1}}}}\n" for n in range(50_000)
-            )
-        ),
-        "too-large",
+        lambda: "quotas:\n" + numbered("  - &a{} {match: {user: u{}}, values: {producer_byte_rate: 1}}\n", 50_000),
+        f"error: the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors",
     ),
     "merge keys of merge keys": (
         lambda: (
             "a0: &a0 {k0: 1}\n"
             + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}\n" for n in range(1, 20_000))
         ),
-        "alias-bomb",
+        "[alias-bomb]",
     ),
     "lists that multiply": (
-        lambda: (
-            f"quotas:\n  - match: {{user: [{','.join(f'u{n}' for n in range(1000))}], "
-            f"client-id: [{','.join(f'c{n}' for n in range(1000))}]}}\n    values: {{producer_byte_rate: 1}}\n"
-        ),
-        "too-many-entities",
+        lambda: CROSS.replace("{}", "{producer_byte_rate: 1}"),
+        f"error: this file declares more than {MAX_ENTITIES:,} entities; divide it",
     ),
-    "zero bytes": (lambda: "quotas: [\0]\n" * LINES, "yaml-syntax"),
-    "tabs": (lambda: "\t" * LINES + "quotas: []\n", "yaml-syntax"),
+    "zero bytes": (lambda: "quotas: [\0]\n" * LINES, "[yaml-syntax]"),
+    "tabs": (lambda: "\t" * LINES + "quotas: []\n", "[yaml-syntax]"),
 }
 
 
@@ -118,33 +121,9 @@ def test_of_a_great_many_problems_the_first_hundred_are_shown(make_text: Callabl
 @pytest.mark.parametrize(("make_text", "broken"), FEW.values(), ids=FEW)
 def test_what_is_too_large_is_one_problem(make_text: Callable[[], str], broken: str) -> None:
     findings = findings_of(make_text())
-    assert broken in {finding.rule for finding in findings}
+    assert any(broken in str(finding) for finding in findings)
     assert len(findings) <= 2
     assert max(len(str(finding)) for finding in findings) < 500
-
-
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("a name", f"2:19: error: this text has 5,000,000 characters; at most {MAX_CHARACTERS:,} are allowed"),
-        ("a list of names", f"4:9: error: this entry contains more than {MAX_VALUES:,} values; divide it"),
-        (
-            "a list of the file",
-            f"2:3: error: this file contains, besides its entries, more than {MAX_VALUES:,} values; divide it",
-        ),
-        (
-            "anchors",
-            f"error: the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors",
-        ),
-        (
-            "lists that multiply",
-            f"2:19: error: this file declares more than {MAX_ENTITIES:,} entities; divide it",
-        ),
-    ],
-)
-def test_a_limit_is_said_with_its_number(what: str, said: str) -> None:
-    make_text, _ = FEW[what]
-    assert any(said in str(finding) for finding in findings_of(make_text()))
 
 
 @pytest.mark.parametrize(
@@ -155,9 +134,7 @@ def test_a_large_file_that_says_little_is_read(line: str, number: int) -> None:
 
 
 def test_warnings_are_limited_and_do_not_hide_errors() -> None:
-    names = "".join(
-        f"  - {{match: {{user: 'a*{number}'}}, values: {{producer_byte_rate: 1}}}}\n" for number in range(500)
-    )
+    names = numbered("  - {match: {user: 'a*{}'}, values: {producer_byte_rate: 1}}\n", 500)
     findings = findings_of(f"quotas:\n{names}  - x\n")
     assert [str(finding.severity) for finding in findings].count("warning") == MAX_PROBLEMS
     assert [finding.message for finding in findings if finding.severity is Severity.ERROR] == [
@@ -176,7 +153,7 @@ def test_a_list_that_was_cut_stays_known_as_cut() -> None:
 def test_places_in_a_long_file_are_those_of_each_entry(anchored: str) -> None:
     """Entries are read in parts, and what is known of one part is forgotten after it, but for what aliases repeat."""
     lines = [f"  - {anchored}{{match: {{user: u0}}, values: {{producer_byte_rate: 1}}}}\n"]
-    lines += [f"  - {{match: {{user: u{number}}}, values: {{producer_byte_rate: 1}}}}\n" for number in range(1, 3000)]
+    lines += numbered("  - {match: {user: u{}}, values: {producer_byte_rate: 1}}\n", 3000).splitlines(keepends=True)[1:]
     lines.append("  - {match: {user: 7}, values: {producer_byte_rate: 1, consumer_byte_rate: 0}}\n")
     lines.append("  - {<<: *first, match: {user: z}}\n" if anchored else "  - x\n")
     file = load_file(SourceFile("f.yaml", "quotas:\n" + "".join(lines)), {})

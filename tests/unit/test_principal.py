@@ -42,21 +42,23 @@ def test_very_many_unknown_users_are_told_soon(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_only_snapshots_have_nobody_to_ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
-    (tmp_path / "quotas.d").mkdir()
-    (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: []\n")
+    make_repository(tmp_path, config="{lab: {snapshot: lab.json}}")
     for arguments, words in (([], "has only snapshots"), (["--cluster", "lab"], "no SCRAM credentials")):
         assert run(["validate", str(tmp_path), "--check-principals", *arguments]) == 64
         assert words in capsys.readouterr().err
 
 
 def test_files_that_are_wrong_are_told_before_anybody_is_asked(tmp_path: Path) -> None:
-    (tmp_path / "quotas.d").mkdir()
-    (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: [{}]\n")
-    repository = Repository.at(tmp_path, None)
-    checked = validate_files(repository)
+    checked = validate_files(make_repository(tmp_path, "quotas: [{}]\n"))
     assert not checked.report.is_valid
     assert check_clusters_users(checked, [Cluster(name="x", bootstrap_servers=("127.0.0.1:1",))]) == ()
+
+
+def make_repository(folder: Path, quotas: str = "quotas: []\n", config: str = "{}") -> Repository:
+    (folder / "quotaform.yaml").write_text(f"clusters: {config}\n")
+    (folder / "quotas.d").mkdir()
+    (folder / "quotas.d" / "a.yaml").write_text(quotas)
+    return Repository.at(folder, None)
 
 
 class Users:
@@ -72,13 +74,9 @@ class Users:
         pass
 
 
-def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path) -> None:
     """Clusters were asked one by one, and the first that was down was the end of it; files were parsed again."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "quotas.d").mkdir()
-    (tmp_path / "quotas.d" / "a.yaml").write_text(
-        "quotas:\n  - match: {user: svc}\n    values: {producer_byte_rate: 1MiB/s}\n"
-    )
+    quotas = "quotas:\n  - match: {user: svc}\n    values: {producer_byte_rate: 1MiB/s}\n"
     down = ClusterError("down")
 
     def connect(cluster: Cluster) -> Any:
@@ -86,7 +84,7 @@ def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path, monkeypatch: pyte
             raise down
         return Users("svc" if cluster.name == "good" else "other")
 
-    checked = validate_files(Repository.at(tmp_path, None))
+    checked = validate_files(make_repository(tmp_path, quotas))
     clusters = [Cluster(name=name) for name in ("down", "good", "bad")]
     outcomes = check_clusters_users(checked, clusters, connect=connect)
     assert [(outcome.cluster, outcome.error) for outcome in outcomes] == [("down", down), ("good", None), ("bad", None)]
@@ -97,11 +95,9 @@ def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path, monkeypatch: pyte
 def test_each_cluster_that_cannot_be_asked_is_named_after_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "quotaform.yaml").write_text(
-        "clusters: {a: {bootstrap_servers: ['127.0.0.1:1']}, b: {bootstrap_servers: ['127.0.0.1:1']}}\n"
+    make_repository(
+        tmp_path, config="{a: {bootstrap_servers: ['127.0.0.1:1']}, b: {bootstrap_servers: ['127.0.0.1:1']}}"
     )
-    (tmp_path / "quotas.d").mkdir()
-    (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: []\n")
     assert run(["validate", str(tmp_path), "--check-principals"]) == 1
     printed = capsys.readouterr()
     assert "\nValid: 1 file in " in printed.out

@@ -1,16 +1,22 @@
-"""One plan with everything in it, that all views are shown with."""
+"""Plans with everything in them, that all views are shown with: alone, with its guards, and with a base."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Severity, by_severity, pack_position
-from quotaform.model.quotas import Cause, Entry, LayerFile
+from quotaform.model.finding import DELETE, Allowance, Approval, Finding, Severity, by_severity, pack_position
+from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired, Entry, LayerFile
 from quotaform.model.scope import Pattern, Scope
-from quotaform.plan.difference import diff, make_plan
-from quotaform.plan.plan import Plan, PlanHeader, PlanSource
+from quotaform.model.settings import CountLimit, GuardLimits, PruneMode
+from quotaform.plan.check.check import with_findings
+from quotaform.plan.check.facts import Facts, Safeguards
+from quotaform.plan.check.guard import GUARDS
+from quotaform.plan.difference import diff, make_plan, prune, removable_entities
+from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
+from tests.builder import declare
 
 MIB = 1024.0**2
 
@@ -86,3 +92,91 @@ def empty_plan() -> Plan:
 def of_the_right_cluster(plan: Plan) -> Plan:
     """Return a plan without the finding that another cluster was read, with which no drift is computed."""
     return replace(plan, findings=tuple(each for each in plan.findings if each.rule != "cluster-id"))
+
+
+BASE = Base("origin/main", "a91be02d41")
+NAMES = ("audit", "both", "config", "drifted", "expired", "gone", "keys", "moved", "new", "strange", "tombstone")
+AUDIT, BOTH, CONFIG, DRIFTED, EXPIRED, GONE, KEYS, MOVED, NEW, STRANGE, TOMBSTONE = (
+    Entity(user=name) for name in NAMES
+)
+
+
+def _rates(producer: float, consumer: float | None = None) -> dict[str, float]:
+    both = {"producer_byte_rate": producer * MIB, "consumer_byte_rate": (consumer or 0) * MIB}
+    return both if consumer else {"producer_byte_rate": producer * MIB}
+
+
+AT_BASE: Desired = {
+    **declare({GONE: _rates(5, 10), MOVED: _rates(5)}, owner="team-etl"),
+    **declare(
+        {
+            AUDIT: _rates(16),
+            BOTH: _rates(1),
+            CONFIG: _rates(10, 20),
+            DRIFTED: _rates(1, 2),
+            KEYS: _rates(1, 1),
+            TOMBSTONE: _rates(1),
+        }
+    ),
+    **declare({EXPIRED: {}}, cause=Cause.EXPIRED, expires=date(2026, 11, 1)),
+}
+LIVE = {
+    AUDIT: _rates(80),
+    BOTH: _rates(2),
+    CONFIG: _rates(10, 20),
+    DRIFTED: _rates(1, 9),
+    EXPIRED: _rates(3),
+    GONE: _rates(5, 10),
+    KEYS: _rates(1, 8),
+    MOVED: _rates(6),
+    STRANGE: _rates(7),
+    TOMBSTONE: _rates(1),
+}
+FILES: Desired = {
+    **declare({CONFIG: _rates(20, 20), NEW: _rates(1), TOMBSTONE: {}}, owner="team-a"),
+    **declare({AUDIT: _rates(16), BOTH: _rates(3), DRIFTED: _rates(1, 2), KEYS: _rates(2, 1)}),
+    **declare({EXPIRED: {}}, cause=Cause.EXPIRED, expires=date(2026, 11, 1)),
+}
+
+
+def based_plan() -> Plan:
+    header = example_plan().header
+    header = replace(header, source=replace(header.source, base=BASE), options=PlanOptions(prune=PruneMode.SCOPE))
+    base = DeclaredBase(BASE, AT_BASE)
+    pruned = prune(list(removable_entities(FILES, LIVE)), PruneMode.SCOPE, base)
+    return make_plan(diff(FILES, LIVE, pruned), FILES, LIVE, header, base=base, pruned=pruned)
+
+
+def guarded_plan() -> Plan:
+    """The plan, with the numbers and patterns that its guards go by."""
+    limits = GuardLimits(delete=CountLimit(0, 100), protect=(Pattern((("user", "legacy-*"),)),))
+    plan = example_plan(with_findings=False)
+    plan = replace(
+        plan,
+        header=replace(plan.header, options=PlanOptions(limits=limits)),
+        allowances=(Allowance("delete", 9), Allowance("update", 60)),
+    )
+    approval = Approval(
+        rule="protect",
+        entity=Entity(user="legacy-etl"),
+        reason="moved to svc-etl",
+        approver="carol@example.com",
+        expires=date(2026, 12, 1),
+        action=DELETE,
+    )
+    pattern = Approval(
+        rule="to-unlimited",
+        entity=Entity(user="perf-*"),
+        cluster="prod-*",
+        reason="load test",
+        approver="carol@example.com",
+        expires=date(2026, 12, 1),
+    )
+    facts = Facts(
+        desired={entry.entity: entry for entry in ENTRIES},
+        actual=ACTUAL,
+        safeguards=Safeguards(limits=limits),
+        approvals=(approval, pattern),
+        today=date(2026, 11, 20),
+    )
+    return with_findings(plan, facts, GUARDS)

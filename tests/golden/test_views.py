@@ -22,12 +22,10 @@ from quotaform.report.format import FORMATS, render
 from quotaform.report.text import Style
 from tests.builder import receipt_of
 from tests.dumped import dumped_plan, dumped_receipt
-from tests.golden.based_example import based_plan
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.drift_example import example_drift
-from tests.golden.example import empty_plan, example_plan, of_the_right_cluster
+from tests.golden.example import based_plan, empty_plan, example_plan, guarded_plan, of_the_right_cluster
 from tests.golden.fleet_example import example_apply_report, example_drift_report, example_fleet_report
-from tests.golden.guarded_example import guarded_plan
 from tests.golden.principals_example import principals_plan
 
 

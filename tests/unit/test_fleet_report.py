@@ -148,23 +148,12 @@ def report_of(path: str) -> dict[str, object]:
     return document
 
 
-@pytest.mark.parametrize(("command", "code", "word"), [("plan", 1, "change"), ("drift", 1, "drift")])
-def test_the_command_prints_and_writes_it_and_ends_as_without_it(
-    command: str, code: int, word: str, fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_printed_as_it_is_written(fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
     fleet(3)
-    assert run([command, "--all"]) == code
-    capsys.readouterr()
-    files = ["--report", "made/report.json", "--report", "markdown=report.md", "--report", "text=report.txt"]
-    assert run([command, "--all", "--format", "report", *files]) == code
-    printed = capsys.readouterr()
-    assert printed.out.startswith(f"Report of quotaform {command}: 4 clusters\n\nClusters         1 failed, 2 ")
-    assert printed.err == ""
-    assert Path("report.txt").read_text() == printed.out
-    assert Path("report.md").read_text().startswith(f"### Kafka quota {command} for 4 clusters: 1 failed, 2 ")
-    clusters = report_of("made/report.json")["clusters"]
-    assert isinstance(clusters, dict)
-    assert (clusters["total"], clusters["failed"], clusters[word]) == (4, 1, 2)
+    files = ["--report", "made/report.json", "--report", "text=report.txt"]
+    assert run(["plan", "--all", "--format", "report", *files]) == 1
+    assert capsys.readouterr() == (Path("report.txt").read_text(), "")
+    report_of("made/report.json")
 
 
 def test_no_document_of_a_cluster_is_made_that_nobody_reads() -> None:
@@ -176,27 +165,6 @@ def test_no_document_of_a_cluster_is_made_that_nobody_reads() -> None:
         "json",
         STEP_SUMMARY,
     ]
-
-
-def test_one_cluster_has_a_report_also_when_it_failed(
-    fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    fleet(1)
-    assert run(["plan", "--cluster", "down", "--format", "report"]) == 1
-    assert "Cannot connect to down: " in capsys.readouterr().out
-    assert run(["plan", "--cluster", "c0", "--format", "report"]) == 0
-    assert "c0       to change " in capsys.readouterr().out
-
-
-def test_invalid_files_are_the_error_of_the_report(fleet: Callable[[int], None]) -> None:
-    fleet(2)
-    Path("quotas.d/all.yaml").write_text("quotas: 5\n")
-    assert run(["plan", "--all", "--report", "report.json"]) == 3
-    document = report_of("report.json")
-    Path("quotaform.yaml").write_text("clusters: 5\n")
-    assert run(["drift", "--cluster", "c0", "--report", "report.json"]) == 3
-    assert report_of("report.json")["error"]
-    assert document["clusters"] != report_of("report.json")["clusters"]
 
 
 @pytest.mark.parametrize("command", ["plan", "drift"])
@@ -240,37 +208,6 @@ def test_an_apply_has_a_report(
     assert document["interrupted"] is interrupts
     assert document["clusters"][status] == 2  # type: ignore[index]
     assert interrupts or capsys.readouterr().out.startswith("Report of quotaform apply: 2 clusters\n")
-
-
-def test_an_earlier_report_is_not_left_for_a_selection_of_nothing(fleet: Callable[[int], None]) -> None:
-    fleet(1)
-    Path("report.json").write_text("an earlier result")
-    assert run(["plan", "--cluster", "c0", "--select", "user=alise", "--report", "report.json"]) == 64
-    assert not Path("report.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("yaml=report.yaml", "unknown format 'yaml'; choose text, json or markdown"),
-        ("json=", "a path is missing; write for example --report json=fleet-report.json"),
-        ("-", "- is not a file; use --format report to print to stdout"),
-        ("reports/{cluster}.json", "--report writes one file for all clusters; leave {cluster} out"),
-    ],
-)
-def test_a_value_that_cannot_be_used_is_refused_before_anything_is_read(
-    value: str, message: str, fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    fleet(1)
-    assert run(["plan", "--all", "--report", value]) == 64
-    assert message in capsys.readouterr().err
-
-
-def test_a_report_is_no_format_of_one_cluster(fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
-    fleet(1)
-    assert run(["plan", "--all", "--out", "report={cluster}.txt"]) == 64
-    assert "unknown format 'report'" in capsys.readouterr().err
-    assert run(["describe", "--cluster", "c0", "--format", "report"]) == 64
 
 
 @pytest.mark.parametrize("command", ["plan", "drift"])

@@ -40,9 +40,9 @@ from tests.scripted_gateway import Answer, ScriptedGateway
 pytestmark = pytest.mark.exhaustive
 
 HOSTILE: Final = "x\n::error::boom\r\x1b[31m\u202e\x85##[error]"
-OTHERS: Final = (
-    "a|b",
-    "a\\|b",
+OTHERS: Final = [
+    r"a|b",
+    r"a\|b",
     "`",
     "```",
     "@here",
@@ -52,7 +52,7 @@ OTHERS: Final = (
     "[a](http://b)",
     "</details>",
     "%0A::x",
-)
+]
 """What Markdown, commands of CI runners and JSON take for more than a name."""
 SHAPES: Final = ("{}", "user={}", f"{PRODUCER}={{}}", "{}=1", "json={}")
 """How a value of an option may hold it."""
@@ -303,17 +303,11 @@ def sealed(document: dict[str, Any]) -> Any:
 
 def test_client_properties_forge_no_output(place: Place) -> None:
     escaped = json.dumps(HOSTILE)[1:-1]
-    keys: tuple[str, ...] = (
-        *("security.protocol", "sasl.mechanism", "ssl.truststore.location", "ssl.truststore.type", "client.id"),
-        escaped,
-    )
-    keys += (
-        "sasl.jaas.config",
-        "request.timeout.ms",
-        "ssl.enabled.protocols",
-        "ssl.cipher.suites",
-        "bootstrap.servers",
-    )
+    names = """
+        security.protocol sasl.mechanism ssl.truststore.location ssl.truststore.type client.id sasl.jaas.config
+        request.timeout.ms ssl.enabled.protocols ssl.cipher.suites bootstrap.servers
+    """
+    keys = (escaped, *names.split())
     for key, protocol in product(keys, ("SSL", "SASL_SSL")):
         place.write("client.properties", f"security.protocol={protocol}\n{key}={escaped}\n")
         place.run("plan", "--cluster", "tls")

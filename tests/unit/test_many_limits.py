@@ -120,41 +120,27 @@ def test_all_clusters_together_show_a_hundred_problems(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "text", "said"),
+    ("limit", "form", "said"),
     [
+        ("CLUSTERS", "clusters:\n  a: {x}\n  b: {x}\n  c: {x}\n", "f.yaml:4:3: error: clusters contains {} clusters"),
+        ("PROFILES", "profiles:\n  a: {y}\n  b: {y}\n  c: {y}\n", "f.yaml:4:3: error: profiles contains {} profiles"),
+        ("PATTERNS", "scope:\n  include: {abc}\n", "f.yaml:2:35: error: include contains {} patterns"),
+        ("PATTERNS", "scope:\n  exclude: {abc}\n", "f.yaml:2:35: error: exclude contains {} patterns"),
         (
-            "MOST_CLUSTERS",
-            "clusters:\n  a: {snapshot: s}\n  b: {snapshot: s}\n  c: {snapshot: s}\n",
-            "f.yaml:4:3: error: clusters contains more than the limit of 2 clusters",
-        ),
-        (
-            "MOST_PROFILES",
-            "profiles:\n  a: {producer_byte_rate: 1}\n  b: {producer_byte_rate: 1}\n  c: {producer_byte_rate: 007}\n",
-            "f.yaml:4:3: error: profiles contains more than the limit of 2 profiles",
-        ),
-        (
-            "MOST_PATTERNS",
-            "scope:\n  include: [{user: a}, {user: b}, {user: c}]\n",
-            "f.yaml:2:35: error: include contains more than the limit of 2 patterns",
-        ),
-        (
-            "MOST_PATTERNS",
-            "scope:\n  exclude: [{user: a}, {user: b}, {user: c}]\n",
-            "f.yaml:2:35: error: exclude contains more than the limit of 2 patterns",
-        ),
-        (
-            "MOST_SERVERS",
+            "SERVERS",
             "clusters:\n  a: {bootstrap_servers: ['a:1', 'b:1', 'c:1']}\n",
-            "f.yaml:2:41: error: bootstrap_servers contains more than the limit of 2 servers",
+            "f.yaml:2:41: error: bootstrap_servers contains {} servers",
         ),
     ],
 )
 def test_what_quotaform_yaml_lists_is_limited(
-    limit: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch
+    limit: str, form: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(config_reader, limit, 2)
+    monkeypatch.setattr(config_reader, f"MOST_{limit}", 2)
+    text = form.replace("{x}", "{snapshot: s}").replace("{y}", "{producer_byte_rate: 1}")
+    text = text.replace("{abc}", "[{user: a}, {user: b}, {user: c}]")
     _, findings = read_config(SourceFile("f.yaml", text), Path())
-    assert list(map(str, findings)) == [f"{said}; remove some [too-large]"]
+    assert list(map(str, findings)) == [f"{said.format('more than the limit of 2')}; remove some [too-large]"]
 
 
 def test_of_many_bad_clusters_the_first_by_line_are_shown() -> None:

@@ -157,16 +157,7 @@ def test_equal_blocks_are_shown_in_part_and_leave_room_for_the_changes() -> None
     assert text.count("| update | `user=svc-") == 60
 
 
-def test_the_lines_for_approvals_yaml_are_there_once() -> None:
-    findings = tuple(
-        PROTECT.finding("this entity is protected", address=f"user=kafka-{each}", key=PRODUCER) for each in ("`1`", 2)
-    )
-    text = render_plan_markdown(replace(many(3), findings=findings))
-    assert (
-        "> - `protect` `user=kafka-2`: this entity is protected. Allow: an approval in approvals.yaml\n"
-        ">\n> An approval is an item of approvals.yaml, such as\n>\n> ```yaml\n"
-        '> - {rule: protect, address: "user=kafka-`1`", reason: WHY, approver: WHO, expires: YYYY-MM-DD}\n> ```\n\n'
-    ) in text
+def test_an_item_for_approvals_yaml_that_breaks_out_is_left_out() -> None:
     hostile = (PROTECT.finding("protected", address=f"user={'```' * 300}"),)
     assert "> An approval is an item" not in render_plan_markdown(replace(many(3), findings=hostile))
 

@@ -209,7 +209,7 @@ class Story:
         return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 
 
-@pytest.mark.parametrize("name", ["base", "guards", "prune", "ci", "receipts", "fleet", "approvals"])
+@pytest.mark.parametrize("name", ["base", "guards", "prune", "ci", "receipts", "fleet", "approvals", "policy"])
 def test_what_a_plan_says_after_all_that(
     golden: Golden,
     name: str,

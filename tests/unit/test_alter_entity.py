@@ -56,37 +56,24 @@ def shows(values: Values) -> dict[str, Any]:
     return {**NEVER, "reads": [None, *[{ALICE: values}] * 200]}
 
 
+LATE, CHANGED = "after 30 s the change is not visible: it has", "and somebody else has changed it since: it has"
+GONE = {"reads": [None, *[ClusterError("gone")] * 200]}
+UNSURE = "it is not known whether user=alice was changed (scripted: unknown), and"
+
+
 @pytest.mark.parametrize(
     ("name", "ops", "script", "seconds", "told"),
     [
-        ("alice", OPS, NEVER, 30, "is not visible: it has producer_byte_rate = 1 B/s, consumer_byte_rate = 1 B/s; it"),
-        (
-            "bob",
-            {PRODUCER: None},
-            NEVER,
-            30,
-            "after 30 s the change is not visible: it has producer_byte_rate = 7 B/s;",
-        ),
-        ("new", {PRODUCER: 2.0}, NEVER, 30, "the change is not visible: it has no producer_byte_rate; it may become"),
+        ("alice", OPS, NEVER, 30, f"{LATE} producer_byte_rate = 1 B/s, consumer_byte_rate = 1 B/s; it may become"),
+        ("bob", {PRODUCER: None}, NEVER, 30, f"{LATE} producer_byte_rate = 7 B/s;"),
+        ("new", {PRODUCER: 2.0}, NEVER, 30, f"{LATE} no producer_byte_rate;"),
         # After 30 seconds of waiting the message said that the cluster still showed it, whatever it was.
-        ("alice", OPS, shows({PRODUCER: 3.0}), 3, "else has changed it since: it has producer_byte_rate = 3 B/s"),
-        ("alice", OPS, shows({PRODUCER: 2.0, CONSUMER: 9.0}), 3, "changed it since: it has consumer_byte_rate = 9 B/s"),
-        (
-            "alice",
-            {CONSUMER: 5.0},
-            shows({PRODUCER: 4.0}),
-            3,
-            "else has changed it since: it has no consumer_byte_rate",
-        ),
-        ("alice", {REQUEST: None}, shows({REQUEST: 50.0}), 3, "has changed it since: it has request_percentage = 50%"),
-        ("alice", OPS, {"reads": [None, *[ClusterError("gone")] * 200]}, 30, "it could not be read back: gone"),
-        (
-            "alice",
-            OPS,
-            {"writes": [REQUEST_LOST]},
-            None,
-            "it is not known whether user=alice was changed (scripted: un",
-        ),
+        ("alice", OPS, shows({PRODUCER: 3.0}), 3, f"{CHANGED} producer_byte_rate = 3 B/s"),
+        ("alice", OPS, shows({PRODUCER: 2.0, CONSUMER: 9.0}), 3, f"{CHANGED} consumer_byte_rate = 9 B/s"),
+        ("alice", {CONSUMER: 5.0}, shows({PRODUCER: 4.0}), 3, f"{CHANGED} no consumer_byte_rate"),
+        ("alice", {REQUEST: None}, shows({REQUEST: 50.0}), 3, f"{CHANGED} request_percentage = 50%"),
+        ("alice", OPS, GONE, 30, "it could not be read back: gone"),
+        ("alice", OPS, {"writes": [REQUEST_LOST]}, None, UNSURE),
     ],
 )
 def test_a_change_that_is_not_certain_is_told_and_never_sent_again(

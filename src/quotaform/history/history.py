@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
+from quotaform.model.records.record import Digest, Moment, Record, about
 
 
 class Append(StrEnum):
@@ -57,14 +59,13 @@ class HistoryAppend:
         return tuple(each for each in self.snapshots if each.error is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changer:
+class Changer(Record):
     """Who changed a value, as a receipt says."""
 
-    actor: str  # The user of the CI system, or of the operating system
-    plan_id: str
-    commit: str | None  # The commit of the files, if it is known
-    at: datetime  # When the apply was finished
+    actor: Annotated[str, about("The user of the CI system, or of the operating system.")]
+    plan_id: Annotated[Digest, about("The id of the plan.")]
+    commit: Annotated[str | None, about("The git commit of the files, or null.")]
+    at: Annotated[Moment, about("When the apply was finished, as ISO 8601 in UTC.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,8 +43,10 @@ from quotaform.model.quotas import Action, Entry
 from quotaform.model.rule import read_allowances
 from quotaform.model.scope import Selection
 from quotaform.model.server import parse_servers
+from quotaform.model.settings import Capacity, LintSettings
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
 from quotaform.model.variable import expand, problem_text
+from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas
 from quotaform.plan.receipt import EntityResult, Result
 from quotaform.plan.validate import check_users
 from quotaform.repository.repository import Repository
@@ -104,6 +106,15 @@ def of_sources(text: Text) -> Lines:
     assert {entity: entry.values for entity, entry in again.items()} == {
         entity: entry.values for entity, entry in desired.items()
     }
+
+
+def of_unit(text: Text) -> Lines:
+    """Yield which values of files probably lack a unit."""
+    sources = [SourceFile(name, part, name.rpartition("/")[0] or None) for name, part in files_in(text)]
+    desired = check(sources, PROFILES, TODAY)[0]
+    quotas, capacity = declared_quotas(desired), Capacity()
+    facts = LintFacts(desired=desired, quotas=quotas, settings=LintSettings(), capacity=capacity, today=TODAY)
+    return [found for found in check_lints(facts).findings if found.rule == "suspicious-unit"]
 
 
 def of_explained(text: Text) -> Lines:
@@ -405,6 +416,7 @@ FILES: dict[str, Callable[[Text], Lines]] = {
     "violation": of_violation,
     "approval": of_approval,
     "provenance": of_provenance,
+    "unit": of_unit,
     "yaml": of_yaml,
     "tree": of_tree,
     "written": of_written,

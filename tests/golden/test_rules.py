@@ -13,6 +13,7 @@ from datetime import date
 from itertools import groupby
 from pathlib import Path
 from re import fullmatch
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
@@ -26,7 +27,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.drift.drift import make_drift
 from quotaform.drift.report import render_drift
 from quotaform.model.entity import Entity, parse_address
-from quotaform.model.errors import StaleError
+from quotaform.model.errors import PlanGuardsError, StaleError
 from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
@@ -39,14 +40,17 @@ from quotaform.plan.check.facts import ClusterBase, Facts, LintRequest, safeguar
 from quotaform.plan.check.guard import GUARDS, Check
 from quotaform.plan.check.lint import LintFacts, check_lints, unused_ignores
 from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.plan_file import require_guards
 from quotaform.plan.records import load_plan
 from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.finding import approval_item
+from quotaform.repository.repository import Repository
 from quotaform.resolve.effect import effect_text, fallback_text, value_text
 from tests.builder import HEADER, declare, plan_of
 from tests.dumped import dumped_plan
-from tests.golden.conftest import FOLDER, Golden
-from tests.golden.test_texts import Lines, Text, told
+from tests.golden.conftest import Golden
+from tests.golden.test_texts import Lines, Text, check_told
+from tests.scripted_gateway import Clock
 
 TODAY = date(2026, 11, 20)
 MOST_OF_A_RULE = 3
@@ -270,6 +274,27 @@ def of_fresh(text: Text) -> Lines:
         yield from str(error).splitlines()
 
 
+def of_saved(text: Text) -> Lines:
+    """Yield why a repository refuses a saved plan, whose limits are of the base and whose approvals are `base`, too."""
+    case = Case.read(text)
+    header = replace(HEADER, options=PlanOptions(limits=config_of(case.config.get("base", "")).guard_limits))
+    plan = plan_of(declare(case.files), case.live, allowances=case.allowances, header=header)
+    with TemporaryDirectory() as folder:
+        if config := case.config.get("own"):
+            Path(folder, "quotaform.yaml").write_text(f"{LAB}{config}")
+        items = [{"address": each.entity.address, **approval_texts(each)} for each in case.approvals]
+        Path(folder, "approvals.yaml").write_text(yaml.safe_dump(items))
+        repository = Repository.at(Path(folder, "quotas.d"), Path(folder, "quotaform.yaml"))
+        try:
+            require_guards(replace(plan, approvals=tuple(case.earlier)), repository, Clock())
+        except PlanGuardsError as error:
+            yield from error.problems
+
+
+def approval_texts(approval: Approval) -> dict[str, object]:
+    return {name: getattr(approval, name) for name in ("rule", "reason", "approver", "expires", "action")}
+
+
 def of_principal(text: Text) -> Lines:
     """Yield what a plan changes of the limits of those who connect, the largest change first."""
     case = Case.read(text)
@@ -314,8 +339,19 @@ def of_lint(text: Text) -> Lines:
     yield from told_of([*linted.findings, *unused_ignores(settings.ignores, linted.used, TODAY)])
 
 
-@pytest.mark.parametrize("make", [of_guard, of_plan, of_lint, of_change, of_drift, of_fresh, of_principal, of_markdown])
-def test_what_each_rule_finds(golden: Golden, make: Callable[[Text], Lines]) -> None:
-    file = f"rules-{make.__name__.removeprefix('of_')}.txt"
-    text = (FOLDER / file).read_text(encoding="utf-8")
-    golden(file, "\n".join(told(text, make, is_line=False)).lstrip("\n") + "\n")
+SUBJECTS: dict[str, Callable[[Text], Lines]] = {
+    "guard": of_guard,
+    "plan": of_plan,
+    "lint": of_lint,
+    "change": of_change,
+    "drift": of_drift,
+    "fresh": of_fresh,
+    "saved": of_saved,
+    "principal": of_principal,
+    "markdown": of_markdown,
+}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_what_each_rule_finds(golden: Golden, name: str) -> None:
+    check_told(golden, f"rules-{name}.txt", SUBJECTS[name])

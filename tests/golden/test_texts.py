@@ -461,9 +461,12 @@ def told(golden_text: str, make: Callable[[Text], Lines], *, is_line: bool) -> I
         gap = kind
 
 
+def check_told(golden: Golden, file: str, make: Callable[[Text], Lines], *, is_line: bool = False) -> None:
+    """Compare a golden file with what is made of its inputs."""
+    text = (FOLDER / file).read_text(encoding="utf-8")
+    golden(file, "\n".join(told(text, make, is_line=is_line)).lstrip("\n") + "\n")
+
+
 @pytest.mark.parametrize("name", [*FILES, *LINES])
 def test_each_text_is_read_or_refused_in_these_words(golden: Golden, name: str) -> None:
-    file = f"texts-{name}.txt"
-    text = (FOLDER / file).read_text(encoding="utf-8")
-    make = (FILES | LINES)[name]
-    golden(file, "\n".join(told(text, make, is_line=name in LINES)).lstrip("\n") + "\n")
+    check_told(golden, f"texts-{name}.txt", (FILES | LINES)[name], is_line=name in LINES)

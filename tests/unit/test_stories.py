@@ -24,8 +24,8 @@ from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receip
 from quotaform.repository.repository import Repository
 from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
 from tests.dumped import dumped_receipt
-from tests.golden.conftest import FOLDER, Golden, golden
-from tests.golden.test_texts import told
+from tests.golden.conftest import Golden, golden
+from tests.golden.test_texts import check_told
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
 
 __all__ = ["golden"]
@@ -230,5 +230,4 @@ def test_what_a_plan_says_after_all_that(
             for line in (*beginning, *lines):
                 yield from story.tell(line)
 
-    text = (FOLDER / f"story-{name}.txt").read_text(encoding="utf-8")
-    golden(f"story-{name}.txt", "\n".join(told(text, tell, is_line=False)).lstrip("\n") + "\n")
+    check_told(golden, f"story-{name}.txt", tell)

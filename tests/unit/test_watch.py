@@ -35,8 +35,8 @@ from quotaform.plan.run import PlanRequest
 from quotaform.repository.repository import Repository, Target
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
-from tests.golden.conftest import FOLDER, Golden, golden
-from tests.golden.test_texts import told
+from tests.golden.conftest import Golden, golden
+from tests.golden.test_texts import check_told
 from tests.scripted_gateway import Clock, ScriptedGateway
 
 __all__ = ["golden"]
@@ -233,8 +233,7 @@ def test_what_a_watch_logs(golden: Golden, tmp_path: Path) -> None:
             word, *arguments = split(line)
             yield from getattr(story, "folder_of" if word == "folder" else word)(*arguments) or ()
 
-    text = (FOLDER / "story-watch.txt").read_text(encoding="utf-8")
-    golden("story-watch.txt", "\n".join(told(text, tell, is_line=False)).lstrip("\n") + "\n")
+    check_told(golden, "story-watch.txt", tell)
 
 
 def test_rounds_are_an_interval_apart_with_jitter(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is planned in a git repository: `tests/golden/story-*.txt` hold what was done there and what each plan says.
+"""What is planned in a git repository: `story-*.txt` hold what was done there and what each plan says.
 
 A line is one of the words of `Story`; `@1` is the first commit that was made, `<1>` where it is printed. The block that
 begins with `each:` is what every later story of the file begins with.
@@ -24,11 +24,9 @@ from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receip
 from quotaform.repository.repository import Repository
 from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
 from tests.dumped import dumped_receipt
-from tests.golden.conftest import Golden, golden
+from tests.golden.conftest import Golden
 from tests.golden.test_texts import check_told
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
-
-__all__ = ["golden"]
 
 SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
 

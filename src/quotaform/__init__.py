@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from inspect import Signature
     from typing import Any
 
-    from quotaform.api import Described, describe, drift, explain, plan, resolve, snapshot, validate
+    from quotaform.api import describe, drift, explain, plan, resolve, snapshot, validate
     from quotaform.apply.run import apply
     from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
     from quotaform.model.entity import Entity
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quotaform.model.filter import ANY, EntityFilter, FilterComponent, Rule
     from quotaform.model.outcome import ClusterOutcome
     from quotaform.repository.repository import Repository, Target
-    from quotaform.resolve.quota_admin import QuotaAdmin
+    from quotaform.resolve.quota_admin import Described, QuotaAdmin
     from quotaform.resolve.request import Effective, Resolved
 
 __version__ = "0.1.0"
@@ -58,8 +58,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "quotaform.api": ("Described", "describe", "explain", "snapshot", "validate"),
-    "quotaform.resolve.quota_admin": ("QuotaAdmin",),
+    "quotaform.api": ("describe", "explain", "snapshot", "validate"),
+    "quotaform.resolve.quota_admin": ("Described", "QuotaAdmin"),
     "quotaform.resolve.request": ("Effective", "Resolved"),
     "quotaform.repository.repository": ("Repository", "Target"),
     "quotaform.model.errors": ("QuotaformError",),

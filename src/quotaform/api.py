@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -31,7 +31,7 @@ from quotaform.report.format import Document, StoredResult
 from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
-from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp, today
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 # What a use case needs is imported when it is called: a command loads only itself.
 if TYPE_CHECKING:
@@ -43,28 +43,17 @@ if TYPE_CHECKING:
     from quotaform.history.drift import Past
     from quotaform.model.entity import Entity
     from quotaform.model.outcome import Validation
-    from quotaform.model.quotas import Quotas, Snapshot, SnapshotFile
+    from quotaform.model.quotas import Snapshot
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.plan import Plan
     from quotaform.plan.receipt import SavedReceipt
     from quotaform.plan.run import PlanRequest
     from quotaform.resolve.explain import Explained
+    from quotaform.resolve.quota_admin import Described
     from quotaform.resolve.run import ResolveRequest, ResolveRun
 
 Clusters: TypeAlias = Collection[str] | Target | None
 """Names of clusters and globs over them, or where to read one; `None` is the only one of quotaform.yaml."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """The live quotas of a cluster that a filter and quota keys select."""
-
-    cluster_name: str
-    cluster_id: str
-    read_at: str  # ISO 8601 in UTC
-    quotas: Quotas
-    heading: str | None  # what people call the cluster; `None` for one that has an address and no name
-    snapshot: SnapshotFile | None  # the file that was read instead of a running cluster
 
 
 def plan(
@@ -336,19 +325,9 @@ def describe_clusters(
     connect: Connect = open_pinned_gateway,
 ) -> Iterator[ClusterOutcome[Described]]:
     """Describe clusters that are chosen already; see `describe`."""
-    from quotaform.resolve.quota_admin import QuotaAdmin, describe_quotas
+    from quotaform.resolve.quota_admin import describe_cluster
 
-    def work(cluster: Cluster, gateway: Gateway) -> Described:
-        admin = QuotaAdmin(gateway)
-        return Described(
-            quotas=describe_quotas(admin, entity_filter, keys),
-            cluster_name=cluster.label,
-            cluster_id=admin.cluster_id(),
-            read_at=timestamp(clock),
-            heading=cluster.label if cluster.has_name else None,
-            snapshot=admin.snapshot,
-        )
-
+    work = partial(describe_cluster, entity_filter=entity_filter, keys=keys, clock=clock)
     with ClusterWork(clusters, work, connect) as working:
         yield from working.outcomes({}, Steps(progress))
 

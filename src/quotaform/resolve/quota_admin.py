@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from threading import Lock
@@ -29,9 +30,11 @@ from quotaform.model.text import did_you_mean, quote, require_type, spell_type
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import Request, Resolved, request_of
 from quotaform.resolve.resolve import Resolver
+from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 
 if TYPE_CHECKING:
     from quotaform.cluster.gateway import Gateway
+    from quotaform.desired.config import Cluster
 
 
 ItemT = TypeVar("ItemT")
@@ -262,3 +265,35 @@ def _require_held(keys: Sequence[str], quotas: Quotas) -> None:
         if not any(key in values for values in quotas.values()):
             hint = did_you_mean(key, QUOTA_KEYS) or "."
             raise UnknownKeyError(key, quote(key), f"{hint} The keys are {', '.join(QUOTA_KEYS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """The live quotas of a cluster that a filter and quota keys select."""
+
+    cluster_name: str
+    cluster_id: str
+    read_at: str  # ISO 8601 in UTC
+    quotas: Quotas
+    heading: str | None  # what people call the cluster; `None` for one that has an address and no name
+    snapshot: SnapshotFile | None  # the file that was read instead of a running cluster
+
+
+def describe_cluster(
+    cluster: Cluster,
+    gateway: Gateway,
+    *,
+    entity_filter: EntityFilter = EVERYTHING,
+    keys: Sequence[str] = (),
+    clock: Clock = SYSTEM_CLOCK,
+) -> Described:
+    """Return the live quotas of a cluster of quotaform.yaml; see `describe_quotas`."""
+    admin = QuotaAdmin(gateway)
+    return Described(
+        quotas=describe_quotas(admin, entity_filter, keys),
+        cluster_name=cluster.label,
+        cluster_id=admin.cluster_id(),
+        read_at=timestamp(clock),
+        heading=cluster.label if cluster.has_name else None,
+        snapshot=admin.snapshot,
+    )

@@ -158,10 +158,7 @@ def demo(
         return 0
     console.echo("Starting Apache Kafka on loopback (the first start downloads it: about 45 MB) ...\n")
     with Sandbox().start(progress=step_console().progress) as kafka:
-        # Inside of the sandbox's own folder, which goes whatever happens to this process.
-        folder = kafka.data_dir / "demo"
-        folder.mkdir()
-        _run(DemoSession(console, folder), kafka)
+        _run(DemoSession(console, _folder(kafka)), kafka)
     console.echo("\nKafka was stopped and its data removed. Next: README.md, or quotaform --help\n")
     return 0
 
@@ -244,18 +241,14 @@ _HISTORY: Final = ("--history", "history")
 
 def run_fleet_demo(console: Console) -> None:
     """Start three clusters, run the session, and stop them."""
-    from quotaform.fleet.session import require_spark, spark_session
+    from quotaform.fleet.session import require_spark
 
     require_spark()
     console.echo(
         "Starting three clusters of Apache Kafka on loopback (the first start downloads it: about 45 MB) ...\n"
     )
-    with _clusters() as clusters:
-        # Inside of a sandbox's own folder, which goes whatever happens to this process.
-        folder = clusters["eu"].data_dir / "demo"
-        folder.mkdir()
-        with spark_session(), chdir(folder):
-            _run_fleet(_NotebookSession(console, folder), clusters)
+    with _clusters() as clusters, _notebook(console, clusters["eu"]) as session:
+        _run_fleet(session, clusters)
     console.echo("\nThe clusters were stopped and their data removed. Next: docs/spark.md, or quotaform --help\n")
 
 
@@ -351,17 +344,16 @@ def run_usage_demo(console: Console, seconds: int = _SECONDS) -> None:
 
     `seconds`: how long the clients have something to send; with less than 12, none is throttled.
     """
-    from quotaform.fleet.session import require_spark, spark_session
+    from quotaform.fleet.session import require_spark
     from quotaform.sandbox import Sandbox
 
     require_spark()
     console.echo("Starting Apache Kafka on loopback (the first start downloads it: about 50 MB) ...\n")
-    with Sandbox(exporter=True).start(progress=step_console().progress) as kafka:
-        # Inside of the sandbox's own folder, which goes whatever happens to this process.
-        folder = kafka.data_dir / "demo"
-        folder.mkdir()
-        with spark_session(), chdir(folder):
-            _run_usage(_NotebookSession(console, folder), kafka, seconds)
+    with (
+        Sandbox(exporter=True).start(progress=step_console().progress) as kafka,
+        _notebook(console, kafka) as session,
+    ):
+        _run_usage(session, kafka, seconds)
     console.echo("\nKafka was stopped and its data removed. Next: docs/usage.md, or quotaform usage --help\n")
 
 
@@ -385,6 +377,23 @@ class _NotebookSession(DemoSession):
                 raise QuotaformError(f"the demo stopped: {command} ended with {code}, not 0")
         finally:
             process.kill()
+
+
+def _folder(kafka: Sandbox) -> Path:
+    """Make a folder inside of that of a sandbox, which goes whatever happens to this process."""
+    folder: Path = kafka.data_dir / "demo"
+    folder.mkdir()
+    return folder
+
+
+@contextmanager
+def _notebook(console: Console, kafka: Sandbox) -> Iterator[_NotebookSession]:
+    """Yield a session on Spark."""
+    from quotaform.fleet.session import spark_session
+
+    folder = _folder(kafka)
+    with spark_session(), chdir(folder):
+        yield _NotebookSession(console, folder)
 
 
 def _run_usage(session: _NotebookSession, kafka: Sandbox, seconds: int) -> None:

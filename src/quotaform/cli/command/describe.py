@@ -19,6 +19,7 @@ from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
+    from quotaform.resolve.quota_admin import Described
 
 
 @with_option_groups
@@ -77,7 +78,7 @@ def describe(
       quotaform describe --any user --not user=admin --strict --quota-type producer_byte_rate
       quotaform describe --all --name user=svc-orders
     """
-    from quotaform.api import Described, describe_clusters
+    from quotaform.api import describe_clusters
     from quotaform.cli.option.entity import read_filter
 
     console = output.console("describe", format_name)

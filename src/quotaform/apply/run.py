@@ -11,7 +11,7 @@ overwritten, and nobody can tell. One that comes later is found when the changes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
@@ -42,7 +42,7 @@ from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quotas import Action
 from quotaform.plan.change import EntityChange
 from quotaform.plan.plan import Plan
-from quotaform.plan.plan_file import load_plan_file, require_guards, require_plan_id, require_recent
+from quotaform.plan.plan_file import load_plan_file, read_plan_id, require_guards, require_plan_id, require_recent
 from quotaform.plan.receipt import Receipt
 from quotaform.repository.cluster_work import Connect
 from quotaform.repository.gateway import open_gateway, require_pinned
@@ -81,6 +81,7 @@ def apply(
     Raises what concerns all of them, before anything is written: `UsageError`, `PlanFileError`, `StaleError`,
     `NotApprovedError`.
     """
+    expect_plan_id = None if expect_plan_id is None else read_plan_id(expect_plan_id)
     each, problems = read_plans(repository, plans, max_age=max_age, clock=clock)
     with closing(AuditFile(audit, clock)) as log:
         require_approved(each, log, problems, expect_plan_id=expect_plan_id, approve=approve)
@@ -136,6 +137,17 @@ def _applyable_cluster(repository: Repository, name: str) -> Cluster:
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {spell_name(name)} is a snapshot file, which can be planned but not applied")
     return cluster
+
+
+@contextmanager
+def noting_nothing_written(has_written: Callable[[], bool]) -> Iterator[None]:
+    """Note on an interrupt that nothing was written, unless something was or may have been."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if not has_written():
+            interrupt.add_note("nothing was written")
+        raise
 
 
 def require_approved(

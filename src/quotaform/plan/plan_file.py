@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
 from quotaform.model import rule
-from quotaform.model.errors import FileReadError, PlanAgeError, PlanGuardsError, PlanIdError
+from quotaform.model.errors import FileReadError, PlanAgeError, PlanGuardsError, PlanIdError, UsageError
 from quotaform.model.finding import APPROVALS_NAME, Allowance
 from quotaform.model.quotas import Cause
-from quotaform.model.text import listed
+from quotaform.model.text import listed, quote
 from quotaform.plan.plan import Plan
 from quotaform.plan.records import load_plan
 from quotaform.repository.gateway import open_pinned_gateway
@@ -29,6 +30,17 @@ if TYPE_CHECKING:
 _SHOWN: Final = 5
 _SKEW: Final = timedelta(minutes=5)
 """By how much the clocks of two machines may differ."""
+
+
+_ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
+
+
+def read_plan_id(text: str) -> str:
+    """Return the id of a plan; an empty one, of a variable that is not set, is none. Raises `UsageError`."""
+    if not _ID(text):
+        problem = f"{quote(text)} is not a plan id; write sha256: and 64 hexadecimal digits"
+        raise UsageError(problem, "expect_plan_id")
+    return text
 
 
 def load_plan_file(path: Path) -> Plan:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from re import compile as regex
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,7 +29,7 @@ from quotaform.model.errors import (
     UsageError,
 )
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.text import inert, listed, quote
+from quotaform.model.text import inert, listed
 from quotaform.report.format import Document, render
 from quotaform.system.files import is_folder
 from quotaform.system.process import held_signals, read_typed_line
@@ -42,9 +41,6 @@ if TYPE_CHECKING:
     from quotaform.fleet.options import SessionOptions
     from quotaform.plan.run import PlanRequest
     from quotaform.repository.repository import Repository
-
-
-_ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
 
 
 @with_option_groups
@@ -113,6 +109,8 @@ def apply(
     console = output.console("receipt", format_name)
     console.keep_code()
     from quotaform.apply.audit import AuditFile
+    from quotaform.apply.run import noting_nothing_written
+    from quotaform.plan.plan_file import read_plan_id
 
     given = sources or []
     is_saved = bool(given) and not any(map(is_folder, given))
@@ -134,13 +132,13 @@ def apply(
             "--dry-run checks in this process, prints text and writes no file; leave out --format, --report, "
             "--receipt, --audit and --engine"
         )
-    expected_id = _read_plan_id(expect_plan_id)
+    expected_id = None if expect_plan_id is None else read_plan_id(expect_plan_id)
     longest = None if max_age is None else read_duration("--max-age", max_age)
     repository = target.repository(None if is_saved or not given else given[0])
     results = output.results(console, "receipt", format_name, repository, report=report, missing="not applied")
     has_written = Event()
     with (
-        noting_nothing_written(has_written),
+        noting_nothing_written(has_written.is_set),
         closing(AuditFile(audit)) as log,
         results.covering(target.literal_names),
     ):
@@ -162,24 +160,6 @@ def apply(
         mode = comparison.prune_mode()
         request = make_request(target, repository, selecting, base=base, prune=mode, allow=allow)
         return run.apply_directory(request, takes_all=target.all_clusters)
-
-
-def _read_plan_id(text: str | None) -> str | None:
-    """Return the value of `--expect-plan-id`; an empty one, of a variable that is not set, is no id of any plan."""
-    if text is not None and not _ID(text):
-        raise UsageError(f"--expect-plan-id: {quote(text)} is not a plan id; write sha256: and 64 hexadecimal digits")
-    return text
-
-
-@contextmanager
-def noting_nothing_written(has_written: Event) -> Iterator[None]:
-    """Note on an interrupt that nothing was written, unless something was or may have been."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        if not has_written.is_set():
-            interrupt.add_note("nothing was written")
-        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

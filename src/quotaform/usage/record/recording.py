@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from quotaform.model.errors import QuotaformError
 from quotaform.model.moment import duration_text, spell_moment
 from quotaform.model.text import inert
 from quotaform.report.text import PLAIN, Style, counted
@@ -77,6 +78,13 @@ class Recording:
     def rows(self) -> int:
         """The rows that were written."""
         return sum(each.rows for each in self.sources)
+
+    def require_written(self) -> None:
+        """Raise `QuotaformError` if rows were not written, or there were none."""
+        if self.failure is not None:
+            raise QuotaformError(f"{self.unwritten:,} rows were not written: {self.failure}")
+        if not self.rows:
+            raise QuotaformError("nothing was recorded: no answer had a measurement of a client; see the summary")
 
 
 class ReadRows(NamedTuple):

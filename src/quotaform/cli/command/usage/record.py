@@ -16,7 +16,7 @@ from quotaform.cli.option.common import (
     read_sources,
 )
 from quotaform.cli.option.output import Output, format_option, with_option_groups
-from quotaform.model.errors import ExitCode, QuotaformError, UsageError
+from quotaform.model.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from quotaform.model.settings import MetricsSource
@@ -93,10 +93,7 @@ def record(
         )
     )
     console.echo(render("usage-record", format_name, result, style=console.style()))
-    if result.failure is not None:
-        raise QuotaformError(f"{result.unwritten:,} rows were not written: {result.failure}")
-    if not result.rows:
-        raise QuotaformError("nothing was recorded: no answer had a measurement of a client; see the summary")
+    result.require_written()
     return ExitCode.DONE
 
 

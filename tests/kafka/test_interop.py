@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
 from struct import pack
-from subprocess import CompletedProcess
 
 import pytest
 
@@ -50,18 +51,17 @@ TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
 WORDS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 
 
+@dataclass(frozen=True)
 class ConfigCommand:
     """`kafka-configs` of the same Kafka."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
+    sandbox: Sandbox
 
     def __call__(self, *arguments: str) -> str:
-        done: CompletedProcess[str] = self._sandbox.run_tool(
-            "kafka.admin.ConfigCommand", "--bootstrap-server", self._sandbox.bootstrap_servers, *arguments
-        )
+        servers = ("--bootstrap-server", self.sandbox.bootstrap_servers)
+        done = self.sandbox.run_tool("kafka.admin.ConfigCommand", *servers, *arguments)
         of_users_alone = {"--describe", "users"} <= {*arguments} and "clients" not in arguments
-        if of_users_alone and not holds(self._sandbox, "scram"):
+        if of_users_alone and not holds(self.sandbox, "scram"):
             # It prints the quotas, and then asks for SCRAM credentials.
             assert "does not support DESCRIBE_USER_SCRAM_CREDENTIALS" in done.stdout + done.stderr
             return done.stdout.partition("Error while executing config command")[0]
@@ -69,7 +69,11 @@ class ConfigCommand:
         return done.stdout
 
     def alter(self, entity: Entity, *change: str) -> None:
-        self("--alter", *change, *entity_arguments(entity))
+        arguments = [
+            ("--entity-type", TYPES[kind], *(["--entity-default"] if name is None else ["--entity-name", name]))
+            for kind, name in entity.parts
+        ]
+        self("--alter", *change, *chain(*arguments))
 
     def all_texts(self) -> dict[tuple[str, ...], str]:
         """What a describe of each combination of types prints; two JVMs at a time."""
@@ -77,14 +81,6 @@ class ConfigCommand:
         flags = [[flag for kind in each for flag in ("--entity-type", TYPES[kind])] for each in kinds]
         with ThreadPoolExecutor(2) as pool:
             return dict(zip(kinds, pool.map(lambda each: self("--describe", *each), flags), strict=True))
-
-
-def entity_arguments(entity: Entity) -> list[str]:
-    arguments = []
-    for entity_type, name in entity.parts:
-        arguments += ["--entity-type", TYPES[entity_type]]
-        arguments += ["--entity-default"] if name is None else ["--entity-name", name]
-    return arguments
 
 
 def heading(entity: Entity) -> str:

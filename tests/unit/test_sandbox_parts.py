@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from quotaform.cli.command.sandbox import app
-from quotaform.sandbox import detached, security, tool
+from quotaform.sandbox import security, tool
 from quotaform.sandbox.cache import cache_directory
 from quotaform.sandbox.java import Java, find_java
 from quotaform.sandbox.node import Node, free_ports, node_properties
@@ -307,12 +307,3 @@ def test_client_properties_name_the_user_and_the_files(certificates: Certificate
     assert f"ssl.keystore.location={certificates.client('tenant').keystore}" in tls
     assert security.client_properties("PLAINTEXT", None) == "security.protocol=PLAINTEXT\n"
     assert 'password="wrong"' in security.client_properties("SASL_PLAINTEXT", certificates, password="wrong")
-
-
-def test_a_torn_state_file_is_no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path))
-    (tmp_path / "sandboxes").mkdir()
-    (tmp_path / "sandboxes" / "x.json").write_text('{"name": "x", "pi')
-    assert detached.find("x") is None
-    assert detached.find("y") is None
-    assert not detached.stop("x")

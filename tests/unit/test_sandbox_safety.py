@@ -14,7 +14,7 @@ from quotaform.cli.console import step_console
 from quotaform.cli.main import run
 from quotaform.model.errors import SandboxError
 from quotaform.sandbox import detached
-from quotaform.sandbox.cache import locked, make_directory
+from quotaform.sandbox.cache import locked
 from quotaform.sandbox.quorum import SupervisorClient
 from quotaform.sandbox.release import Download, growth_reported
 from tests.waiting import wait_until
@@ -92,18 +92,19 @@ def test_what_a_killed_supervisor_left_is_removed_and_nothing_else(shared: Path)
         client.stop()
 
 
-def test_a_state_names_no_process_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_names_no_process_is_no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path))
     path = tmp_path / "sandboxes" / "default.json"
     state = {
         "name": "default", "bootstrap_servers": "", "brokers": 1, "secured": False, "listeners": {},
         "client_config": None, "cluster_id": "", "data_dir": "",
     }  # fmt: skip
-    for pid in (0, 1, -1, "1", True, 2.5, None):
-        make_directory(path.parent)
+    assert detached.find("default") is None
+    for text in ('{"name": "x", "pi', *(json.dumps(state | {"pid": pid}) for pid in (0, 1, -1, "1", True, 2.5, None))):
         with locked(path, patience=1):
-            path.write_text(json.dumps(state | {"pid": pid}))
-            assert detached.find("default") is None, pid
+            path.write_text(text)
+            assert detached.find("default") is None, text
+    assert not detached.stop("default")
 
 
 def test_status_prints_nothing_that_a_script_would_take_for_an_address(

@@ -51,7 +51,6 @@ class IdentityProvider:
     """A token endpoint that knows `CLIENTS`, and the keys that a broker checks its tokens with."""
 
     lifetime: float = 3600  # seconds that tokens are valid
-    claims: dict[str, Any] = field(default_factory=dict)  # other claims, which win
     # Gives the answers of the token endpoint instead; `None` for one leaves it to the endpoint
     reply: Callable[[Received], bytes | None] = lambda _: None
     # The fields of all requests for tokens, and the header `authorization`
@@ -114,7 +113,7 @@ class IdentityProvider:
         now = time()
         expires = now + (self.lifetime if lifetime is None else lifetime)
         content = {"sub": subject, "iss": ISSUER, "aud": AUDIENCE, "iat": min(now, expires) - 1, "exp": expires}
-        return sign(content | self.claims | claims)
+        return sign(content | claims)
 
     def _answer(self, request: Received) -> bytes:
         if request.target == "/keys":

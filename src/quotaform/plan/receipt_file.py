@@ -265,7 +265,7 @@ _FINISHED: Final = regex(r'"finished_at": ?"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _MOST_AHEAD: Final = timedelta(hours=1)
 """How much later than here the clock of another machine may be."""
-_COMMITTED: Final = "it is committed to git; an apply writes its receipts beside the commit"
+_COMMITTED: Final = "is committed to git; an apply writes its receipts beside the commit"
 STARTED: Final = "is the receipt of an apply that did not finish, so the cluster may never have held what it declares"
 """Why a started receipt is no base."""
 _START: Final = 4096
@@ -317,7 +317,7 @@ def last_receipt(
     try:
         committed = committed_names(folder) if paths else frozenset[str]()
     except GitError as error:
-        text = f"it is not known whether it is committed to git: {error.reason}"
+        text = f"may be committed to git, which cannot be read: {error.reason}"
         return ReceiptSearch(None, (ReceiptFileError(str(paths[0]), text),))
     ignored += [ReceiptFileError(str(path), _COMMITTED) for path in paths if path.name in committed]
     latest = (clock.now() + _MOST_AHEAD).strftime(_TIME)
@@ -330,7 +330,7 @@ def last_receipt(
         if receipt.cluster_id != cluster_id or receipt.cluster_name in other_names:
             continue
         if receipt.finished_at > latest:
-            ignored.append(ReceiptFileError(str(path), f"it is from the future ({receipt.finished_at})"))
+            ignored.append(ReceiptFileError(str(path), f"is from the future ({receipt.finished_at})"))
             continue
         if receipt.is_started:
             skipped.append(ReceiptFileError(str(path), STARTED))

@@ -27,7 +27,7 @@ from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
 from quotaform.model.quota_key import key_order
 from quotaform.model.scope import Selection, count_problem, pattern_problem
 from quotaform.model.settings import PruneMode
-from quotaform.report.format import Document, StoredResult
+from quotaform.report.format import Document
 from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
@@ -268,7 +268,11 @@ def snapshot(
     """Return everything that clusters hold."""
     chosen = choose_clusters(repository, repository.config(), clusters)
     taken = snapshot_clusters(chosen, engine=engine, clock=clock, progress=progress, connect=connect)
-    return (outcome.map(load_taken) for outcome in taken)
+    if engine is None:
+        return taken
+    from quotaform.fleet.snapshot import load_stored
+
+    return (outcome.map(load_stored) for outcome in taken)
 
 
 def snapshot_clusters(
@@ -287,13 +291,6 @@ def snapshot_clusters(
     from quotaform.repository.run import take_snapshots
 
     return take_snapshots(clusters, clock=clock, progress=progress, connect=connect)
-
-
-def load_taken(value: Snapshot | StoredResult[Any]) -> Snapshot:
-    """Return a snapshot, wherever it was taken."""
-    from quotaform.cluster.snapshot import load_snapshot
-
-    return load_snapshot("".join(value.documents["json"]()), "a snapshot") if isinstance(value, StoredResult) else value
 
 
 def describe(

@@ -23,17 +23,10 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Finds files from the top of a repository."""
-
-    top: Path  # The top of the repository
-    here: Path  # The folder that paths are relative to
-
-    def __call__(self, file: str) -> str | None:
-        """Return the path of a file from the top of the repository; `None` for one that is outside."""
-        path = Path(os.path.normpath(self.here / file))
-        return path.relative_to(self.top).as_posix() if path.is_relative_to(self.top) else None
+def _from_top(top: Path, here: Path, file: str) -> str | None:
+    """Return the path of a file from the top of the repository; `None` for one that is outside."""
+    path = Path(os.path.normpath(here / file))
+    return path.relative_to(top).as_posix() if path.is_relative_to(top) else None
 
 
 SUMMARY_BYTES: Final = 1 << 20
@@ -72,7 +65,7 @@ class Ci:
         run = read_run(self.variables)
         return {
             "run_url": None if run is None else run.url,
-            "place": self.place,
+            "place": partial(_from_top, self.top, Path.cwd()),
             "version": __version__,
             "root": "quotas.d" if self.root is None else self.root.as_posix(),
         }
@@ -88,11 +81,6 @@ class Ci:
 
         top = find_work_tree(self.root or here)
         return here if top is None else top.resolve()
-
-    @property
-    def place(self) -> Place:
-        """What finds files from the top of the repository."""
-        return Place(self.top, Path.cwd())
 
     def report(self, console: Console, subject: str, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
         """Note the outputs of a step of GitHub Actions, and append results to its summary.

@@ -165,8 +165,8 @@ class Results:
         self._context = {} if ci is None else ci.options
         self._options = {"style": console.style(), "document": STDOUT, **shown, **self._context}
 
-    def open(self, clusters: Sequence[str]) -> None:
-        """Read the values of `--out`.
+    def open(self, clusters: Sequence[str], *others: OutFile) -> None:
+        """Read the values of `--out`; `others` are written of each result, too.
 
         Raises `UsageError` if a value cannot be read, a format cannot print these clusters, or several clusters would
         share one file, and `QuotaformError` if a folder that is named after the clusters cannot be written to.
@@ -176,11 +176,7 @@ class Results:
             if self._subject not in REPORTED:
                 many = "choose one with --cluster, or use --format json"
             raise UsageError(f"--format {self.format_name} prints one cluster; {many}")
-        self._files += self._opened(clusters)
-
-    def add(self, file: OutFile) -> None:
-        """Also write something else of each result."""
-        self._files.append(file)
+        self._files += [*others, *self._opened(clusters)]
 
     def paths(self, format_name: str) -> list[Mapping[str, Path]]:
         """Return the files of a format, one mapping of cluster to file for each `--out`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
 
-from quotaform.cluster.snapshot import dump_snapshot, read_snapshot
+from quotaform.cluster.snapshot import dump_snapshot, load_snapshot, read_snapshot
 from quotaform.fleet.bundle import inside
 from quotaform.fleet.data_source import SNAPSHOTS, QuotaRow, failed_row, quota_rows, snapshot_moment
 from quotaform.fleet.job import Made, new_bundle, run_job, ship_job
@@ -20,7 +20,7 @@ from quotaform.fleet.session import spark_session
 from quotaform.fleet.table import make_table, row_batch
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
-from quotaform.model.quotas import SnapshotFile
+from quotaform.model.quotas import Snapshot, SnapshotFile
 from quotaform.model.text import quote
 from quotaform.report.format import StoredResult
 from quotaform.repository.gateway import open_pinned_gateway
@@ -74,6 +74,11 @@ def take_snapshots(
         job = ship_job(spark, new_bundle(folder), SnapshotJob(tuple(clusters), clock))
         outcomes = list(run_job(spark, job, "Reading clusters on Spark", progress))
     yield from outcomes
+
+
+def load_stored(taken: StoredResult[SnapshotDigest]) -> Snapshot:
+    """Return a snapshot that was taken on Spark."""
+    return load_snapshot("".join(taken.documents["json"]()), "a snapshot")
 
 
 _PATHS: Final = StructType([SNAPSHOTS["file"]])

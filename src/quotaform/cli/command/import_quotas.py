@@ -90,9 +90,10 @@ def _opened(cluster: Cluster, engine: Engine, console: Console) -> Gateway:
         from quotaform.repository.gateway import open_pinned_gateway
 
         return open_pinned_gateway(cluster)
-    from quotaform.api import load_taken, snapshot_clusters
+    from quotaform.api import snapshot_clusters
     from quotaform.cluster.snapshot import SnapshotGateway
+    from quotaform.fleet.snapshot import load_stored
 
     progress = job_progress(console, "Reading 1 cluster", session)
     (taken,) = snapshot_clusters([cluster], engine=session, progress=progress)
-    return SnapshotGateway(load_taken(taken.require()), name=cluster.name, path=cluster.name)
+    return SnapshotGateway(load_stored(taken.require()), name=cluster.name, path=cluster.name)

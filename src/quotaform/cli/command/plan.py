@@ -238,10 +238,8 @@ def plan(
             target, repository, selecting, snapshot=snapshot, base=base, prune=mode, allow=allow, revert=revert
         )
     names = [cluster.name for cluster in request.clusters]
-    results.open(names)
     files, folder = read_changes_out(people.principals_out, names)
-    if files is not None:
-        results.add(files)
+    results.open(names, *filter(None, [files]))
     with results.covering(names, has_files=True):
         session = engine.place(console, len(names), repository.quota_bytes)
         request = replace(request, principals=people.read(console, files, folder, engine, on_spark=session is not None))

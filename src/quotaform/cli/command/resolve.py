@@ -45,12 +45,8 @@ def choose_engine(engine: Engine, principals: str | None, out: str | None) -> st
     needs_spark = out is not None or (principals is not None and principals != _STDIN and is_table(principals))
     if not engine.is_given:
         if needs_spark:
-            what = (
-                f"--out {shorten(out)} writes a table"
-                if out is not None
-                else f"--from {shorten(principals or '')} is a table"
-            )
-            raise UsageError(f"{what}, which Spark does; add --engine spark")
+            what = f"--from {shorten(principals or '')} is" if out is None else f"--out {shorten(out)} writes"
+            raise UsageError(f"{what} a table, which Spark does; add --engine spark")
         return LOCAL
     if engine.engine == AUTO and not needs_spark:
         return LOCAL

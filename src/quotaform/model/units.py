@@ -343,4 +343,5 @@ def spell_value(key: QuotaKey, value: float) -> str | None:
 def suspicious_unit_text(key: str, value: float) -> str:
     """Say that a byte rate is a small number without a unit."""
     number = plain(value)
-    return f"{key}: {number} is {number} {'byte' if number == '1' else 'bytes'} per second; write {number}B/s if that is meant, else a unit as in 10MiB/s"
+    rate = f"{number} {'byte' if number == '1' else 'bytes'} per second"
+    return f"{key}: {number} is {rate}; write {number}B/s if that is meant, else a unit as in 10MiB/s"

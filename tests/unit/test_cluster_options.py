@@ -86,15 +86,6 @@ def test_options_that_exclude_each_other_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["plan", "validate"])
-def test_all_clusters_and_a_named_one_are_refused_by_every_command(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`validate --all --cluster lab` checked the files of lab."""
-    assert run([command, "--all", "--cluster", "lab"]) == 64
-    assert "--all chooses every cluster; leave --cluster out" in capsys.readouterr().err
-
-
 def test_no_cluster_at_all_is_answered_with_how_to_name_one(folder: Path) -> None:
     (folder / "quotaform.yaml").write_text("clusters: {}\n")
     remedy = "write clusters: there, or give --bootstrap-server HOST:PORT"

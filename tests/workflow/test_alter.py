@@ -145,13 +145,6 @@ def test_what_the_broker_refuses_exits_1_in_its_words(repository: Repository, cl
     assert cluster.read() == {Entity(user="a"): {CONSUME: 1.0}}
 
 
-def test_an_odd_address_can_be_removed_and_not_set(repository: Repository, cluster: Cluster) -> None:
-    cluster.set({"connection_creation_rate": 5.0}, ip="localhost")
-    done = repository("alter", "--name", "ip=localhost", "--delete", "connection_creation_rate")
-    assert done.code == 0
-    assert cluster.read() == {}
-
-
 def test_the_pin_of_a_cluster_is_checked_first(repository: Repository, cluster: Cluster) -> None:
     text = repository.read("quotaform.yaml")
     repository.config(f"{text}    cluster_id: 3JxQ0v7pT2aXXXXXXXXXXX\n")

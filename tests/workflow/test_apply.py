@@ -147,34 +147,6 @@ def test_an_interrupt_at_the_question_says_on_its_own_line_that_nothing_was_writ
     assert ready.receipts == []
 
 
-def test_the_plan_id_that_was_reviewed_can_be_demanded(ready: Repository, cluster: Cluster) -> None:
-    before = cluster.read()
-    plan_id = json.loads(ready.read("plan.json"))["plan_id"]
-    for arguments in (["plan.json"], ["--auto-approve"]):
-        refused = ready("apply", *arguments, "--expect-plan-id", "sha256:" + "0" * 64)
-        assert refused.code == 5
-        assert plan_id in refused.err
-        assert "nothing was written" in refused.err
-    assert cluster.read() == before
-    assert ready("apply", "--auto-approve", "--expect-plan-id", plan_id).code == 0
-    assert cluster.values(user="a") == {"producer_byte_rate": MIB}
-
-
-def test_a_plan_is_stale_when_somebody_changed_what_it_touches(ready: Repository, cluster: Cluster) -> None:
-    cluster.set({"producer_byte_rate": 7 * MIB}, user="b")
-    before = cluster.read()
-    refused = ready("apply", "plan.json")
-    assert refused.code == 5
-    assert refused.out == ""
-    assert refused.err.splitlines()[-3:] == [
-        "Error: the cluster has changed since the plan was made, in 1 entity, so nothing was written:",
-        "  user=b: producer_byte_rate is 7 MiB/s; it was 1 MiB/s when the plan was made, which sets 2 MiB/s",
-        "Make a new plan (quotaform plan --out plan.json) and review it.",
-    ]
-    assert cluster.read() == before
-    assert ready.receipts == []
-
-
 def test_the_receipt_goes_where_it_is_told(ready: Repository) -> None:
     done = ready("apply", "plan.json", "--receipt", "ci/receipt.json", "--format", "json")
     assert done.code == 0
@@ -216,14 +188,6 @@ def test_a_plan_file_that_is_not_what_was_written_is_refused(
         assert (refused.code, refused.out) == (code, "")
         assert "plan.json" in refused.err
     assert cluster.read() == before
-
-
-def test_a_plan_file_that_is_not_utf8_or_not_there_is_refused(ready: Repository) -> None:
-    ready.write("plan.json", b"\xff\xfe\x00")
-    assert ready("apply", "plan.json").code == 3
-    missing = ready("apply", "nowhere.json")
-    assert (missing.code, missing.out) == (1, "")
-    assert "nowhere.json cannot be read: No such file" in missing.err
 
 
 def test_a_plan_made_from_a_snapshot_applies_to_its_cluster(ready: Repository, cluster: Cluster) -> None:

@@ -52,10 +52,6 @@ def test_a_configuration_that_cannot_be_read_completes_to_nothing(offline: Repos
     assert complete(offline, "quotaform plan --cluster ") == []
 
 
-def test_a_password_is_no_word_to_complete(offline: Repository) -> None:
-    assert complete(offline, "quotaform scram upsert --password x --us") in ([], ["--user"])
-
-
 @pytest.mark.parametrize(
     ("shell", "asked", "offered"),
     [

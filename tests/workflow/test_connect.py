@@ -18,7 +18,7 @@ from quotaform.cluster.sasl.password import Password
 from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from tests.traffic import KafkaPythonRequest
-from tests.workflow.command import Cluster, Repository, Result
+from tests.workflow.command import Repository, Result
 
 pytestmark = pytest.mark.workflow
 
@@ -146,14 +146,3 @@ def test_a_password_comes_from_the_environment(patient: Repository, secured_sand
     missing = patient(*arguments, env=listed)
     assert missing.code == 3
     assert "QUOTAFORM_PASSWORD" in missing.err
-
-
-def test_a_plan_for_a_broker_that_went_away_writes_nothing(
-    patient: Repository, sandbox: Sandbox, cluster: Cluster
-) -> None:
-    patient.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}']}}}}\n")
-    assert patient("plan", "--out", "plan.json").code == 0
-    patient.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
-    one_sentence(patient("apply", "plan.json"), "Cannot connect to lab")
-    assert cluster.read() == {}
-    assert patient.receipts == []

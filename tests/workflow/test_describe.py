@@ -160,9 +160,3 @@ def test_wrong_usage_exits_64(offline: Repository, options: list[str], words: st
     done = offline("describe", "--bootstrap-server", "127.0.0.1:1", *options)
     assert (done.code, done.out) == (64, "")
     assert words in done.err
-
-
-def test_a_misspelt_quota_type_is_told(described: Repository) -> None:
-    done = described("describe", "--quota-type", "producer_byterate")
-    assert (done.code, done.out) == (64, "")
-    assert "did you mean producer_byte_rate?" in done.err

@@ -123,28 +123,6 @@ def test_a_hand_edit_is_told_once_and_so_is_its_end(
     assert TOKEN not in applied.read("state.json")
 
 
-def test_what_git_changed_is_pending_and_what_somebody_changed_is_drift(applied: Repository, cluster: Cluster) -> None:
-    git = GitRepository(applied.path)
-    git.git("init", "-q", "-b", "main")
-    git.commit()
-    git.git("tag", "applied")
-    declare(applied, alice=5, carol=1)
-    git.commit()
-    result = applied("drift", "--baseline", "applied", "--metrics", "q.prom")
-    assert result.code == 0, result.said
-    assert result.last == "No drift. 0 declared entities match the cluster; 3 pending."
-    samples = metrics(applied.path / "q.prom")
-    pending = [samples[f"pending_changes {labels}"] for labels in ("create lab", "lab update", "delete lab")]
-    assert pending == [1, 1, 1]
-    assert applied("drift").code == 2
-    cluster.set({PRODUCER: 9 * MIB}, user="alice")
-    cluster.set({PRODUCER: MIB}, user="mallory")
-    result = applied("drift", "--baseline", "applied")
-    assert result.code == 2
-    assert "9 MiB/s on the cluster, 5 MiB/s in the files, 1 MiB/s in the baseline" in result.out
-    assert result.last == "Drift: 1 modified, 0 missing, 1 unexpected; 0 in sync; 2 pending."
-
-
 def test_a_receipt_is_a_baseline(applied: Repository, cluster: Cluster) -> None:
     (receipt,) = applied.receipts
     declare(applied, alice=5, bob=1)
@@ -153,17 +131,6 @@ def test_a_receipt_is_a_baseline(applied: Repository, cluster: Cluster) -> None:
     cluster.set({PRODUCER: 9 * MIB}, user="alice")
     result = applied("drift", "--baseline", receipt)
     assert (result.code, result.last) == (2, "Drift: 1 modified, 0 missing, 0 unexpected; 1 in sync.")
-
-
-@pytest.mark.parametrize("baseline", ["nowhere", "none.json"])
-def test_a_baseline_that_cannot_be_read_is_never_in_sync(applied: Repository, baseline: str) -> None:
-    assert applied("drift", "--metrics", "q.prom").code == 0
-    result = applied("drift", "--baseline", baseline, "--metrics", "q.prom", "--exit-zero")
-    assert result.code == 1
-    assert f"the baseline {baseline} cannot be read: " in result.err
-    samples = metrics(applied.path / "q.prom")
-    assert samples["last_run_success drift lab"] == 0
-    assert samples["managed_entities lab"] == 2
 
 
 def test_ignored_drift_pages_nobody_and_plans_show_it(

@@ -91,38 +91,11 @@ def test_a_selection_makes_a_partial_plan_that_touches_nothing_else(changing: Re
     assert cluster.values(user="stranger") == {"producer_byte_rate": MIB}
 
 
-def test_a_selection_of_nothing_plans_nothing(changing: Repository) -> None:
-    seen = changing("plan", "--select", "user=nobody", "--detailed-exitcode")
-    assert seen.code == 64
-    assert "no entity of the files or of the cluster is left" in seen.err
-
-
 def test_a_saved_plan_takes_no_selection(changing: Repository) -> None:
     changing("plan", "--out", "plan.json")
     refused = changing("apply", "plan.json", "--select", "user=new")
     assert refused.code == 64
     assert "a saved plan is applied completely" in refused.err
-
-
-def test_a_pinned_cluster_id_that_is_not_the_live_one_blocks(
-    changing: Repository, cluster: Cluster, tmp_path: Path
-) -> None:
-    before = cluster.read()
-    config = changing.read("quotaform.yaml")
-    changing.config(f"{config}    cluster_id: AAAAAAAAAAAAAAAAAAAAAA\n")
-    planned = changing("plan", "--out", "plan.json", "--detailed-exitcode")
-    assert planned.code == 4
-    assert "Blocked (nothing will be applied until resolved):" in planned.out
-    assert f"pinned to id AAAAAAAAAAAAAAAAAAAAAA, and the live id is {cluster.id}" in planned.out
-    assert json.loads(changing.read("plan.json"))["applyable"] is False
-    for arguments in (["apply", "plan.json"], ["apply", "--auto-approve"]):
-        refused = changing(*arguments)
-        assert refused.code == 4
-        assert "nothing was written" in refused.err
-        assert cluster.id in refused.err
-    assert cluster.read() == before
-    changing.config(f"{config}    cluster_id: {cluster.id}\n")
-    assert changing("plan").code == 0
 
 
 @pytest.fixture

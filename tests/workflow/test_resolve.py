@@ -42,24 +42,6 @@ def keys_of(document: dict[str, Any], request: int = 0) -> dict[str, Any]:
     return {key["key"]: key for key in document["requests"][request]["keys"]}
 
 
-def test_json_is_what_its_schema_says(repository: Repository, filled: Cluster) -> None:
-    done = repository("resolve", *PAIR, "--format", "json")
-    document = json.loads(done.out)
-    Draft7Validator(load_schema("resolve")).validate(document)
-    assert (document["cluster"], document["plan_id"]) == ({"name": "lab", "id": filled.id}, None)
-    keys = keys_of(document)
-    producer = keys[PRODUCER]
-    assert (producer["value"], producer["source"], producer["source_name"]) == (
-        1048576,
-        "user=alice,client-id=app1",
-        "ClientInUser",
-    )
-    assert [entry["source"] for entry in producer["overridden"]] == ["user=alice", "user=<default>"]
-    assert producer["overridden"][1]["entity"] == {"user": None}
-    assert (keys[CONSUMER]["value"], keys[CONSUMER]["unlimited"]) == (9223372036854775808, True)
-    assert [key["per"] for key in keys.values()] == ["broker", "broker", "broker", "cluster"]
-
-
 def test_less_can_be_asked_for(repository: Repository, filled: Cluster) -> None:
     short = repository("resolve", *PAIR, "--omit-overridden", "--omit-inherited", "--format", "json")
     keys = keys_of(json.loads(short.out))
@@ -69,17 +51,6 @@ def test_less_can_be_asked_for(repository: Repository, filled: Cluster) -> None:
     assert [line for line in one.out.splitlines() if " = " in line] == [
         "  consumer_byte_rate = unlimited (explicit) per broker"
     ]
-
-
-def test_an_empty_client_id_is_asked_for_explicitly(repository: Repository, filled: Cluster) -> None:
-    for empty in ("client-id=", 'client-id=""'):
-        done = repository("resolve", "--name", empty, "--name", "user=alice")
-        assert 'user=alice,client-id=""\n' in done.out
-        assert "  producer_byte_rate = 2 MiB/s per broker\n" in done.out
-        assert "  controller_mutation_rate = unlimited: no entry applies\n" in done.out
-        assert "  empty-client-id  " in done.out
-        assert "KAFKA-13341" in done.out
-        assert "differs" not in done.out
 
 
 @pytest.mark.parametrize(
@@ -107,13 +78,6 @@ def test_what_makes_no_sense_is_wrong_usage(
     done = repository("resolve", *arguments)
     assert (done.code, done.out) == (64, "")
     assert words in done.err
-
-
-def test_somebody_really_called_default_can_be_asked_for(repository: Repository, cluster: Cluster) -> None:
-    cluster.alter({Entity(user="<default>"): {PRODUCER: 1.0}, Entity(user=None): {PRODUCER: 2.0}})
-    done = repository("resolve", "--name", 'user="<default>"', "--name", "client-id=x", "--key", PRODUCER)
-    assert '* 3 User         user="<default>"  1 B/s\n' in done.out
-    assert "  6 DefaultUser  user=<default>    2 B/s   overridden\n" in done.out
 
 
 def test_a_plan_is_shown_as_if_it_were_applied(repository: Repository, filled: Cluster) -> None:

@@ -29,6 +29,8 @@ def test_wrong_usage_is_one_sentence_in_one_style(
         if line.startswith("=> "):
             continue
         found += f"{line}\n"
+        if line.startswith("> quotaform.yaml: "):
+            Path("quotaform.yaml").write_text(line.removeprefix("> quotaform.yaml: "))
         if line.startswith("$ "):
             assert run(shlex.split(line.removeprefix("$ "))) == 64, line
             printed = capsys.readouterr()

@@ -10,12 +10,10 @@ import pytest
 from quotaform.cli.main import run
 from quotaform.cli.option.cluster import ManyClusters, OneCluster
 from quotaform.model.entity import Entity
-from quotaform.model.errors import UsageError
 from tests.builder import PRODUCER
 from tests.scripted_gateway import ScriptedGateway
 
 TWO = "clusters: {lab: {snapshot: lab.json}, prod: {bootstrap_servers: ['a:1'], command_config: p}}\n"
-SEVERAL = "quotaform.yaml names several clusters (lab, prod)"
 
 
 @pytest.fixture(autouse=True)
@@ -26,16 +24,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def message(target: OneCluster | ManyClusters, snapshot: Path | None = None) -> str:
-    with pytest.raises(UsageError) as caught:
-        target.choose(snapshot=snapshot)
-    return str(caught.value)
-
-
 def test_one_cluster_is_chosen() -> None:
     assert OneCluster(cluster="lab").choose().snapshot == Path("lab.json")
     elsewhere = OneCluster(cluster="prod", bootstrap_server="b:2, c:3").choose()
     assert (elsewhere.bootstrap_servers, elsewhere.command_config) == (("b:2", "c:3"), Path("p"))
+    # What asks one cluster only, without files, needs no name of it.
+    asked = OneCluster(bootstrap_server="b:1").choose()
+    assert (asked.name, asked.bootstrap_servers, asked.cluster_id) == ("b:1", ("b:1",), None)
 
 
 def test_many_clusters_are_chosen() -> None:
@@ -45,60 +40,20 @@ def test_many_clusters_are_chosen() -> None:
     assert (elsewhere.name, elsewhere.bootstrap_servers) == ("prod", ("b:2",))
 
 
-def test_a_glob_of_several_where_one_is_meant_is_named() -> None:
-    """`alter --cluster '*'` was told to choose one with --cluster, which it had done."""
-    assert message(OneCluster(cluster="*")) == (
-        f'{SEVERAL}; "*" matches more than one, and this command takes one: give its whole name'
-    )
-
-
-def test_a_choice_that_is_not_clear_names_the_option() -> None:
-    assert message(OneCluster()) == f"{SEVERAL}; choose one with --cluster"
-    assert message(ManyClusters()) == f"{SEVERAL}; choose with --cluster, or use --all"
-    several = (
-        "--bootstrap-server gives an address only, and quotaform.yaml names several clusters (lab, prod); "
-        "choose one with --cluster"
-    )
-    # What asks one cluster only, without files, needs no name of it.
-    asked = OneCluster(bootstrap_server="b:1").choose()
-    assert (asked.name, asked.bootstrap_servers, asked.cluster_id) == ("b:1", ("b:1",), None)
-    assert message(ManyClusters(bootstrap_server="b:1")) == several
-
-
-def test_options_that_exclude_each_other_are_refused() -> None:
-    for kind in (OneCluster, ManyClusters):
-        assert message(kind(bootstrap_server="b:1"), Path("s.json")) == (
-            "--snapshot and --bootstrap-server cannot be combined; give one of them"
-        )
-        assert message(kind(command_config=Path("c"))) == (
-            "--command-config requires --bootstrap-server; in quotaform.yaml, use command_config"
-        )
-    assert message(ManyClusters(cluster=["lab"], all_clusters=True)) == (
-        "--all chooses every cluster; leave --cluster out"
-    )
-    for target in (
-        ManyClusters(cluster=["lab", "prod"], bootstrap_server="b:1"),
-        ManyClusters(all_clusters=True, bootstrap_server="b:1"),
-    ):
-        assert message(target) == "--bootstrap-server can be used for one cluster only; choose one with --cluster"
-    assert message(ManyClusters(all_clusters=True), Path("s.json")) == (
-        "--snapshot can be used for one cluster only; choose one with --cluster"
-    )
-
-
-def test_no_cluster_at_all_is_answered_with_how_to_name_one(folder: Path) -> None:
-    (folder / "quotaform.yaml").write_text("clusters: {}\n")
-    remedy = "write clusters: there, or give --bootstrap-server HOST:PORT"
-    for target in (OneCluster(), ManyClusters(), ManyClusters(all_clusters=True)):
-        assert message(target) == f"no cluster is given: quotaform.yaml names none; {remedy}"
+def test_no_cluster_at_all_is_answered_with_how_to_name_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "quotaform.yaml").unlink()
-    for target in (OneCluster(), ManyClusters()):
-        assert message(target) == (
-            f"no cluster is given: neither {Path.cwd()}/quotas.d nor {Path.cwd()}/quotaform.yaml exists; "
-            "correct the path, begin with quotaform init, or give --bootstrap-server HOST:PORT"
+    here, give = Path.cwd(), "or give --bootstrap-server HOST:PORT\n"
+    for command in ("scram describe", "plan"):
+        assert run(command.split()) == 64
+        assert capsys.readouterr().err == (
+            f"Error: no cluster is given: neither {here}/quotas.d nor {here}/quotaform.yaml exists; "
+            f"correct the path, begin with quotaform init, {give}"
         )
     (folder / "quotas.d").mkdir()
-    assert message(OneCluster()) == f"no cluster is given: {Path.cwd()}/quotaform.yaml does not exist; {remedy}"
+    assert run(["scram", "describe"]) == 64
+    assert capsys.readouterr().err == (
+        f"Error: no cluster is given: {here}/quotaform.yaml does not exist; write clusters: there, {give}"
+    )
 
 
 def test_what_is_missing_is_named_by_the_path_that_was_looked_at(

@@ -153,12 +153,6 @@ class TestDescribe:
             assert script("--alter", "--names", printed, "--delete", PRODUCE) == Result(0, "", "")
         assert cluster.read() == {}
 
-    def test_a_name_that_is_not_what_is_printed_is_taken_as_it_is(self, script: Script, cluster: Cluster) -> None:
-        cluster.alter({Entity(user=name): {PRODUCE: 1.0} for name in ("CN=a b", "100%")})
-        for name, printed in (("CN=a b", "CN%3Da%20b"), ("100%", "100%25")):
-            done = script("--describe", "--names", f"user={name}")
-            assert done.out == f"{{user={printed}}} producer_byte_rate=1\n"
-
     def test_what_is_printed_for_the_default_is_not_taken_for_a_name(self, script: Script, cluster: Cluster) -> None:
         """It was, and pasting it back made a quota of a user who is really called so."""
         for operation in (("--alter", "--add", f"{PRODUCE}=1"), ("--describe",), ("--resolve",)):

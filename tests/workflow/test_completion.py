@@ -26,23 +26,23 @@ def complete(repository: Repository, line: str) -> list[str]:
     return result.out.split()
 
 
-def test_commands_are_completed(offline: Repository) -> None:
-    assert complete(offline, "quotaform pl") == ["plan"]
-    assert complete(offline, "quotaform s") == ["show", "snapshot", "schema", "scram", "sandbox"]
-    assert complete(offline, "quotaform scram ") == ["describe", "upsert", "delete"]
-
-
-def test_options_are_completed(offline: Repository) -> None:
-    assert complete(offline, "quotaform plan --det") == ["--detailed-exitcode"]
-    assert complete(offline, "quotaform scram upsert --pass") == ["--password-file", "--password-env"]
-
-
-def test_clusters_are_completed_from_the_configuration(offline: Repository) -> None:
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("pl", "plan"),
+        ("s", "show snapshot schema scram sandbox"),
+        ("scram ", "describe upsert delete"),
+        ("plan --det", "--detailed-exitcode"),
+        ("scram upsert --pass", "--password-file --password-env"),
+        ("plan --cluster p", "prod-eu prod-us"),
+        ("scram describe --cluster l", "lab"),
+        ("plan --config elsewhere/q.yaml --cluster o", "other"),
+    ],
+)
+def test_commands_options_and_clusters_are_completed(offline: Repository, line: str, offered: str) -> None:
     offline.config(CLUSTERS)
-    assert complete(offline, "quotaform plan --cluster p") == ["prod-eu", "prod-us"]
-    assert complete(offline, "quotaform scram describe --cluster l") == ["lab"]
     offline.write("elsewhere/q.yaml", "clusters: {other: {bootstrap_servers: ['a:1']}}")
-    assert complete(offline, "quotaform plan --config elsewhere/q.yaml --cluster o") == ["other"]
+    assert complete(offline, f"quotaform {line}") == offered.split()
 
 
 @pytest.mark.parametrize("config", [None, "clusters: [", "clusters: {a: {}}"])

@@ -70,41 +70,6 @@ def test_a_directory_must_be_there_and_hold_files(offline: Repository) -> None:
     assert "Allow: --allow empty" in planned.out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["frobnicate"], "No such command 'frobnicate'"),
-        (["plan", "--bogus"], "No such option: --bogus"),
-        (["plan", "--cluster"], "requires an argument"),
-        (["plan", "a", "b"], "unexpected extra argument"),
-        (["plan", "--format", "xml"], "unknown format 'xml'; choose text, json"),
-        (["plan", "--out", "xml=plan.xml"], "unknown format 'xml'"),
-        (["plan", "--out", "json="], "a path is missing"),
-        (["plan", "--color", "sometimes"], "unknown color 'sometimes'; choose auto, always or never"),
-        (["plan", "--engine", "abacus"], "unknown engine 'abacus'; choose local, spark or auto"),
-        (["plan", "--cluster", "lob"], 'unknown cluster "lob"; did you mean lab?'),
-        (["apply", "--cluster", "lob", "--auto-approve"], 'unknown cluster "lob"; did you mean lab?'),
-        (["validate", "--cluster", "lob"], 'unknown cluster "lob"; did you mean lab?'),
-        (["plan", "--bootstrap-server", "127.0.0.1:1", "--snapshot", "x.json"], "cannot be combined; give one of them"),
-        (["plan", "--command-config", "x"], "--command-config requires --bootstrap-server"),
-        (["plan", "--bootstrap-server", "nonsense"], "nonsense"),
-        (["import", "--split", "letters"], "unknown split 'letters'; choose none or prefix"),
-        (["schema", "nothing"], "unknown schema 'nothing'; choose alter, "),
-        (["show"], "Missing argument"),
-        (["drift", "--exit-one"], "No such option: --exit-one"),
-    ],
-    ids=lambda item: " ".join(item) if isinstance(item, list) else "",
-)
-def test_wrong_usage_ends_with_64(offline: Repository, arguments: list[str], told: str) -> None:
-    offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
-    offline.quotas(entry("{user: a}"))
-    seen = offline(*arguments)
-    assert (seen.code, seen.out) == (64, ""), seen
-    assert told in seen.err
-    assert seen.err.startswith("Error: ")
-    assert seen.err.count("\n") == 1, "one line"
-
-
 def test_without_a_configuration_there_is_no_cluster(offline: Repository) -> None:
     offline.quotas(entry("{user: a}"))
     assert offline("validate").code == 0

@@ -108,7 +108,7 @@ def ingest_into(spark: SparkSession, source: Path, folder: Path, samples: int) -
         declared=None,
     )
     result = ingest(spark, request)
-    if (result.read, result.written, result.quarantined) != (samples, samples, 0):
+    if (result.summary.read, result.summary.written, result.summary.quarantined) != (samples, samples, 0):
         raise SystemExit(f"{samples} samples became {result}")
 
 

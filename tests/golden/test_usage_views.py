@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -98,14 +97,14 @@ def test_the_worst_buckets_that_the_plan_changes_are_drawn_over_time() -> None:
 
 
 def test_a_bucket_is_drawn_once_as_on_the_broker_where_it_is_closest() -> None:
-    use = replace(example.USE, broker="1", limit=2.0**20, p50=1000.0, p95=500_000.0, p99=1e6, throttled_s=60.0)
-    other = replace(use, broker="2", p99=100.0, throttled_s=120.0)
-    coarse = replace(use, bucket="user=bob", key=REQUEST, limit=200.0, p50=1.0, p95=2.0, p99=3.0, is_coarse=True)
-    idle = replace(use, bucket="user=idle", p50=None, p95=None, p99=None, maximum=None)
-    blocked = replace(use, bucket="user=blocked", limit=0.0)
+    use = changed(example.USE, broker="1", limit=2.0**20, p50=1000.0, p95=500_000.0, p99=1e6, throttled_s=60.0)
+    other = changed(use, broker="2", p99=100.0, throttled_s=120.0)
+    coarse = changed(use, bucket="user=bob", key=REQUEST, limit=200.0, p50=1.0, p95=2.0, p99=3.0, is_coarse=True)
+    idle = changed(use, bucket="user=idle", p50=None, p95=None, p99=None, maximum=None)
+    blocked = changed(use, bucket="user=blocked", limit=0.0)
     rows = (other, use, coarse, idle, blocked)
-    counts = {**example.NO_HEADROOM.counts, use.status: len(rows)}
-    chart = headroom_chart(replace(example.NO_HEADROOM, counts=counts, buckets=rows))
+    summary = changed(example.NO_HEADROOM.summary, throttled=len(rows))
+    chart = headroom_chart(changed(example.NO_HEADROOM, summary=summary, buckets=rows))
     first, second = chart.parts
     assert isinstance(first, HeadroomPart)
     assert isinstance(second, HeadroomPart)

@@ -15,6 +15,7 @@ from quotaform.usage.headroom.headroom import (
     BucketUse,
     Headroom,
     HeadroomStatus,
+    HeadroomSummary,
     UnknownCluster,
     UnrecordedKey,
     UnusedQuota,
@@ -63,7 +64,7 @@ USE: Final = BucketUse(
     top_member_share=0.7,
     is_coarse=False,
 )
-BELOW: Final = replace(
+BELOW: Final = changed(
     USE,
     bucket='user="<default>"',
     key=CONSUMER,
@@ -78,22 +79,18 @@ NO_HEADROOM: Final = Headroom(
     first=FIRST,
     last=LAST,
     samples=40_000,
-    counts={**dict.fromkeys(HeadroomStatus, 0), HeadroomStatus.UNLIMITED: 4},
+    summary=HeadroomSummary(throttled=0, close=0, below=0, unlimited=4, noisy=0, unused=0, coarse=0),
     buckets=(),
     noisy=(),
-    noisy_total=0,
     unused=(),
-    unused_total=0,
-    coarse=0,
     unrecorded=(),
     unknown=(),
 )
-HEADROOM: Final = replace(
+HEADROOM: Final = changed(
     NO_HEADROOM,
-    counts={**NO_HEADROOM.counts, HeadroomStatus.THROTTLED: 2, HeadroomStatus.BELOW: 1},
-    buckets=(USE, replace(USE, bucket="user=@team|x`"), BELOW),
+    summary=HeadroomSummary(throttled=2, close=0, below=1, unlimited=4, noisy=1, unused=7, coarse=2),
+    buckets=(USE, changed(USE, bucket="user=@team|x`"), BELOW),
     noisy=(USE,),
-    noisy_total=1,
     unused=(
         UnusedQuota(
             cluster="prod-eu",
@@ -105,15 +102,13 @@ HEADROOM: Final = replace(
             last=LAST,
         ),
     ),
-    unused_total=7,
-    coarse=2,
     unrecorded=(
         UnrecordedKey(cluster="prod-eu", key=CONSUMER, values=3),
         UnrecordedKey(cluster="a\nb", key=CONSUMER, values=1),
     ),
     unknown=(UnknownCluster(cluster=None, buckets=2), UnknownCluster(cluster="lab", buckets=1)),
 )
-FAR: Final = replace(NO_HEADROOM, counts={**NO_HEADROOM.counts, HeadroomStatus.BELOW: 1}, buckets=(BELOW,))
+FAR: Final = changed(NO_HEADROOM, summary=changed(NO_HEADROOM.summary, below=1), buckets=(BELOW,))
 """Where nobody is close."""
 
 BUCKET: Final = BucketBacktest(
@@ -237,11 +232,11 @@ SEVERAL: Final = replace(
 """Of several clusters, with a proposal that the files cannot follow."""
 UNTESTED: Final = replace(RECOMMENDED, backtest=ProposalBacktest(unwritten=1))
 
-STREAMED: Final = Streamed(
-    topic="usage \x1b[2J",
-    usage="/srv/usage",
-    quarantine="/srv/bad",
-    counts=StreamCounts(
+STREAMED: Final = Streamed.of(
+    "usage \x1b[2J",
+    "/srv/usage",
+    "/srv/bad",
+    StreamCounts(
         batches=3,
         records=1204,
         samples=2_408_000,
@@ -253,9 +248,7 @@ STREAMED: Final = Streamed(
     ),
     behind=17,
 )
-NOT_STREAMED: Final = Streamed(
-    topic="usage", usage="/srv/usage", quarantine="/srv/bad", counts=StreamCounts(), behind=None
-)
+NOT_STREAMED: Final = Streamed.of("usage", "/srv/usage", "/srv/bad", StreamCounts(), None)
 
 QUOTAS: Final[Quotas] = {
     Entity(user="alice"): {PRODUCER: 1000.0},
@@ -283,5 +276,5 @@ ROWS: Final = (
 
 def top(*rows: UsageRow, quotas: Quotas | None = QUOTAS, unread: bool = False) -> Top:
     """Who is throttled on a cluster, one broker of which does not answer."""
-    silent = (Unread("broker 3 \x1b[2J", "did not answer\n::error:: within 5 s"),) if unread else ()
+    silent = (Unread(what="broker 3 \x1b[2J", problem="did not answer\n::error:: within 5 s"),) if unread else ()
     return make_top("lab", LAST, rows, quotas, silent)

@@ -90,7 +90,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "usage-ingest": {
         "text": "usage.ingest.ingest:render_ingested",
-        "json": "usage.records:dump_ingested",
+        "json": "usage.ingest.ingest:dump_usage",
     },
     "usage-headroom": {
         "text": "usage.headroom.report:render_headroom",
@@ -99,7 +99,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "usage-stream": {
         "text": "usage.ingest.ingest:render_streamed",
-        "json": "usage.records:dump_streamed",
+        "json": "usage.ingest.ingest:dump_usage",
     },
     "usage-backtest": {
         "text": "plan.backtest_report:render_backtest",
@@ -111,10 +111,10 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "json": "usage.recommend.records:dump_recommendations",
         "markdown": "usage.recommend.report:render_recommendations_markdown",
     },
-    "top": {"text": "usage.top.top:render_top", "json": "usage.records:dump_top"},
+    "top": {"text": "usage.top.top:render_top", "json": "usage.top.top:dump_top"},
     "usage-record": {
         "text": "usage.record.recording:render_recording",
-        "json": "usage.records:dump_recording",
+        "json": "usage.record.recording:dump_recording",
     },
     "scram": {"text": "cluster.report:render_scram", "json": "cluster.records:dump_scram"},
     "scram-result": {"text": "cluster.report:render_scram_result", "json": "cluster.records:dump_scram_result"},
@@ -295,14 +295,14 @@ SCHEMAS: Final = {
     "scram": "cluster.records:ScramUsers",
     "scram-result": "cluster.records:ScramResultRecord",
     "snapshot": "cluster.records:SnapshotDocument",
-    "top": "usage.records:top",
+    "top": "usage.top.top:Top",
     "usage-backtest": "plan.backtest:Backtest",
-    "usage-headroom": "usage.headroom.headroom:usage_headroom",
-    "usage-ingest": "usage.records:usage_ingest",
-    "usage-mapping": "usage.records:usage_mapping",
+    "usage-headroom": "usage.headroom.headroom:Headroom",
+    "usage-ingest": "usage.ingest.ingest:Ingested",
+    "usage-mapping": "usage.format.table:usage_mapping",
     "usage-recommend": "usage.recommend.records:usage_recommend",
-    "usage-record": "usage.records:usage_record",
-    "usage-stream": "usage.records:usage_stream",
+    "usage-record": "usage.record.recording:Recording",
+    "usage-stream": "usage.ingest.ingest:Streamed",
     "validation": "plan.validate:ValidationRecord",
 }
 """What builds each schema, as `module:function` of quotaform."""

@@ -67,10 +67,10 @@ def _headroom_notes(found: Headroom, parts: tuple[HeadroomPart, ...], used: int)
     """Return what is not drawn, and what must be known of what is, in sentences."""
     notes = []
     drawn = sum(len(part.rows) for part in parts)
-    if used < found.total:
+    if used < found.summary.total:
         notes.append(
-            f"{drawn:,} buckets are drawn, each as on the broker where it is closest to its limit; {found.total:,} "
-            "were recorded, counted on each broker."
+            f"{drawn:,} buckets are drawn, each as on the broker where it is closest to its limit; "
+            f"{found.summary.total:,} were recorded, counted on each broker."
         )
     if left_out := len(found.buckets) - used:
         notes.append(f"{left_out:,} of them have no rates, or a limit of 0, and are left out.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from quotaform.model.quota_key import QUOTA_KEYS, QUOTA_WINDOW_S
+from quotaform.model.records.record import Count, about
 
 # What one series of measurements is about, whatever program recorded it.
 #
@@ -88,6 +89,30 @@ class DropReason(StrEnum):
     FIRST_TOTAL = "first value of a counter"
     COUNTER_RESET = "counter reset"
     LATE = "late"
+
+
+_REASONS: Final = ", ".join(f"{reason.name.lower()}: {reason.value}" for reason in DropReason)
+DroppedSamples: TypeAlias = Annotated[
+    dict[str, Count], about(f"Numbers of samples that are not in the table, by reason. {_REASONS}.")
+]
+
+
+def by_reason(dropped: Iterable[tuple[DropReason, int]]) -> dict[str, int]:
+    """Return numbers of samples as documents have them.
+
+    >>> by_reason([(DropReason.NAN, 3)])
+    {'nan': 3}
+    """
+    return {reason.name.lower(): count for reason, count in dropped}
+
+
+def reason_text(name: str) -> str:
+    """Return a reason of `by_reason` as people read it.
+
+    >>> reason_text("nan")
+    'not a number'
+    """
+    return DropReason[name.upper()].value
 
 
 class Unreadable(NamedTuple):

@@ -15,7 +15,6 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.http.message import Url
-from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.quotas import Quotas
 from quotaform.model.records.validator import explainer
@@ -33,7 +32,7 @@ KEY = "producer_byte_rate"
 
 
 def test_throttled_buckets_come_first_then_those_close_to_their_limit_then_the_others() -> None:
-    assert [(bucket.entity.address, bucket.broker, bucket.state.value) for bucket in top(*ROWS).buckets] == [
+    assert [(bucket.address, bucket.broker, bucket.state.value) for bucket in top(*ROWS).buckets] == [
         ("user=alice", "2", "throttled"),
         ("user=alice", "1", "throttled"),
         ("user=eve,client-id=etl", "1", "throttled"),
@@ -45,8 +44,8 @@ def test_throttled_buckets_come_first_then_those_close_to_their_limit_then_the_o
 
 def test_a_bucket_says_by_which_quota_it_is_limited_and_who_shares_it() -> None:
     [bucket] = top(row(4000.0, 3.0, user="bob")).buckets
-    assert (bucket.limit, bucket.ratio, bucket.resolved.source) == (5000.0, 0.8, Entity(user=None))
-    assert bucket.resolved.source_name == "DefaultUser"
+    assert (bucket.limit, bucket.ratio, bucket.source) == (5000.0, 0.8, "user=<default>")
+    assert bucket.source_name == "DefaultUser"
     assert bucket.shared_by == "all client-ids of bob without an entry of their own; each other user has its own"
 
 
@@ -153,8 +152,8 @@ def test_a_mistake_of_our_own_hides_no_other_broker() -> None:
     assert [bucket.state for bucket in found.buckets] == [BucketState.THROTTLED]
     problem = "cannot be used because of an internal error: {}; please report it"
     assert found.unread == (
-        Unread("b", problem.format("ValueError")),
-        Unread("the cluster", f"{problem.format('KeyError')}; no limit is known"),
+        Unread(what="b", problem=problem.format("ValueError")),
+        Unread(what="the cluster", problem=f"{problem.format('KeyError')}; no limit is known"),
     )
 
 

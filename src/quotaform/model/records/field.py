@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from quotaform.model.entity import ENTITY_TYPES, Entity, parse_address
 from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding, Location, Severity
+from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Base, SnapshotFile, Values
 from quotaform.model.records.document import Number, json_number
@@ -38,6 +39,13 @@ Names: TypeAlias = Annotated[
     ),
 ]
 QuotaKeyName: TypeAlias = Annotated[str, about("The quota key.", "producer_byte_rate", min_length=1)]
+SourceName: TypeAlias = Annotated[
+    str | None,
+    about(
+        "The name of this kind of entry in KIP-248, or null.",
+        extra_json_schema={"enum": [*(level.source for level in LEVELS), None]},
+    ),
+]
 KeyValues: TypeAlias = Annotated[
     dict[str, Value],
     about("Quota key to value.", {"producer_byte_rate": 10485760, "request_percentage": 150}, min_length=1),

@@ -16,6 +16,7 @@ from typing import Final
 from quotaform.model.entity import IP, canonical_ip, desanitize
 from quotaform.model.moment import read_moment
 from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, quote
 from quotaform.usage.format.text import make_sample, read_number, read_time
 from quotaform.usage.metric import Measure, check_series, may_name_client, may_name_user, read_metric
@@ -393,3 +394,54 @@ def _cell(cells: Cells, mapping: TableMapping, name: str) -> object:
 
 def _text(cell: object) -> str | None:
     return None if cell is None else str(cell)
+
+
+def usage_mapping() -> tuple[Node, dict[str, Node]]:
+    """Return the schema and its definitions."""
+    fields = {
+        "columns": closed(
+            "The column of each field. Rows of metrics have ts, metric, value and labels; rows of buckets have ts, "
+            "key, rate or throttle_ms, and user, client_id or ip.",
+            {name: text(_COLUMNS[name], minLength=1) for name in COLUMN_FIELDS},
+            required=["ts"],
+        ),
+        "constants": closed(
+            "Fields that are the same in all rows.",
+            {name: text(f"In all rows: {_COLUMNS[name]}", minLength=1) for name in CONSTANT_FIELDS},
+        ),
+        "labels": mapping(
+            "Rows of metrics: the column of each label that has one.", {"type": "string", "minLength": 1}, {"user": "u"}
+        ),
+        "factors": closed(
+            "By what numbers are multiplied to be in bytes per second, percent of one thread, events per second, "
+            "milliseconds (throttle_ms) or seconds (window_s).",
+            {
+                name: {"description": f"By what {name} is multiplied.", "type": "number", "exclusiveMinimum": 0}
+                for name in FACTOR_FIELDS
+            },
+        ),
+        "time_unit": choice("What a number in the column of ts counts since 1970; by its size if omitted.", TimeUnit),
+        "sanitized_users": boolean(
+            "Rows of buckets: whether users are percent-encoded, as metrics of Kafka have them."
+        ),
+    }
+    schema = closed("What the columns of a table with usage are: the file for --mapping.", fields, required=["columns"])
+    return titled("columns of a table with usage", schema), {}
+
+
+_COLUMNS = {
+    "ts": "The time.",
+    "cluster": "The name of the cluster.",
+    "broker": "The broker.",
+    "metric": "The name of the metric.",
+    "value": "The value of the metric.",
+    "labels": "All labels of the metric: a map, pairs, or JSON.",
+    "key": "The quota key, or the type of the quota: Produce, Fetch, Request, ControllerMutation.",
+    "rate": "The rate.",
+    "throttle_ms": "The average delay of throttled requests.",
+    "window_s": "How many seconds up to the time the rate covers.",
+    "user": "The user.",
+    "client_id": "The client-id.",
+    "ip": "The address.",
+    "instance": "Which of several clients with these names measured itself, in rows without a broker.",
+}

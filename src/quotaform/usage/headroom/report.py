@@ -83,7 +83,7 @@ def percent(ratio: float) -> str:
 
 
 def _bucket_lines(found: Headroom, style: Style) -> Iterator[str]:
-    total = found.total - found.counts[HeadroomStatus.UNLIMITED]
+    total = found.summary.limited
     if not close_buckets(found):
         yield closest_words(found)
     if not found.buckets:
@@ -113,8 +113,8 @@ def closest_words(found: Headroom) -> str:
 
 def _noisy_lines(found: Headroom) -> Iterator[str]:
     yield from map(noisy_words, found.noisy)
-    if found.noisy_total > len(found.noisy):
-        yield f"... and {found.noisy_total - len(found.noisy):,} more"
+    if found.summary.noisy > len(found.noisy):
+        yield f"... and {found.summary.noisy - len(found.noisy):,} more"
 
 
 def noisy_words(each: BucketUse) -> str:
@@ -130,8 +130,8 @@ def _unused_lines(found: Headroom) -> Iterator[str]:
         recorded = f"unused in {span_text(rows[0].recorded_s)} of recording"
         yield f"{spell_name(cluster)}  {inert(key)}  ({recorded})"
         yield from (f"  {each.entity} = {value_text(key, each.value)}" for each in rows)
-    if found.unused_total > len(found.unused):
-        yield f"... and {found.unused_total - len(found.unused):,} more (all: --out parquet=DIR)"
+    if found.summary.unused > len(found.unused):
+        yield f"... and {found.summary.unused - len(found.unused):,} more (all: --out parquet=DIR)"
 
 
 def not_assessed_lines(found: Headroom) -> Iterator[str]:
@@ -140,12 +140,10 @@ def not_assessed_lines(found: Headroom) -> Iterator[str]:
         number = counted(sum(each.buckets for each in found.unknown), "bucket")
         names = listed([_unknown_name(each) for each in found.unknown], _MOST_NAMES)
         yield f"{number} of {names}: recorded, but the quotas of the cluster are not known."
-    if found.coarse:
-        number = counted(found.coarse, "bucket")
-        yield (
-            f"{number} of which the recording is too coarse: what {'it' if found.coarse == 1 else 'they'} used is at "
-            "most what is shown."
-        )
+    if found.summary.coarse:
+        number = counted(found.summary.coarse, "bucket")
+        used = "it used" if found.summary.coarse == 1 else "they used"
+        yield f"{number} of which the recording is too coarse: what {used} is at most what is shown."
     for key in dict.fromkeys(each.key for each in found.unrecorded):
         rows = [each for each in found.unrecorded if each.key == key]
         number = counted(sum(each.values for each in rows), "value")
@@ -161,9 +159,9 @@ def _unknown_name(each: UnknownCluster) -> str:
 
 def total_words(found: Headroom) -> str:
     """Return how many buckets are how close to their limits."""
-    counts = ", ".join(f"{found.counts[status]:,} {status.value}" for status in HeadroomStatus)
-    unused = counted(found.unused_total, "unused value")
-    return f"Headroom: {counts}, of {counted(found.total, 'bucket')}; {unused}."
+    counts = ", ".join(f"{getattr(found.summary, status.value):,} {status.value}" for status in HeadroomStatus)
+    unused = counted(found.summary.unused, "unused value")
+    return f"Headroom: {counts}, of {counted(found.summary.total, 'bucket')}; {unused}."
 
 
 _UNUSED: Final = ("Cluster", "Entity", "Quota", "Value", "Recorded for")
@@ -176,20 +174,20 @@ def render_headroom_markdown(found: Headroom) -> Iterator[str]:
     grave = close_buckets(found)
     if grave:
         yield from table((name.capitalize() for name in COLUMNS), map(_row, grave[:_MOST_ROWS]))
-        left = found.counts[HeadroomStatus.THROTTLED] + found.counts[HeadroomStatus.CLOSE] - len(grave[:_MOST_ROWS])
+        left = found.summary.throttled + found.summary.close - len(grave[:_MOST_ROWS])
         yield f"\nAnd {left:,} more.\n\n" if left else "\n"
     else:
         yield f"{words(closest_words(found))}\n\n"
     if found.noisy:
         yield "Noisy neighbours (more than half of the usage of a shared bucket):\n\n"
         yield from (f"- {words(noisy_words(each))}\n" for each in found.noisy[:_MOST_ROWS])
-        left = found.noisy_total - len(found.noisy[:_MOST_ROWS])
+        left = found.summary.noisy - len(found.noisy[:_MOST_ROWS])
         yield f"- and {left:,} more\n\n" if left else "\n"
     if found.unused:
-        left = found.unused_total - len(found.unused[:_MOST_ROWS])
+        left = found.summary.unused - len(found.unused[:_MOST_ROWS])
         more = f"\nAnd {left:,} more.\n" if left else ""
         rows = "".join(table(_UNUSED, map(_unused, found.unused[:_MOST_ROWS])))
-        yield details(f"Unused (they limited no recorded client): {found.unused_total:,}", rows + more)
+        yield details(f"Unused (they limited no recorded client): {found.summary.unused:,}", rows + more)
     unjudged = list(not_assessed_lines(found))
     if unjudged:
         yield "Not assessed:\n\n"

@@ -27,6 +27,7 @@ from quotaform.usage.headroom.headroom import (
     BucketUse,
     Headroom,
     HeadroomStatus,
+    HeadroomSummary,
     UnknownCluster,
     UnrecordedKey,
     UnusedQuota,
@@ -277,33 +278,31 @@ def _report(
     grave = f.col("status").isin(HeadroomStatus.THROTTLED.value, HeadroomStatus.CLOSE.value)
     is_noisy = grave & (f.col("members") > 1) & (f.col("top_member_share") > NOISY_SHARE)
     is_known = f.coalesce(f.col("cluster").isin(list(known)), f.lit(False))
-    (total,) = (
+    (summary,) = (
         rows.agg(
             f.min("first").alias("first"),
             f.max("last").alias("last"),
             f.sum("samples").alias("samples"),
-            f.count_if(is_noisy).alias("noisy_total"),
+            f.count_if(is_noisy).alias("noisy"),
             f.count_if(f.col("is_coarse") & f.col("limit").isNotNull()).alias("coarse"),
             *(f.count_if(f.col("status") == each.value).alias(each.value) for each in HeadroomStatus),
         )
         .toArrow()
         .to_pylist()
     )
-    counts = {each: total.pop(each.value) for each in HeadroomStatus}
     limited = rows.where(f.col("status") != HeadroomStatus.UNLIMITED.value).orderBy(*_closest_first())
     unknown = rows.where(~is_known).groupBy("cluster").agg(f.count("*").alias("buckets")).orderBy("cluster")
     return Headroom(
         usage=request.usage,
-        counts=counts,
+        **{name: summary.pop(name) for name in ("first", "last", "samples")},
+        summary=HeadroomSummary(unused=idle.count(), **summary),
         buckets=_read_uses(limited.limit(request.most)),
         noisy=_read_uses(limited.where(is_noisy).limit(request.most)),
         unused=_read_unused(idle.orderBy("cluster", "key", "entity_key").limit(request.most)),
-        unused_total=idle.count(),
         unrecorded=tuple(
             UnrecordedKey(**row) for row in unrecorded(quotas, use).orderBy("cluster", "key").toArrow().to_pylist()
         ),
         unknown=tuple(UnknownCluster(**row) for row in unknown.limit(MOST_CLUSTERS).toArrow().to_pylist()),
-        **total,
     )
 
 

@@ -4,53 +4,75 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
+from dataclasses import field as default_field
 from itertools import islice
+from typing import Annotated, Self
+
+from msgspec import field
 
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ExitCode
 from quotaform.model.moment import spell_moment
+from quotaform.model.records.document import USAGE_INGEST, USAGE_STREAM, indented
+from quotaform.model.records.record import Count, Moment, Record, about, builtins
 from quotaform.model.text import inert, listed
 from quotaform.report.text import PLAIN, Style, counted
-from quotaform.usage.sample import DropReason
+from quotaform.usage.sample import DroppedSamples, DropReason, by_reason, reason_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectedRecords:
+class SampleCounts(Record):
+    """The numbers of samples."""
+
+    read: Annotated[Count, about("Samples, and records that could not be read: the sum of the others.")]
+    written: Annotated[Count, about("Samples in the table.")]
+    dropped: Annotated[Count, about("Samples that were left out.")]
+    quarantined: Annotated[Count, about("Records that could not be read.")]
+
+    @property
+    def text(self) -> str:
+        """The numbers, of which the first is the sum of the others.
+
+        >>> SampleCounts(read=1200, written=1200, dropped=0, quarantined=0).text
+        '1,200 read = 1,200 written + 0 dropped + 0 quarantined'
+        """
+        return (
+            f"{self.read:,} read = {self.written:,} written + {self.dropped:,} dropped + {self.quarantined:,} "
+            "quarantined"
+        )
+
+
+class RejectedRecords(Record):
     """Records that could not be read, for one reason."""
 
-    file: str  # The first file with such a record
-    position: int  # Where in it; `reason` says what it counts
-    reason: str  # Why the first one could not be read
+    file: Annotated[str, about("The first file with such a record.")]
+    position: Annotated[Count, about("Where in the file; the reason says what is counted.")]
+    reason: Annotated[str, about("What is wrong with the first one.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestedCluster:
+class IngestedCluster(Record):
     """A cluster of which there were samples."""
 
-    name: str  # As the recording, or `--cluster`, names it
-    is_declared: bool | None
-    """Whether quotaform.yaml declares a cluster of that name; `None` if there is no quotaform.yaml."""
+    name: Annotated[str, about("The name of the cluster.")] = field(name="cluster")
+    is_declared: Annotated[bool | None, about("Whether quotaform.yaml declares it; null if there is none.")] = field(
+        name="declared"
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ingested:
-    """What became of an ingest: `read` is `written` + the sum of `dropped` + `quarantined`."""
+class Ingested(Record, document=USAGE_INGEST):
+    """The result of quotaform usage ingest."""
 
-    usage: str  # The table, as it was given
-    files: int  # How many files were read
-    empty_files: int  # How many had no bytes
-    read: int  # How many samples, and records that could not be read, there were
-    written: int  # How many samples are in the table now
-    rows: int  # In how many rows: a rate and a throttle time of one time are one
-    dropped: Mapping[DropReason, int]  # How many samples were left out, per reason
-    quarantined: int  # How many records could not be read
-    quarantine: str | None  # Where they are; `None` if there are none
-    rejected: tuple[RejectedRecords, ...]  # Some of them
-    clusters: tuple[IngestedCluster, ...]  # The clusters of the rows
-    since: datetime | None  # The earliest time of the rows; `None` if there are none
-    until: datetime | None  # The latest one
+    usage: Annotated[str, about("The usage table, as given.")]
+    files: Annotated[Count, about("How many files were read.")]
+    empty_files: Annotated[Count, about("How many of them were empty.")]
+    summary: SampleCounts
+    rows: Annotated[Count, about("How many rows were added: a rate and a throttle time of one time are one.")]
+    since: Annotated[Moment | None, about("The earliest time of the rows; null if there are none.")]
+    until: Annotated[Moment | None, about("The latest time of the rows; null if there are none.")]
+    dropped: DroppedSamples
+    clusters: Annotated[tuple[IngestedCluster, ...], about("The clusters of the rows.")]
+    quarantine: Annotated[str | None, about("Where the records are that could not be read; null if there are none.")]
+    rejected: Annotated[tuple[RejectedRecords, ...], about("The first of these records.")]
 
     @property
     def undeclared(self) -> tuple[IngestedCluster, ...]:
@@ -67,26 +89,26 @@ class Ingested:
         if self.undeclared:
             names = listed([spell_name(each.name) for each in self.undeclared])
             yield f"quotaform.yaml declares no cluster {names}; the rows are in the table nevertheless", False
-        if self.quarantined:
-            where = f"see the quarantine table {inert(self.quarantine or '')}"
-            yield f"{counted(self.quarantined, 'record')} could not be read; {where}", True
+        if self.quarantine is not None:
+            where = f"see the quarantine table {inert(self.quarantine)}"
+            yield f"{counted(self.summary.quarantined, 'record')} could not be read; {where}", True
 
     def failure(self) -> str | None:
         """Return why there are no rows."""
         if self.rows:
             return None
-        if not self.read:
+        if not self.summary.read:
             return "the recordings have no samples"
-        if self.dropped.get(DropReason.OTHER_METRIC, 0) == self.read:
+        if self.dropped.get("other_metric", 0) == self.summary.read:
             return (
-                f"none of the {counted(self.read, 'sample')} is of a metric of client quotas; "
+                f"none of the {counted(self.summary.read, 'sample')} is of a metric of client quotas; "
                 "docs/usage-recordings.md lists the names that are known"
             )
-        found = f"the recordings have no samples for the table among the {self.read:,} that were read"
-        if self.dropped.get(DropReason.BROKER_TOTAL):
+        found = f"the recordings have no samples for the table among the {self.summary.read:,} that were read"
+        if self.dropped.get("broker_total"):
             options = "give --user-label, --client-id-label or --ip-label"
             return f"{found}; if labels with other names say who it was, {options}"
-        return f"{found}; the quarantine table has the reasons" if self.quarantined else found
+        return f"{found}; the quarantine table has the reasons" if self.summary.quarantined else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +119,7 @@ class StreamCounts:
     records: int = 0  # How many records of the topic they had
     samples: int = 0  # How many samples were in those; what cannot be read counts as one
     written: int = 0  # How many are in the table
-    dropped: Mapping[DropReason, int] = field(default_factory=dict)  # How many are not, by reason
+    dropped: Mapping[DropReason, int] = default_field(default_factory=dict)  # How many are not, by reason
     quarantined: int = 0  # How many could not be read
     late_records: int = 0  # How many records were late; the quarantine has each of them
     duplicate_records: int = 0  # How many records were there before
@@ -115,6 +137,12 @@ class StreamCounts:
             duplicate_records=self.duplicate_records + other.duplicate_records,
         )
 
+    @property
+    def summary(self) -> SampleCounts:
+        """The numbers of samples."""
+        dropped = sum(self.dropped.values())
+        return SampleCounts(read=self.samples, written=self.written, dropped=dropped, quarantined=self.quarantined)
+
     def require_sum(self) -> None:
         """Raise `RuntimeError` if a sample is lost in silence: a mistake of quotaform."""
         dropped = sum(self.dropped.values())
@@ -125,21 +153,39 @@ class StreamCounts:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Streamed:
-    """What a run of a stream has done."""
+class Streamed(Record, document=USAGE_STREAM):
+    """The result of quotaform usage ingest --topic."""
 
-    topic: str
-    usage: str  # The table, as it was given
-    quarantine: str  # Where the records are that could not be read, or were late
-    counts: StreamCounts  # The sums of all batches
-    behind: int | None
-    """How many records of the topic it had not read when its last batch ended; `None` if there was none."""
+    topic: Annotated[str, about("The topic.")]
+    usage: Annotated[str, about("The usage table, as given.")]
+    batches: Annotated[Count, about("How many batches the run had.")]
+    records: Annotated[Count, about("How many records of the topic it read.")]
+    duplicate_records: Annotated[Count, about("How many of them were read before.")]
+    late_records: Annotated[Count, about("How many of them were late; they are in the quarantine.")]
+    behind: Annotated[
+        Count | None, about("Records not read yet when the last batch ended; null if there was no batch.")
+    ]
+    summary: SampleCounts
+    dropped: DroppedSamples
+    quarantine: Annotated[
+        str | None, about("Where the records are that could not be read or were late; null if there are none.")
+    ]
 
-    @property
-    def has_quarantine(self) -> bool:
-        """Whether this run has put records into the quarantine."""
-        return bool(self.counts.quarantined or self.counts.late_records)
+    @classmethod
+    def of(cls, topic: str, usage: str, quarantine: str, counts: StreamCounts, behind: int | None) -> Self:
+        """Return what batches have done; `counts` are their sums."""
+        return cls(
+            topic=topic,
+            usage=usage,
+            batches=counts.batches,
+            records=counts.records,
+            duplicate_records=counts.duplicate_records,
+            late_records=counts.late_records,
+            behind=behind,
+            summary=counts.summary,
+            dropped=by_reason(counts.dropped.items()),
+            quarantine=quarantine if counts.quarantined or counts.late_records else None,
+        )
 
     @property
     def exit_code(self) -> ExitCode:
@@ -148,18 +194,18 @@ class Streamed:
 
     def warnings(self) -> Iterator[tuple[str, bool]]:
         """Yield what needs attention, and whether something failed."""
-        counts = self.counts
-        if self.has_quarantine:
-            bad = counted(counts.quarantined + counts.late_records, "record")
+        counts = self.summary
+        if self.quarantine is not None:
+            bad = counted(counts.quarantined + self.late_records, "record")
             yield f"{bad} could not be read, or came late; see the quarantine table {inert(self.quarantine)}", True
         if not counts.written and self.failure() is None:
-            found = f"there are no samples for the table among the {counts.samples:,} that were read"
+            found = f"there are no samples for the table among the {counts.read:,} that were read"
             none = f"the topic {inert(self.topic)} had no records that were not read before"
-            yield f"nothing was added: {found if counts.samples else none}", False
+            yield f"nothing was added: {found if counts.read else none}", False
 
     def failure(self) -> str | None:
         """Return why nothing could be read."""
-        if self.counts.quarantined and not self.counts.written:
+        if self.summary.quarantined and not self.summary.written:
             return "no record could be read; see whether --input-format is that of the topic"
         return None
 
@@ -187,28 +233,25 @@ def _ingest_lines(result: Ingested, style: Style) -> Iterator[str]:
             for each in result.clusters
         )
         yield _field("Clusters", listed(names, _MOST_CLUSTERS))
-    for reason, count in sorted(result.dropped.items(), key=lambda each: -each[1]):
-        yield _field("Dropped", f"{count:,}  {reason.value}")
+    yield from _dropped_lines(result.dropped)
     if result.quarantine is not None:
-        yield _field("Quarantine", f"{counted(result.quarantined, 'record')} in {inert(result.quarantine)}")
+        yield _field("Quarantine", f"{counted(result.summary.quarantined, 'record')} in {inert(result.quarantine)}")
         shown = list(islice(result.rejected, _MOST_RECORDS))
         yield from (f"    {inert(each.file)}: {inert(each.reason)}" for each in shown)
-        if result.quarantined > len(shown):
-            yield f"    ... and {result.quarantined - len(shown):,} more"
+        if (more := result.summary.quarantined - len(shown)) > 0:
+            yield f"    ... and {more:,} more"
     yield ""
-    yield style.paint(total_text(result), "bold")
+    written = f" written ({counted(result.rows, 'row')}) "
+    yield style.paint(f"Samples: {result.summary.text.replace(' written ', written)}.", "bold")
 
 
 def _field(name: str, text: str) -> str:
     return f"  {name:<{_WIDTH}}{text}"
 
 
-def total_text(result: Ingested) -> str:
-    """Return the numbers of an ingest, of which the first is the sum of the others."""
-    return (
-        f"Samples: {result.read:,} read = {result.written:,} written ({counted(result.rows, 'row')}) + "
-        f"{sum(result.dropped.values()):,} dropped + {result.quarantined:,} quarantined."
-    )
+def _dropped_lines(dropped: Mapping[str, int]) -> Iterator[str]:
+    for name, count in sorted(dropped.items(), key=lambda each: -each[1]):
+        yield _field("Dropped", f"{count:,}  {reason_text(name)}")
 
 
 def render_streamed(result: Streamed, style: Style = PLAIN) -> str:
@@ -217,30 +260,22 @@ def render_streamed(result: Streamed, style: Style = PLAIN) -> str:
 
 
 def _stream_lines(result: Streamed, style: Style) -> Iterator[str]:
-    counts = result.counts
     yield f"Usage  {style.paint(inert(result.usage), 'bold')}   topic {inert(result.topic)}"
     behind = f", {result.behind:,} not read yet" if result.behind else ""
-    batches = "1 batch" if counts.batches == 1 else f"{counts.batches:,} batches"
-    yield _field("Read", f"{counted(counts.records, 'record')} in {batches}{behind}")
-    if counts.duplicate_records:
-        were = "was" if counts.duplicate_records == 1 else "were"
-        yield _field("Duplicate", f"{counted(counts.duplicate_records, 'record')} that {were} read before")
-    for reason, count in sorted(counts.dropped.items(), key=lambda each: -each[1]):
-        yield _field("Dropped", f"{count:,}  {reason.value}")
-    if result.has_quarantine:
-        late = f", and {counted(counts.late_records, 'late record')}," if counts.late_records else ""
-        yield _field("Quarantine", f"{counted(counts.quarantined, 'record')}{late} in {inert(result.quarantine)}")
+    batches = "1 batch" if result.batches == 1 else f"{result.batches:,} batches"
+    yield _field("Read", f"{counted(result.records, 'record')} in {batches}{behind}")
+    if result.duplicate_records:
+        were = "was" if result.duplicate_records == 1 else "were"
+        yield _field("Duplicate", f"{counted(result.duplicate_records, 'record')} that {were} read before")
+    yield from _dropped_lines(result.dropped)
+    if result.quarantine is not None:
+        late = f", and {counted(result.late_records, 'late record')}," if result.late_records else ""
+        bad = counted(result.summary.quarantined, "record")
+        yield _field("Quarantine", f"{bad}{late} in {inert(result.quarantine)}")
     yield ""
-    yield style.paint(f"Samples: {sum_text(counts)}.", "bold")
+    yield style.paint(f"Samples: {result.summary.text}.", "bold")
 
 
-def sum_text(counts: StreamCounts) -> str:
-    """Return the numbers of samples, of which the first is the sum of the others.
-
-    >>> sum_text(StreamCounts(samples=1200, written=1200))
-    '1,200 read = 1,200 written + 0 dropped + 0 quarantined'
-    """
-    return (
-        f"{counts.samples:,} read = {counts.written:,} written + {sum(counts.dropped.values()):,} dropped + "
-        f"{counts.quarantined:,} quarantined"
-    )
+def dump_usage(result: Ingested | Streamed) -> str:
+    """Return what became of an ingest or a stream as JSON."""
+    return indented(builtins(result))

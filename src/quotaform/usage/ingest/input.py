@@ -50,7 +50,7 @@ def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Fi
 
     `source`: its text, YAML or JSON.
     """
-    from quotaform.usage.records import usage_mapping
+    from quotaform.usage.format.table import usage_mapping
 
     text = decode(source)
     if isinstance(text, Finding):

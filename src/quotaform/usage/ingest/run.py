@@ -22,7 +22,7 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.usage.format.table import TableMapping, guess_mapping
 from quotaform.usage.format.text import TABLE
-from quotaform.usage.ingest.ingest import Ingested, IngestedCluster, RejectedRecords
+from quotaform.usage.ingest.ingest import Ingested, IngestedCluster, RejectedRecords, SampleCounts
 from quotaform.usage.ingest.rows import PARSED, merged, usage_rows
 from quotaform.usage.ingest.source import (
     CSV,
@@ -38,7 +38,7 @@ from quotaform.usage.ingest.source import (
 )
 from quotaform.usage.ingest.table_rows import parsed_table
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import DropReason
+from quotaform.usage.sample import DropReason, by_reason
 from quotaform.usage.table.append import add_rows, require_free, require_writable
 from quotaform.usage.table.schema import QUARANTINE, USAGE, first_columns
 from quotaform.usage.table.table import with_later_columns
@@ -210,11 +210,14 @@ class _Ingest:
             usage=request.usage,
             files=len(self.files) + len(self.tables),
             empty_files=sum(not file.size for file in self.files),
-            read=read.samples + sum(read.dropped.values()) + read.rejected,
-            written=made.samples,
+            summary=SampleCounts(
+                read=read.samples + sum(read.dropped.values()) + read.rejected,
+                written=made.samples,
+                dropped=sum(dropped.values()),
+                quarantined=read.rejected,
+            ),
             rows=made.rows,
-            dropped=dropped,
-            quarantined=read.rejected,
+            dropped=by_reason(dropped.items()),
             quarantine=request.quarantine if read.rejected else None,
             rejected=tuple(self._rejected(spark)) if read.rejected else (),
             clusters=tuple(

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+from msgspec import field
 
 from quotaform.model.errors import QuotaformError
 from quotaform.model.moment import duration_text, spell_moment
+from quotaform.model.records.document import USAGE_RECORD, indented
+from quotaform.model.records.record import Count, Moment, Record, about, builtins
 from quotaform.model.text import inert
 from quotaform.report.text import PLAIN, Style, counted
-from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, merge
+from quotaform.usage.sample import (
+    Attribute,
+    Dropped,
+    DroppedSamples,
+    DropReason,
+    Item,
+    Rejected,
+    Sample,
+    Series,
+    merge,
+    reason_text,
+)
 
 
 class UsageRow(NamedTuple):
@@ -31,53 +44,46 @@ class UsageRow(NamedTuple):
     instance: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Record):
     """A time without measurements of a broker."""
 
-    first: datetime  # The first time at which there should be one
-    last: datetime  # The last such time
-    missed: int
-    reason: str  # Why, as the rest of a sentence about the source
+    first: Annotated[Moment, about("The first time at which there should be one.")]
+    last: Annotated[Moment, about("The last such time.")]
+    missed: Annotated[Count, about("How many are missing.")]
+    reason: Annotated[str, about("Why, as the rest of a sentence about the source.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedSource:
+class RecordedSource(Record):
     """What was recorded of one broker."""
 
-    broker: str
-    source: str  # Where it was read, as messages show it
-    asked: int  # How often it was asked
-    read: int  # How often it answered
-    rows: int  # The rows that were written
-    dropped: tuple[Dropped, ...] = ()  # What is not in the table, by reason
-    rejected: int = 0  # Records that could not be read
-    problems: tuple[str, ...] = ()  # The first few reasons of these
-    size: int = 0  # The bytes of all answers
-    seconds: float = 0.0  # The time until all answers were there
-    longest: float = 0.0  # The longest of these times, in seconds
-    gaps: tuple[Gap, ...] = ()  # The times without measurements
-    remark: str | None = None  # Why no row could be recorded though it answered; `None` otherwise
+    broker: Annotated[str, about("Its name in the table.")]
+    source: Annotated[str, about("Where it was measured.")]
+    asked: Annotated[Count, about("How often it was asked.")]
+    read: Annotated[Count, about("How often it answered.")]
+    rows: Annotated[Count, about("The rows of it in the table.")]
+    dropped: DroppedSamples
+    rejected: Annotated[Count, about("Records that could not be read.")]
+    problems: Annotated[tuple[str, ...], about("The first reasons of these.")]
+    size: Annotated[Count, about("The bytes of all its answers.")] = field(name="bytes")
+    seconds: Annotated[float, about("The time that all its answers took.")]
+    longest: Annotated[float, about("The longest of these times.")] = field(name="longest_s")
+    gaps: Annotated[tuple[Gap, ...], about("The times without measurements.")]
+    remark: Annotated[str | None, about("Why its last answer had no row, or null.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """What became of a recording."""
+class Recording(Record, document=USAGE_RECORD):
+    """The result of quotaform usage record."""
 
-    cluster: str
-    usage: str  # The directory of the table, as it was given
-    started: datetime
-    ended: datetime
-    interval: float  # Seconds between two measurements of a broker
-    sources: tuple[RecordedSource, ...]
-    files: int  # How many files were written
-    unwritten: int = 0  # How many rows were measured and could not be written
-    failure: str | None = None  # Why; `None` if all are in the table
-
-    @property
-    def rows(self) -> int:
-        """The rows that were written."""
-        return sum(each.rows for each in self.sources)
+    cluster: Annotated[str, about("The name of the cluster.")]
+    usage: Annotated[str, about("The table, as given.")]
+    started: Annotated[Moment, about("When it began.")] = field(name="started_at")
+    ended: Annotated[Moment, about("When it ended.")] = field(name="ended_at")
+    interval: Annotated[float, about("Seconds between two measurements of a broker.")] = field(name="interval_s")
+    rows: Annotated[Count, about("The rows that were added to the table.")]
+    files: Annotated[Count, about("The files that were added to the table.")]
+    unwritten: Annotated[Count, about("The rows that were measured and could not be written.")]
+    failure: Annotated[str | None, about("Why, or null if all were written.")]
+    sources: Annotated[tuple[RecordedSource, ...], about("What was recorded of each broker.")]
 
     def require_written(self) -> None:
         """Raise `QuotaformError` if rows were not written, or there were none."""
@@ -166,6 +172,11 @@ def first_problem(rejected: Sequence[Rejected]) -> str:
     return f"its answer cannot be read: {rejected[0].reason}{more}"
 
 
+def dump_recording(result: Recording) -> str:
+    """Return what became of a recording as JSON."""
+    return indented(builtins(result))
+
+
 _MOST_GAPS = 5
 
 
@@ -184,12 +195,11 @@ def _lines(result: Recording, style: Style) -> Iterator[str]:
     yield ""
     for each in result.sources:
         yield from _source_lines(each, style)
-    dropped: Counter[DropReason] = Counter()
+    dropped: Counter[str] = Counter()
     for each in result.sources:
-        for reason, count in each.dropped:
-            dropped[reason] += count
+        dropped.update(each.dropped)
     if dropped:
-        reasons = ", ".join(f"{count:,} {reason.value}" for reason, count in dropped.most_common())
+        reasons = ", ".join(f"{count:,} {reason_text(name)}" for name, count in dropped.most_common())
         yield f"Not in the table: {reasons}."
     yield style.paint(
         f"{counted(result.rows, 'row')} in {counted(result.files, 'file')} of {inert(result.usage)}.", "bold"

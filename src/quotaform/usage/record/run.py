@@ -30,7 +30,7 @@ from quotaform.usage.record.recording import (
     first_problem,
     read_rows,
 )
-from quotaform.usage.sample import Dropped, DropReason
+from quotaform.usage.sample import DropReason, by_reason
 
 if TYPE_CHECKING:
     import pyarrow
@@ -119,13 +119,16 @@ class SourceRun:
                 asked=self._asked,
                 read=self._read,
                 rows=self.written,
-                dropped=tuple(Dropped(reason, count) for reason, count in self._dropped.items()),
+                dropped=by_reason(self._dropped.items()),
                 rejected=self._rejected,
                 problems=tuple(self._problems),
                 size=self._size,
-                seconds=self._seconds,
-                longest=self._longest,
-                gaps=tuple(Gap(at(first), at(last), last - first + 1, reason) for first, last, reason in self._gaps),
+                seconds=round(self._seconds, 6),
+                longest=round(self._longest, 6),
+                gaps=tuple(
+                    Gap(first=at(first), last=at(last), missed=last - first + 1, reason=reason)
+                    for first, last, reason in self._gaps
+                ),
                 remark=self._remark,
             )
 
@@ -270,13 +273,15 @@ class _Recorder:
             self._end(threads)
         with suppress(KeyboardInterrupt):
             self._write()
+        sources = tuple(run.report(started) for run in self._runs)
         return Recording(
             cluster=self._request.cluster,
             usage=self._request.usage,
             started=started,
             ended=self._clock.now(),
             interval=self._request.interval,
-            sources=tuple(run.report(started) for run in self._runs),
+            rows=sum(each.rows for each in sources),
+            sources=sources,
             files=self._files,
             unwritten=0 if self._failure is None else sum(len(run.rows) for run in self._runs),
             failure=self._failure,

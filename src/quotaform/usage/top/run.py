@@ -109,9 +109,9 @@ class TopReader:
             try:
                 found[name] = question.answer(deadline - self.clock.monotonic())
             except TimeoutError:
-                unread.append(Unread(name, _STILL))
+                unread.append(Unread(what=name, problem=_STILL))
             except Exception as error:
-                unread.append(Unread(name, problem_of(error)))
+                unread.append(Unread(what=name, problem=problem_of(error)))
         unread += _without_rows(found)
         unread += self._take_quotas(max(deadline, begun + self.quota_patience))
         rows = [row for each in found.values() for row in each.rows]
@@ -132,7 +132,7 @@ class TopReader:
         else:
             return []
         used = "no limit is known" if self._known is None else f"those of {self._known_at} are used"
-        return [Unread("the cluster", f"{problem}; {used}")]
+        return [Unread(what="the cluster", problem=f"{problem}; {used}")]
 
 
 def _without_rows(found: Mapping[str, ReadRows]) -> list[Unread]:
@@ -142,7 +142,7 @@ def _without_rows(found: Mapping[str, ReadRows]) -> list[Unread]:
     """
     is_any = any(each.rows for each in found.values())
     return [
-        Unread(name, f"answers, but {remark}")
+        Unread(what=name, problem=f"answers, but {remark}")
         for name, each in found.items()
         if (each.rejected or not is_any) and (remark := explain_no_rows(each)) is not None
     ]

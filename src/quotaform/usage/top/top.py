@@ -11,21 +11,27 @@ Source: org.apache.kafka.server.quota.ClientQuotaManager (`throttle-time`, a Rat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import field
+from msgspec.structs import replace
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.moment import spell_moment
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
+from quotaform.model.records.document import TOP, indented
+from quotaform.model.records.field import Address, Names, QuotaKeyName, SourceName
+from quotaform.model.records.record import Count, Moment, Record, about, builtins
 from quotaform.model.text import inert
 from quotaform.model.units import is_decimal, is_unlimited, render_value
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import NOT_LIMITED, Resolved, request_of, shared_by
+from quotaform.resolve.request import NOT_LIMITED, request_of, shared_by
 from quotaform.resolve.resolve import Resolver
 from quotaform.usage.headroom.headroom import CLOSE_RATIO
 from quotaform.usage.record.recording import UsageRow
@@ -39,70 +45,67 @@ class BucketState(StrEnum):
     BELOW = "below"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopBucket:
+class TopBucket(Record):
     """A bucket on a broker at this moment."""
 
-    broker: str | None  # The broker; `None` if the source does not say
-    entity: Entity  # Whom the bucket is for, as the broker measures it
-    key: str
-    rate: float | None  # In the unit of the key; `None` if it is not measured
-    throttle_ms: float | None
-    """The average delay of the throttled requests of the last 30 to 60 s; `None` if there were none."""
-    resolved: Resolved = NOT_LIMITED  # What limits it; nothing if no quota does, or the quotas are not known
-
-    @property
-    def limit(self) -> float | None:
-        """The limit; `None` if nothing limits it, also where a value says so."""
-        value = self.resolved.value
-        return None if is_unlimited(QUOTA_KEYS.get(self.key), value) else value
-
-    @property
-    def ratio(self) -> float | None:
-        """The rate as a share of the limit."""
-        return self.rate / self.limit if self.rate is not None and self.limit else None
-
-    @property
-    def state(self) -> BucketState:
-        """How close it is to its limit."""
-        if self.throttle_ms:
-            return BucketState.THROTTLED
-        return BucketState.CLOSE if (self.ratio or 0.0) >= CLOSE_RATIO else BucketState.BELOW
-
-    @property
-    def shared_by(self) -> str | None:
-        """Which requests share the bucket, in words; `None` if nothing limits it."""
-        level = self.resolved.level
-        return None if level is None else shared_by(level, self.entity)
+    broker: Annotated[str | None, about("The broker, or null if the source does not say.")]
+    address: Address
+    entity: Names
+    key: QuotaKeyName
+    state: Annotated[
+        BucketState,
+        about(
+            "throttled: requests were delayed in the last 30 to 60 s. close: it uses "
+            f"{CLOSE_RATIO:.0%} of its limit or more. below: any other."
+        ),
+    ]
+    rate: Annotated[float | None, about("The rate in the unit of the key, or null if it is not measured.")]
+    limit: Annotated[float | None, about("The limit, or null if nothing limits it.")]
+    ratio: Annotated[float | None, about("The rate as a share of the limit, or null.")]
+    throttle_ms: Annotated[
+        float | None, about("The average delay of the throttled requests, or null if there are none.")
+    ]
+    source: Annotated[str | None, about("The address of the entity whose quota the limit is, or null.")]
+    source_name: SourceName
+    shared_by: Annotated[str | None, about("Which requests share the bucket, or null.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class TopSummary(Record):
+    """Numbers of buckets."""
+
+    throttled: Annotated[Count, about("Buckets that are throttled.")]
+    close: Annotated[Count, about("Buckets that are close.")]
+    below: Annotated[Count, about("Buckets that are below.")]
+    measured: Annotated[Count, about("All that were measured.")]
+    brokers: Annotated[Count, about("The brokers that measured them.")]
+
+
+class Unread(Record):
     """What could not be read."""
 
-    what: str  # What it is: a broker, Prometheus, the quotas
-    problem: str  # Why, as the rest of a sentence
+    what: Annotated[str, about("What it is: a broker, Prometheus, the quotas.")]
+    problem: Annotated[str, about("Why, as the rest of a sentence.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Top:
-    """Who is throttled on a cluster."""
+class Top(Record, document=TOP):
+    """The result of quotaform top --once."""
 
-    cluster: str
-    at: datetime
-    buckets: tuple[TopBucket, ...]
-    """All buckets that were measured: the throttled ones first, those close to their limit, then the others."""
-    unread: tuple[Unread, ...] = ()
-    has_limits: bool = True  # Whether the quotas are known
+    cluster: Annotated[str, about("The name of the cluster.")]
+    at: Annotated[Moment, about("When it was measured.")]
+    has_limits: Annotated[bool, about("Whether the quotas of the cluster could be read.")] = field(name="limits_known")
+    summary: TopSummary
+    buckets: Annotated[
+        tuple[TopBucket, ...],
+        about(
+            "Buckets that are throttled or close (--all-buckets: all), by how much they are throttled, then by ratio."
+        ),
+    ]
+    unread: Annotated[tuple[Unread, ...], about("What could not be read.")] = ()
 
-    def count(self, state: BucketState) -> int:
-        """Return how many buckets are in a state."""
-        return sum(bucket.state is state for bucket in self.buckets)
-
-    @property
-    def brokers(self) -> int:
-        """How many brokers measured any of them."""
-        return len({bucket.broker for bucket in self.buckets})
+    def shown(self, limit: int | None, *, shows_all: bool) -> Sequence[TopBucket]:
+        """Return the first buckets that are throttled or close to their limit; of all with `shows_all`."""
+        listed = [each for each in self.buckets if shows_all or each.state is not BucketState.BELOW]
+        return listed[:limit]
 
 
 def make_top(
@@ -117,11 +120,17 @@ def make_top(
     latest: dict[tuple[object, ...], dict[str | None, UsageRow]] = {}
     for row in sorted(rows, key=lambda row: row.ts):
         latest.setdefault((row.broker, row.key, row.user, row.client_id, row.ip), {})[row.instance] = row
-    buckets = [_bucket(_together(list(each.values())), resolver) for each in latest.values()]
+    buckets = sorted((_bucket(_together(list(each.values())), resolver) for each in latest.values()), key=_order)
+    states = Counter(each.state for each in buckets)
     return Top(
         cluster=cluster,
         at=at,
-        buckets=tuple(sorted(buckets, key=_order)),
+        summary=TopSummary(
+            **{state.value: states[state] for state in BucketState},
+            measured=len(buckets),
+            brokers=len({each.broker for each in buckets}),
+        ),
+        buckets=tuple(buckets),
         unread=tuple(unread),
         has_limits=quotas is not None,
     )
@@ -141,14 +150,29 @@ def _together(rows: list[UsageRow]) -> UsageRow:
 def _bucket(row: UsageRow, resolver: Resolver) -> TopBucket:
     names = {USER: row.user, CLIENT_ID: row.client_id, IP: row.ip}
     entity = Entity({kind: name for kind, name in names.items() if name is not None})
+    resolved = resolver.resolve(request_of(entity)).get(row.key, NOT_LIMITED)
+    limit = None if is_unlimited(QUOTA_KEYS.get(row.key), resolved.value) else resolved.value
+    ratio = row.rate / limit if row.rate is not None and limit else None
     return TopBucket(
         broker=row.broker,
-        entity=entity,
+        address=entity.address,
+        entity=entity.names,
         key=row.key,
+        state=_state(row.throttle_ms, ratio),
         rate=row.rate,
+        limit=limit,
+        ratio=ratio,
         throttle_ms=row.throttle_ms,
-        resolved=resolver.resolve(request_of(entity)).get(row.key, NOT_LIMITED),
+        source=None if resolved.source is None else resolved.source.address,
+        source_name=resolved.source_name,
+        shared_by=None if resolved.level is None else shared_by(resolved.level, entity),
     )
+
+
+def _state(throttle_ms: float | None, ratio: float | None) -> BucketState:
+    if throttle_ms:
+        return BucketState.THROTTLED
+    return BucketState.CLOSE if (ratio or 0.0) >= CLOSE_RATIO else BucketState.BELOW
 
 
 _STATES: Final = list(BucketState)
@@ -159,10 +183,15 @@ def _order(bucket: TopBucket) -> tuple[object, ...]:
         _STATES.index(bucket.state),
         -(bucket.throttle_ms or 0.0),
         -(bucket.ratio or 0.0),
-        bucket.entity.address,
+        bucket.address,
         key_order(bucket.key),
         bucket.broker or "",
     )
+
+
+def dump_top(top: Top, *, limit: int | None = None, shows_all: bool = False) -> str:
+    """Return who is throttled as JSON; the options are those of `render_top`."""
+    return indented(builtins(replace(top, buckets=tuple(top.shown(limit, shows_all=shows_all)))))
 
 
 _TITLES: Final = ("BROKER", "BUCKET", "KEY", "RATE", "LIMIT", "%", "THROTTLE")
@@ -193,7 +222,7 @@ def render_top(
     """
     head = [style.paint(_cut(line, width), "bold") for line in [_headline(top, width)]]
     head += [style.paint(_cut(f"{inert(each.what)} {inert(each.problem)}", width), "yellow") for each in top.unread]
-    shown = [bucket for bucket in top.buckets if shows_all or bucket.state is not BucketState.BELOW]
+    shown = top.shown(None, shows_all=shows_all)
     if not shown:
         return "\n".join([*head, *_nothing(top, shows_all)]) + "\n"
     room = None if height is None else max(1, height - len(head) - 3)
@@ -211,15 +240,15 @@ def render_top(
 
 
 def _headline(top: Top, width: int) -> str:
-    throttled, close = top.count(BucketState.THROTTLED), top.count(BucketState.CLOSE)
+    summary = top.summary
     at = spell_moment(top.at.replace(microsecond=0))
     time = at if width >= _WIDE_HEAD else at.partition("T")[2]
     if top.unread and not top.buckets:
         return f"{inert(top.cluster)} {time}: no measurements, so it is unknown who is throttled"
-    on = f" on {counted(top.brokers, 'broker')}" if top.buckets else ""
-    near = f" {close:,} close ({CLOSE_RATIO:.0%} or more)," if top.has_limits else ""
+    on = f" on {counted(summary.brokers, 'broker')}" if top.buckets else ""
+    near = f" {summary.close:,} close ({CLOSE_RATIO:.0%} or more)," if top.has_limits else ""
     return (
-        f"{inert(top.cluster)} {time}: {counted(throttled, 'bucket')} throttled,{near} "
+        f"{inert(top.cluster)} {time}: {counted(summary.throttled, 'bucket')} throttled,{near} "
         f"{len(top.buckets):,} measured{on}{' (incomplete)' if top.unread else ''}"
     )
 
@@ -253,7 +282,7 @@ def _cells(bucket: TopBucket) -> tuple[str, ...]:
     ratio = bucket.ratio
     return (
         inert(bucket.broker or "-"),
-        bucket.entity.address,
+        bucket.address,
         bucket.key,
         "-" if bucket.rate is None else rate_text(bucket.key, bucket.rate, bucket.limit),
         "-" if bucket.limit is None else _limit_text(bucket.key, bucket.limit),
@@ -265,9 +294,9 @@ def _cells(bucket: TopBucket) -> tuple[str, ...]:
 def _reason(bucket: TopBucket, *, has_limits: bool) -> str:
     if not has_limits:
         return "by which quota is not known, as the cluster cannot be read"
-    if bucket.resolved.source is None:
+    if bucket.source is None:
         return "no quota limits it any more: it was removed a moment ago"
-    by = f"by the quota of {bucket.resolved.source.address} ({bucket.resolved.source_name})"
+    by = f"by the quota of {bucket.source} ({bucket.source_name})"
     return f"{by}, shared by {bucket.shared_by}"
 
 

@@ -463,13 +463,7 @@ def stream_usage(
             held_signals(on_first=stopped.set),
         ):
             counts = run_stream(spark, request, log, stopped.is_set)
-            streamed = Streamed(
-                topic=request.topic.name,
-                usage=request.usage,
-                quarantine=request.quarantine,
-                counts=counts,
-                behind=log.behind,
-            )
+            streamed = Streamed.of(request.topic.name, request.usage, request.quarantine, counts, log.behind)
             return _end(console, format_name, files, streamed)
     except EngineError as error:
         raise unresolved(error) from error
@@ -496,11 +490,9 @@ class _Log:
         self._batches = 0
 
     def __call__(self, state: StreamState) -> None:
-        from quotaform.usage.ingest.ingest import sum_text
-
         self.behind = state.behind
         behind = "" if state.behind is None else f"; {state.behind:,} records behind"
-        text = f"Samples: {sum_text(state.counts)}{behind}"
+        text = f"Samples: {state.counts.summary.text}{behind}"
         if state.counts.batches != self._batches and monotonic() - self._written_at >= _LOG_S:
             self._batches, self._written_at = state.counts.batches, monotonic()
             if not sys.stderr.isatty():

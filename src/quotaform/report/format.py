@@ -300,7 +300,7 @@ SCHEMAS: Final = {
     "usage-headroom": "usage.headroom.headroom:Headroom",
     "usage-ingest": "usage.ingest.ingest:Ingested",
     "usage-mapping": "usage.format.table:usage_mapping",
-    "usage-recommend": "usage.recommend.records:usage_recommend",
+    "usage-recommend": "usage.recommend.records:RecommendationsRecord",
     "usage-record": "usage.record.recording:Recording",
     "usage-stream": "usage.ingest.ingest:Streamed",
     "validation": "plan.validate:ValidationRecord",

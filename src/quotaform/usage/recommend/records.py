@@ -1,32 +1,15 @@
-"""The JSON of recommendations, and its schema."""
+"""The JSON of recommendations."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Final
+from datetime import date
+from typing import Annotated, Any, Self, TypeAlias
 
-from quotaform.model.moment import spell_moment
-from quotaform.model.records.document import USAGE_RECOMMEND, envelope, indented, json_number
-from quotaform.model.records.field import dump_entity
-from quotaform.model.records.record import builtins
-from quotaform.model.records.schema import (
-    MOMENT,
-    Node,
-    boolean,
-    choice,
-    count,
-    document,
-    items,
-    mapping,
-    maybe,
-    maybe_text,
-    number,
-    quota_key,
-    record,
-    record_definitions,
-    ref,
-    text,
-)
+from msgspec import field
+
+from quotaform.model.records.document import USAGE_RECOMMEND, indented
+from quotaform.model.records.field import Address, Names, QuotaKeyName
+from quotaform.model.records.record import Count, Moment, Record, about, builtins
 from quotaform.plan.backtest import ClusterBacktest
 from quotaform.usage.recommend.recommendation import (
     Action,
@@ -35,196 +18,164 @@ from quotaform.usage.recommend.recommendation import (
     Recommendation,
     RecommendReport,
     RecommendSettings,
+    UnwrittenProposal,
 )
+
+ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
+Numbers: TypeAlias = Annotated[dict[str, float], about("Values by quota key.")]
+
+
+class SizingRecord(Record):
+    """How quotas were sized."""
+
+    percentile: Annotated[float, about("The percentile of each day.")]
+    outlier_days: Annotated[Count, about("How many of the highest days of each weekday were left out.")]
+    headroom: Annotated[float, about("By how much it was multiplied.")]
+    floors: Numbers
+    caps: Numbers
+    min_history_days: Annotated[float, about("How many days must be recorded.")]
+    min_samples: Annotated[Count, about("How many times with a rate must be recorded.")]
+    unused_after_days: Annotated[float, about("After how many days without use a value is proposed for removal.")]
+    creates: Annotated[bool, about("Whether values were proposed for entities that have none.")]
+    capacities: Annotated[dict[str, Numbers], about("By cluster, the capacity of a broker.")]
+
+    @classmethod
+    def of(cls, settings: RecommendSettings) -> Self:
+        """Return the record."""
+        same = {name: getattr(settings, name) for name in cls.__struct_fields__ if hasattr(settings, name)}
+        return cls(creates=settings.has_creates, **same)
+
+
+class RecordingRecord(Record):
+    """The first and the last sample of a cluster."""
+
+    cluster: ClusterName
+    first: Annotated[Moment | None, about("When it was; null if nothing is recorded.")]
+    last: Annotated[Moment | None, about("When it was; null if nothing is recorded.")]
+
+
+class SummaryRecord(Record):
+    """Numbers of values by what is proposed."""
+
+    create: Annotated[Count, about("Values that are proposed for entities that have none.")]
+    update: Annotated[Count, about("Values that are to change.")]
+    delete: Annotated[Count, about("Values that are to be removed, as nobody used them.")]
+    keep: Annotated[Count, about("Values that fit.")]
+    none: Annotated[Count, about("Values for which nothing is proposed.")]
+
+
+class RecommendationRecord(Record):
+    """What is proposed for a quota key of an entity."""
+
+    cluster: ClusterName
+    address: Address
+    entity: Names
+    key: QuotaKeyName
+    action: Annotated[
+        Action, about("create, update, delete; keep: the value fits; none: the reason says what is missing.")
+    ]
+    before: Annotated[float | None, about("The value now, or null.")]
+    after: Annotated[float | None, about("The proposed value, or null; for keep and none the value now.")]
+    reason: Annotated[str, about("Why.")]
+    note: Annotated[str | None, about("What else there is to know, or null.")]
+    samples: Annotated[Count, about("How many times with a rate were recorded.")]
+    days: Annotated[float, about("How many days are recorded.")]
+    basis: Annotated[float | None, about("The rate on which the proposal rests, or null.")]
+    day: Annotated[date | None, about("The day (UTC) of this rate, or null.")]
+    is_weekly: Annotated[bool, about("Whether the weekday of this day is the busiest of each week.")] = field(
+        name="weekly"
+    )
+    bucket: Annotated[str | None, about("The bucket with this rate, or null.")]
+    broker: Annotated[
+        str | None, about("The broker on which it had this rate; null if the limit is one of the cluster.")
+    ]
+
+    @classmethod
+    def of(cls, each: Recommendation) -> Self:
+        """Return the record."""
+        own: dict[str, Any] = {"address": each.entity.address, "entity": each.entity.names, "days": round(each.days, 3)}
+        same = {name: getattr(each, name) for name in cls.__struct_fields__ if name not in own}
+        return cls(**own, **same)
+
+
+class UnwrittenRecord(Record):
+    """A proposal that the files do not follow, and why."""
+
+    cluster: ClusterName
+    address: Address
+    entity: Names
+    key: QuotaKeyName
+    reason: Annotated[str, about("Why.")]
+
+    @classmethod
+    def of(cls, each: UnwrittenProposal) -> Self:
+        """Return the record."""
+        proposal = each.proposal
+        return cls(
+            cluster=proposal.cluster,
+            address=proposal.entity.address,
+            entity=proposal.entity.names,
+            key=proposal.key,
+            reason=each.reason,
+        )
+
+
+class EditRecord(Record):
+    """What becomes of the quota files."""
+
+    written: Annotated[bool, about("Whether the files were written.")]
+    files: Annotated[tuple[str, ...], about("The files that change.")]
+    unwritten: Annotated[tuple[UnwrittenRecord, ...], about("Proposals that the files do not follow.")]
+
+    @classmethod
+    def of(cls, edit: QuotaEdit) -> Self:
+        """Return the record."""
+        unwritten = tuple(map(UnwrittenRecord.of, edit.unwritten))
+        return cls(written=edit.is_written, files=tuple(file.name for file in edit.files), unwritten=unwritten)
+
+
+class ProposalBacktestRecord(Record):
+    """What a plan of the changed quota files would have throttled of the same usage."""
+
+    clusters: Annotated[tuple[ClusterBacktest, ...], about("The clusters that the files change.")]
+    unwritten: Annotated[Count, about("Proposals that are not in it, as the files do not follow them.")]
+    other_changes: Annotated[Count, about("Other entities that the files change; they are not in it.")]
+
+    @classmethod
+    def of(cls, found: ProposalBacktest) -> Self:
+        """Return the record."""
+        return cls(clusters=found.clusters, unwritten=found.unwritten, other_changes=found.others)
+
+
+class RecommendationsRecord(Record, document=USAGE_RECOMMEND):
+    """The result of quotaform usage recommend."""
+
+    usage: Annotated[str, about("The usage table, as given.")]
+    settings: SizingRecord
+    clusters: Annotated[tuple[RecordingRecord, ...], about("What was recorded of each cluster.")]
+    summary: SummaryRecord
+    proposals: Annotated[
+        tuple[RecommendationRecord, ...], about("What is proposed, by cluster, entity and key; at most 100000.")
+    ]
+    others: Annotated[tuple[RecommendationRecord, ...], about("The first 1000 values that are kept or undecided.")]
+    edit: Annotated[EditRecord | None, about("What becomes of the quota files; null if they were not asked for.")]
+    backtest: Annotated[
+        ProposalBacktestRecord | None, about("What the proposals would have throttled; null if that was not tested.")
+    ]
 
 
 def dump_recommendations(report: RecommendReport) -> str:
     """Return what is proposed, what is not and why, as JSON."""
-    fields = {
-        "usage": report.usage,
-        "settings": _dump_settings(report.settings),
-        "clusters": [
-            {"cluster": each.cluster, "first": _moment(each.first), "last": _moment(each.last)}
-            for each in report.clusters
-        ],
-        "summary": {action.value: number for action, number in report.counts.items()},
-        "proposals": [_dump_row(each) for each in report.proposals],
-        "others": [_dump_row(each) for each in report.others],
-        "edit": None if report.edit is None else _dump_edit(report.edit),
-        "backtest": None if report.backtest is None else _dump_backtest(report.backtest),
-    }
-    return indented(envelope(USAGE_RECOMMEND, fields))
-
-
-def _dump_settings(settings: RecommendSettings) -> dict[str, Any]:
-    return {
-        "percentile": json_number(settings.percentile),
-        "outlier_days": settings.outlier_days,
-        "headroom": json_number(settings.headroom),
-        "floors": {key: json_number(value) for key, value in settings.floors.items()},
-        "caps": {key: json_number(value) for key, value in settings.caps.items()},
-        "min_history_days": json_number(settings.min_history_days),
-        "min_samples": settings.min_samples,
-        "unused_after_days": json_number(settings.unused_after_days),
-        "creates": settings.has_creates,
-        "capacities": {
-            cluster: {key: json_number(value) for key, value in values.items()}
-            for cluster, values in settings.capacities.items()
-        },
-    }
-
-
-def _dump_row(each: Recommendation) -> dict[str, Any]:
-    return {
-        "cluster": each.cluster,
-        **dump_entity(each.entity),
-        "key": each.key,
-        "action": each.action.value,
-        "before": json_number(each.before),
-        "after": json_number(each.after),
-        "reason": each.reason,
-        "note": each.note,
-        "samples": each.samples,
-        "days": json_number(round(each.days, 3)),
-        "basis": json_number(each.basis),
-        "day": None if each.day is None else each.day.isoformat(),
-        "weekly": each.is_weekly,
-        "bucket": each.bucket,
-        "broker": each.broker,
-    }
-
-
-def _dump_edit(edit: QuotaEdit) -> dict[str, Any]:
-    return {
-        "written": edit.is_written,
-        "files": [file.name for file in edit.files],
-        "unwritten": [
-            {"cluster": each.proposal.cluster, **dump_entity(each.proposal.entity), "key": each.proposal.key}
-            | {"reason": each.reason}
-            for each in edit.unwritten
-        ],
-    }
-
-
-def _dump_backtest(found: ProposalBacktest) -> dict[str, Any]:
-    return {
-        "clusters": list(map(builtins, found.clusters)),
-        "unwritten": found.unwritten,
-        "other_changes": found.others,
-    }
-
-
-def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else spell_moment(moment)
-
-
-_CLUSTER: Final = "The name of the cluster."
-_COUNTS: Final = {
-    Action.CREATE: "Values that are proposed for entities that have none.",
-    Action.UPDATE: "Values that are to change.",
-    Action.DELETE: "Values that are to be removed, as nobody used them.",
-    Action.KEEP: "Values that fit.",
-    Action.NONE: "Values for which nothing is proposed.",
-}
-
-
-def usage_recommend() -> tuple[Node, dict[str, Node]]:
-    """Return the schema of right-sized quotas and its definitions."""
-    row = record(
-        "What is proposed for a quota key of an entity.",
-        {
-            "cluster": text(_CLUSTER),
-            "address": ref("address"),
-            "entity": ref("entity"),
-            "key": quota_key(),
-            "action": choice(
-                "create, update, delete; keep: the value fits; none: the reason says what is missing.",
-                [action.value for action in Action],
-            ),
-            "before": ref("maybe_value"),
-            "after": ref("maybe_value"),
-            "reason": text("Why."),
-            "note": maybe_text("What else there is to know, or null."),
-            "samples": count("How many times with a rate were recorded."),
-            "days": number("How many days are recorded."),
-            "basis": ref("maybe_value"),
-            "day": maybe_text("The day (UTC) of this rate, or null.", pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),
-            "weekly": boolean("Whether the weekday of this day is the busiest of each week."),
-            "bucket": maybe_text("The bucket with the rate on which the proposal rests, or null."),
-            "broker": maybe_text("The broker on which it had this rate; null if the limit is one of the cluster."),
-        },
-    )
-    edit = record(
-        "What becomes of the quota files.",
-        {
-            "written": boolean("Whether the files were written."),
-            "files": items("The files that change.", {"type": "string"}),
-            "unwritten": items(
-                "Proposals that the files do not follow.",
-                record(
-                    "A proposal, and why.",
-                    {
-                        "cluster": text(_CLUSTER),
-                        "address": ref("address"),
-                        "entity": ref("entity"),
-                        "key": quota_key(),
-                        "reason": text("Why."),
-                    },
-                ),
-            ),
-        },
-    )
-    fields = {
-        "usage": text("The usage table, as given."),
-        "settings": _settings_node(),
-        "clusters": items(
-            "What was recorded of each cluster.",
-            record(
-                "The first and the last sample of a cluster.",
-                {
-                    "cluster": text(_CLUSTER),
-                    "first": maybe_text("As ISO 8601 in UTC; null if nothing is recorded.", pattern=MOMENT),
-                    "last": maybe_text("As ISO 8601 in UTC; null if nothing is recorded.", pattern=MOMENT),
-                },
-            ),
+    made = RecommendationsRecord(
+        usage=report.usage,
+        settings=SizingRecord.of(report.settings),
+        clusters=tuple(
+            RecordingRecord(cluster=each.cluster, first=each.first, last=each.last) for each in report.clusters
         ),
-        "summary": record(
-            "Numbers of values by what is proposed.", {action.value: count(about) for action, about in _COUNTS.items()}
-        ),
-        "proposals": items("What is proposed, by cluster, entity and key; at most 100000.", ref("recommendation")),
-        "others": items("The first 1000 values that are kept or undecided.", ref("recommendation")),
-        "edit": maybe(edit, "What becomes of the quota files; null if they were not asked for."),
-        "backtest": maybe(_backtest_node(), "What the proposals would have throttled; null if that was not tested."),
-    }
-    definitions = {"recommendation": row, **record_definitions(ClusterBacktest)}
-    return document(USAGE_RECOMMEND, "The result of quotaform usage recommend.", fields), definitions
-
-
-def _backtest_node() -> Node:
-    return record(
-        "What a plan of the changed quota files would have throttled of the same usage.",
-        {
-            "clusters": items("The clusters that the files change.", ref("cluster_backtest")),
-            "unwritten": count("Proposals that are not in it, as the files do not follow them."),
-            "other_changes": count("Other entities that the files change; they are not in it."),
-        },
+        summary=SummaryRecord(**{action.value: number for action, number in report.counts.items()}),
+        proposals=tuple(map(RecommendationRecord.of, report.proposals)),
+        others=tuple(map(RecommendationRecord.of, report.others)),
+        edit=None if report.edit is None else EditRecord.of(report.edit),
+        backtest=None if report.backtest is None else ProposalBacktestRecord.of(report.backtest),
     )
-
-
-def _settings_node() -> Node:
-    values = mapping("Values by quota key.", {"type": "number"})
-    return record(
-        "How quotas were sized.",
-        {
-            "percentile": number("The percentile of each day."),
-            "outlier_days": count("How many of the highest days of each weekday were left out."),
-            "headroom": number("By how much it was multiplied."),
-            "floors": values,
-            "caps": values,
-            "min_history_days": number("How many days must be recorded."),
-            "min_samples": count("How many times with a rate must be recorded."),
-            "unused_after_days": number("After how many days without use a value is proposed for removal."),
-            "creates": boolean("Whether values were proposed for entities that have none."),
-            "capacities": mapping("By cluster, the capacity of a broker.", values),
-        },
-    )
+    return indented(builtins(made))

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from quotaform.model.errors import UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Progress, loaded, no_progress
 from quotaform.model.quota_key import key_order
 from quotaform.model.scope import Selection, count_problem, pattern_problem
 from quotaform.model.settings import PruneMode
-from quotaform.report.format import Document
 from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
@@ -88,36 +87,25 @@ def plan(
         allow=allow,
         clock=clock,
     )
-    plans = partial(plan_clusters, request, clock=clock, progress=progress, connect=connect)
-    if engine is None:
-        return plans()
-    from quotaform.fleet.apply import load_stored
-
-    return (made.map(load_stored) for made in plans(engine=engine, documents=(Document("json", "json", {}),)))
+    plans = plan_clusters(request, engine=engine, clock=clock, progress=progress, connect=connect)
+    return (outcome.map(loaded) for outcome in plans)
 
 
 def plan_clusters(
     request: PlanRequest,
     *,
     engine: SessionOptions | None = None,
-    documents: Sequence[Document] = (),
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     warn: Callable[[str], None] | None = None,
     connect: Connect = open_gateway,
 ) -> Iterator[ClusterOutcome[Any]]:
-    """Plan what a request says; see `plan`. On Spark a plan stays where it was made: as a `StoredResult`.
-
-    `documents` is what is rendered of it there.
-    """
+    """Plan what a request says; see `plan`. On Spark, plans are `Kept`."""
     if engine is not None:
         from quotaform.fleet.plan import no_warning
         from quotaform.fleet.plan import plan as plan_on_spark
 
-        made = plan_on_spark(
-            request, documents, session=engine, clock=clock, progress=progress, warn=warn or no_warning
-        )
-        return iter(made)
+        return iter(plan_on_spark(request, session=engine, clock=clock, progress=progress, warn=warn or no_warning))
     from quotaform.plan.run import plan, plan_revert
 
     make = plan if request.revert is None else plan_revert
@@ -162,25 +150,24 @@ def compare_clusters(
     past: Past | None = None,
     *,
     engine: SessionOptions | None = None,
-    documents: Sequence[Document] = (),
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
 ) -> Iterable[ClusterOutcome[Any]]:
-    """Compare clusters as a request says; see `drift`. On Spark drift stays where it was found: as a `StoredResult`.
+    """Compare clusters as a request says; see `drift`. On Spark, drifts are `Kept`.
 
-    With `past`, clusters are compared with that and not with the files, on Spark. `documents` is what is rendered.
+    With `past`, clusters are compared with that and not with the files, on Spark.
     """
     if past is not None:
         from quotaform.fleet.options import SessionOptions
         from quotaform.history.drift import check_drift_against
 
         session = SessionOptions() if engine is None else engine
-        return check_drift_against(request, past, documents, session=session, clock=clock, progress=progress)
+        return check_drift_against(request, past, session=session, clock=clock, progress=progress)
     if engine is not None:
         from quotaform.fleet.plan import check_drift as compare_on_spark
 
-        return compare_on_spark(request, documents, session=engine, clock=clock, progress=progress)
+        return compare_on_spark(request, session=engine, clock=clock, progress=progress)
     from quotaform.drift.run import check_drift
     from quotaform.plan.run import plan
 
@@ -192,17 +179,16 @@ def apply_clusters(
     plans: Sequence[ClusterPlan[Any]],
     *,
     engine: SessionOptions | None = None,
-    documents: Sequence[Document] = (),
     **options: Any,
 ) -> Iterator[ClusterOutcome[Applied[Any]]]:
     """Apply plans that are approved; the options are those of `quotaform.apply.run.apply_plans`.
 
-    On Spark plans are `StoredResult`s, as `keeper` keeps them, and so are receipts; `documents` is rendered of these.
+    On Spark, plans may be `Kept`, and receipts are.
     """
     if engine is not None:
         from quotaform.fleet.apply import apply_plans as apply_on_spark
 
-        return apply_on_spark(repository, plans, documents, session=engine, **options)
+        return apply_on_spark(repository, plans, session=engine, **options)
     from quotaform.apply.run import apply_plans
 
     return apply_plans(repository, plans, **options)
@@ -212,10 +198,9 @@ def keeper(engine: SessionOptions | None) -> Callable[[Plan], Any] | None:
     """Return what keeps saved plans for an engine: on disk if they may be thousands, else as they are."""
     if engine is None:
         return None
-    from quotaform.fleet.apply import store_plan
-    from quotaform.fleet.job import DocumentStore
+    from quotaform.fleet.job import Spool
 
-    return partial(store_plan, store=DocumentStore())
+    return Spool().keep
 
 
 @contextmanager
@@ -268,11 +253,7 @@ def snapshot(
     """Return everything that clusters hold."""
     chosen = choose_clusters(repository, repository.config(), clusters)
     taken = snapshot_clusters(chosen, engine=engine, clock=clock, progress=progress, connect=connect)
-    if engine is None:
-        return taken
-    from quotaform.fleet.snapshot import load_stored
-
-    return (outcome.map(load_stored) for outcome in taken)
+    return (outcome.map(loaded) for outcome in taken)
 
 
 def snapshot_clusters(
@@ -283,11 +264,11 @@ def snapshot_clusters(
     progress: Progress = no_progress,
     connect: Connect = open_pinned_gateway,
 ) -> Iterator[ClusterOutcome[Any]]:
-    """Read clusters that are chosen already; see `snapshot`. What is read on Spark stays there: as a `StoredResult`."""
+    """Read clusters that are chosen already; see `snapshot`. On Spark, snapshots are `Kept`."""
     if engine is not None:
         from quotaform.fleet.snapshot import take_snapshots as take_on_spark
 
-        return take_on_spark(clusters, session=engine, clock=clock, progress=progress)
+        return iter(take_on_spark(clusters, session=engine, clock=clock, progress=progress))
     from quotaform.repository.run import take_snapshots
 
     return take_snapshots(clusters, clock=clock, progress=progress, connect=connect)

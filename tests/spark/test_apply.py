@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from re import sub
 from typing import TYPE_CHECKING, Any, Final
@@ -13,26 +14,26 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from quotaform.apply.applier import Applier
-from quotaform.fleet import job as cluster_job
-from quotaform.fleet.apply import ApplyJob, BundledPlan
+from quotaform.fleet.apply import ApplyWork, Done, PlanToApply
 from quotaform.fleet.bundle import Bundle
+from quotaform.fleet.job import packed
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanIdError
-from quotaform.report.format import Document
+from quotaform.plan.plan_file import load_plan_file
 from quotaform.repository.repository import Repository as Files
 from quotaform.sandbox import Sandbox
 from quotaform.system.clock import SYSTEM_CLOCK
 from tests.builder import PRODUCER
+from tests.dumped import dumped_receipt
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
 from tests.spark.cluster import kill_python
-from tests.spark.log import messages, without_progress
-from tests.spark.test_kept_rows import kept_blocks, lose
+from tests.spark.log import without_progress
 from tests.waiting import once, wait_until
 from tests.workflow.command import Cluster, Repository, Result
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from tests.spark.cluster import Standalone
     from tests.spark.command_process import CommandProcess
@@ -237,29 +238,6 @@ def test_when_spark_gives_up_it_is_said_that_changes_may_be_in_effect(
     assert f"undo what it changed: quotaform plan --revert {begun.relative_to(repository.path)}\n" in again.err
 
 
-def test_outcomes_that_are_lost_are_reported_and_nothing_is_applied_again(
-    fleet: Repository, cluster: Cluster, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The task ran again when its executor was lost before the driver had read what it had done."""
-    read = cluster_job.stored_outcomes
-
-    def read_too_late(table: DataFrame, names: Sequence[str]) -> Iterator[Any]:
-        # By then somebody has set the values back.
-        reset(cluster)
-        lose(spark, kept_blocks(spark))
-        yield from read(table, names)
-
-    monkeypatch.setattr(cluster_job, "stored_outcomes", read_too_late)
-    done = fleet("apply", "plans/us.json", *SPARK)
-    assert done.code == 6, done.said
-    (receipt,) = fleet.receipts
-    assert messages(done).startswith(
-        "Error: Spark failed: an executor was lost, and with it results that were not read yet"
-    )
-    assert f"{receipt.name}. Nothing is rolled back." in done.err
-    assert cluster.read() == {BOB: {PRODUCER: MIB}, CAROL: {PRODUCER: 4 * MIB}}
-
-
 @pytest.mark.prove
 def test_a_run_that_is_ended_while_executors_are_at_work_says_that_changes_may_be_in_effect(
     proxied: tuple[Repository, Proxy], cluster: Cluster
@@ -281,24 +259,18 @@ def test_a_run_that_is_ended_while_executors_are_at_work_says_that_changes_may_b
     assert cluster.read() == EVERYBODY
 
 
-def job_of(folder: Path, plan_id: str | None = None, *, is_here: bool = True) -> ApplyJob:
-    """Return what applies the saved plan of us, which is in the current folder."""
+def done_to_us(folder: Path, *, is_here: bool = True, is_other: bool = False) -> Done:
+    """Let a worker apply the saved plan of us, which is in the current folder, or another one in its place."""
+    plan = load_plan_file(Path("plans/us.json"))
+    sent = replace(plan, changes=plan.changes[:1]) if is_other else plan
     bundle = Bundle(folder / "bundle.zip", is_new=True)
-    content = Path("plans/us.json").read_bytes()
-    job = ApplyJob(
-        clusters=[Files.at(None, None).config().clusters["us"]],
-        plans=[BundledPlan(bundle.add(content), plan_id or json.loads(content)["plan_id"])],
-        paths=[folder / "receipt.json"],
-        bundle=bundle,
-        home=str(bundle.path if is_here else folder / "elsewhere.zip"),
-        documents=(Document("json", "json", {}),),
-        applier=Applier("ann", None),
-        auditor=None,
-        clock=SYSTEM_CLOCK,
-    )
-    bundle.finish(job)
-    opened: ApplyJob = Bundle(bundle.path).job()
-    return opened
+    own = PlanToApply(file=bundle.add(packed(sent)), plan_id=plan.plan_id, receipt=folder / "receipt.json")
+    home = str(bundle.path if is_here else folder / "elsewhere.zip")
+    work = ApplyWork(plans={"us": own}, bundle=bundle, home=home, applier=Applier("ann", None), clock=SYSTEM_CLOCK)
+    bundle.finish((work, (Files.at(None, None).config().clusters["us"],)))
+    opened, (cluster,) = Bundle(bundle.path).job()
+    done: Done = opened(cluster)
+    return done
 
 
 @pytest.mark.parametrize("is_here", [True, False])
@@ -307,14 +279,13 @@ def test_a_task_writes_the_receipt_at_once_where_it_sees_the_folders_of_the_driv
 ) -> None:
     """When the driver is killed while other clusters are at work, what was done is on record."""
     monkeypatch.chdir(fleet.path)
-    made = job_of(tmp_path, is_here=is_here).run(0)
-    document = "".join(made.documents["json"])
-    receipt = tmp_path / "receipt.json"
-    assert receipt.exists() is is_here
+    done = done_to_us(tmp_path, is_here=is_here)
+    path = tmp_path / "receipt.json"
+    assert done.saved == (path if is_here else None)
+    assert path.exists() is is_here
     if is_here:
-        assert receipt.read_text(encoding="utf-8") == document
-    found = json.loads(document)
-    assert (found["applied_by"], found["complete"]) == ("ann", True)
+        assert path.read_text(encoding="utf-8") == dumped_receipt(done.receipt)
+    assert (done.receipt.applied_by, done.digest.is_complete) == ("ann", True)
 
 
 def test_a_plan_that_is_not_the_approved_one_is_not_applied(
@@ -323,5 +294,5 @@ def test_a_plan_that_is_not_the_approved_one_is_not_applied(
     monkeypatch.chdir(fleet.path)
     before = cluster.read()
     with pytest.raises(PlanIdError):
-        job_of(tmp_path, f"sha256:{'0' * 64}").run(0)
+        done_to_us(tmp_path, is_other=True)
     assert cluster.read() == before

@@ -44,17 +44,12 @@ def principal_table(spark: SparkSession, principals: Iterable[Entity]) -> DataFr
 
 
 def planned_table(spark: SparkSession, plans: Mapping[str, Plan]) -> DataFrame:
-    """What tasks send of plans, read as a job does that follows them."""
-    from quotaform.fleet.job import OUTCOMES, compressed
-    from quotaform.fleet.plan import PLANNED_QUOTAS, planned_quota_lines, planned_quotas_of
+    """What tasks return of plans, as a table."""
+    from quotaform.fleet.plan import PLANNED_QUOTAS, planned_quotas
 
-    parts = [
-        (place, "lines", part)
-        for place, plan in enumerate(plans.values())
-        for part in compressed(planned_quota_lines(plan))
-    ]
-    read = planned_quotas_of(spark.createDataFrame(parts, OUTCOMES).coalesce(1), "lines", list(plans))
-    return spark.createDataFrame(read.collect(), PLANNED_QUOTAS)
+    return spark.createDataFrame(
+        [row for name, plan in plans.items() for row in planned_quotas(name, plan)], PLANNED_QUOTAS
+    )
 
 
 def whole_plan(wanted: Mapping[Entity, Mapping[str, float]], actual: Quotas) -> Plan:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.cli.ci import MOST_SUMMARIES, STEP_SUMMARY, Ci
+from quotaform.cli.ci import MOST_SUMMARIES
 from quotaform.cli.console import Console
 from quotaform.cli.main import run
-from quotaform.cli.present import documents_of
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.fleet.fleet_report import MOST_LARGEST, FleetStatus, make_fleet_report
 from quotaform.fleet.report import MOST_ROWS, render_fleet_report, render_fleet_report_markdown
@@ -22,7 +21,7 @@ from quotaform.model.errors import ClusterIdError, PlanBlockedError
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Snapshot
-from quotaform.report.format import Document, render
+from quotaform.report.format import render
 from tests.builder import PRODUCER
 from tests.golden.fleet_example import down, invalid, planned, radius
 from tests.loading import load_schema
@@ -154,17 +153,6 @@ def test_a_report_is_printed_as_it_is_written(fleet: Callable[[int], None], caps
     assert run(["plan", "--all", "--format", "report", *files]) == 1
     assert capsys.readouterr() == (Path("report.txt").read_text(), "")
     report_of("made/report.json")
-
-
-def test_no_document_of_a_cluster_is_made_that_nobody_reads() -> None:
-    """What executors render of each cluster would come back to the driver."""
-    step = Ci(variables={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md"})
-    assert documents_of("report", {}, [], Ci(variables={})) == ()
-    assert documents_of("report", {}, [], step, MOST_SUMMARIES + 1) == ()
-    assert [each.name for each in documents_of("report", {}, [Document("json", "json", {})], step, 2)] == [
-        "json",
-        STEP_SUMMARY,
-    ]
 
 
 @pytest.mark.parametrize("command", ["plan", "drift"])

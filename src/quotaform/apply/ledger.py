@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 class ClusterPlan(NamedTuple, Generic[P]):
-    """A plan, as it is or as a `StoredResult`, and the cluster to apply it to."""
+    """A plan, which may be `Kept`, and the cluster to apply it to."""
 
     cluster: Cluster
     plan: P
@@ -47,7 +47,7 @@ class ClusterPlan(NamedTuple, Generic[P]):
 class Applied(Generic[R]):
     """What an apply did to one cluster, and where that is on record."""
 
-    receipt: R  # A `Receipt`, or a `StoredResult` of one
+    receipt: R  # A `Receipt`, which may be `Kept`
     path: Path | None = None  # The file of the receipt; `None` when the plan has no changes, or it could not be written
     unsaved: QuotaformError | None = None  # Why the receipt could not be written
     late: tuple[QuotaformError, ...] = ()  # What failed when all was done: noting it in the audit log, disconnecting
@@ -134,34 +134,22 @@ class Ledger:
                 note_start(entry.lock, self._repository, receipt.plan.header.cluster_id, path)
             entry.path, entry.is_started = path, True
 
-    def keep(self, cluster: Cluster, receipt: Receipt) -> Applied[Receipt]:
-        """Write the receipt of what was done, and to the audit log that it has ended."""
-        return self.keep_as(
-            cluster,
-            receipt,
-            lambda path, is_started: write_receipt(path, receipt, is_started=is_started),
-            self.audit.auditor.ended(receipt),
-        )
+    def keep(self, cluster: Cluster, receipt: Receipt, saved: Path | None = None) -> Applied[Receipt]:
+        """Write the receipt of what was done, and to the audit log that it has ended; raise nothing, as it stays done.
 
-    def keep_as(
-        self, cluster: Cluster, receipt: R, write: Callable[[Path, bool], Path], audited: Iterable[str]
-    ) -> Applied[R]:
-        """Keep what was done: raise nothing, since it stays done.
-
-        `write` writes the receipt to a path, which may hold the started one, and returns where it is. `audited` is what
-        `Auditor.ended` makes of it.
+        `saved` is where the receipt is already, if it is.
         """
-        entry, done = self._entries[cluster.name], Applied(receipt).digest
+        entry, done = self._entries[cluster.name], receipt.digest
         path: Path | None = None
         unsaved = None
         try:
             if done.entities:
-                path = entry.path = write(entry.path, entry.is_started)
+                path = entry.path = saved or write_receipt(entry.path, receipt, is_started=entry.is_started)
             if done.is_complete:
                 note_end(entry.lock, self._repository, done.cluster_id, done.options)
         except OSError as error:
             unsaved = QuotaformError(f"{entry.path} cannot be written: {error.strerror or error}")
         except QuotaformError as error:
             unsaved = error
-        unaudited = self.audit.finish(done.cluster_name, audited)
+        unaudited = self.audit.finish(done.cluster_name, self.audit.auditor.ended(receipt))
         return Applied(receipt, path, unsaved, () if unaudited is None else (unaudited,))

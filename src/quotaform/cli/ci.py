@@ -31,7 +31,6 @@ def _from_top(top: Path, here: Path, file: str) -> str | None:
 
 SUMMARY_BYTES: Final = 1 << 20
 """How much GitHub takes as the summary of a step."""
-STEP_SUMMARY: Final = "step-summary"
 """The document that is appended to the summary of a step, of a result that was rendered elsewhere."""
 MOST_SUMMARIES: Final = 20
 """With more clusters than this, the summary of a step has one report of all instead of a document for each."""
@@ -107,7 +106,7 @@ class Ci:
         room = SUMMARY_BYTES - path.stat().st_size
         if room < _LEAST:
             return
-        text = make({**self.options, "limit": room - _LEAST // 2, "document": STEP_SUMMARY})
+        text = make({**self.options, "limit": room - _LEAST // 2})
         append_to_regular_file(path, f"{text}\n", SUMMARY_BYTES)
 
     def annotate(self, console: Console, subject: str, format_name: str, value: object) -> None:

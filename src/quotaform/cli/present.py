@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from quotaform.cli.ci import MOST_SUMMARIES, STEP_SUMMARY, SUMMARY_BYTES, Ci
+from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console, remove_earlier, write_binary_file, write_file
 from quotaform.cli.option.output import read_output
 from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
@@ -22,7 +22,6 @@ from quotaform.report.format import (
     REPORT,
     REPORTED,
     SECTIONS,
-    Document,
     render,
     render_failed,
     render_total,
@@ -44,9 +43,6 @@ _LONGEST_NAME: Final = 100
 
 PLACEHOLDER: Final = "{cluster}"
 """Stands for the name of the cluster in a path."""
-
-STDOUT: Final = "stdout"
-"""The document that is printed."""
 
 _FLEET: Final = "fleet-report"
 
@@ -130,7 +126,6 @@ class OutFile(NamedTuple):
     subject: str
     format_name: str
     paths: Mapping[str, Path]  # By cluster
-    document: str  # What a `StoredResult` has it as
 
 
 class Results:
@@ -163,7 +158,7 @@ class Results:
         self._reports = [_read_report(text) for text in report or ()]
         self._is_reported = False
         self._context = {} if ci is None else ci.options
-        self._options = {"style": console.style(), "document": STDOUT, **shown, **self._context}
+        self._options = {"style": console.style(), **shown, **self._context}
 
     def open(self, clusters: Sequence[str], *others: OutFile) -> None:
         """Read the values of `--out`; `others` are written of each result, too.
@@ -180,15 +175,7 @@ class Results:
 
     def paths(self, format_name: str) -> list[Mapping[str, Path]]:
         """Return the files of a format, one mapping of cluster to file for each `--out`."""
-        return [each.paths for each in self._files if each.format_name == each.document == format_name]
-
-    def documents(self, clusters: int, *formats: str) -> tuple[Document, ...]:
-        """Return the documents that are needed of each result, besides those in `formats`."""
-        files = [Document(each.document, each.format_name, self._context, each.subject) for each in self._files]
-        files += [Document(name, name, self._context) for name in formats]
-        if self._subject in ANNOTATED and self.ci.is_github:
-            files.append(Document("github", "github", self._context))
-        return documents_of(self.format_name, self._options, files, self.ci, clusters)
+        return [each.paths for each in self._files if (each.subject, each.format_name) == (self._subject, format_name)]
 
     def _opened(self, clusters: Sequence[str]) -> Iterator[OutFile]:
         subject = self._subject
@@ -197,7 +184,7 @@ class Results:
             paths = cluster_paths("--out", path, clusters, example=f"{format_name}={subject}s/{PLACEHOLDER}.json")
             for each in paths.values() if PLACEHOLDER in str(path) else ():
                 require_writable(each)
-            yield OutFile(subject, format_name, paths, format_name)
+            yield OutFile(subject, format_name, paths)
 
     @contextmanager
     def covering(self, clusters: Sequence[str], *, has_files: bool = False) -> Iterator[None]:
@@ -242,10 +229,10 @@ class Results:
         taken for it.
         """
         for outcome in outcomes:
-            for subject, format_name, paths, document in self._files:
+            for subject, format_name, paths in self._files:
                 path = paths[outcome.cluster]
                 if outcome.error is None:
-                    made = render(subject, format_name, outcome.require(), **self._context, document=document)
+                    made = render(subject, format_name, outcome.require(), **self._context)
                     write_file(path, made)
                 elif (failure := render_failed(subject, format_name, outcome, **self._context)) is not None:
                     write_file(path, failure)
@@ -373,17 +360,6 @@ def selection_text(selection: Selection) -> str:
         for name, globs in (("select", selection.select), ("exclude", selection.exclude))
         if globs
     )
-
-
-def documents_of(
-    format_name: str, printed: Mapping[str, Any], files: Iterable[Document], ci: Ci, clusters: int = 1
-) -> tuple[Document, ...]:
-    """Return the documents that a command needs of each result: what is printed, written to `files`, and summed up."""
-    documents = [] if format_name == REPORT else [Document(STDOUT, format_name, printed)]
-    documents += {each.name: each for each in files}.values()
-    if ci.has_summary and clusters <= MOST_SUMMARIES:
-        documents.append(Document(STEP_SUMMARY, "markdown", {**ci.options, "limit": SUMMARY_BYTES}))
-    return tuple(documents)
 
 
 def _read_report(text: str) -> tuple[str, Path]:

@@ -1,14 +1,13 @@
-"""Work on clusters, one in each task: an executor runs the code that the local engine runs, and sends back documents.
+"""Work on clusters, one in each task: executors call the function that the local engine calls, and return its result.
 
-What comes back of a cluster are the documents that were asked for, rendered and compressed in pieces, and what the
-result amounts to, or the error. The driver keeps documents on disk and has the pieces of one cluster in memory.
+All clusters are one job. The driver takes each result as soon as its task has ended, and keeps it on disk; what it has
+in memory of a cluster are the numbers of its result, or the error.
 """
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -16,19 +15,19 @@ from pathlib import Path
 from pickle import dumps, loads
 from shutil import copyfile
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 from weakref import finalize
-from zlib import compressobj, decompressobj
+from zlib import compress, decompress
 
 from pyspark import StorageLevel
 
 from quotaform.fleet.bundle import FASTEST, Bundle, DriverContext
-from quotaform.fleet.session import is_connect, release, reported_tasks
+from quotaform.fleet.session import is_connect, release
 from quotaform.model.errors import QuotaformError
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
-from quotaform.report.format import StoredResult
-from quotaform.resolve.spark_quotas import BINARY, INTEGER, TEXT, arrow_schema, struct
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress, digest_of, no_progress
+from quotaform.repository.cluster_work import repeated
+from quotaform.resolve.spark_quotas import BINARY, INTEGER, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
@@ -37,55 +36,45 @@ if TYPE_CHECKING:
 
     from quotaform.desired.config import Cluster
 
+T = TypeVar("T")
 
-OUTCOMES: Final = struct(place=INTEGER, name=TEXT, content=BINARY)
-"""What a job makes of clusters, see `quotaform.fleet.job`.
+OUTCOMES: Final = struct(place=INTEGER, digest=BINARY, value=BINARY)
+"""What tasks return: the place of a cluster in its job, the numbers of its result, and the result.
 
-| row | name | content |
-| --- | --- | --- |
-| a part of a document | the document's | compressed |
-| the end of a cluster | null | pickled: what its result amounts to, or the error |
-
-`place` is that of the cluster among those of the job. The parts of a document follow each other.
+Both are pickled by tasks of this application. Of a cluster that failed, the first is the error, and the other is null.
 """
 
 
-_PIECE: Final = 65_536
-
-Reader = Callable[[], Iterator[str]]
-"""Reads a document, as often as it is called."""
-
-
-class DocumentStore:
-    """Compressed documents in a temporary file, which is gone with the last one that is not forgotten."""
+class Spool:
+    """Results on disk; their file is gone with the last of them."""
 
     def __init__(self) -> None:
         self._file = TemporaryFile()  # noqa: SIM115
         finalize(self, self._file.close)
-        self._parts: dict[str, list[tuple[int, int]]] = {}
 
-    def add(self, name: str, content: bytes) -> None:
-        """Add a part of a document of the cluster that is at work."""
+    def keep(self, value: T) -> Kept[T]:
+        """Put a result on disk."""
+        return self.add(digest_of(value), packed(value))
+
+    def add(self, digest: object, content: bytes) -> Kept[Any]:
+        """Put a result on disk that is `packed` already."""
         begin = self._file.seek(0, 2)
         self._file.write(content)
-        self._parts.setdefault(name, []).append((begin, len(content)))
+        return Kept(digest, partial(self._read, begin, len(content)))
 
-    def take(self) -> dict[str, Reader]:
-        """Return the documents of the cluster that is done, by name."""
-        taken: dict[str, Reader] = {name: partial(self._read, parts) for name, parts in self._parts.items()}
-        self._parts = {}
-        return taken
+    def _read(self, begin: int, length: int) -> Any:
+        self._file.seek(begin)
+        return unpacked(self._file.read(length))
 
-    def _read(self, parts: list[tuple[int, int]]) -> Iterator[str]:
-        decompressor = decompressobj()
-        decoder = getincrementaldecoder("utf-8")("surrogatepass")
-        for begin, length in parts:
-            self._file.seek(begin)
-            content = self._file.read(length)
-            while content:
-                yield decoder.decode(decompressor.decompress(content, _PIECE))
-                content = decompressor.unconsumed_tail
-        yield decoder.decode(decompressor.flush(), final=True)
+
+def packed(value: object) -> bytes:
+    """Return a result as a `Spool` and a task keep it."""
+    return compress(dumps(value), FASTEST)
+
+
+def unpacked(content: bytes) -> Any:
+    """Return a result that was `packed` by this application."""
+    return loads(decompress(content))  # noqa: S301
 
 
 # Rows that tasks have made, on the disks of executors until the driver has read them.
@@ -143,64 +132,37 @@ def final_rows(rows: DataFrame) -> Iterator[DataFrame]:
         release(kept)
 
 
-_BATCH_BYTES: Final = 1 << 20
-"""How much of compressed documents is in one row and in one batch of rows."""
-
 _FEW_TASKS: Final = 250
 _MOST_IN_TASK: Final = 8
 """A task takes some 40 ms beside its work: with a cluster of 2,000 entities in each, a fifth of the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What a job makes of one cluster."""
+Work = Callable[..., Any]
+"""What is done on one cluster, which is its first argument.
 
-    digest: object  # What it amounts to; can be pickled
-    documents: Mapping[str, Iterable[str]]  # What was rendered of it: name to the pieces of a text
-
-
-class ClusterJob(Protocol):
-    """Work on clusters that ends with an outcome for each.
-
-    It is pickled into a `Bundle` and must not need anything of the driver's process.
-    """
-
-    @property
-    def clusters(self) -> Sequence[Cluster]:
-        """The clusters."""
-
-    def run(self, place: int, other: int | None = None) -> Made:
-        """Do the work on one cluster.
-
-        `other`: The place of another cluster that it is to be compared with.
-        """
-
-    def release(self, place: int) -> None:
-        """Let go of what is kept of one cluster alone."""
+It is pickled into a `Bundle` and must not need anything of the driver's process.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ShippedJob:
-    """A job that executors can open."""
+    """Work that executors can open, with its clusters."""
 
     bundle: ShippedFile
     names: Sequence[str]
     driver: DriverContext
 
 
-def ship_job(spark: SparkSession, bundle: Bundle, job: ClusterJob) -> ShippedJob:
-    """Make a job available to the executors.
+def ship_job(spark: SparkSession, bundle: Bundle, work: Work, clusters: Iterable[Cluster]) -> ShippedJob:
+    """Make work available to the executors.
 
     `bundle`: What it is put in, together with its files; it is closed.
     """
-    bundle.finish(job)
+    chosen = tuple(clusters)
+    bundle.finish((work, chosen))
     return ShippedJob(
-        ship(spark, bundle.path), [cluster.name for cluster in job.clusters], DriverContext.current(str(Path.cwd()))
+        ship(spark, bundle.path), [cluster.name for cluster in chosen], DriverContext.current(str(Path.cwd()))
     )
-
-
-Places = Sequence[tuple[int, int | None]]
-"""Clusters by their places in a job, each with the place of the one that it is to be compared with, if any."""
 
 
 def run_job(
@@ -208,40 +170,66 @@ def run_job(
     job: ShippedJob,
     what: str,
     progress: Progress = no_progress,
-    places: Places | None = None,
-    *,
-    is_final: bool = False,
-) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
-    """Run a job on the executors, a cluster in each task, and yield one outcome per cluster, in order.
+    places: Sequence[int] | None = None,
+) -> Iterator[ClusterOutcome[Kept[Any]]]:
+    """Do work on clusters, one in each task, and yield one outcome per cluster, in the order in which the tasks end.
 
-    `is_final`: Whether a task that has ended must not run again, so that an outcome that is lost with an executor is an
-    error; see `quotaform.fleet.job`.
+    `places`: The places of the clusters; all of them by default.
     """
-    chosen = [(place, None) for place in range(len(job.names))] if places is None else places
-    yield from collected(spark, outcome_rows(spark, job, chosen), job, len(chosen), what, progress, is_final=is_final)
+    chosen = range(len(job.names)) if places is None else places
+    tasks = spark.range(0, len(chosen), 1, task_count(len(chosen)))
+    rows = tasks.mapInArrow(partial(_work, job, chosen), OUTCOMES)
+    yield from collected(rows, job.names, what, progress, len(chosen))
+
+
+def in_order(outcomes: Iterable[ClusterOutcome[T]], names: Iterable[str]) -> list[ClusterOutcome[T]]:
+    """Return outcomes in the order of their clusters."""
+    found = {outcome.cluster: outcome for outcome in outcomes}
+    return [found[name] for name in names]
 
 
 def collected(
-    spark: SparkSession,
-    table: DataFrame,
-    job: ShippedJob,
-    clusters: int,
-    what: str,
-    progress: Progress = no_progress,
-    *,
-    is_final: bool = False,
-) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
-    """Run the tasks that make `OUTCOMES`, and yield the outcome of each cluster, in the order of the rows."""
-    with ExitStack() as stack:
-        with reported_tasks(spark, what, clusters, progress):
-            kept = stack.enter_context(final_rows(table) if is_final else repeatable_rows(table))
-        yield from stored_outcomes(kept, job.names)
+    rows: DataFrame, names: Sequence[str], what: str, progress: Progress = no_progress, total: int | None = None
+) -> Iterator[ClusterOutcome[Kept[Any]]]:
+    """Run the tasks that make `OUTCOMES`, in one job, and yield the outcome of each cluster as soon as it is there."""
+    spool = Spool()
+    clusters = len(names) if total is None else total
+    with repeated(progress, what, clusters) as steps:
+        for done, (place, digest, value) in enumerate(_arriving(rows), 1):
+            found = loads(digest)  # noqa: S301 (see `OUTCOMES`)
+            if isinstance(found, QuotaformError):
+                yield ClusterOutcome(names[place], error=found)
+            else:
+                yield ClusterOutcome(names[place], spool.add(found, value))
+            steps(what, done, clusters)
 
 
-def outcome_rows(spark: SparkSession, job: ShippedJob, places: Places) -> DataFrame:
-    """Return `OUTCOMES`: what a job makes of clusters, in their order."""
-    tasks = task_count(len(places))
-    return spark.range(0, len(places), 1, tasks).mapInArrow(partial(_work, job, places), OUTCOMES)
+def _arriving(rows: Any) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield rows as soon as the tasks end that make them, in any order; no public function of PySpark does."""
+    if is_connect(rows.sparkSession):
+        yield from rows.toLocalIterator()
+        return
+    from pyarrow import RecordBatch
+    from pyspark.errors.exceptions.captured import unwrap_spark_exception
+    from pyspark.sql.pandas.serializers import ArrowCollectSerializer
+    from pyspark.util import _load_from_socket
+
+    # As `DataFrame.toArrow` does, which keeps all of them.
+    port, secret, server = rows._jdf.collectAsArrowToPython()
+    is_over = False
+    try:
+        with _load_from_socket((port, secret), ArrowCollectSerializer()) as batches:  # type: ignore[no-untyped-call]
+            for batch in batches:
+                if isinstance(batch, RecordBatch):  # The last one is their order.
+                    yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        is_over = True
+    except Exception:
+        is_over = True
+        raise
+    finally:
+        if is_over:
+            with unwrap_spark_exception():
+                server.getResult()  # Raises what ended the job.
 
 
 def task_count(clusters: int) -> int:
@@ -262,89 +250,43 @@ _opened: dict[str, tuple[Bundle, Any]] = {}
 """The job that this worker is at, with its bundle: workers run many tasks, and the job is read once."""
 
 
-def opened_job(bundle: ShippedFile) -> Any:
-    """Return the job of a bundle; runs on an executor."""
-    if bundle.path not in _opened:
+@contextmanager
+def opened_job(job: ShippedJob) -> Iterator[tuple[Any, Sequence[Cluster]]]:
+    """Give the work of a job and its clusters; runs on an executor, which has the driver's folder meanwhile."""
+    # Opened first: to some executors the folder of shipped files is a path relative to their own.
+    path = job.bundle.path
+    if path not in _opened:
         while _opened:
             _, (last, _) = _opened.popitem()
             last.close()
-        opened = Bundle(bundle.here())
-        _opened[bundle.path] = opened, opened.job()
-    _, job = _opened[bundle.path]
-    return job
-
-
-def _work(job: ShippedJob, places: Places, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Do the work on the clusters of a partition; runs on an executor."""
-    # Opened first: to some executors the folder of shipped files is a path relative to their own.
-    opened = opened_job(job.bundle)
+        opened = Bundle(job.bundle.here())
+        _opened[path] = opened, opened.job()
+    work, clusters = _opened[path][1]
     with job.driver.entered(), rare_collections():
+        yield work, clusters
+
+
+def _work(
+    job: ShippedJob, places: Sequence[int], batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """Do the work on the clusters of a partition; runs on an executor."""
+    with opened_job(job) as (work, clusters):
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                place, other = places[number]
-                yield from _batches(opened, place, other)
+                place = places[number]
+                yield outcome_batch(place, partial(work, clusters[place]))
 
 
-def outcome_batches(shipped: ShippedJob, job: ClusterJob, place: int) -> Iterator[pyarrow.RecordBatch]:
-    """Yield `OUTCOMES` of one cluster of an opened job; runs on an executor."""
-    with shipped.driver.entered(), rare_collections():
-        yield from _batches(job, place, None)
-
-
-def _batches(job: ClusterJob, place: int, other: int | None) -> Iterator[pyarrow.RecordBatch]:
+def outcome_batch(place: int, make: Callable[[], object]) -> pyarrow.RecordBatch:
+    """Return `OUTCOMES` of one cluster."""
     import pyarrow
 
-    schema = arrow_schema(OUTCOMES)
-    for row in _rows(job, place, other):
-        yield pyarrow.RecordBatch.from_pylist([row], schema)
-    job.release(place)
-
-
-def _rows(job: ClusterJob, place: int, other: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a cluster: the pieces of its documents, then what it amounts to, or the error."""
     try:
-        made = job.run(place, other)
-        for name, pieces in made.documents.items():
-            for content in compressed(pieces):
-                yield {"place": place, "name": name, "content": content}
-        end: object = made.digest
+        made = make()
+        row = {"place": place, "digest": dumps(digest_of(made)), "value": packed(made)}
     except QuotaformError as error:
-        end = error
-    yield {"place": place, "name": None, "content": dumps(end)}
-
-
-def outcome_of(content: bytes) -> Any:
-    """Return how a cluster ended, from the content of its last row: what its result amounts to, or its error."""
-    # Pickled by `_rows`, in a task of this application.
-    return loads(content)  # noqa: S301
-
-
-def compressed(pieces: Iterable[str]) -> Iterator[bytes]:
-    """Yield a text in the parts that a `DocumentStore` keeps."""
-    compressor = compressobj(FASTEST)
-    found = bytearray()
-    for piece in pieces:
-        found += compressor.compress(piece.encode(errors="surrogatepass"))
-        while len(found) >= _BATCH_BYTES:
-            yield bytes(found[:_BATCH_BYTES])
-            del found[:_BATCH_BYTES]
-    yield bytes(found + compressor.flush())
-
-
-def stored_outcomes(table: DataFrame, names: Sequence[str]) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
-    """Yield one outcome per cluster of `OUTCOMES`, whose partitions are in the order of the clusters."""
-    store = DocumentStore()
-    for row in table.toLocalIterator():
-        cluster = names[row["place"]]
-        if row["name"] is not None:
-            store.add(row["name"], bytes(row["content"]))
-            continue
-        documents = store.take()
-        end = outcome_of(bytes(row["content"]))
-        if isinstance(end, QuotaformError):
-            yield ClusterOutcome(cluster, error=end)
-        else:
-            yield ClusterOutcome(cluster, StoredResult(end, documents))
+        row = {"place": place, "digest": dumps(error), "value": None}
+    return pyarrow.RecordBatch.from_pylist([row], arrow_schema(OUTCOMES))
 
 
 @dataclass(frozen=True, slots=True)

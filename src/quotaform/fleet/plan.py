@@ -6,61 +6,54 @@ plans, and those that all clusters have in common once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from json import dumps, loads
+from itertools import islice
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-from zlib import decompressobj
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from quotaform.desired.loader import LoadedFiles
-from quotaform.drift.drift import DriftDigest
+from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_of, without_baseline
 from quotaform.fleet.bundle import Bundle
 from quotaform.fleet.job import (
     OUTCOMES,
-    Made,
-    Places,
     ShippedJob,
     collected,
-    compressed,
     final_rows,
     in_few_tasks,
+    in_order,
     new_bundle,
-    outcome_of,
-    outcome_rows,
+    opened_job,
+    outcome_batch,
     repeatable_rows,
     run_job,
     ship_job,
-    stored_outcomes,
-    table_rows,
+    task_count,
 )
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.principals import count_principals, named_principals, read_principals
-from quotaform.fleet.session import reported_tasks, spark_session
-from quotaform.fleet.table import located
+from quotaform.fleet.session import spark_session
+from quotaform.fleet.table import located, row_batch
 from quotaform.model.entity import KNOWN_TYPES, Entity, parse_address
-from quotaform.model.errors import BaseError, QuotaformError
-from quotaform.model.outcome import ClusterOutcome, Progress, digest_of, no_progress
+from quotaform.model.errors import BaseError
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.precedence import level_of
-from quotaform.model.records.document import json_number
-from quotaform.model.records.field import load_number
 from quotaform.plan.base import ClusterBases
 from quotaform.plan.blast_radius import BlastRadius, DirectionCount, LimitChange, LimitDirection
-from quotaform.plan.plan import Plan, PlanDigest
+from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
 from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with_same_clusters
 from quotaform.plan.source import Source
 from quotaform.plan.spark import blast_radius, distinct_principals, largest_changes, limit_counts
-from quotaform.report.format import Document, StoredResult, render
 from quotaform.repository.gateway import open_gateway
 from quotaform.resolve.request import NO_LIMIT, Effective
 from quotaform.resolve.request_file import nameless_note
-from quotaform.resolve.spark_quotas import BOOLEAN, CANONICAL, CLUSTER, DOUBLE, NAMES, TEXT, arrow_schema, struct
+from quotaform.resolve.spark_quotas import BOOLEAN, CANONICAL, CLUSTER, DOUBLE, NAMES, TEXT, struct
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 if TYPE_CHECKING:
@@ -75,157 +68,58 @@ PLANNED_QUOTAS: Final = struct(
 )
 """What clusters hold, and what their plans change: each value before and after; null is no value."""
 
-
-PLAN: Final = "plan"
-DRIFT: Final = "drift"
-QUOTA_LINES: Final = "quota-lines"
-"""The document of what a cluster holds and what its plan changes, if that is needed outside of the task."""
+_PLANNED: Final = StructType([*OUTCOMES.fields, *PLANNED_QUOTAS.fields])
+_ROWS: Final = 10_000
+"""How many rows of quotas a task sends at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanJob:
-    """Plans clusters."""
+class PlanWork:
+    """Plans a cluster, or compares it, as its job is for."""
 
-    subject: str  # What is made of a plan, and rendered: `plan` or `drift`
     request: PlanRequest
     files: LoadedFiles
     source: Source  # Where they came from, and what the base declares
     clock: Clock
-    documents: tuple[Document, ...]
+    is_drift: bool = False
 
-    @property
-    def clusters(self) -> Sequence[Cluster]:
-        """The clusters of the request."""
-        return self.request.clusters
-
-    def run(self, place: int, other: int | None = None) -> Made:
-        """Plan a cluster, and render what was asked for.
-
-        `other`: The place of an earlier cluster that turned out to be the same live cluster.
-        """
-        outcome = self._plan(place)
-        if other is not None:
-            *_, outcome = with_same_clusters([self._plan(other), outcome])
-        value: object = outcome.require()
-        if self.subject == DRIFT:
-            value = drift_of(self.request, outcome, today(self.clock)).require()
-        rendered = {each.name: self._rendered(each, value) for each in self.documents}
-        if isinstance(value, Plan) and value.actual is not None:
-            rendered[QUOTA_LINES] = planned_quota_lines(value)
-        return Made(digest_of(value), rendered)
-
-    def release(self, place: int) -> None:
-        """Let go of the files of one cluster."""
-        name = self.request.clusters[place].name
-        self.files.release(name)
-        if isinstance(self.source.bases, ClusterBases):
-            self.source.bases.release(name)
-
-    def _plan(self, place: int) -> ClusterOutcome[Plan]:
-        cluster: Cluster = self.request.clusters[place]
-        desired = self.files.desired(cluster.name, self.request.policies.problems)
-        with open_gateway(cluster) as gateway:
-            made = plan_cluster(
-                self.request,
-                cluster,
-                gateway,
-                desired=lambda: desired,
-                source=lambda: self.source,
-                clock=self.clock,
-            )
-        return ClusterOutcome(cluster.name, made)
-
-    def _rendered(self, document: Document, value: object) -> Iterable[str]:
-        options: dict[str, Any] = dict(document.options)
-        return render(document.subject or self.subject, document.format_name, value, **options)
+    def __call__(self, cluster: Cluster) -> Plan | Drift:
+        """Return the plan of a cluster, or its drift, and let go of the files that are its alone."""
+        try:
+            desired = self.files.desired(cluster.name, self.request.policies.problems)
+            with open_gateway(cluster) as gateway:
+                made = plan_cluster(
+                    self.request,
+                    cluster,
+                    gateway,
+                    desired=lambda: desired,
+                    source=lambda: self.source,
+                    clock=self.clock,
+                )
+        finally:
+            self.files.release(cluster.name)
+            if isinstance(self.source.bases, ClusterBases):
+                self.source.bases.release(cluster.name)
+        if not self.is_drift:
+            return made
+        return drift_of(self.request, ClusterOutcome(cluster.name, made), today(self.clock)).require()
 
 
-def same_clusters(outcomes: Iterable[ClusterOutcome[StoredResult[PlanDigest]]]) -> list[tuple[int, int]]:
-    """Return the plans whose live cluster an earlier plan of another name is for, too: their places, and its."""
-    first: dict[str, int] = {}
-    same: list[tuple[int, int]] = []
-    for place, outcome in enumerate(outcomes):
-        if outcome.value is not None and not outcome.value.digest.is_snapshot:
-            earlier = first.setdefault(outcome.value.digest.cluster_id, place)
-            if earlier != place:
-                same.append((place, earlier))
-    return same
-
-
-def planned_quota_lines(plan: Plan) -> Iterator[str]:
-    """Yield what a cluster holds and a plan changes, as JSON lines: entity, key, value before and after, changed.
+def planned_quotas(cluster: str, plan: Plan) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of `PLANNED_QUOTAS`: what a cluster holds and its plan changes.
 
     Of what stays there are the keys that change somewhere, and all keys of addresses, whose entries can take each
-    other's place. A plan without changes has no lines.
+    other's place. A plan without changes has no rows.
     """
-    changed = {(row.entity, row.key) for change in plan.changes for row in change.changes}
+    changed = {(row.entity, row.key) for row in plan.rows}
     keys = {key for _, key in changed}
     for entity, values in (plan.actual or {}).items() if changed else ():
         has_spellings = not CANONICAL.keys().isdisjoint(entity.types)
         for key, value in values.items():
             if (key in keys or has_spellings) and (entity, key) not in changed:
-                yield _line(entity, key, value, value, is_changed=False)
-    for change in plan.changes:
-        for row in change.changes:
-            yield _line(row.entity, row.key, row.before, row.after, is_changed=True)
-
-
-def _line(entity: Entity, key: str, before: float | None, after: float | None, *, is_changed: bool) -> str:
-    return f"{dumps([entity.parts, key, json_number(before), json_number(after), is_changed])}\n"
-
-
-def planned_quotas_of(outcomes: DataFrame, document: str, clusters: Sequence[str]) -> DataFrame:
-    """Return `PLANNED_QUOTAS` of the outcomes of clusters.
-
-    `outcomes`: `OUTCOMES`, with `planned_quota_lines` as a document.
-    """
-
-    def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        import pyarrow
-
-        schema = arrow_schema(PLANNED_QUOTAS)
-        place, lines = -1, DocumentLines()
-        for batch in batches:
-            rows: list[dict[str, Any]] = []
-            for row in batch.to_pylist():
-                if row["place"] != place:
-                    place, lines = row["place"], DocumentLines()
-                rows += [_row(clusters[place], line) for line in lines.add(row["content"])]
-            yield pyarrow.RecordBatch.from_pylist(rows, schema)
-
-    return outcomes.where(f.col("name") == document).mapInArrow(read, PLANNED_QUOTAS).select(*PLANNED_QUOTAS.names)
-
-
-class DocumentLines:
-    """The lines of a document whose compressed parts come one after the other."""
-
-    def __init__(self) -> None:
-        self._decompressor = decompressobj()
-        self._rest = b""
-
-    def add(self, content: bytes) -> list[bytes]:
-        """Return the lines that are complete with a part."""
-        *lines, self._rest = (self._rest + self._decompressor.decompress(content)).split(b"\n")
-        return lines
-
-
-def _row(cluster: str, line: bytes) -> dict[str, Any]:
-    parts, key, before, after, is_changed = loads(line)
-    entity = Entity.of([(kind, name) for kind, name in parts])
-    return {
-        "cluster": cluster,
-        "entity_key": entity.address,
-        "entity": list(entity.parts),
-        "key": key,
-        "before": load_number(before),
-        "after": load_number(after),
-        "changed": is_changed,
-    }
-
-
-D = TypeVar("D")
-
-Stored = ClusterOutcome[StoredResult[D]]
+                yield cluster, entity.address, entity.names, key, value, value, False
+    for row in plan.rows:
+        yield cluster, row.entity.address, row.entity.names, row.key, row.before, row.after, True
 
 
 def no_warning(text: str) -> None:
@@ -234,98 +128,72 @@ def no_warning(text: str) -> None:
 
 def plan(
     request: PlanRequest,
-    documents: Iterable[Document],
     *,
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     warn: Callable[[str], None] = no_warning,
-) -> list[Stored[PlanDigest]]:
+) -> list[ClusterOutcome[Plan | Kept[Plan]]]:
     """Plan clusters on Spark; see `quotaform.plan.run.plan`.
 
     Raises `EngineError`, `InvalidFilesError` or `BaseError`.
     """
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
-        principal_list = request.principals
-        if principal_list is not None and principal_list.table is not None:
-            job, bundle = _job(folder, PLAN, request, [PLAN_FILE], clock, progress)
-            shipped = ship_job(spark, bundle, job)
-            return list(plan_with_table(spark, shipped, principal_list, tuple(documents), progress, warn))
-        job, bundle = _job(folder, PLAN, request, documents, clock, progress)
-        shipped = ship_job(spark, bundle, job)
-        outcomes = list(run_job(spark, shipped, "Planning clusters on Spark", progress))
-        if request.is_guarded and (same := same_clusters(outcomes)):
-            # What two plans disagree about is not in their digests: such a plan is made again beside the earlier one.
-            again = run_job(spark, shipped, "Comparing plans for the same live cluster", progress, same)
-            for (place, _), outcome in zip(same, again, strict=True):
-                outcomes[place] = outcome
-    return outcomes
+        work, bundle = _work(folder, request, clock, progress)
+        job = ship_job(spark, bundle, work, request.clusters)
+        if request.principals is not None and request.principals.table is not None:
+            outcomes = plan_with_table(spark, job, request.principals, progress, warn)
+        else:
+            outcomes = in_order(run_job(spark, job, "Planning clusters on Spark", progress), job.names)
+        return list(with_same_clusters(outcomes) if request.is_guarded else outcomes)
 
 
 def check_drift(
     request: PlanRequest,
-    documents: Iterable[Document],
     *,
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
-) -> list[Stored[DriftDigest]]:
+) -> list[ClusterOutcome[Kept[Drift]]]:
     """Compare clusters on Spark; see `quotaform.drift.run.check_drift`.
 
     Raises `EngineError` or `InvalidFilesError`.
     """
     with TemporaryDirectory(prefix="quotaform-") as folder:
         try:
-            job, bundle = _job(folder, DRIFT, request, documents, clock, progress)
+            work, bundle = _work(folder, request, clock, progress, is_drift=True)
         except BaseError as error:
             return list(without_baseline([cluster.name for cluster in request.clusters], error))
         with spark_session(session, progress) as spark:
-            shipped = ship_job(spark, bundle, job)
-            return list(run_job(spark, shipped, "Comparing clusters on Spark", progress))
+            job = ship_job(spark, bundle, work, request.clusters)
+            return in_order(run_job(spark, job, "Comparing clusters on Spark", progress), job.names)
 
 
-def _job(
-    folder: str,
-    subject: str,
-    request: PlanRequest,
-    documents: Iterable[Document],
-    clock: Clock,
-    progress: Progress,
-) -> tuple[PlanJob, Bundle]:
+def _work(
+    folder: str, request: PlanRequest, clock: Clock, progress: Progress, *, is_drift: bool = False
+) -> tuple[PlanWork, Bundle]:
     """Return what executors are to do, and the archive that has the files for it."""
     progress("Reading files", 0, 0)
     bundle = new_bundle(folder)
-    day = today(clock)
     repository = replace(request.repository, keep=bundle.keep)
-    files = repository.load(request.config, day, may_be_empty=request.is_guarded)
+    files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
     source = read_plan_source(replace(request, repository=repository), files.layout.tree, clock, files)
-    job = PlanJob(subject=subject, request=request, files=files, source=source, clock=clock, documents=tuple(documents))
-    return job, bundle
+    return PlanWork(request=request, files=files, source=source, clock=clock, is_drift=is_drift), bundle
 
 
 # Planning clusters with a table of principals, which no process has all rows of.
 #
-# Each cluster is planned in a task. What the clusters hold, and what the plans change, then becomes a table that is
-# joined with the principals, and tasks add to each plan what that amounts to, before it is rendered.
-
-
-PLAN_FILE: Final = Document("plan-file", "json", {}, PLAN)
-"""The document from which a plan is read again."""
-_LINE_BYTES: Final = 10
-"""About as many bytes a line of quotas takes when it is compressed."""
-
-Outcome = ClusterOutcome[StoredResult[PlanDigest]]
-_Radii = Mapping[str, BlastRadius]
+# Each cluster is planned in a task. What the clusters hold, and what the plans change, is a table that is joined with
+# the principals; what that amounts to is added to each plan.
 
 
 def plan_with_table(
     spark: SparkSession,
     job: ShippedJob,
     principal_list: PrincipalList,
-    documents: Sequence[Document],
     progress: Progress,
     warn: Callable[[str], None],
-) -> list[Outcome]:
+) -> list[ClusterOutcome[Kept[Plan]]]:
     """Plan clusters, and return one outcome per cluster, in order.
 
     Raises `InvalidFilesError`: The table cannot be read, or something is wrong in it.
@@ -338,59 +206,53 @@ def plan_with_table(
         warn(nameless_note(table, counts.nameless))
         read = named_principals(read)
     with ExitStack() as stack:
-        planned = _planned(spark, job, progress, stack)
-
+        # They are final, so that the blast radius and the plan of a cluster are of the same reading.
+        progress("Planning clusters on Spark", 0, len(job.names))
+        tasks = spark.range(0, len(job.names), 1, task_count(len(job.names)))
+        planned = stack.enter_context(final_rows(tasks.mapInArrow(partial(_with_quotas, job), _PLANNED)))
         progress("Resolving principals before and after the plans", 0, 0)
         clusters = 1 if CLUSTER in read.columns else len(job.names)
         distinct = in_few_tasks(distinct_principals(read), counts.total * clusters)
         principals = stack.enter_context(repeatable_rows(distinct))
-        lines = in_few_tasks(planned, _line_count(planned))
-        quotas = stack.enter_context(table_rows(planned_quotas_of(lines, QUOTA_LINES, job.names)))
-        found = blast_radius(principals, quotas, lambda note: progress(note, 0, 0))
+        quotas = planned.where("place IS NULL").select(*PLANNED_QUOTAS.names)
+        found = blast_radius(principals, in_few_tasks(quotas, quotas.count()), lambda note: progress(note, 0, 0))
         changes = stack.enter_context(repeatable_rows(found))
         if principal_list.folder is not None:
             changes.write.parquet(located(principal_list.folder))
         radii = _radii(changes, _totals(principals, job.names), principal_list)
-        plans = planned.where("name IS NULL OR name = 'plan-file'")
-        work = partial(_render, job, radii, tuple(documents))
-        rendered = plans.mapInArrow(work, OUTCOMES)
-        outcomes = _in_order(collected(spark, rendered, job, len(job.names), "Writing plans", progress), job)
-        return [_with_radius(outcome, radii[outcome.cluster]) for outcome in outcomes]
+        outcomes = collected(planned.where("place IS NOT NULL").select(*OUTCOMES.names), job.names, "Reading plans")
+        return [_with_radius(outcome, radii[outcome.cluster]) for outcome in in_order(outcomes, job.names)]
 
 
-def _with_radius(outcome: Outcome, radius: BlastRadius) -> Outcome:
-    """Add the counts to the digest of a plan, which was made before they were known."""
-    if outcome.value is None:
-        return outcome
-    digest = replace(outcome.value.digest, blast_radius=radius.without_changes())
-    return replace(outcome, value=replace(outcome.value, digest=digest))
+def _with_quotas(job: ShippedJob, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Plan the clusters of a partition; runs on an executor."""
+    import pyarrow
+
+    no_quotas = row_batch(PLANNED_QUOTAS, [(None,) * len(PLANNED_QUOTAS)]).columns
+    with opened_job(job) as (work, clusters):
+        for place in (place for batch in batches for place in batch.column(0).to_pylist()):
+            rows: Iterator[tuple[Any, ...]] = iter(())
+
+            def make(cluster: Cluster = clusters[place]) -> Plan:
+                nonlocal rows
+                made: Plan = work(cluster)
+                rows = planned_quotas(cluster.name, made)
+                return replace(made, actual=None)
+
+            outcome = outcome_batch(place, make)
+            yield pyarrow.RecordBatch.from_arrays([*outcome.columns, *no_quotas], names=_PLANNED.names)
+            while part := [(None,) * len(OUTCOMES) + row for row in islice(rows, _ROWS)]:
+                yield row_batch(_PLANNED, part)
 
 
-def _planned(spark: SparkSession, job: ShippedJob, progress: Progress, stack: ExitStack) -> DataFrame:
-    """Return `OUTCOMES` of all clusters, kept until the stack is closed.
+def _with_radius(outcome: ClusterOutcome[Kept[Plan]], radius: BlastRadius) -> ClusterOutcome[Kept[Plan]]:
+    """Add what was found to a plan, and its counts to the numbers of it."""
 
-    They are final, so that the blast radius and the plan of a cluster are of the same reading.
-    """
-    places: Places = [(place, None) for place in range(len(job.names))]
-    with reported_tasks(spark, "Planning clusters on Spark", len(places), progress):
-        planned = stack.enter_context(final_rows(outcome_rows(spark, job, places)))
-    ended = _in_order(stored_outcomes(planned.where("name IS NULL").coalesce(1), job.names), job)
-    if same := same_clusters(ended):
-        again = stack.enter_context(final_rows(outcome_rows(spark, job, same)))
-        planned = planned.where(~planned["place"].isin([place for place, _ in same])).unionAll(again)
-    return planned
+    def completed(made: Kept[Plan]) -> Kept[Plan]:
+        digest = replace(made.digest, blast_radius=radius.without_changes())
+        return Kept(digest, lambda: replace(made.load(), blast_radius=radius))
 
-
-def _line_count(planned: DataFrame) -> int:
-    """Return how many lines of quotas there are, about."""
-    size = f.sum(f.octet_length("content"))
-    [row] = planned.where(f.col("name") == QUOTA_LINES).agg(size.alias("size")).collect()
-    return int(row["size"] or 0) // _LINE_BYTES
-
-
-def _in_order(outcomes: Iterable[Outcome], job: ShippedJob) -> list[Outcome]:
-    found = {outcome.cluster: outcome for outcome in outcomes}
-    return [found[name] for name in job.names]
+    return outcome.map(completed)
 
 
 def _totals(principals: DataFrame, clusters: Sequence[str]) -> Mapping[str, int]:
@@ -401,7 +263,7 @@ def _totals(principals: DataFrame, clusters: Sequence[str]) -> Mapping[str, int]
     return {name: counts.get(name, 0) for name in clusters}
 
 
-def _radii(changes: DataFrame, totals: Mapping[str, int], principal_list: PrincipalList) -> _Radii:
+def _radii(changes: DataFrame, totals: Mapping[str, int], principal_list: PrincipalList) -> Mapping[str, BlastRadius]:
     """Return the blast radius of the plan of each cluster; of the changes, only the largest come to the driver."""
     counts: dict[tuple[str, str | None], DirectionCount] = {
         (row["cluster"], row["direction"]): DirectionCount(row["principals"], row["limits"])
@@ -434,35 +296,3 @@ def _limit(row: Row, side: str) -> Effective:
         return NO_LIMIT
     entity = parse_address(address)
     return Effective(row[f"{side}_value"], entity, level_of(entity))
-
-
-def _render(
-    job: ShippedJob, radii: _Radii, documents: Sequence[Document], batches: Iterator[pyarrow.RecordBatch]
-) -> Iterator[pyarrow.RecordBatch]:
-    """Add the blast radius to the plans of a partition, and render them; runs on an executor."""
-    import pyarrow
-
-    schema = arrow_schema(OUTCOMES)
-    with job.driver.entered():
-        lines, plan = DocumentLines(), list[bytes]()
-        for batch in batches:
-            for row in batch.to_pylist():
-                if row["name"] is not None:
-                    plan += lines.add(row["content"])
-                    continue
-                if not isinstance(outcome_of(row["content"]), QuotaformError):
-                    for part in _documents(row["place"], radii[job.names[row["place"]]], b"\n".join(plan), documents):
-                        yield pyarrow.RecordBatch.from_pylist([part], schema)
-                yield pyarrow.RecordBatch.from_pylist([row], schema)
-                lines, plan = DocumentLines(), []
-
-
-def _documents(
-    place: int, radius: BlastRadius, content: bytes, documents: Sequence[Document]
-) -> Iterator[dict[str, Any]]:
-    from quotaform.plan.records import load_plan
-
-    plan = replace(load_plan(content + b"\n", "the plan of a task"), blast_radius=radius)
-    for each in documents:
-        for part in compressed(render(each.subject or PLAN, each.format_name, plan, **each.options)):
-            yield {"place": place, "name": each.name, "content": part}

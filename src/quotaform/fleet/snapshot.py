@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
 
-from quotaform.cluster.snapshot import dump_snapshot, load_snapshot, read_snapshot
+from quotaform.cluster.snapshot import read_snapshot
 from quotaform.fleet.bundle import inside
 from quotaform.fleet.data_source import SNAPSHOTS, QuotaRow, failed_row, quota_rows, snapshot_moment
-from quotaform.fleet.job import Made, new_bundle, run_job, ship_job
+from quotaform.fleet.job import in_order, new_bundle, run_job, ship_job
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.fleet.table import make_table, row_batch
 from quotaform.model.errors import QuotaformError, UsageError
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.quotas import Snapshot, SnapshotFile
 from quotaform.model.text import quote
-from quotaform.report.format import StoredResult
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.repository.run import snapshot_of
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
@@ -35,28 +34,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotDigest:
-    """What a snapshot amounts to."""
+class SnapshotWork:
+    """Reads everything that a cluster holds."""
 
-    entities: int
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotJob:
-    """Reads everything that clusters hold."""
-
-    clusters: tuple[Cluster, ...]
     clock: Clock
 
-    def run(self, place: int, other: int | None = None) -> Made:
+    def __call__(self, cluster: Cluster) -> Snapshot:
         """Read a cluster."""
-        cluster = self.clusters[place]
         with open_pinned_gateway(cluster) as gateway:
-            taken = snapshot_of(cluster, gateway, clock=self.clock)
-        return Made(SnapshotDigest(len(taken.quotas)), {"json": [dump_snapshot(taken)]})
-
-    def release(self, place: int) -> None:
-        """Nothing is kept."""
+            return snapshot_of(cluster, gateway, clock=self.clock)
 
 
 def take_snapshots(
@@ -65,20 +51,14 @@ def take_snapshots(
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
-) -> Iterator[ClusterOutcome[StoredResult[SnapshotDigest]]]:
+) -> list[ClusterOutcome[Kept[Snapshot]]]:
     """Read everything that clusters hold on Spark; see `quotaform.repository.run.take_snapshots`.
 
     Raises `EngineError` if Spark is missing, does not start or failed.
     """
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
-        job = ship_job(spark, new_bundle(folder), SnapshotJob(tuple(clusters), clock))
-        outcomes = list(run_job(spark, job, "Reading clusters on Spark", progress))
-    yield from outcomes
-
-
-def load_stored(taken: StoredResult[SnapshotDigest]) -> Snapshot:
-    """Return a snapshot that was taken on Spark."""
-    return load_snapshot("".join(taken.documents["json"]()), "a snapshot")
+        job = ship_job(spark, new_bundle(folder), SnapshotWork(clock), clusters)
+        return in_order(run_job(spark, job, "Reading clusters on Spark", progress), job.names)
 
 
 _PATHS: Final = StructType([SNAPSHOTS["file"]])

@@ -7,9 +7,10 @@ say) is not reported here either, and a cluster with another id than the one tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import chain, groupby
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 
 from quotaform.desired.writable import is_out_of_reach
-from quotaform.drift.drift import DriftDigest
+from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_of
 from quotaform.fleet.job import (
     OUTCOMES,
-    Made,
     ShippedJob,
     by_place,
     collected,
+    in_order,
     new_bundle,
     opened_job,
-    outcome_batches,
+    outcome_batch,
     ship_job,
 )
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
@@ -38,14 +39,13 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HistoryError
 from quotaform.model.moment import spell_moment
-from quotaform.model.outcome import ClusterOutcome, Progress, digest_of, no_progress
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry
 from quotaform.plan.check.facts import ClusterBase
 from quotaform.plan.plan import Plan, PlanSource
 from quotaform.plan.run import PlanRequest, plan_cluster, with_claims
 from quotaform.plan.source import Source
-from quotaform.report.format import Document, StoredResult, render
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.policy import NO_POLICIES
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
@@ -71,12 +71,11 @@ class Past:
 def check_drift_against(
     request: PlanRequest,
     past: Past,
-    documents: Iterable[Document],
     *,
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
-) -> list[ClusterOutcome[StoredResult[DriftDigest]]]:
+) -> list[ClusterOutcome[Kept[Drift]]]:
     """Compare clusters with what they held at a moment.
 
     Raises `HistoryError`, `EngineError` or `InvalidFilesError`.
@@ -84,15 +83,13 @@ def check_drift_against(
     # Nobody wrote what a history holds, so there is nobody to tell what policies and lints say of it.
     request = replace(request, policies=NO_POLICIES, has_lints=False)
     source = with_claims(Source(PlanSource(directory=past.location)), request, today(clock))
-    job = HistoryDriftJob(request=request, past=past, source=source, clock=clock, documents=tuple(documents))
+    work = HistoryDrift(request=request, past=past, source=source, clock=clock)
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
         table = open_history(spark, past.location)
         require_known(table, table.snapshots(), past.at)
-        shipped = ship_job(spark, new_bundle(folder), job)
+        shipped = ship_job(spark, new_bundle(folder), work, request.clusters)
         rows = drift_outcomes(spark, shipped, table.rows(), past.at)
-        outcomes = collected(spark, rows, shipped, len(shipped.names), "Comparing clusters on Spark", progress)
-        found = {outcome.cluster: outcome for outcome in outcomes}
-        return [found[name] for name in shipped.names]
+        return in_order(collected(rows, shipped.names, "Comparing clusters on Spark", progress), shipped.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,38 +102,25 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryDriftJob:
-    """Compares clusters with what they held."""
+class HistoryDrift:
+    """Compares a cluster with what it held."""
 
     request: PlanRequest
     past: Past
     source: Source  # What other quota repositories declare
     clock: Clock
-    documents: tuple[Document, ...]
-    held: Held | None = None  # What the cluster held that is worked on; `None` if the history does not know it
 
-    @property
-    def clusters(self) -> Sequence[Cluster]:
-        """The clusters of the request."""
-        return self.request.clusters
-
-    def run(self, place: int, other: int | None = None) -> Made:
-        """Compare a cluster, and render what was asked for."""
-        name = self.clusters[place].name
-        if self.held is None:
+    def __call__(self, cluster: Cluster, held: Held | None) -> Drift:
+        """Compare a cluster; `held` is `None` if the history does not know it."""
+        if held is None:
             problem = f"it has no snapshot of this cluster at or before {spell_moment(self.past.at)}"
             remedy = "give a later time"
             raise HistoryError(self.past.location, problem, remedy)
-        outcome = ClusterOutcome(name, self._plan(place, self.held))
-        drift = drift_of(self.request, outcome, today(self.clock)).require()
-        return Made(digest_of(drift), {each.name: _rendered(each, drift) for each in self.documents})
+        outcome = ClusterOutcome(cluster.name, self._plan(cluster, held))
+        return drift_of(self.request, outcome, today(self.clock)).require()
 
-    def release(self, place: int) -> None:
-        """Nothing is kept."""
-
-    def _plan(self, place: int, held: Held) -> Plan:
+    def _plan(self, cluster: Cluster, held: Held) -> Plan:
         """Return what would make a cluster what it was."""
-        cluster = self.request.clusters[place]
         desired = self._entries(cluster.name, held)
         base = Base(f"{self.past.location} at {spell_moment(held.read_at)}", None, is_history=True)
         with open_gateway(cluster) as gateway:
@@ -166,12 +150,8 @@ class HistoryDriftJob:
         return entries
 
 
-def _rendered(document: Document, value: object) -> Iterable[str]:
-    return render(document.subject or "drift", document.format_name, value, **dict(document.options))
-
-
 def drift_outcomes(spark: SparkSession, job: ShippedJob, history: DataFrame, at: datetime) -> DataFrame:
-    """Return `OUTCOMES`: what a `HistoryDriftJob` makes of clusters.
+    """Return `OUTCOMES`: what `HistoryDrift` makes of clusters.
 
     What a cluster held is brought together, and is in the memory of one task.
     """
@@ -184,10 +164,10 @@ def drift_outcomes(spark: SparkSession, job: ShippedJob, history: DataFrame, at:
 
 
 def _work(job: ShippedJob, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    opened: HistoryDriftJob = opened_job(job.bundle)
     rows = chain.from_iterable(batch.to_pylist() for batch in batches)
-    for place, group in groupby(rows, lambda row: row["place"]):
-        yield from outcome_batches(job, replace(opened, held=_held(group)), place)
+    with opened_job(job) as (work, clusters):
+        for place, group in groupby(rows, lambda row: row["place"]):
+            yield outcome_batch(place, partial(work, clusters[place], _held(group)))
 
 
 def _held(rows: Iterable[Mapping[str, Any]]) -> Held | None:

@@ -46,6 +46,19 @@ class ClusterOutcome(Generic[T]):
         return ClusterOutcome(self.cluster, function(self.require()))
 
 
+@dataclass(frozen=True, slots=True)
+class Kept(Generic[T]):
+    """A result that is not in memory, as one of thousands."""
+
+    digest: Any  # Its numbers
+    load: Callable[[], T]  # Reads it
+
+
+def loaded(value: T | Kept[T]) -> T:
+    """Return a result, wherever it is."""
+    return value.load() if isinstance(value, Kept) else value
+
+
 def values_of(outcomes: Iterable[ClusterOutcome[T]]) -> list[T]:
     """Return what was made, of those for which anything was."""
     return [outcome.require() for outcome in outcomes if outcome.error is None]

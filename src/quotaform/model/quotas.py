@@ -44,9 +44,16 @@ class Snapshot:
     quotas: Quotas  # what it held
 
     @property
-    def entities(self) -> int:
-        """How many entities have quotas."""
-        return len(self.quotas)
+    def digest(self) -> SnapshotDigest:
+        """Its numbers."""
+        return SnapshotDigest(len(self.quotas))
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDigest:
+    """The numbers of a snapshot."""
+
+    entities: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from quotaform.model.entity import Entity
@@ -214,7 +213,7 @@ class Plan:
         if self.header.source.base is not None:
             origins = [change.origin for change in self.changes]
             counts["drift"], counts["both"] = origins.count(Origin.DRIFT), origins.count(Origin.BOTH)
-        return MappingProxyType(counts)
+        return counts
 
     @property
     def digest(self) -> PlanDigest:

@@ -17,7 +17,7 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError, ReceiptClusterError, ReceiptFileError
 from quotaform.model.finding import Allowance, Approval, by_severity
-from quotaform.model.outcome import ClusterOutcome, Progress, no_progress
+from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Change, Desired, Quotas, SnapshotFile
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, PruneMode
@@ -311,21 +311,29 @@ def plan(
         yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
 
 
-def with_same_clusters(outcomes: Iterable[ClusterOutcome[Plan]]) -> Iterator[ClusterOutcome[Plan]]:
-    """Yield outcomes with a finding for each plan whose live cluster an earlier plan of another name is for, too."""
-    earlier: dict[str, Plan] = {}
+def with_same_clusters(outcomes: Iterable[ClusterOutcome[Any]]) -> Iterator[ClusterOutcome[Any]]:
+    """Yield outcomes with a finding for each plan whose live cluster an earlier plan of another name is for, too.
+
+    The plans may be `Kept`; the second of two is not any more.
+    """
+    earlier: dict[str, Plan | Kept[Plan]] = {}
     for outcome in outcomes:
         made = outcome.value
-        if made is None or made.header.snapshot is not None:
+        live_id = None if made is None else _live_id(made)
+        if made is None or live_id is None or (first := earlier.setdefault(live_id, made)) is made:
             yield outcome
             continue
-        first = earlier.setdefault(made.header.cluster_id, made)
-        if first is made:
-            yield outcome
-            continue
-        known = [finding for finding in made.findings if finding.rule != rule.SAME_CLUSTER.id]
-        findings = tuple(by_severity([*known, check_second_plan(first, made)]))
-        yield replace(outcome, value=replace(made, findings=findings))
+        one, second = loaded(first), loaded(made)
+        known = [finding for finding in second.findings if finding.rule != rule.SAME_CLUSTER.id]
+        findings = tuple(by_severity([*known, check_second_plan(one, second)]))
+        yield ClusterOutcome(outcome.cluster, replace(second, findings=findings))
+
+
+def _live_id(made: Plan | Kept[Plan]) -> str | None:
+    """Return the id of the cluster that a plan is for; `None` for a snapshot."""
+    if isinstance(made, Kept):
+        return None if made.digest.is_snapshot else str(made.digest.cluster_id)
+    return None if made.header.snapshot is not None else made.header.cluster_id
 
 
 def plan_cluster(

@@ -1,26 +1,22 @@
 """The formats in which results are printed and written: one row per subject and format; and the JSON Schemas.
 
-What renders is imported when it is needed. On Spark it runs where the result was made, and what is left of that is a
-`StoredResult`.
+What renders is imported when it is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.model.errors import ExitCode
-from quotaform.model.outcome import ClusterOutcome, digest_of
+from quotaform.model.outcome import ClusterOutcome, digest_of, loaded
 
 if TYPE_CHECKING:
     from quotaform.model.records.schema import Builder
     from quotaform.report.chart import Chart
     from quotaform.report.text import Style
-
-D = TypeVar("D")
 
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "plan": {
@@ -191,33 +187,13 @@ DRAWN: Final = frozenset({"history", "usage-backtest", "usage-headroom"})
 """The subjects of which there are charts."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResult(Generic[D]):
-    """What is left of a result that was rendered elsewhere."""
-
-    digest: D  # Its numbers
-    documents: Mapping[str, Callable[[], Iterator[str]]]  # Reads what was rendered, by the name of a `Document`
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """What is to be rendered of a result."""
-
-    name: str  # What it is called; that of its format, unless there are several of one format
-    format_name: str  # One of the formats of its subject
-    options: Mapping[str, Any]  # What else its function needs; can be pickled
-    subject: str | None = None  # What is rendered of the result, if that is not the result itself: a row of `FORMATS`
-
-
 def render(subject: str, format_name: str, value: object, **options: Any) -> Iterator[str]:
     """Yield a result in one of its formats, in pieces of a size that is worth a write.
 
     `subject`: what it is: a row of `FORMATS`. `format_name`: one of the subject's formats. `options`: what the
-    functions of the subject need besides, such as `style`; each is given those that it takes. For a `StoredResult` only
-    `document` counts, which names what was rendered if that is not the format.
+    functions of the subject need besides, such as `style`; each is given those that it takes.
     """
-    if isinstance(value, StoredResult):
-        return value.documents[options.get("document", format_name)]()
+    value = loaded(value)
     if format_name in ANNOTATIONS:
         value = _function(PROBLEMS[subject])(value)
     text = _called(renderer(subject, format_name), value, options)

@@ -41,13 +41,13 @@ class Steps:
 
 
 @contextmanager
-def repeated(progress: Progress, what: str) -> Iterator[Steps]:
+def repeated(progress: Progress, what: str, total: int = 0) -> Iterator[Steps]:
     """Report the last step again and again while the block waits for a cluster; nothing else may be printed in it.
 
     `progress` is called with what is being done, from a thread of its own.
     """
     steps = Steps(progress)
-    steps(what, 0, 0)
+    steps(what, 0, total)
     is_over = Event()
 
     def repeat() -> None:

@@ -19,7 +19,7 @@ from quotaform.cli.option.common import AllowOption
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, format_option, report_option, with_option_groups
 from quotaform.cli.option.value import read_duration
-from quotaform.cli.present import STDOUT, Results, cluster_paths, digests, gather, warn_of_started
+from quotaform.cli.present import Results, cluster_paths, digests, gather, warn_of_started
 from quotaform.model.errors import (
     ApplyLostError,
     NotApprovedError,
@@ -30,7 +30,7 @@ from quotaform.model.errors import (
 )
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import inert, listed
-from quotaform.report.format import Document, render
+from quotaform.report.format import render
 from quotaform.system.files import is_folder
 from quotaform.system.process import held_signals, read_typed_line
 
@@ -239,16 +239,14 @@ class ApplyRun:
         with self.results.covering(list(clusters)):
             session = self._place(len(clusters), self.repository.quota_bytes)
             progress = job_progress(console, f"Planning {counted(len(clusters), 'cluster')}", session)
-            style = {"style": console.style()} if self.is_text else {}
-            documents = (Document("text", "text", style), Document("json", "json", {}))
             with engine_started(session, progress) as session:
-                planned = plan_clusters(request, engine=session, documents=documents, progress=progress)
+                planned = plan_clusters(request, engine=session, progress=progress)
                 outcomes = tuple(planned)
                 self.results.require_selected(request.selection, digests(outcomes))
                 if len(outcomes) == 1:
                     self._show_plan(outcomes[0].require())
                 elif self.is_text:
-                    Results(console, "plan", "text", document="text").present(outcomes)
+                    Results(console, "plan", "text").present(outcomes)
                     console.echo("\n")
                 plans = [
                     ClusterPlan(clusters[outcome.cluster], outcome.require())
@@ -301,7 +299,7 @@ class ApplyRun:
             self._ask(each.cluster)
 
     def _show_plan(self, plan: Any) -> None:
-        """Print what is going to be applied: a plan, or a `StoredResult` of one."""
+        """Print what is going to be applied."""
         if self.is_text:
             self.console.echo(render("plan", "text", plan, style=self.console.style()))
         elif sys.stdin.isatty():
@@ -357,7 +355,6 @@ class ApplyRun:
                 self.repository,
                 plans,
                 engine=session,
-                documents=self.results.documents(clusters, "json"),
                 receipts=receipts,
                 audit=self.audit,
                 show=show,
@@ -416,5 +413,5 @@ class ApplyRun:
         elif applied.path is not None:
             console.warn(f"Receipt: {applied.path}")
         if self.is_text:
-            console.echo(render("receipt", "text", applied.receipt, style=console.style(), document=STDOUT))
+            console.echo(render("receipt", "text", applied.receipt, style=console.style()))
             console.echo("\n" if has_others else "")

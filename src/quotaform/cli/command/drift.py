@@ -288,7 +288,6 @@ def drift(
                 request,
                 past,
                 engine=session,
-                documents=results.documents(len(names)),
                 progress=job_progress(console, f"Comparing {counted(len(names), 'cluster')}", session),
             )
             gathered = gather(drifts, names)

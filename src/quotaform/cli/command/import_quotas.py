@@ -92,8 +92,8 @@ def _opened(cluster: Cluster, engine: Engine, console: Console) -> Gateway:
         return open_pinned_gateway(cluster)
     from quotaform.api import snapshot_clusters
     from quotaform.cluster.snapshot import SnapshotGateway
-    from quotaform.fleet.snapshot import load_stored
+    from quotaform.model.outcome import loaded
 
     progress = job_progress(console, "Reading 1 cluster", session)
     (taken,) = snapshot_clusters([cluster], engine=session, progress=progress)
-    return SnapshotGateway(load_stored(taken.require()), name=cluster.name, path=cluster.name)
+    return SnapshotGateway(loaded(taken.require()), name=cluster.name, path=cluster.name)

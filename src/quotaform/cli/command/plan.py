@@ -143,7 +143,7 @@ def read_changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile
     paths = cluster_paths(_OPTION, path, clusters, example=f"changed/{PLACEHOLDER}.csv")
     for each in paths.values():
         require_writable(each)
-    return OutFile(_SUBJECT, format_name, paths, _SUBJECT), None
+    return OutFile(_SUBJECT, format_name, paths), None
 
 
 @with_option_groups
@@ -246,7 +246,6 @@ def plan(
         plans = plan_clusters(
             request if backtest is None else replace(request, keeps_actual=True),
             engine=session,
-            documents=results.documents(len(names)),
             progress=job_progress(console, f"Planning {counted(len(names), 'cluster')}", session),
             warn=console.warn_of,
         )

@@ -12,7 +12,7 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output, with_option_groups
 from quotaform.cli.present import cluster_paths, report_failures
-from quotaform.model.outcome import digest_of, exit_code
+from quotaform.model.outcome import digest_of, exit_code, loaded
 from quotaform.system.files import require_writable
 
 
@@ -43,7 +43,6 @@ def snapshot(
     from quotaform.api import snapshot_clusters
     from quotaform.cluster.snapshot import dump_snapshot
     from quotaform.model.text import inert
-    from quotaform.report.format import StoredResult
     from quotaform.report.text import counted
 
     console = output.console()
@@ -61,8 +60,8 @@ def snapshot(
         if outcome.error is not None and len(clusters) > 1:
             report_failures(console, [outcome])
             continue
-        taken = outcome.require()
-        text = taken.documents["json"]() if isinstance(taken, StoredResult) else dump_snapshot(taken)
+        taken = loaded(outcome.require())
+        text = dump_snapshot(taken)
         if path is None:
             console.echo(text)
         else:
@@ -70,6 +69,6 @@ def snapshot(
             require_writable(file)
             write_file(file, text)
             console.keep_code()
-            entities = digest_of(taken).entities
+            entities = taken.digest.entities
             console.echo(f"Wrote {entities} entities of {inert(outcome.cluster)} to {inert(str(file))}.\n")
     return exit_code(outcomes)

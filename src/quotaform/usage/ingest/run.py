@@ -15,10 +15,10 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
 from quotaform.fleet.options import SessionOptions
-from quotaform.fleet.session import reported
 from quotaform.fleet.table import bad_table, located, read_table, reason_of, require_columns
 from quotaform.model.errors import EngineError
 from quotaform.model.outcome import Progress, no_progress
+from quotaform.repository.cluster_work import repeated
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.usage.format.table import TableMapping, guess_mapping
 from quotaform.usage.format.text import TABLE
@@ -186,7 +186,7 @@ class _Ingest:
             if rejected := before.counts().rejected:
                 self._write_quarantine(rows, rejected, progress)
 
-        with reported("Ingesting", progress):
+        with repeated(progress, "Ingesting"):
             add_rows(found, self.request.usage, check, prefix="usage", before=quarantine)
         return self._result(rows.sparkSession, before.counts(), after.counts())
 
@@ -200,7 +200,7 @@ class _Ingest:
                 raise _lost(f"{expected:,} records could not be read, and {again:,} when they were read again")
             return expected
 
-        with reported("Writing the quarantine", progress):
+        with repeated(progress, "Writing the quarantine"):
             add_rows(found.select(*QUARANTINE.names), self.request.quarantine, check, prefix="quarantine")
 
     def _result(self, spark: SparkSession, read: Counts, made: Counts) -> Ingested:

@@ -76,29 +76,27 @@ def test_a_failure_survives_a_table_on_disk_and_holds_nothing_to_unpickle(spark:
     assert raised.value.problems == expected.value.problems
 
 
-def test_credentials_are_not_among_the_options(tmp_path: Path) -> None:
-    from quotaform.fleet.data_source import dump_clusters, load_clusters
-
-    secret = tmp_path / "client.properties"
-    secret.write_text("sasl.password=hunter2\n", encoding="utf-8")
-    clusters = [
-        Cluster(name="a", bootstrap_servers=("h:1", "i:2"), command_config=secret),
-        Cluster(name="b", snapshot=secret),
-    ]
-    text = dump_clusters(clusters)
-    assert "hunter2" not in text
-    assert load_clusters(text) == clusters
-
-
-@pytest.mark.parametrize("text", ["", "{}x", "5", '["a"]', '[{"bootstrap_servers": ["a:1"]}]'])
-def test_options_that_name_no_clusters_are_refused(spark: SparkSession, text: str) -> None:
+def test_a_session_reads_the_clusters_of_a_repository_by_one_line(spark: SparkSession, tmp_path: Path) -> None:
     from pyspark.errors import PySparkException
 
-    from quotaform.fleet.data_source import KafkaQuotas
+    from quotaform.fleet.data_source import register
 
-    spark.dataSource.register(KafkaQuotas)
-    with pytest.raises(PySparkException, match="the option clusters must be a JSON list"):
-        spark.read.format("kafka_quotas").options(clusters=text).load().collect()
+    write_snapshot(tmp_path / "lab.json", {Entity(user="a"): {PRODUCER: 1.0, REQUEST: 2.0}})
+    (tmp_path / "quotaform.yaml").write_text(
+        "clusters: {lab: {snapshot: lab.json}, down: {bootstrap_servers: ['127.0.0.1:1']},\n"
+        "  pinned: {snapshot: lab.json, cluster_id: another}}\n"
+    )
+    register(spark)
+    register(spark)
+    quotas = spark.read.format("kafka_quotas").option("repository", str(tmp_path)).load()
+    found = {(row.cluster, row.key, row.failure and row.failure.kind) for row in quotas.collect()}
+    lab = {("lab", PRODUCER, None), ("lab", REQUEST, None)}
+    assert found == {*lab, ("down", None, "ConnectError"), ("pinned", None, "BlockedError")}
+    own = quotas.where("cluster = 'lab' AND key = 'request_percentage'").select("value")
+    assert own.rdd.getNumPartitions() == 1
+    assert [row.value for row in own.collect()] == [2.0]
+    with pytest.raises(PySparkException, match="kafka_quotas has no option servers; the options are repository, "):
+        spark.read.format("kafka_quotas").option("servers", "a:1").load().collect()
 
 
 def test_a_snapshot_that_does_not_say_when_it_was_taken_is_a_failure(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,27 +1,20 @@
-"""The data source: registered once for each session, and as careful on an executor as the driver is."""
+"""The data source: what its options and rows mean, and what a failure becomes in a table; without a session."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from pickle import dumps, loads
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import EqualTo, In
 
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.desired.config import Cluster
 from quotaform.fleet.bundle import DriverContext
-from quotaform.fleet.data_source import (
-    KafkaQuotas,
-    dump_clusters,
-    failure_row,
-    load_clusters,
-    register_source,
-    require_read,
-)
+from quotaform.fleet.data_source import QuotaSourceReader, clusters_of, failure_row, require_read
+from quotaform.fleet.plan_rows import PLAN_ROWS, Written, cluster_changes, require_written, summary_of
 from quotaform.model.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -29,6 +22,7 @@ from quotaform.model.errors import (
     ClusterError,
     ConnectError,
     InvalidFilesError,
+    PartialError,
     PlanBlockedError,
     QuotaformError,
     UsageError,
@@ -36,45 +30,82 @@ from quotaform.model.errors import (
 from quotaform.model.finding import Allowance, Finding, Location, Severity
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
-from quotaform.repository.gateway import connection_of
 from quotaform.resolve.spark_quotas import FAILURE
+from tests.builder import PRODUCER
 
 
-@dataclass(eq=False)
-class Session:
-    """A session that notes what is registered."""
-
-    found: list[Any] = field(default_factory=list)
-
-    @property
-    def dataSource(self) -> Session:  # noqa: N802 (as PySpark has it)
-        return self
-
-    @property
-    def register(self) -> Callable[[Any], None]:
-        return self.found.append
+def test_options_name_clusters_as_a_user_would(tmp_path: Path) -> None:
+    (tmp_path / "quotaform.yaml").write_text("clusters: {eu: {bootstrap_servers: ['a:1']}, us: {snapshot: us.json}}\n")
+    of_files = {"repository": str(tmp_path)}
+    assert [each.name for each in clusters_of(of_files)] == ["eu", "us"]
+    assert [each.name for each in clusters_of({**of_files, "cluster": "u*,eu"})] == ["eu", "us"]
+    (lab,) = clusters_of({"bootstrap_servers": "a:1,b:2", "command_config": "/etc/admin.properties", "cluster": "lab"})
+    assert lab == Cluster(name="lab", bootstrap_servers=("a:1", "b:2"), command_config=Path("/etc/admin.properties"))
+    assert clusters_of({"snapshot": "/lab.json"}) == [Cluster(name="/lab.json", snapshot=Path("/lab.json"))]
 
 
-def test_a_session_is_told_once() -> None:
-    """Each command in a notebook made Spark log that it overwrites the data source."""
-    notebook, other = Session(), Session()
-    for session in (notebook, notebook, other):
-        register_source(session)  # type: ignore[arg-type]
-    assert notebook.found == other.found == [KafkaQuotas]
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, "give one of the options repository, bootstrap_servers, snapshot"),
+        ({"snapshot": "a", "bootstrap_servers": "a:1"}, "give one of the options"),
+        ({"snapshot": "a", "command_config": "b"}, "command_config is for bootstrap_servers"),
+        ({"bootstrap.servers": "a:1"}, r"kafka_quotas has no option bootstrap.servers; the options are repository, "),
+        ({"repository": "nowhere"}, r"quotaform\.yaml"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options: dict[str, str], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        clusters_of(options)
 
 
-def test_an_executor_knows_which_servers_quotaform_yaml_names(tmp_path: Path) -> None:
-    (tmp_path / "client.properties").write_text("bootstrap.servers=b1.example:9093\n")
-    place = Location("quotaform.yaml", 3, 5)
-    lab = Cluster(
-        name="lab",
-        bootstrap_servers=("evil.example:9093",),
-        command_config=tmp_path / "client.properties",
-        servers_location=place,
+def test_a_filter_on_the_cluster_leaves_out_the_others() -> None:
+    reader = QuotaSourceReader([Cluster(name=name) for name in ("a", "b", "c")])
+    other = EqualTo(("key",), "x")
+    assert list(reader.pushFilters([In(("cluster",), ("a", "c", "z")), other])) == [other]
+    assert list(reader.pushFilters([EqualTo(("cluster",), "c")])) == []
+    assert [each.value.name for each in reader.partitions()] == ["c"]
+
+
+GOOD = ("eu", "id", "user=alice", {"user": "alice"}, PRODUCER, None, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({2: "user=mallory"}, "entity_key is not that of the entity, which is user=alice"),
+        ({4: "no_such_key"}, "key is not known to this version"),
+        ({6: -1.0}, "after is a value that files cannot declare"),
+        ({6: None}, "before and after are the same"),
+    ],
+)
+def test_a_row_that_no_plan_has_is_refused_with_its_cluster(changed: dict[int, Any], message: str) -> None:
+    row = dict(zip(PLAN_ROWS.names, (changed.get(n, value) for n, value in enumerate(GOOD)), strict=True))
+    with pytest.raises(QuotaformError, match=message):
+        cluster_changes("eu", [row])
+
+
+def result(cluster: str | None, result: str, message: str | None = None, unsaved: str | None = None) -> tuple[Any, ...]:
+    return (cluster, None, "user=a", {}, result, message, None, unsaved)
+
+
+def test_the_size_of_what_a_task_reports_does_not_grow_with_the_entities() -> None:
+    written = summary_of(
+        result("eu", "refused" if number % 2 else "applied", f"reason {number % 20}") for number in range(1000)
     )
-    with pytest.raises(InvalidFilesError) as caught:
-        connection_of(load_clusters(dump_clusters([lab]))[0])
-    assert [problem.location for problem in caught.value.problems] == [place]
+    assert written.counts == {"applied": 500, "refused": 500}
+    assert (sorted(written.reasons.values()), written.more) == ([50] * 5, 5)
+    with pytest.raises(PartialError) as raised:
+        require_written([written, Written(), summary_of([result(None, "applied")])], "r")
+    assert str(raised.value).startswith(
+        "500 of 1,001 entities do not hold what was written (500 refused): eu: 50 reason "
+    )
+    assert str(raised.value).endswith("; and for 5 more reasons; the results are in r")
+
+
+def test_a_receipt_that_cannot_be_written_is_a_failure() -> None:
+    with pytest.raises(PartialError, match="all is written, but 1 receipts are not: eu: disk full"):
+        require_written([summary_of([result("eu", "applied", unsaved="eu: disk full")] * 2)])
 
 
 def test_what_the_operator_allows_goes_to_the_executors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,63 +1,249 @@
-"""Rows of plans as they are written to clusters: what they must be, and what a task leaves behind of what it did."""
+"""Rows of plans as they are written to clusters: what they must be, how they are applied, and what became of them.
+
+A task applies the rows of each cluster that it is given by `quotaform.apply.run.apply_cluster`: checked against the
+cluster, dry-run, written, read back. Attempts that Spark repeats do no harm, as `quotaform.fleet.apply` says. A cluster
+that fails keeps no other from being written. What was done is on record in receipts, which each task writes at once.
+
+Guards are not checked: the rows are taken for those of plans that passed them. Rows of one entity in several tasks may
+be refused as stale, so that the rows of a cluster belong into one: `rows.repartition("cluster")`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
+from pyspark.errors import PySparkException
 from pyspark.sql.datasource import WriterCommitMessage
 
-from quotaform.fleet.job import by_place
-from quotaform.fleet.table import is_url
+from quotaform.apply.applier import Applier
+from quotaform.apply.ledger import ClusterPlan
+from quotaform.apply.lock import cluster_lock
+from quotaform.apply.run import apply_cluster
+from quotaform.fleet.bundle import DriverContext
+from quotaform.fleet.job import by_place, final_rows
+from quotaform.fleet.table import located, row_batch
 from quotaform.model.entity import Entity, spell_name
-from quotaform.model.errors import PartialError, QuotaformError
+from quotaform.model.errors import ApplyRunningError, PartialError, QuotaformError
 from quotaform.model.quotas import Change, Quotas, Values, same_value
-from quotaform.model.text import quote
+from quotaform.model.text import listed, quote
 from quotaform.plan.change import EntityChange
 from quotaform.plan.check.saved import entity_problems, value_problem
+from quotaform.plan.plan import Plan, PlanHeader, PlanSource
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import receipt_name, start_receipt, write_receipt
+from quotaform.repository.gateway import open_gateway
 from quotaform.resolve.effect import NO_EFFECT
-from quotaform.resolve.spark_quotas import DOUBLE, LONG, NAMES, TEXT, arrow_schema, struct
+from quotaform.resolve.spark_quotas import DOUBLE, NAMES, TEXT, struct
+from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import DataFrame
 
-
-# What a task of the sink leaves behind: a part of the table of results, receipts, and counts for the driver.
-#
-# Each task writes its part before it returns, so that the record of what was done does not depend on the tasks that are
-# still running, nor on the driver. A part that is there already was written by an earlier attempt of the same task, and
-# stays as it is.
+    from quotaform.desired.config import Cluster
 
 
 PLAN_ROWS: Final = struct(
-    cluster=TEXT, cluster_id=TEXT, entity_key=TEXT, entity=NAMES, key=TEXT, before=DOUBLE, after=DOUBLE, rows=LONG
+    cluster=TEXT, cluster_id=TEXT, entity_key=TEXT, entity=NAMES, key=TEXT, before=DOUBLE, after=DOUBLE
 )
-"""The rows of plans as the data source `kafka_quotas` writes them: what each value is and will be; null is no value.
-
-`rows` is how many rows the cluster has, by which a task knows that it has all of them, see
-`quotaform.fleet.plan_rows.grouped`.
-"""
+"""The rows of plans as they are written: what each value is and will be; null is no value."""
 
 RESULTS: Final = struct(
-    cluster=TEXT, cluster_id=TEXT, entity_key=TEXT, entity=NAMES, result=TEXT, message=TEXT, finished_at=TEXT
+    cluster=TEXT,
+    cluster_id=TEXT,
+    entity_key=TEXT,
+    entity=NAMES,
+    result=TEXT,
+    message=TEXT,
+    finished_at=TEXT,
+    unsaved=TEXT,
 )
 """What became of each entity that was written: `quotaform.plan.receipt.Result`, and why if it was not applied.
 
-`finished_at` is null where nothing was written to the cluster.
+`finished_at` is null where nothing was written to the cluster; `unsaved` is why its receipt could not be written.
 """
 
-
-_MOST_REASONS: Final = 5
-
-ResultRow = Mapping[str, Any]
+PlanRow = Mapping[str, Any]
+ResultRow = tuple[Any, ...]
 """A row of `RESULTS`."""
+
+_AT_ONCE: Final = 500
+"""How many clusters are written by one job: their locks are open files of the driver."""
+_MOST_REASONS: Final = 5
+_NEVER_NULL: Final = ("cluster", "cluster_id", "entity_key", "entity", "key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowApplier:
+    """Applies the rows of a task; it is pickled."""
+
+    clusters: Mapping[str, Cluster]
+    driver: DriverContext
+    receipts: str | None  # A folder that executors see; `None` if receipts are not wanted
+    applier: Applier
+
+    @classmethod
+    def of(cls, clusters: Iterable[Cluster], directory: str | None, receipts: str | None) -> RowApplier:
+        """Return one that has this process's folder, and make the folder of receipts."""
+        if receipts is not None:
+            Path(receipts).mkdir(parents=True, exist_ok=True)
+        return cls(
+            clusters={cluster.name: cluster for cluster in clusters},
+            driver=DriverContext.current(directory),
+            receipts=receipts,
+            applier=Applier.current(),
+        )
+
+    def __call__(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        """Apply `PLAN_ROWS`, and yield `RESULTS`; runs on an executor."""
+        yield row_batch(RESULTS, self.results(batches))
+
+    def results(self, batches: Iterable[pyarrow.RecordBatch]) -> list[ResultRow]:
+        """Apply rows, cluster by cluster, and return what became of each entity.
+
+        Raises `QuotaformError` if the folder of receipts is not there, where nobody would look for them.
+        """
+        by_cluster: dict[str | None, list[PlanRow]] = {}
+        for batch in batches:
+            for row in batch.to_pylist():
+                by_cluster.setdefault(row["cluster"], []).append(row)
+        with self.driver.entered():
+            if by_cluster and self.receipts is not None and not Path(self.receipts).is_dir():
+                raise QuotaformError(
+                    f"the executor does not see the folder {self.receipts} of the option receipts; nothing was written "
+                    "to the clusters of this task; give a folder that all executors see"
+                )
+            return [row for name, rows in by_cluster.items() for row in self._applied(name, rows)]
+
+    def _applied(self, name: str | None, rows: Sequence[PlanRow]) -> list[ResultRow]:
+        started: list[Path | None] = []
+
+        def start(receipt: Receipt) -> None:
+            if self.receipts is not None:
+                started.append(start_receipt(Path(self.receipts) / receipt_name(receipt.plan.digest), receipt))
+
+        try:
+            cluster, plan = self._plan(name, rows)
+            receipt, _ = apply_cluster(ClusterPlan(cluster, plan), lambda _: None, start=start, applier=self.applier)
+        except QuotaformError as error:
+            held = {row["entity_key"]: row for row in rows}
+            result = Result.NOT_ATTEMPTED.value
+            return [
+                (name, row["cluster_id"], row["entity_key"], dict(row["entity"] or ()), result, str(error), None, None)
+                for row in held.values()
+            ]
+        unsaved = self._save(receipt, next(iter(started), None))
+        return [
+            (
+                name,
+                plan.header.cluster_id,
+                item.entity.address,
+                item.entity.names,
+                item.result.value,
+                item.message or None,
+                receipt.finished_at,
+                unsaved,
+            )
+            for item in receipt.results
+        ]
+
+    def _plan(self, name: str | None, rows: Sequence[PlanRow]) -> tuple[Cluster, Plan]:
+        """Return the plan that rows are, with what the entities hold now of the keys without a row."""
+        cluster = None if name is None else self.clusters.get(name)
+        if name is None or cluster is None:
+            known = listed(map(spell_name, self.clusters))
+            raise QuotaformError(f"the options name no cluster {name and spell_name(name)}, but {known}")
+        cluster_id, changes = cluster_changes(name, rows)
+        with open_gateway(cluster) as gateway:
+            actual = gateway.describe_entities(list(changes))
+        header = PlanHeader(
+            cluster_name=name,
+            cluster_id=cluster_id,
+            created_at=timestamp(SYSTEM_CLOCK),
+            source=PlanSource(directory="kafka_quotas"),
+        )
+        return cluster, Plan(header=header, changes=entity_changes(changes, actual))
+
+    def _save(self, receipt: Receipt, started: Path | None) -> str | None:
+        """Write a receipt, if anything was sent; return why it cannot be written."""
+        if self.receipts is None or not receipt.results:
+            return None
+        try:
+            path = started or Path(self.receipts) / receipt_name(receipt.plan.digest)
+            write_receipt(path, receipt, is_started=started is not None)
+        except (OSError, QuotaformError) as error:
+            return f"{spell_name(receipt.plan.header.cluster_name)}: {error}"
+        return None
+
+
+def write_plan_rows(
+    rows: DataFrame, clusters: Sequence[Cluster], results: str | None = None, receipts: str | None = None
+) -> None:
+    """Apply rows of plans, a cluster in each task, or a few of very many.
+
+    `rows`: `PLAN_ROWS`. `results`: A folder where `RESULTS` are added as Parquet. `receipts`: A folder where a receipt
+    of each cluster is added: a path that executors see.
+    Raises `QuotaformError`, `ApplyRunningError` or `PySparkException`.
+    """
+    failures: list[Exception] = []
+    # What was checked is what is written, however the rows are made.
+    with final_rows(rows.select(*PLAN_ROWS.names)) as own:
+        require_writable_rows(own, [cluster.name for cluster in clusters])
+        ids = {row["cluster"]: row["cluster_id"] for row in own.select("cluster", "cluster_id").distinct().collect()}
+        wanted = iter([cluster for cluster in clusters if cluster.name in ids])
+        while part := list(islice(wanted, _AT_ONCE)):
+            try:
+                failures += _write_part(own, part, ids, results, receipts)
+            except PartialError as error:
+                failures.append(error)
+            except PySparkException as error:
+                failures.append(error)
+                break  # Spark itself has failed: no others are begun.
+    for other in failures[1:]:
+        failures[0].add_note(str(other))
+    if failures:
+        raise failures[0]
+
+
+def _write_part(
+    rows: DataFrame, clusters: Sequence[Cluster], ids: Mapping[str, str], results: str | None, receipts: str | None
+) -> list[ApplyRunningError]:
+    """Apply the rows of some clusters while their locks are held; return why some are left out."""
+    locks: dict[tuple[Path | None, str], ApplyRunningError | None] = {}
+    with ExitStack() as stack:
+        for cluster in clusters:
+            # Two names of one cluster have one lock.
+            key = (cluster.folder, ids[cluster.name])
+            if cluster.folder is not None and key not in locks:
+                try:
+                    stack.enter_context(cluster_lock(cluster.folder, cluster.name, ids[cluster.name]))
+                    locks[key] = None
+                except ApplyRunningError as error:
+                    locks[key] = error
+        free = [cluster for cluster in clusters if locks.get((cluster.folder, ids[cluster.name])) is None]
+        if free:
+            applier = RowApplier.of(free, str(Path.cwd()), receipts)
+            applied = stack.enter_context(
+                final_rows(_grouped(rows, list(applier.clusters)).mapInArrow(applier, RESULTS))
+            )
+            if results is not None:
+                applied.write.mode("append").parquet(located(results))
+            require_written([summary_of(map(tuple, applied.toLocalIterator()))], results)
+    return [error for error in locks.values() if error is not None]
+
+
+def _grouped(rows: DataFrame, clusters: Sequence[str]) -> DataFrame:
+    """Return the rows of some clusters, those of each in one task."""
+    from pyspark.sql.functions import broadcast
+
+    places = rows.sparkSession.createDataFrame(list(enumerate(clusters)), "place int, cluster string")
+    return by_place(rows.join(broadcast(places), "cluster"), len(clusters)).select(*PLAN_ROWS.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,109 +257,25 @@ class Written(WriterCommitMessage):
     unsaved: tuple[str, ...] = ()  # Why receipts were not written, for each cluster
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Where the tasks of one write leave what they have done."""
-
-    results: str | None  # A folder or a URI that pyarrow knows; `None` if results are not wanted
-    receipts: str | None  # A folder; `None` if receipts are not wanted
-    run: str = field(default_factory=lambda: uuid4().hex)  # What the names of parts have in common
-
-    def make_folders(self) -> None:
-        """Create the folders; tasks need them, and do not create them: see `require_folders`."""
-        if self.results is not None:
-            system, folder = _located(self.results)
-            system.create_dir(folder, recursive=True)
-        if self.receipts is not None:
-            Path(self.receipts).mkdir(parents=True, exist_ok=True)
-
-    def require_folders(self) -> None:
-        """Make sure that an executor sees the folders of the driver, before anything is written to a cluster.
-
-        Raises `QuotaformError` if it has files of its own, where nobody would look for results.
-        """
-        wanted = {
-            "results": None if self.results is None or is_url(self.results) else self.results,
-            "receipts": self.receipts,
-        }
-        for option, place in wanted.items():
-            if place is not None and not Path(place).is_dir():
-                text = f"the executor does not see the folder {place} of the option {option}; nothing was written to"
-                raise QuotaformError(f"{text} the clusters of this task; give a folder that all executors see")
-
-    def known(self, partition: int) -> Written | None:
-        """Return what an earlier attempt has recorded of a task, if one has."""
-        if self.results is None:
-            return None
-        from pyarrow import fs, parquet
-
-        system, folder = _located(self.results)
-        part = f"{folder}/{self._part(partition)}"
-        if system.get_file_info(part).type != fs.FileType.File:
-            return None
-        columns = ["cluster", "result", "message"]
-        return summary_of(parquet.read_table(part, filesystem=system, columns=columns).to_pylist())
-
-    def add(self, partition: int, rows: Sequence[ResultRow]) -> None:
-        """Add the part of a task to the results; a reader sees all of it or nothing."""
-        if self.results is None:
-            return
-        import pyarrow
-        from pyarrow import parquet
-
-        table = pyarrow.Table.from_pylist(list(rows), arrow_schema(RESULTS))
-        try:
-            system, folder = _located(self.results)
-            # What begins with a dot is no part of a table.
-            hidden = f"{folder}/.{self._part(partition)}.{uuid4().hex}.tmp"
-            try:
-                parquet.write_table(table, hidden, filesystem=system)
-                system.move(hidden, f"{folder}/{self._part(partition)}")
-            except BaseException:
-                with suppress(OSError):
-                    system.delete_file(hidden)
-                raise
-        except (OSError, pyarrow.ArrowException) as error:
-            counts = _counts(summary_of(rows).counts)
-            raise PartialError(f"the results cannot be written to {self.results}: {error} ({counts})") from error
-
-    def start_receipt(self, receipt: Receipt) -> Path | None:
-        """Write the started receipt before the first change is sent; return where it is."""
-        if self.receipts is None:
-            return None
-        return start_receipt(Path(self.receipts) / receipt_name(receipt.plan.digest), receipt)
-
-    def add_receipt(self, receipt: Receipt, started: Path | None) -> str | None:
-        """Write a receipt, if anything was sent; return why it cannot be written."""
-        if self.receipts is None or not receipt.results:
-            return None
-        try:
-            path = started or Path(self.receipts) / receipt_name(receipt.plan.digest)
-            write_receipt(path, receipt, is_started=started is not None)
-        except (OSError, QuotaformError) as error:
-            return f"{spell_name(receipt.plan.header.cluster_name)}: {error}"
-        return None
-
-    def _part(self, partition: int) -> str:
-        return f"part-{partition:05}-{self.run}.parquet"
-
-
-def summary_of(rows: Iterable[ResultRow], unsaved: Sequence[str] = ()) -> Written:
-    """Return what rows of results amount to."""
+def summary_of(rows: Iterable[ResultRow]) -> Written:
+    """Return what `RESULTS` amount to."""
     counts: Counter[str] = Counter()
     reasons: Counter[tuple[str | None, str]] = Counter()
-    for row in rows:
-        counts[row["result"]] += 1
-        if not Result(row["result"]).holds:
-            reasons[row["cluster"], row["message"] or row["result"]] += 1
+    unsaved: dict[str, None] = {}
+    for cluster, _, _, _, result, message, _, problem in rows:
+        counts[result] += 1
+        if not Result(result).holds:
+            reasons[cluster, message or result] += 1
+        if problem is not None:
+            unsaved[problem] = None
     most = reasons.most_common(_MOST_REASONS)
     return Written(counts=counts, reasons=dict(most), more=len(reasons) - len(most), unsaved=tuple(unsaved))
 
 
-def require_written(tasks: Sequence[Written], results: str | None) -> None:
+def require_written(tasks: Sequence[Written], results: str | None = None) -> None:
     """Make sure that all entities hold what was written.
 
-    `tasks`: What each task has done; a cluster is in one of them.
+    `tasks`: What each task has done; a cluster is in one of them. `results`: Where the results are.
     Raises `PartialError`: Some do not; or a receipt was not written.
     """
     counts: Counter[str] = Counter()
@@ -192,48 +294,12 @@ def require_written(tasks: Sequence[Written], results: str | None) -> None:
     where = "" if results is None else f"; the results are in {results}"
     unsaved = [text for task in tasks for text in task.unsaved]
     if failed:
+        shown = ", ".join(f"{count:,} {result}" for result, count in sorted(failed.items()))
         of_all = f"{sum(failed.values()):,} of {sum(counts.values()):,} entities do not hold what was written"
-        raise PartialError(f"{of_all} ({_counts(failed)}): {'; '.join(words)}{where}")
+        raise PartialError(f"{of_all} ({shown}): {'; '.join(words)}{where}")
     if unsaved:
         shown = "; ".join(unsaved[:_MOST_REASONS])
         raise PartialError(f"all is written, but {len(unsaved):,} receipts are not: {shown}{where}")
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {result}" for result, count in sorted(counts.items()))
-
-
-def _located(place: str) -> tuple[Any, str]:
-    """Return the file system of pyarrow that a folder is in, and its path there."""
-    import pyarrow
-    from pyarrow import fs
-
-    try:
-        system, folder = fs.FileSystem.from_uri(place if is_url(place) else str(Path(place).absolute()))
-    except pyarrow.ArrowException as error:
-        raise OSError(str(error)) from error
-    return system, folder
-
-
-PlanRow = Mapping[str, Any]
-
-_NEVER_NULL: Final = ("cluster", "cluster_id", "entity_key", "entity", "key")
-
-
-def grouped(rows: DataFrame, clusters: Sequence[str]) -> DataFrame:
-    """Return `PLAN_ROWS`: the rows of a cluster are in one partition, and each has their number.
-
-    `rows`: The other columns of `PLAN_ROWS`. `clusters`: The names of the clusters; there are as many
-    partitions, or fewer of very many: see `quotaform.fleet.job.task_count`.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql.functions import broadcast, count, lit
-
-    columns = [name for name in PLAN_ROWS.names if name != "rows"]
-    in_cluster = count(lit(1)).over(Window.partitionBy("cluster"))
-    places = rows.sparkSession.createDataFrame(list(enumerate(clusters)), "place int, cluster string")
-    placed = rows.select(*columns, in_cluster.alias("rows")).join(broadcast(places), "cluster", "left")
-    return by_place(placed, len(clusters)).select(*columns, "rows")
 
 
 def require_writable_rows(rows: DataFrame, clusters: Sequence[str]) -> None:
@@ -244,7 +310,7 @@ def require_writable_rows(rows: DataFrame, clusters: Sequence[str]) -> None:
     from pyspark.sql.functions import col, concat_ws, count, lit, when
 
     nulls = [when(col(name).isNull(), lit(f"{name} is null")) for name in _NEVER_NULL]
-    unknown = when(~col("cluster").isin(*clusters), lit("the option clusters does not have the cluster"))
+    unknown = when(~col("cluster").isin(*clusters), lit("the options name no such cluster"))
     problem = concat_ws(", ", *nulls, unknown)
     bad = rows.select("cluster", "entity_key", "key", problem.alias("problem")).where("problem <> ''").head()
     if bad is None:
@@ -263,11 +329,6 @@ def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[En
     changes: dict[Entity, list[Change]] = {}
     ids = {row["cluster_id"] for row in rows}
     for row in rows:
-        if row["rows"] != len(rows):
-            raise QuotaformError(
-                f"{_spelled(cluster)}: a task has {len(rows)} rows, but the cluster has {row['rows']}; group them with "
-                "quotaform.fleet.plan_rows.grouped"
-            )
         if missing := [name for name in _NEVER_NULL if row[name] is None]:
             raise _invalid(cluster, row, f"{missing[0]} is null")
         if len(ids) > 1:

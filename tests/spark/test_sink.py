@@ -149,22 +149,13 @@ def test_an_executor_that_does_not_see_the_folder_of_receipts_writes_nothing(
     assert cluster.read() == before
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({4: None}, "key is null"),
-        ({0: "us"}, "the options name no such cluster"),
-        ({6: 5.0}, "is in more than one row"),
-    ],
-)
-def test_rows_that_cannot_be_meant_are_refused_before_anything_is_written(
-    spark: SparkSession, cluster: Cluster, places: list[Place], changed: dict[int, Any], message: str
+def test_rows_of_an_unknown_cluster_are_refused_before_anything_is_written(
+    spark: SparkSession, cluster: Cluster, places: list[Place]
 ) -> None:
     from quotaform.fleet.plan_rows import write_plan_rows
 
-    good = row(cluster.id, ALICE, None, MIB)
-    bad = tuple(changed.get(number, value) for number, value in enumerate(good))
     before = cluster.read()
-    with pytest.raises(QuotaformError, match=message):
-        write_plan_rows(table(spark, [good, bad]), places)
+    rows = [row(cluster.id, ALICE, None, MIB), row(cluster.id, ALICE, None, MIB, "us")]
+    with pytest.raises(QuotaformError, match="there are rows of cluster us, which is not given"):
+        write_plan_rows(table(spark, rows), places)
     assert cluster.read() == before

@@ -31,7 +31,7 @@ from quotaform.model.finding import Allowance, Finding, Location, Severity
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
 from quotaform.resolve.spark_quotas import FAILURE
-from tests.builder import PRODUCER
+from tests.builder import CONSUMER, PRODUCER
 
 
 def test_options_name_clusters_as_a_user_would(tmp_path: Path) -> None:
@@ -77,12 +77,15 @@ GOOD = ("eu", "id", "user=alice", {"user": "alice"}, PRODUCER, None, 5.0)
         ({4: "no_such_key"}, "key is not known to this version"),
         ({6: -1.0}, "after is a value that files cannot declare"),
         ({6: None}, "before and after are the same"),
+        ({4: None}, "key is null; nothing was written to the cluster"),
+        ({6: 7.0}, "is in more than one row"),
+        ({1: "other", 4: CONSUMER}, "the rows of the cluster have 2 ids"),
     ],
 )
 def test_a_row_that_no_plan_has_is_refused_with_its_cluster(changed: dict[int, Any], message: str) -> None:
-    row = dict(zip(PLAN_ROWS.names, (changed.get(n, value) for n, value in enumerate(GOOD)), strict=True))
+    rows = [tuple(changed.get(place, value) for place, value in enumerate(GOOD)), GOOD]
     with pytest.raises(QuotaformError, match=message):
-        cluster_changes("eu", [row])
+        cluster_changes("eu", [dict(zip(PLAN_ROWS.names, row, strict=True)) for row in rows])
 
 
 def result(cluster: str | None, result: str, message: str | None = None, unsaved: str | None = None) -> tuple[Any, ...]:

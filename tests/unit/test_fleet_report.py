@@ -35,7 +35,7 @@ def test_errors_that_differ_in_cluster_server_and_numbers_are_one_group() -> Non
         "plan", [invalid("c"), down("a", "10.0.0.1:9092"), down("bb", "host.example:19092"), down("c3", "[::1]:9093")]
     )
     assert [each.clusters for each in report.errors] == [("a", "bb", "c3"), ("c",)]
-    assert str(report.errors[0].error).startswith("Cannot connect to a: ")
+    assert report.errors[0].message.startswith("Cannot connect to a: ")
 
 
 def test_a_rule_counts_each_cluster_that_it_blocks_and_so_does_an_error_about_rules() -> None:

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from heapq import nsmallest
 from re import compile as regex
 from re import escape
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import field
 
 from quotaform.drift.drift import DriftDigest
 from quotaform.model import rule
 from quotaform.model.errors import ClusterIdError, NotReadError, PlanBlockedError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Action
-from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
+from quotaform.model.records.document import FLEET_REPORT, document_lines
+from quotaform.model.records.record import UNSET, Count, Record, UnsetType, about, builtins, given, omitted
+from quotaform.plan.blast_radius import DirectionCount, LimitDirection, RadiusCounts
 from quotaform.plan.plan import PlanDigest
 from quotaform.plan.receipt import ReceiptDigest, Result
+from quotaform.plan.records import RadiusCountsRecord, radius_counts_record
 
 MOST_LARGEST: Final = 10
 """How many of the clusters with the most differences are listed."""
+_LONGEST_ERROR: Final = 2_000
+"""An error of the files as a whole is that of every cluster."""
 
 _SERVER: Final = regex(r"\S+:\d+")
 _NUMBER: Final = regex(r"\d+(?:\.\d+)?")
@@ -60,68 +67,160 @@ class FleetStatus(StrEnum):
 _ORDER: Final = {status: place for place, status in enumerate(FleetStatus)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetRow:
-    """What became of one cluster."""
-
-    cluster: str
-    status: FleetStatus
-    cluster_id: str | None = None  # The id that it gave itself; `None` after an error
-    read_at: str | None = None  # When it or its snapshot was read; `None` after an error, and of an apply
-    is_snapshot: bool = False  # Whether a snapshot was read in its place
-    counts: Mapping[str, int]  # How many entities there are of each kind that the command counts; empty after an error
-    differences: int = 0  # How many entities differ, or were to be changed
-    rules: tuple[str, ...] = ()  # The rules that block it
-    is_interrupted: bool = False  # Whether an interrupt cut it short or left it out
-    blast_radius: RadiusCounts | None = None
-    """How many limits of those who really connect change; `None` if nobody asked, and after an error."""
-    error: QuotaformError | None = None
+ClusterName = Annotated[str, about("The name of the cluster.", "prod-eu")]
+ClusterNames = Annotated[tuple[str, ...], about("The names of the clusters.", min_length=1)]
+RuleName = Annotated[str, about("The rule.", "delete")]
+Entities = Annotated[Mapping[str, Count], about("The number of entities of each kind that the command counts.")]
+Differences = Annotated[Count, about("The number of entities to change, or that differ, or that were to be changed.")]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleBlocks:
-    """A rule and the clusters that it blocks."""
+class ErrorRecord(Record):
+    """An error."""
 
-    rule: str
-    clusters: tuple[str, ...]
+    type: Annotated[str, about("The kind of error.", "ConnectError")]
+    exit_code: Annotated[int, about("The exit code of this error alone.")]
+    message: Annotated[str, about("The error and its remedy.")]
 
-
-@dataclass(frozen=True, slots=True)
-class ErrorGroup:
-    """Errors that differ in nothing but the names of clusters and servers, and in numbers."""
-
-    error: QuotaformError  # That of the first cluster
-    clusters: tuple[str, ...]  # The clusters that have such an error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetReport:
-    """What a run over clusters amounts to."""
-
-    command: str  # One of `COMMANDS`
-    rows: tuple[FleetRow, ...]  # One per cluster, in the order of the run
-    statuses: Mapping[FleetStatus, int]  # How many clusters have each status that the command knows
-    totals: Mapping[str, int]  # The counts of all clusters together
-    blocked: tuple[RuleBlocks, ...] = ()  # What blocks clusters, the rule with the most clusters first
-    errors: tuple[ErrorGroup, ...] = ()  # Why clusters have no result, what is true of the most clusters first
-    oldest: FleetRow | None = None  # The cluster whose snapshot is the oldest, of those whose time is known
-    largest: tuple[FleetRow, ...] = ()  # The clusters with the most differences, at most `MOST_LARGEST`
-    blast_radius: RadiusCounts | None = None  # The counts of all clusters together; `None` if nobody asked
-    error: QuotaformError | None = None  # What ended the run as a whole
+    @classmethod
+    def of(cls, error: QuotaformError) -> ErrorRecord:
+        """Return the record."""
+        return cls(type=type(error).__name__, exit_code=int(error.exit_code), message=str(error)[:_LONGEST_ERROR])
 
     @property
-    def is_interrupted(self) -> bool:
-        """Whether an interrupt cut the run short."""
-        return any(row.is_interrupted for row in self.rows)
+    def head(self) -> str:
+        """Its first line."""
+        return self.message.partition("\n")[0]
+
+
+class ErrorGroup(ErrorRecord):
+    """Errors that differ in nothing but the names of clusters and servers, and in numbers; that of the first one."""
+
+    clusters: ClusterNames
+
+
+class FleetRow(Record):
+    """What became of one cluster."""
+
+    cluster: ClusterName
+    cluster_id: Annotated[str | None, about("The id that it gave itself; null after an error.")] = field(
+        default=None, name="id"
+    )
+    status: Annotated[FleetStatus, about("What became of it.")]
+    read_at: Annotated[str | None, about("When it or its snapshot was read; null after an error, and of an apply.")] = (
+        None
+    )
+    is_snapshot: Annotated[bool, about("Whether a snapshot was read in its place.")] = field(
+        default=False, name="snapshot"
+    )
+    entities: Annotated[Entities | None, about("The number of entities; null after an error.")] = None
+    differences: Differences = 0
+    rules: Annotated[tuple[RuleName, ...], about("The rules that block it.")] = field(default=(), name="blocked_by")
+    blast_radius: Annotated[
+        RadiusCountsRecord | UnsetType, about("That of its plan. Omitted if not asked for, or without a plan.")
+    ] = UNSET
+    error: Annotated[ErrorRecord | None, about("Why there is no result; null if there is one.")] = None
+
+
+class RuleBlocks(Record):
+    """A rule and the clusters that it blocks."""
+
+    rule: RuleName
+    clusters: ClusterNames
+
+
+class OldestSnapshot(Record):
+    """The oldest snapshot that was read."""
+
+    cluster: ClusterName
+    captured_at: Annotated[str, about("When it was captured.", "2026-11-20T09:12:44Z")]
+
+
+class LargestCluster(Record):
+    """A cluster with many differences."""
+
+    cluster: ClusterName
+    differences: Differences
+
+
+class FleetReport(Record, document=FLEET_REPORT):
+    """What a run over clusters amounts to, as plan, drift and apply write it with --report."""
+
+    command: Annotated[Literal["plan", "drift", "apply"], about("The command.")]
+    is_interrupted: Annotated[bool, about("Whether the run was interrupted; the report is what was known then.")] = (
+        field(name="interrupted")
+    )
+    error: Annotated[ErrorRecord | None, about("What ended the run as a whole; null if nothing did.")] = None
+    clusters: Annotated[
+        Mapping[str, Count], about("The number of clusters: in total, and per status (with _ for -).", {"total": 12})
+    ]
+    totals: Annotated[Entities, about("The number of entities on all clusters together.")] = field(name="entities")
+    oldest: Annotated[
+        OldestSnapshot | None,
+        about("Null if no snapshot was read in the place of a cluster, or none says when it was captured."),
+    ] = field(default=None, name="oldest_snapshot")
+    blocked: Annotated[
+        tuple[RuleBlocks, ...], about("What blocks clusters, the rule with the most clusters first.")
+    ] = ()
+    errors: Annotated[
+        tuple[ErrorGroup, ...],
+        about("Errors that differ only in names of clusters and servers and in numbers, the most frequent first."),
+    ] = ()
+    largest: Annotated[
+        tuple[LargestCluster, ...],
+        about(f"The clusters with the most differences; at most {MOST_LARGEST}.", max_length=MOST_LARGEST),
+    ] = ()
+    blast_radius: Annotated[
+        RadiusCountsRecord | UnsetType,
+        about("That of all clusters together: a principal counts on each. Omitted if not asked for."),
+    ] = UNSET
+    rows: Annotated[tuple[FleetRow, ...], about("One item per cluster, in the order of the run.")] = ()
+
+    @property
+    def statuses(self) -> Mapping[FleetStatus, int]:
+        """How many clusters have each status that the command knows."""
+        known = ((status, status.value.replace("-", "_")) for status in FleetStatus)
+        return {status: self.clusters[name] for status, name in known if name in self.clusters}
+
+    @property
+    def radius(self) -> RadiusCounts | None:
+        """The counts of all clusters together; `None` if nobody asked."""
+        return radius_of(self.blast_radius)
 
     def by_severity(self) -> Sequence[FleetRow]:
         """Return the rows, the most severe status first, then those with the most differences."""
         return sorted(self.rows, key=lambda row: (_ORDER[row.status], -row.differences, row.cluster))
 
+    def by_size(self) -> Sequence[FleetRow]:
+        """Return the rows of the clusters with the most differences."""
+        rows = {row.cluster: row for row in self.rows}
+        return [rows[each.cluster] for each in self.largest]
+
     def by_tightening(self) -> Sequence[tuple[str, RadiusCounts]]:
         """Return the clusters whose principals get other limits: those with the most tighter ones first."""
-        found = [(row.cluster, row.blast_radius) for row in self.rows if row.blast_radius and row.blast_radius.affected]
+        radii = [(row.cluster, radius_of(row.blast_radius)) for row in self.rows]
+        found = [(cluster, radius) for cluster, radius in radii if radius is not None and radius.affected]
         return sorted(found, key=lambda each: (-_tightened(each[1]), -each[1].affected, each[0]))
+
+
+_LISTS: Final = frozenset({"blocked", "errors", "largest", "rows"})
+
+
+def fleet_report_lines(report: FleetReport) -> Iterator[str]:
+    """Yield a report as JSON, with one line per cluster."""
+    return document_lines(builtins(report).items(), _LISTS)
+
+
+def radius_of(record: RadiusCountsRecord | UnsetType) -> RadiusCounts | None:
+    """Return the counts of a blast radius; `None` if nobody asked."""
+    if (found := given(record)) is None:
+        return None
+    each = {direction: getattr(found.counts, direction.value) for direction in LimitDirection}
+    return RadiusCounts(
+        source=found.source,
+        principals=found.principals,
+        affected=found.affected,
+        counts={direction: DirectionCount(count.principals, count.limits) for direction, count in each.items()},
+    )
 
 
 def _tightened(radius: RadiusCounts) -> int:
@@ -129,33 +228,44 @@ def _tightened(radius: RadiusCounts) -> int:
 
 
 def make_fleet_report(
-    command: str,
+    command: Literal["plan", "drift", "apply"],
     outcomes: Iterable[ClusterOutcome[Any]],
     *,
     error: QuotaformError | None = None,
 ) -> FleetReport:
-    """Return what a run amounts to.
+    """Return what a run amounts to, of outcomes with digests.
 
     `error`: What ended the run as a whole.
     """
-    known = COMMANDS[command]
-    rows = tuple(_row(outcome, known.read) for outcome in outcomes)
+    known, found = COMMANDS[command], list(outcomes)
+    rows = tuple(_row(outcome, known.read) for outcome in found)
     tally = Counter(row.status for row in rows)
     snapshots = [row for row in rows if row.is_snapshot and _moment(row) is not None]
+    oldest = min(snapshots, key=lambda row: (_moment(row), row.cluster), default=None)
     changed = (row for row in rows if row.differences)
-    radii = [row.blast_radius for row in rows if row.blast_radius is not None]
+    largest = nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))
+    radii = [radius for row in rows if (radius := radius_of(row.blast_radius)) is not None]
     return FleetReport(
         command=command,
-        rows=rows,
-        statuses={status: tally[status] for status in FleetStatus if status in known.statuses},
-        totals={name: sum(row.counts.get(name, 0) for row in rows) for name in known.counts},
+        is_interrupted=any(map(_is_interrupted, found)),
+        error=None if error is None else ErrorRecord.of(error),
+        clusters={
+            "total": len(rows),
+            **{each.value.replace("-", "_"): tally[each] for each in FleetStatus if each in known.statuses},
+        },
+        totals={name: sum((row.entities or {}).get(name, 0) for row in rows) for name in known.counts},
+        oldest=None if oldest is None else OldestSnapshot(cluster=oldest.cluster, captured_at=oldest.read_at or ""),
         blocked=_blocked(rows),
         errors=_errors(rows),
-        oldest=min(snapshots, key=lambda row: (_moment(row), row.cluster), default=None),
-        largest=tuple(nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))),
-        blast_radius=RadiusCounts.sum(radii) if radii else None,
-        error=error,
+        largest=tuple(LargestCluster(cluster=row.cluster, differences=row.differences) for row in largest),
+        blast_radius=radius_counts_record(RadiusCounts.sum(radii)) if radii else UNSET,
+        rows=rows,
     )
+
+
+def _is_interrupted(outcome: ClusterOutcome[Any]) -> bool:
+    """Whether an interrupt cut a cluster short or left it out."""
+    return isinstance(outcome.error, NotReadError) or getattr(outcome.value, "interrupted_by", None) is not None
 
 
 def _row(outcome: ClusterOutcome[Any], read: Callable[[str, Any], FleetRow]) -> FleetRow:
@@ -164,14 +274,11 @@ def _row(outcome: ClusterOutcome[Any], read: Callable[[str, Any], FleetRow]) -> 
         return read(outcome.cluster, outcome.require())
     rules = _rules(error)
     status = FleetStatus.BLOCKED if rules else FleetStatus.FAILED
-    is_left_out = isinstance(error, NotReadError)
     return FleetRow(
         cluster=outcome.cluster,
-        status=FleetStatus.NOT_REACHED if is_left_out else status,
-        counts={},
+        status=FleetStatus.NOT_REACHED if isinstance(error, NotReadError) else status,
         rules=rules,
-        is_interrupted=is_left_out,
-        error=error,
+        error=ErrorRecord.of(error),
     )
 
 
@@ -190,14 +297,14 @@ def _planned(cluster: str, plan: PlanDigest) -> FleetRow:
         cluster_id=plan.cluster_id,
         read_at=plan.read_at,
         is_snapshot=plan.is_snapshot,
-        counts={
+        entities={
             **{name: plan.summary[name] for name in ("create", "update", "delete")},
             "unchanged": plan.summary["no_op"],
             "undeclared": plan.undeclared,
         },
         differences=plan.changes,
         rules=plan.blocking,
-        blast_radius=plan.blast_radius,
+        blast_radius=omitted(None if plan.blast_radius is None else radius_counts_record(plan.blast_radius)),
     )
 
 
@@ -209,7 +316,7 @@ def _compared(cluster: str, drift: DriftDigest) -> FleetRow:
             cluster_id=drift.cluster_id,
             read_at=drift.read_at,
             is_snapshot=drift.is_snapshot,
-            counts={},
+            entities={},
             rules=(rule.CLUSTER_ID.id,),
         )
     return FleetRow(
@@ -218,7 +325,7 @@ def _compared(cluster: str, drift: DriftDigest) -> FleetRow:
         cluster_id=drift.cluster_id,
         read_at=drift.read_at,
         is_snapshot=drift.is_snapshot,
-        counts={**drift.summary, "pending": drift.pending, "ignored": drift.ignored, "in_sync": drift.in_sync},
+        entities={**drift.summary, "pending": drift.pending, "ignored": drift.ignored, "in_sync": drift.in_sync},
         differences=drift.entities,
     )
 
@@ -233,13 +340,12 @@ def _applied(cluster: str, receipt: ReceiptDigest) -> FleetRow:
         cluster=cluster,
         status=status,
         cluster_id=receipt.cluster_id,
-        counts={
+        entities={
             **{action.value: receipt.applied[action] for action in (Action.CREATE, Action.UPDATE, Action.DELETE)},
             "already_applied": already,
             "not_in_effect": receipt.entities - already - sum(receipt.applied.values()),
         },
         differences=receipt.entities,
-        is_interrupted=receipt.interrupted_by is not None,
     )
 
 
@@ -279,28 +385,26 @@ def _blocked(rows: Iterable[FleetRow]) -> tuple[RuleBlocks, ...]:
     for row in rows:
         for name in row.rules:
             found.setdefault(name, []).append(row.cluster)
-    blocks = (RuleBlocks(name, tuple(clusters)) for name, clusters in found.items())
+    blocks = (RuleBlocks(rule=name, clusters=tuple(clusters)) for name, clusters in found.items())
     return tuple(sorted(blocks, key=lambda each: (-len(each.clusters), each.rule)))
 
 
 def _errors(rows: Iterable[FleetRow]) -> tuple[ErrorGroup, ...]:
-    found: dict[tuple[str, str], tuple[QuotaformError, list[str]]] = {}
+    found: dict[tuple[str, str], tuple[ErrorRecord, list[str]]] = {}
     for row in rows:
         if row.error is not None and row.status is FleetStatus.FAILED:
-            kind = type(row.error).__name__, _likeness(row.error, row.cluster)
+            kind = row.error.type, _likeness(row.error, row.cluster)
             found.setdefault(kind, (row.error, []))[1].append(row.cluster)
-    groups = (ErrorGroup(error, tuple(clusters)) for error, clusters in found.values())
+    groups = (
+        ErrorGroup(type=error.type, exit_code=error.exit_code, message=error.message, clusters=tuple(clusters))
+        for error, clusters in found.values()
+    )
     return tuple(sorted(groups, key=lambda each: -len(each.clusters)))
 
 
-def error_head(error: QuotaformError) -> str:
-    """Return the first line of an error."""
-    return str(error).partition("\n")[0]
-
-
-def _likeness(error: QuotaformError, cluster: str) -> str:
+def _likeness(error: ErrorRecord, cluster: str) -> str:
     """Return what errors of the same kind have in common: the first line without cluster, servers and numbers."""
-    unnamed = regex(rf"(?<![\w-]){escape(cluster)}(?![\w-])").sub("", error_head(error))
+    unnamed = regex(rf"(?<![\w-]){escape(cluster)}(?![\w-])").sub("", error.head)
     return _NUMBER.sub("", _SERVER.sub("", unnamed))
 
 

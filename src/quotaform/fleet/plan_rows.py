@@ -194,8 +194,11 @@ def write_plan_rows(
     failures: list[Exception] = []
     # What was checked is what is written, however the rows are made.
     with final_rows(rows.select(*PLAN_ROWS.names)) as own:
-        require_writable_rows(own, [cluster.name for cluster in clusters])
         ids = {row["cluster"]: row["cluster_id"] for row in own.select("cluster", "cluster_id").distinct().collect()}
+        if unknown := [name for name in ids if name not in {cluster.name for cluster in clusters}]:
+            raise QuotaformError(
+                f"there are rows of cluster {_spelled(unknown[0])}, which is not given; nothing was written"
+            )
         wanted = iter([cluster for cluster in clusters if cluster.name in ids])
         while part := list(islice(wanted, _AT_ONCE)):
             try:
@@ -300,24 +303,6 @@ def require_written(tasks: Sequence[Written], results: str | None = None) -> Non
     if unsaved:
         shown = "; ".join(unsaved[:_MOST_REASONS])
         raise PartialError(f"all is written, but {len(unsaved):,} receipts are not: {shown}{where}")
-
-
-def require_writable_rows(rows: DataFrame, clusters: Sequence[str]) -> None:
-    """Make sure of all that can be told of rows before a task has them: see `cluster_changes` for the rest.
-
-    Raises `QuotaformError` if a row has a null or an unknown cluster, or two are about the same value.
-    """
-    from pyspark.sql.functions import col, concat_ws, count, lit, when
-
-    nulls = [when(col(name).isNull(), lit(f"{name} is null")) for name in _NEVER_NULL]
-    unknown = when(~col("cluster").isin(*clusters), lit("the options name no such cluster"))
-    problem = concat_ws(", ", *nulls, unknown)
-    bad = rows.select("cluster", "entity_key", "key", problem.alias("problem")).where("problem <> ''").head()
-    if bad is None:
-        same = rows.groupBy("cluster", "entity_key", "key").agg(count(lit(1)).alias("times")).where("times > 1")
-        bad = same.select("cluster", "entity_key", "key", lit("is in more than one row").alias("problem")).head()
-    if bad is not None:
-        raise _invalid(bad.cluster, bad, bad.problem)
 
 
 def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[Entity, list[Change]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from quotaform.fleet.fleet_report import COMMANDS, FleetReport, FleetRow, FleetStatus, error_head
+from quotaform.fleet.fleet_report import COMMANDS, FleetReport, FleetRow, FleetStatus, OldestSnapshot
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
@@ -62,16 +62,15 @@ def _lines(report: FleetReport, style: Style) -> Iterator[str]:
     yield f"Entities         {count_words(report.totals)}"
     if report.oldest is not None:
         yield f"Oldest snapshot  {oldest_words(report.oldest)}"
-    if report.blast_radius is not None:
-        source = inert(source_text(report.blast_radius))
-        yield f"Blast radius     {_radius_words(report.blast_radius, source, len(report.rows))}"
+    if (radius := report.radius) is not None:
+        yield f"Blast radius     {_radius_words(radius, inert(source_text(radius)), len(report.rows))}"
     yield ""
     yield from _blocks(report, style)
     yield from _errors(report, style)
     yield from _radius(report, style)
     if report.largest and len(report.rows) > _FEW_ROWS:
         yield style.paint("Clusters with the most differences", "bold")
-        yield from _table(report, report.largest, style)
+        yield from _table(report, report.by_size(), style)
         yield ""
     if report.rows:
         yield style.paint("All clusters", "bold")
@@ -86,7 +85,7 @@ def run_problems(report: FleetReport) -> Iterator[str]:
     if report.is_interrupted:
         yield "The run was interrupted; this is what was known then."
     if report.error is not None:
-        yield f"The run failed: {inert(error_head(report.error))}"
+        yield f"The run failed: {inert(report.error.head)}"
 
 
 def status_words(report: FleetReport) -> str:
@@ -104,9 +103,9 @@ def count_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
 
 
-def oldest_words(row: FleetRow) -> str:
+def oldest_words(oldest: OldestSnapshot) -> str:
     """Return when the oldest snapshot was captured, and of which cluster it is."""
-    return f"{inert(row.read_at or '')} ({spell_name(row.cluster)})"
+    return f"{inert(oldest.captured_at)} ({spell_name(oldest.cluster)})"
 
 
 def cluster_names(clusters: Iterable[str], most: int = MOST_NAMES) -> str:
@@ -131,7 +130,7 @@ def _errors(report: FleetReport, style: Style) -> Iterator[str]:
     yield style.paint("Errors", "bold")
     for each in report.errors[:MOST_GROUPS]:
         yield f"  {counted(len(each.clusters), 'cluster')}: {cluster_names(each.clusters)}"
-        yield f"    {style.paint(inert(error_head(each.error)), 'red')}"
+        yield f"    {style.paint(inert(each.head), 'red')}"
     yield from _rest(len(report.errors))
     yield ""
 
@@ -162,7 +161,7 @@ def _table(report: FleetReport, rows: Sequence[FleetRow], style: Style) -> Itera
         (
             _short(spell_name(row.cluster)),
             STATUS_WORDS[row.status],
-            *(f"{row.counts[name]:,}" if name in row.counts else "-" for name in counts),
+            *(_count(row, name, "-") for name in counts),
         )
         for row in rows
     ]
@@ -172,6 +171,11 @@ def _table(report: FleetReport, rows: Sequence[FleetRow], style: Style) -> Itera
         colour = _COLOURS.get(row.status)
         line = _line(texts, widths)
         yield style.paint(line, colour) if colour else line
+
+
+def _count(row: FleetRow, name: str, missing: str) -> str:
+    number = (row.entities or {}).get(name)
+    return missing if number is None else f"{number:,}"
 
 
 def _widths(header: Sequence[str], cells: Iterable[Sequence[str]]) -> list[int]:
@@ -221,10 +225,9 @@ def _head(report: FleetReport) -> Iterator[str]:
         yield f"**{words(problem)}**\n\n"
     yield f"Entities: {count_words(report.totals)}.\n\n"
     if report.oldest is not None:
-        yield f"Oldest snapshot: {code(report.oldest.read_at or '')} ({_name(report.oldest.cluster)}).\n\n"
-    if report.blast_radius is not None:
-        source = shown_source(report.blast_radius)
-        yield f"**{TITLE}:** {_radius_words(report.blast_radius, source, len(report.rows))}\n\n"
+        yield f"Oldest snapshot: {code(report.oldest.captured_at)} ({_name(report.oldest.cluster)}).\n\n"
+    if (radius := report.radius) is not None:
+        yield f"**{TITLE}:** {_radius_words(radius, shown_source(radius), len(report.rows))}\n\n"
 
 
 def _markdown_blocks(report: FleetReport, most: int) -> Iterator[str]:
@@ -239,7 +242,7 @@ def _markdown_errors(report: FleetReport, most: int) -> Iterator[str]:
     if report.errors:
         yield "**Errors**\n\n"
         for each in report.errors[:MOST_GROUPS]:
-            head = error_head(each.error)
+            head = each.head
             shown = head if len(head) <= _LONGEST_ERROR else f"{head[:_LONGEST_ERROR]}…"
             yield f"- {_clusters_words(each.clusters, most)}: {words(shown)}\n"
         yield f"{_markdown_rest(len(report.errors))}\n"
@@ -287,7 +290,7 @@ def _clusters(report: FleetReport, rows: Sequence[FleetRow], most: int) -> Itera
 def _cells(row: FleetRow, counts: Sequence[str]) -> Iterator[str]:
     yield code_cell(spell_name(row.cluster), 100)
     yield STATUS_WORDS[row.status]
-    yield from (f"{row.counts[name]:,}" if name in row.counts else "" for name in counts)
+    yield from (_count(row, name, "") for name in counts)
 
 
 def _foot(run_url: str | None) -> Iterator[str]:
@@ -313,5 +316,5 @@ def _radius_cells(report: FleetReport, radius: RadiusCounts) -> Iterator[str]:
 
 
 def _directions(report: FleetReport) -> list[LimitDirection]:
-    total = report.blast_radius
+    total = report.radius
     return [each for each in LimitDirection if total is not None and total.counts[each].principals]

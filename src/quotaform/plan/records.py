@@ -511,9 +511,9 @@ def _counts(radius: RadiusCounts) -> dict[str, Any]:
     }
 
 
-def dump_radius_counts(radius: RadiusCounts) -> dict[str, Any]:
+def radius_counts_record(radius: RadiusCounts) -> RadiusCountsRecord:
     """Return the counts of a blast radius, as a plan file and a report of many clusters have them."""
-    return builtins(RadiusCountsRecord(**_counts(radius)))
+    return RadiusCountsRecord(**_counts(radius))
 
 
 def limit_change_lines(plan: Plan) -> Iterator[str]:

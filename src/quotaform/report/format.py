@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from quotaform.model.errors import ExitCode
 from quotaform.model.outcome import ClusterOutcome, digest_of, loaded
@@ -55,7 +55,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "fleet-report": {
         "text": "fleet.report:render_fleet_report",
-        "json": "fleet.records:fleet_report_lines",
+        "json": "fleet.fleet_report:fleet_report_lines",
         "markdown": "fleet.report:render_fleet_report_markdown",
     },
     "explain": {"text": "resolve.report:render_explained", "json": "resolve.records:dump_explained"},
@@ -155,7 +155,11 @@ ANNOTATED: Final[Mapping[str, Collection[ExitCode]]] = {"plan": {ExitCode.BLOCKE
 REPORT: Final = "report"
 """The format that prints one report of all clusters, and nothing of each."""
 
-REPORTED: Final = {"plan": "plan", "drift": "drift", "receipt": "apply"}
+REPORTED: Final[Mapping[str, Literal["plan", "drift", "apply"]]] = {
+    "plan": "plan",
+    "drift": "drift",
+    "receipt": "apply",
+}
 """The subjects that have it, each with the command that makes it."""
 
 _PIECE: Final = 65_536
@@ -258,7 +262,7 @@ SCHEMAS: Final = {
     "drift": "drift.records:DriftRecord",
     "entry": "desired.schema:entry",
     "explain": "resolve.records:explain",
-    "fleet-report": "fleet.records:fleet_report",
+    "fleet-report": "fleet.fleet_report:FleetReport",
     "history": "history.records:HistoryDocument",
     "history-append": "history.records:AppendDocument",
     "history-diff": "history.records:DifferenceDocument",

@@ -40,11 +40,6 @@ class DocumentKind:
         return f"quotaform.{self.name}"
 
     @property
-    def title(self) -> str:
-        """What editors call its schema."""
-        return "fleet report" if self.name == "fleet-report" else self.name
-
-    @property
     def major(self) -> str:
         """The part of the version that a reader must know."""
         return self.version.partition(".")[0]

@@ -130,7 +130,7 @@ def document(kind: DocumentKind, description: str, fields: Mapping[str, Node], o
         "format_version": text("Minor versions only add fields.", pattern=rf"^{kind.major}\.[0-9]+$"),
         "kind": {"description": "The kind of this document.", "const": kind.kind},
     }
-    return titled(kind.title, record(description, {**head, **fields}, optional))
+    return titled(kind.name, record(description, {**head, **fields}, optional))
 
 
 _CAPITAL: Final = regex("(?<!^)(?=[A-Z])")

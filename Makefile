@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
 SAMPLE := -m "not prove"
 FAST := $(PYTEST) --dist=worksteal --hypothesis-profile=quotaform-fast -o tmp_path_retention_policy=failed -m "not kafka and not spark and not workflow and not exhaustive and not slow and not prove" \
-	--ignore=tests/property --ignore=tests/fuzz --ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/fleet --ignore=src/quotaform/history --ignore=src/quotaform/usage --ignore=src/quotaform/report/plot \
+	--ignore=tests/property --ignore=tests/fuzz --ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/fleet --ignore=src/quotaform/history --ignore=src/quotaform/usage \
 	--ignore-glob='src/quotaform/*/spark*.py'
 
 # What `make constraints` keeps from moving.
@@ -112,11 +112,10 @@ docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the ta
 	$(BIN)/python -m tools.rules_page docs/rules.md
 	$(BIN)/python -m tools.key_table docs/files.md
 	$(BIN)/python -m tools.broker_facts docs/brokers.md
-	$(BIN)/python -m tools.pictures docs/images
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,plot,aws,oauth,stores,kerberos,dev]' hatchling editables $(HELD)
+	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,aws,oauth,stores,kerberos,dev]' hatchling editables $(HELD)
 	{ sed '/^[^#]/d' constraints.txt; build/constraints/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
@@ -133,7 +132,7 @@ $(LEAN): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(FULL): $(INPUTS) | $(BIN)/python
-	$(INSTALL) -e '.[sandbox,spark,plot,aws,oauth,stores,dev]' -c constraints.txt
+	$(INSTALL) -e '.[sandbox,spark,aws,oauth,stores,dev]' -c constraints.txt
 	@touch $(LEAN) $@
 
 # Built from source, so not everybody can install it: the tests on the broker with all mechanisms fail without it.

@@ -116,7 +116,7 @@ def main() -> None:
                 found["buckets"], found["samples"] = result.report.summary.total, result.report.samples
 
         def backtest() -> None:
-            with backtested(spark, BacktestRequest(usage=str(path), most=20), [plan()]) as (result, table):
+            with backtested(spark, BacktestRequest(usage=str(path), most=20), [plan()]) as (result, table, _):
                 discard(table)
             found["throttled"] = result.clusters[0].unchanged.throttled
 

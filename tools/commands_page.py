@@ -19,7 +19,7 @@ from quotaform.cli.client_quotas.command import build_parser
 from quotaform.cli.option.output import written_formats
 from quotaform.cli.root import build_app
 from quotaform.model.errors import ExitCode
-from quotaform.report.format import FORMATS, PICTURES
+from quotaform.report.format import FORMATS
 
 _INTRODUCTION: Final = """\
 # Commands
@@ -60,7 +60,6 @@ def render_page() -> str:
         "## Formats",
         "",
         "The values of `--format`, and of FORMAT in `--out FORMAT=PATH` (limit-changes: `--principals-out`). "
-        f"{', '.join(f'`{name}`' for name in PICTURES)} are pictures, for `--out` alone. "
         "`quotaform schema` prints the JSON Schemas.",
         "",
         "| result | formats |",

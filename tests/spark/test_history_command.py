@@ -16,7 +16,7 @@ from quotaform.report.format import schema_builder
 from tests.builder import PRODUCER, REQUEST
 from tests.spark import files
 from tests.spark.log import messages
-from tests.spark.test_usage_plot import usage_rows, usage_table
+from tests.spark.test_usage_curve import usage_rows, usage_table
 from tests.waiting import wait_until
 from tests.workflow.command import Repository, Result
 
@@ -81,7 +81,7 @@ def test_the_history_of_an_entity_is_shown_with_who_changed_it_and_drawn_with_it
 ) -> None:
     repository, _ = appended
     usage_table(spark, usage_rows(4)).write.parquet(str(repository.path / "usage"))
-    outs = ("json=rows.json", "parquet=rows", "html=limits.html", "svg=limits.svg", "png=limits.png")
+    outs = ("json=rows.json", "parquet=rows", "html=limits.html")
     files = [word for out in outs for word in ("--out", out)]
     shown = repository("history", "show", "user=alice", "--history", "kept", "--usage", "usage", *files)
     assert shown.code == 0, shown.err
@@ -111,13 +111,11 @@ def test_the_history_of_an_entity_is_shown_with_who_changed_it_and_drawn_with_it
         (REQUEST, 50): (None, None),
     }
     assert list((repository.path / "rows").glob("*.parquet"))
-    svg = repository.read("limits.svg")
-    for text in ("user=alice", "producer_byte_rate, cluster lab", "1 MiB/s", "2 MiB/s", "50%", ">rate<", " UTC<"):
-        assert text in svg
     page = repository.read("limits.html")
-    assert page.count("<svg ") == page.count("<table>")
+    for text in ("user=alice, producer_byte_rate, cluster lab", "1 MiB/s", "2 MiB/s", "50%", "Line: rate, "):
+        assert text in page
+    assert page.count("<svg ") == page.count("<table>") == 3
     assert "Usage: usage, the highest rate of all brokers" in page
-    assert (repository.path / "limits.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_two_times_are_compared(appended: tuple[Repository, Result]) -> None:
@@ -155,9 +153,9 @@ def test_what_cannot_be_answered_is_one_sentence(appended: tuple[Repository, Res
         (("diff", "--at", "yesterday", "--at", "now"), 64, '"yesterday" is not a time'),
         (("show", "alice"), 64, '"alice" is not an address; write for example user=svc-a'),
         (("show", "--cluster", "edge"), 64, "kept has no snapshot of such a cluster"),
-        (("show", "--usage", "usage"), 64, "--usage is drawn beside the limits; give --out html=PATH, png=PATH or"),
-        (("show", "--out", "gif=a.gif"), 64, "choose text, json, html, png or svg"),
-        (("show", "--usage", "nowhere/at-all", "--out", "svg=none.svg"), 3, "there is no such file or directory"),
+        (("show", "--usage", "usage"), 64, "--usage is drawn beside the limits; give --out html=PATH, too"),
+        (("show", "--out", "gif=a.gif"), 64, "choose text, json or html"),
+        (("show", "--usage", "nowhere/at-all", "--out", "html=none.html"), 3, "there is no such file or directory"),
         (("append", "missing.json"), 64, '"missing.json" is not a file, and no file matches it as a glob'),
         (("append", "taken", "--all"), 64, "leave --all, --cluster and --bootstrap-server out"),
         (("show", "--out", "parquet=taken"), 1, "it exists already; name a new directory"),
@@ -165,10 +163,10 @@ def test_what_cannot_be_answered_is_one_sentence(appended: tuple[Repository, Res
         refused = repository("history", *arguments, "--history", "kept")
         assert refused.code == code, arguments
         assert message in refused.err, arguments
-    assert not (repository.path / "none.svg").exists()
-    nobody = repository("history", "show", "user=nobody", "--history", "kept", "--out", "svg=nobody.svg")
+    assert not (repository.path / "none.html").exists()
+    nobody = repository("history", "show", "user=nobody", "--history", "kept", "--out", "html=nobody.html")
     assert nobody.code == 0
-    assert "No snapshot has user=nobody." in repository.read("nobody.svg")
+    assert "No snapshot has user=nobody." in repository.read("nobody.html")
     empty = repository("history", "show", "--history", "elsewhere")
     assert "there is none; make it with quotaform history append, or correct --history." in empty.err
 

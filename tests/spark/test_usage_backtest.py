@@ -209,7 +209,7 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
     repository: Repository, spark: SparkSession
 ) -> None:
     options = ("usage", "backtest", "--usage", "usage", "--cluster", "lab")
-    outs = ("json=found.json", "markdown=found.md", "parquet=rows", "svg=found.svg")
+    outs = ("json=found.json", "markdown=found.md", "parquet=rows", "html=found.html")
     done = repository(*options, *(word for out in outs for word in ("--out", out)))
     assert done.code == 0, done.err
     assert done.out.splitlines() == [
@@ -243,8 +243,8 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
     rows = spark.read.parquet(str(repository.path / "rows")).collect()
     assert {row["bucket"]: row["is_changed"] for row in rows} == {"user=alice": True, "user=bob": False}
     assert "`user=alice on broker 1`" in repository.read("found.md")
-    for text in ("user=alice", "limit before", "10 MiB/s", "limit after", "4 MiB/s", "would throttle", " UTC<"):
-        assert text in repository.read("found.svg")
+    for text in ("user=alice", "limit before, 10 MiB/s", "limit after, 4 MiB/s", "would throttle", "in UTC"):
+        assert text in repository.read("found.html")
 
 
 def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> None:

@@ -158,7 +158,7 @@ def predicted(spark: SparkSession, usage: Path, plan: Plan) -> Mapping[str, floa
     from quotaform.usage.replay.run import BacktestRequest, backtested
 
     found: dict[str, float] = {}
-    with backtested(spark, BacktestRequest(usage=str(usage), most=10), [plan]) as (result, _):
+    with backtested(spark, BacktestRequest(usage=str(usage), most=10), [plan]) as (result, _, _):
         for row in result.clusters[0].changed.rows:
             assert row.bucket == CASES[row.key].entity.address
             assert row.throttled_s.value is not None

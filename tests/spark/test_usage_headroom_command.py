@@ -64,9 +64,11 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
 ) -> None:
     out = repository.path / "rows"
     arguments = ("--usage", str(recording / "usage"), "--quotas", str(recording / "quotas"), "--format", "json")
-    files = [word for out in (f"parquet={out}", "markdown=headroom.md", "svg=headroom.svg") for word in ("--out", out)]
+    files = [
+        word for out in (f"parquet={out}", "markdown=headroom.md", "html=headroom.html") for word in ("--out", out)
+    ]
     done = repository("usage", "headroom", *arguments, *files)
-    assert (done.code, done.err.splitlines()[1:]) == (0, [f"Saved the result to: {out}, headroom.md, headroom.svg"])
+    assert (done.code, done.err.splitlines()[1:]) == (0, [f"Saved the result to: {out}, headroom.md, headroom.html"])
     document = json.loads(done.out)
     assert document["summary"] == {
         **dict.fromkeys(("below", "coarse"), 0),
@@ -93,7 +95,7 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
     assert document["unknown_clusters"] == [{"cluster": "other", "buckets": 1}]
     assert repository.read("headroom.md").startswith("**Headroom: 1 throttled")
     for text in (PRODUCER, "client-id=etl", "10 B/s", "limit"):
-        assert text in repository.read("headroom.svg")
+        assert text in repository.read("headroom.html")
     rows = spark.read.parquet(str(out)).toArrow().to_pylist()
     assert [(row["cluster"], row["bucket"], row["entity_key"], row["samples"]) for row in rows] == [
         *(("lab", None, "user=legacy", 0), ("lab", "client-id=etl", "client-id=etl", 4)),

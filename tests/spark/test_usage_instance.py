@@ -205,7 +205,7 @@ def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
 
 def test_what_a_quota_is_sized_by_and_a_curve_are_the_sum(spark: SparkSession) -> None:
     from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
-    from quotaform.usage.picture import entity_curves
+    from quotaform.usage.curve import entity_curves
     from quotaform.usage.recommend.spark import bucket_days
     from quotaform.usage.table.table import recorded
 

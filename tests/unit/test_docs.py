@@ -164,7 +164,7 @@ def test_nothing_says_to_install_a_name_from_an_index() -> None:
     ("text", "is_from_an_index"),
     [
         ("run: pip install quotaform", True),
-        ('(`pip install\n"quotaform[plot]"`)', True),
+        ('(`pip install\n"quotaform[spark]"`)', True),
         ("pip install --quiet 'quotaform[spark] >= 1' venv-pack", True),
         ("uv tool install quotaform==0.1.0", True),
         ("uvx quotaform plan", True),

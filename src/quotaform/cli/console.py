@@ -159,16 +159,6 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def write_binary_file(path: Path, content: bytes) -> None:
-    """Write a file that is no text, whole or not at all."""
-    from quotaform.system.files import write_bytes_atomically
-
-    try:
-        write_bytes_atomically(path, (content,))
-    except OSError as error:
-        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
 def remove_earlier(console: Console, path: Path) -> None:
     """Remove a file of an earlier run, so that it is not taken for the result of this one."""
     from quotaform.model.text import inert

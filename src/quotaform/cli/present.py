@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from quotaform.cli.ci import Ci
-from quotaform.cli.console import Console, remove_earlier, write_binary_file, write_file
+from quotaform.cli.console import Console, remove_earlier, write_file
 from quotaform.cli.option.output import read_output
 from quotaform.model.errors import ExitCode, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, digest_of, exit_code, outcome_lines
@@ -18,7 +18,6 @@ from quotaform.model.text import inert, listed, quote
 from quotaform.report.format import (
     ANNOTATED,
     ONE_DOCUMENT,
-    PICTURES,
     REPORT,
     REPORTED,
     SECTIONS,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from quotaform.model.scope import Selection
     from quotaform.plan.receipt import SavedReceipt
     from quotaform.plan.run import PlanRequest
-    from quotaform.report.chart import Chart
     from quotaform.repository.repository import Repository
 
 
@@ -417,6 +415,7 @@ def report_saved_files(console: Console, what: str, paths: Iterable[object]) -> 
 
 
 _PARQUET: Final = "parquet"
+_PAGE: Final = "html"
 
 
 class TableOutput:
@@ -425,7 +424,7 @@ class TableOutput:
     def __init__(self, subject: str, written: Iterable[str], *, has_rows: bool = True) -> None:
         """Read the values of `--out`; `has_rows` says whether the rows of the result can be written.
 
-        Raises `QuotaformError` if a file cannot be written, a directory exists already, or pictures cannot be drawn.
+        Raises `QuotaformError` if a file cannot be written, or a directory exists already.
         """
         self._subject = subject
         self._files: list[tuple[str, Path | str]] = []
@@ -440,33 +439,22 @@ class TableOutput:
                 require_writable(file)
                 self._files.append((format_name, file))
                 self._shown.append(str(file))
-        if self.has_pictures:
-            from quotaform.report.plot.library import require_matplotlib
 
-            require_matplotlib()
+    def has_page(self, format_name: str) -> bool:
+        """Whether a page of the result is printed or written, which may show more than the result has."""
+        return format_name == _PAGE or any(name == _PAGE for name, _ in self._files)
 
-    @property
-    def has_pictures(self) -> bool:
-        """Whether a chart of the result is needed."""
-        return any(name in PICTURES for name, _ in self._files)
-
-    def write(self, result: object, rows: DataFrame | None = None) -> None:
-        """Write a result, and all rows of it."""
+    def write(self, result: object, rows: DataFrame | None = None, **shown: Any) -> None:
+        """Write a result, and all rows of it; `shown` is what else a format takes."""
         for name, path in self._files:
             if name == _PARQUET and rows is not None:
                 rows.write.parquet(str(path))
-            elif name not in PICTURES:
-                write_file(Path(path), render(self._subject, name, result))
+            else:
+                write_file(Path(path), render(self._subject, name, result, **shown))
 
-    def draw(self, chart: Chart) -> None:
-        """Write the pictures of a result."""
-        for name, path in self._files:
-            if name in PICTURES:
-                write_binary_file(Path(path), PICTURES[name](chart))
-
-    def present(self, console: Console, format_name: str, result: object) -> None:
+    def present(self, console: Console, format_name: str, result: object, **shown: Any) -> None:
         """Print a result, and what was written."""
-        console.echo(render(self._subject, format_name, result, style=console.style()))
+        console.echo(render(self._subject, format_name, result, style=console.style(), **shown))
         self.report(console)
 
     def report(self, console: Console) -> None:

@@ -84,8 +84,8 @@ _SEVERITY: Final = (
 def missing_extra(extra: str) -> str:
     """Return what a message says at its end of an optional dependency that is not installed; never a name to install.
 
-    >>> missing_extra("plot")
-    "quotaform was installed without its extra plot; add it in quotaform's checkout with pip install '.[plot]'"
+    >>> missing_extra("oauth")
+    "quotaform was installed without its extra oauth; add it in quotaform's checkout with pip install '.[oauth]'"
     """
     remedy = f"add it in quotaform's checkout with pip install '.[{extra}]'"
     return f"quotaform was installed without its extra {extra}; {remedy}"

@@ -9,9 +9,8 @@ from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.text import inert, listed
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest, Estimate
-from quotaform.report.chart_text import span_text, value_text
 from quotaform.report.markdown import code, code_cell, details, table, words_cell
-from quotaform.report.text import PLAIN, Style, counted
+from quotaform.report.text import PLAIN, Style, counted, span_text, value_text
 
 TITLE: Final = "Backtest"
 _MOST_NAMES: Final = 5

@@ -5,7 +5,7 @@ What renders is imported when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -15,7 +15,6 @@ from quotaform.model.outcome import ClusterOutcome, digest_of, loaded
 
 if TYPE_CHECKING:
     from quotaform.model.records.schema import Builder
-    from quotaform.report.chart import Chart
     from quotaform.report.text import Style
 
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -75,6 +74,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "history": {
         "text": "history.report:render_entity_history",
         "json": "history.records:dump_entity_history",
+        "html": "history.page:render_history_html",
     },
     "history-append": {
         "text": "history.report:render_append",
@@ -92,6 +92,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "usage.headroom.report:render_headroom",
         "json": "usage.headroom.headroom:dump_headroom",
         "markdown": "usage.headroom.report:render_headroom_markdown",
+        "html": "usage.page:render_headroom_html",
     },
     "usage-stream": {
         "text": "usage.ingest.ingest:render_streamed",
@@ -101,6 +102,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "plan.backtest_report:render_backtest",
         "json": "plan.backtest:dump_backtest",
         "markdown": "plan.backtest_report:render_backtest_markdown",
+        "html": "usage.page:render_backtest_html",
     },
     "usage-recommend": {
         "text": "usage.recommend.report:render_recommendations",
@@ -139,7 +141,7 @@ FAILURES: Final = {
 SECTIONS: Final = frozenset({"text", "summary"})
 """Formats for people, in which several clusters are sections that end with a total."""
 
-ONE_DOCUMENT: Final = frozenset({"sarif", "gitlab", "csv", "yaml"})
+ONE_DOCUMENT: Final = frozenset({"sarif", "gitlab", "csv", "yaml", "html"})
 """Formats whose documents cannot follow each other on stdout."""
 
 TOTALS: Final = {
@@ -163,32 +165,6 @@ REPORTED: Final[Mapping[str, Literal["plan", "drift", "apply"]]] = {
 """The subjects that have it, each with the command that makes it."""
 
 _PIECE: Final = 65_536
-
-
-def _png(chart: Chart) -> bytes:
-    from quotaform.report.picture import chart_png
-
-    return chart_png(chart)
-
-
-def _svg(chart: Chart) -> bytes:
-    from quotaform.report.picture import chart_svg
-
-    return chart_svg(chart).encode()
-
-
-def _html(chart: Chart) -> bytes:
-    from quotaform.report.chart_text import render_chart_html
-    from quotaform.report.picture import part_svgs
-
-    return render_chart_html(chart, part_svgs(chart)).encode()
-
-
-PICTURES: Final[Mapping[str, Callable[[Chart], bytes]]] = {"html": _html, "png": _png, "svg": _svg}
-"""Format to what draws a chart in it, which needs matplotlib."""
-
-DRAWN: Final = frozenset({"history", "usage-backtest", "usage-headroom"})
-"""The subjects of which there are charts."""
 
 
 def render(subject: str, format_name: str, value: object, **options: Any) -> Iterator[str]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from difflib import unified_diff
 from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.model.entity import DEFAULT_WORD, spell_name
 from quotaform.model.errors import NotReadError, QuotaformError
+from quotaform.model.moment import duration_text
 from quotaform.model.outcome import ClusterOutcome, FormattedFile
 from quotaform.model.printable import printable
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
 from quotaform.model.text import inert, listed, quote
+from quotaform.model.units import is_decimal, is_unlimited, render_measured, render_value
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Action
@@ -155,3 +159,46 @@ def clusters_line(outcomes: Sequence[ClusterOutcome[Any]], what: str, others: in
     if unread:
         parts.append(f"{len(unread):,} not read: {listed(unread)}")
     return f"{counted(len(outcomes), 'cluster')}: {', '.join(parts)}."
+
+
+def value_text(key: str, value: float | None) -> str:
+    """Return the limit of a bucket, exact where few digits are.
+
+    >>> value_text("producer_byte_rate", 5e6), value_text("producer_byte_rate", 12345678.0)
+    ('5 MB/s', '11.8 MiB/s')
+    """
+    known = QUOTA_KEYS.get(key)
+    if value is None or is_unlimited(known, value):
+        return "unlimited"
+    exact = render_value(known, value)
+    return render_measured(known, value) if "[" in exact or len(exact) > 12 else exact
+
+
+def rate_text(key: str, value: float, limit: float | None = None) -> str:
+    """Return a measured rate, in the units of the limit with which it is compared.
+
+    >>> rate_text("producer_byte_rate", 12345678.0), rate_text("producer_byte_rate", 12345678.0, 10e6)
+    ('11.8 MiB/s', '12.3 MB/s')
+    """
+    known = QUOTA_KEYS.get(key)
+    return render_measured(known, value, decimal=is_decimal(known, limit))
+
+
+def span_text(seconds: float) -> str:
+    """Return how long something lasted; a dash for no time at all.
+
+    >>> span_text(0.0), span_text(0.4), span_text(3725.0)
+    ('-', '<1s', '1h 2m')
+    """
+    if seconds <= 0:
+        return "-"
+    return duration_text(timedelta(seconds=seconds)) if seconds >= 1 else "<1s"
+
+
+def minute_text(at: datetime | None) -> str:
+    """Return a time as tables have it, in UTC: to the minute.
+
+    >>> minute_text(datetime(2026, 11, 20, 9, 12, 44, tzinfo=UTC)), minute_text(None)
+    ('2026-11-20 09:12', '-')
+    """
+    return "-" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.history.append import Receipts
-    from quotaform.history.history import EntityHistory, HistoryAppend
-    from quotaform.report.chart import Chart
+    from quotaform.history.history import HistoryAppend
 
 app = typer.Typer(
     help="Keep snapshots over time: who had what when, and who changed it (on Spark).", no_args_is_help=True
@@ -176,8 +175,8 @@ def show(
     console = output.console("history", format_name)
     chosen = [*(entities or ()), *(entity or ())]
     files = TableOutput("history", out or ())
-    if usage is not None and not files.has_pictures:
-        raise UsageError("--usage is drawn beside the limits; give --out html=PATH, png=PATH or svg=PATH, too")
+    if usage is not None and not files.has_page(format_name):
+        raise UsageError("--usage is drawn beside the limits; give --out html=PATH, too")
     session = place.session()
     from quotaform.history.spark import entity_history, of_clusters, rows_of_entities
     from quotaform.history.table import open_history, require_history
@@ -187,26 +186,18 @@ def show(
     if usage is not None:
         require_usage(usage, session)
     with spark_job(console, "Reading the history", session) as (spark, _):
-        used = None if usage is None else read_usage(spark, usage)
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
         found = entity_history(table, rows, chosen)
-        files.write(found, rows_of_entities(rows, chosen))
-        if files.has_pictures:
-            files.draw(_limits_chart(found, usage, used))
-    files.present(console, format_name, found)
+        shown: dict[str, Any] = {}
+        if usage is not None:
+            from quotaform.history.page import drawn_limits
+            from quotaform.usage.curve import entity_curves
+
+            shown = {"usage": usage, "curves": entity_curves(read_usage(spark, usage), drawn_limits(found))}
+        files.write(found, rows_of_entities(rows, chosen), **shown)
+    files.present(console, format_name, found, **shown)
     return ExitCode.DONE
-
-
-def _limits_chart(found: EntityHistory, usage: str | None, used: DataFrame | None) -> Chart:
-    """Return a chart of the limits, with what was used if a table says so."""
-    from quotaform.history.report import drawn_limits, history_chart
-
-    if used is None:
-        return history_chart(found)
-    from quotaform.usage.picture import entity_curves
-
-    return history_chart(found, usage, entity_curves(used, drawn_limits(found)))
 
 
 @app.command("diff", short_help="Show what changed between two times.")

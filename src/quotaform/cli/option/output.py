@@ -15,7 +15,7 @@ from quotaform.cli.console import Color, Console
 from quotaform.cli.option.common import ColorOption, QuietOption, VerboseOption
 from quotaform.cli.option.value import complete_from, require_choice, shorten
 from quotaform.model.errors import UsageError
-from quotaform.report.format import DRAWN, FORMATS, PICTURES, REPORT, REPORTED
+from quotaform.report.format import FORMATS, REPORT, REPORTED
 
 if TYPE_CHECKING:
     from quotaform.cli.present import Results
@@ -104,8 +104,7 @@ DrawnOutOption: TypeAlias = Annotated[
     typer.Option(
         "--out",
         metavar="FORMAT=PATH|parquet=DIR",
-        help="Also write the result to a file, a picture of it as html, png or svg (the plot extra), or all of its "
-        "rows as Parquet to a new directory. Repeatable.",
+        help="Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
     ),
 ]
 
@@ -124,7 +123,7 @@ def _printed(subject: str) -> tuple[str, ...]:
 
 def written_formats(subject: str) -> tuple[str, ...]:
     """Return the formats of the files in which a subject is written."""
-    return (*FORMATS[subject], *(PICTURES if subject in DRAWN else ()))
+    return tuple(FORMATS[subject])
 
 
 def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Path]:

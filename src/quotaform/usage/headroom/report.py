@@ -9,9 +9,8 @@ from typing import Final
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert, listed
-from quotaform.report.chart_text import minute_text, rate_text, span_text, value_text
 from quotaform.report.markdown import code, code_cell, details, table, words, words_cell
-from quotaform.report.text import PLAIN, Style, counted
+from quotaform.report.text import PLAIN, Style, counted, minute_text, rate_text, span_text, value_text
 from quotaform.usage.headroom.headroom import BucketUse, Headroom, HeadroomStatus, UnknownCluster, UnusedQuota
 
 COLUMNS: Final = ("status", "used", "p50", "p95", "p99", "max", "limit", "throttled", "key", "bucket")

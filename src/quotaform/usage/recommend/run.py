@@ -355,7 +355,7 @@ def backtest_proposals(
         return ProposalBacktest(unwritten=unwritten)
     has_others = len(proposed.plans) < len(clusters)
     tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=has_others)
-    with backtested(spark, tested, proposed.plans) as (found, _):
+    with backtested(spark, tested, proposed.plans) as (found, _, _):
         return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=proposed.others)
 
 

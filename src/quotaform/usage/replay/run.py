@@ -20,8 +20,8 @@ from quotaform.model.text import listed
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest, Estimate
 from quotaform.plan.plan import Plan
 from quotaform.resolve.spark_quotas import QUOTAS
-from quotaform.usage.chart import backtest_chart, bucket_of, drawn_buckets
-from quotaform.usage.picture import replays
+from quotaform.usage.curve import replays
+from quotaform.usage.page import Replays, bucket_of, drawn_buckets
 from quotaform.usage.replay.spark import backtest, members
 from quotaform.usage.table.schema import BACKTEST
 from quotaform.usage.table.table import (
@@ -38,7 +38,6 @@ from quotaform.usage.table.table import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from quotaform.report.chart import Chart
 
 _MOST_UNKNOWN = 100
 _Values = Mapping[tuple[Entity, str], float]
@@ -62,13 +61,12 @@ def backtested(
     spark: SparkSession,
     request: BacktestRequest,
     plans: Sequence[Plan],
-    draw: Callable[[Chart], None] | None = None,
     warn: Callable[[str], None] = lambda _: None,
-) -> Iterator[tuple[Backtest, DataFrame]]:
-    """Give the backtest of plans, and `BACKTEST` with all its rows as long as the context lasts.
+) -> Iterator[tuple[Backtest, DataFrame, Callable[[], Replays]]]:
+    """Give the backtest of plans, `BACKTEST` with all its rows as long as the context lasts, and what reads replays.
 
-    `plans`: one plan per cluster, each with what the cluster holds (`Plan.actual`). `draw`: draws a chart of the
-    result, if one is needed: the usage of some buckets is read again for it. `warn`: called with a sentence about
+    These are of some buckets over time, for a page; their usage is read again. `plans`: one plan per cluster, each
+    with what the cluster holds (`Plan.actual`). `warn`: called with a sentence about
     clusters of which nothing is recorded. Raises `InvalidFilesError` if the usage cannot be read, or is required and
     has no row of these clusters.
     """
@@ -90,9 +88,11 @@ def backtested(
             clusters=_clusters(request, plans, _recordings(mine, found), rows),
             unknown=_unknown(series, names),
         )
-        if draw is not None:
-            draw(_chart(result, tested, found))
-        yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker")
+
+        def replayed() -> Replays:
+            return replays(tested, found, [bucket_of(row) for row in drawn_buckets(result)])
+
+        yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker"), replayed
 
 
 def with_backtests(
@@ -102,7 +102,7 @@ def with_backtests(
     every = tuple(outcomes)
     plans = values_of(every)
     request = BacktestRequest(usage=usage, most=MOST_IN_PLAN, has_others=len(plans) < len(every))
-    with backtested(spark, request, plans, warn=warn) as (found, _):
+    with backtested(spark, request, plans, warn=warn) as (found, _, _):
         tested = {each.cluster: each for each in found.clusters}
         return tuple(outcome.map(partial(_with_backtest, found=tested.get(outcome.cluster))) for outcome in every)
 
@@ -126,11 +126,6 @@ def _require_recorded(
         require_recorded(named_usage(usage, selected), request.usage, names, missing, warn, time)
     elif missing:
         warn(f"no usage is recorded of {listed([spell_name(name) for name in missing])}{time}")
-
-
-def _chart(result: Backtest, usage: DataFrame, found: DataFrame) -> Chart:
-    slots, step_s = replays(usage, found, [bucket_of(row) for row in drawn_buckets(result)])
-    return backtest_chart(result, slots, step_s)
 
 
 def _quotas(spark: SparkSession, plans: Sequence[Plan], values_of: Callable[[Plan], _Values]) -> DataFrame:

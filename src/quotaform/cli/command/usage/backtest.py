@@ -76,18 +76,15 @@ def backtest(
             usage=usage, most=top, since=first, until=last, has_others=has_others, is_required=True
         )
         with spark_job(console, "Replaying usage", session) as (spark, _):
-            draw = files.draw if files.has_pictures else None
             try:
-                with backtested(spark, request, plans, draw, console.warn_of) as (
-                    found,
-                    rows,
-                ):
-                    files.write(found, rows)
+                with backtested(spark, request, plans, console.warn_of) as (found, rows, replayed):
+                    shown = {"replays": replayed()} if files.has_page(format_name) else {}
+                    files.write(found, rows, **shown)
             except InvalidFilesError:
                 # The clusters that failed before have errors of their own.
                 report_failures(console, outcomes)
                 raise
-        files.present(console, format_name, found)
+        files.present(console, format_name, found, **shown)
     return report_failures(console, outcomes)
 
 

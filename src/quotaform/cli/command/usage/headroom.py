@@ -68,10 +68,6 @@ def headroom(
         measured_headroom(spark, request, console.warn_of) as found,
     ):
         files.write(found.report, found.rows)
-        if files.has_pictures:
-            from quotaform.usage.chart import headroom_chart
-
-            files.draw(headroom_chart(found.report))
     files.present(console, format_name, found.report)
     return report_failures(console, failed_outcomes(found.failures))
 

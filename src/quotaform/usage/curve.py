@@ -1,11 +1,11 @@
-"""Usage over time on Spark, as pictures draw it."""
+"""Usage over time on Spark, as pages draw it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
 from pyspark.sql import Window
@@ -15,9 +15,10 @@ from pyspark.sql.types import StringType, StructField
 from quotaform.fleet.job import repeatable_rows, table_rows
 from quotaform.fleet.table import make_table
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
-from quotaform.report.chart import MOST_POINTS, Bucket, Curve, ReplaySlot, Span, curve_of
+from quotaform.report.report import MOST_POINTS, Curve, Span, curve_of
 from quotaform.usage.bucket.rows import BucketRows, bucket_rows, per_bucket
 from quotaform.usage.bucket.spark import with_series_id
+from quotaform.usage.page import Bucket, Replays, ReplaySlot
 from quotaform.usage.replay.spark import waits
 from quotaform.usage.table.schema import BUCKET_NAMES, struct_type
 from quotaform.usage.table.table import recorded, recorded_size
@@ -25,8 +26,8 @@ from quotaform.usage.table.table import recorded, recorded_size
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from quotaform.report.chart import CurveKey
-
+CurveKey: TypeAlias = tuple[str, Entity, str]
+"""Whose usage a curve is: cluster, entity and quota key."""
 
 _TYPES: Final = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
 _OF_ENTITY: Final = ("number", "is_exact")
@@ -124,16 +125,14 @@ _CHOSEN: Final = struct_type("number int", *(StructField(name, StringType()) for
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def replays(
-    usage: DataFrame, found: DataFrame, chosen: Sequence[Bucket]
-) -> tuple[dict[Bucket, tuple[ReplaySlot, ...]], float]:
-    """Return what would have happened to some buckets over time, and how long a slot of time is, in seconds.
+def replays(usage: DataFrame, found: DataFrame, chosen: Sequence[Bucket]) -> Replays:
+    """Return what would have happened to some buckets over time.
 
     `found`: `quotaform.usage.replay.spark.members`, persisted. `chosen`: the buckets; a handful. Each must have a
     limit.
     """
     if not chosen:
-        return {}, 1.0
+        return Replays()
     rows = [(number, each.cluster, each.broker, each.key, each.address) for number, each in enumerate(chosen)]
     wanted = make_table(usage.sparkSession, _CHOSEN, list(zip(*rows, strict=True)))
     same: Column = f.lit(True)
@@ -147,7 +146,7 @@ def replays(
         points = replay_slots(kept, step_s).join(f.broadcast(numbers), "bucket_id").orderBy("number", "at")
         for row in points.toArrow().to_pylist():
             slots.setdefault(chosen[row["number"]], []).append(_slot(row))
-    return {bucket: tuple(each) for bucket, each in slots.items()}, step_s
+    return Replays({bucket: tuple(each) for bucket, each in slots.items()}, step_s)
 
 
 def replay_slots(rows: DataFrame, step_s: float) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Curves of usage on Spark against a slow oracle; what is drawn of them is asserted with the commands that draw."""
+"""Curves of usage on Spark against a slow oracle; what pages show of them is asserted elsewhere."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pyspark.sql.types import StructType
 
 from quotaform.fleet.table import make_table
 from quotaform.model.entity import Entity
-from quotaform.report import chart
-from quotaform.usage import picture as curve
-from quotaform.usage.picture import entity_curves, replay_slots
+from quotaform.report.report import Curve, curve_of
+from quotaform.usage import curve
+from quotaform.usage.curve import entity_curves, replay_slots
 from quotaform.usage.table.schema import USAGE, WAITS
 from tests.builder import PRODUCER, REQUEST
 
@@ -90,7 +90,7 @@ def test_a_curve_has_the_highest_rate_of_each_slot(
 
 def test_an_empty_recording_has_no_curves(spark: SparkSession) -> None:
     assert entity_curves(usage_table(spark, usage_rows(1)).limit(0), [("lab", ALICE, PRODUCER)]) == {}
-    assert chart.curve_of([], 60.0) == chart.Curve()
+    assert curve_of([], 60.0) == Curve()
 
 
 def test_slots_have_the_highest_rate_and_from_when_to_when_requests_waited(spark: SparkSession) -> None:

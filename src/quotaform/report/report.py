@@ -1,0 +1,131 @@
+"""What a page shows of a result: sections of tables and of values over time, and sentences about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
+
+MOST_POINTS: Final = 2000
+"""How many points a curve has at most: more than a screen has columns of pixels."""
+
+_GAP: Final = 2.5
+"""A curve has a gap where two of its points are so many of its steps apart."""
+
+
+class Number(NamedTuple):
+    """A cell that is sorted by a number."""
+
+    text: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A cell that shows a value as a bar, next to those of other rows; its numbers are in other cells."""
+
+    value: float  # From 0 on
+    scale: float  # The value at the right edge, above 0
+    low: float | None = None  # What the value is at least
+    high: float | None = None  # What it is at most
+    mark: float | None = None  # What it is compared with: a limit, or what was recorded
+    is_severe: bool = False
+
+
+Cell: TypeAlias = str | Number | Bar
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; the first cell of a row names what it is about."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    more: str = ""  # What is not in it, in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Values over time, in order; those between two times are not known."""
+
+    times: tuple[datetime, ...] = ()
+    values: tuple[float, ...] = ()  # The highest value of the step that ends at each time
+    step_s: float = 60.0  # How long a step is, in seconds
+
+    def pieces(self) -> Iterator[list[tuple[datetime, float]]]:
+        """Yield the points between two gaps."""
+        gap = timedelta(seconds=self.step_s * _GAP)
+        piece: list[tuple[datetime, float]] = []
+        for at, value in zip(self.times, self.values, strict=True):
+            if piece and at - piece[-1][0] > gap:
+                yield piece
+                piece = []
+            piece.append((at, value))
+        if piece:
+            yield piece
+
+
+def curve_of(points: Sequence[tuple[datetime, float]], step_s: float) -> Curve:
+    """Return a curve through points.
+
+    `points` are times and values, in order. `step_s` is the step in which they were looked for; that of the recording
+    may be longer, and is the one they have most often.
+    """
+    steps = sorted((later - sooner).total_seconds() for (sooner, _), (later, _) in pairwise(points))
+    usual = steps[len(steps) // 2] if steps else step_s
+    return Curve(tuple(at for at, _ in points), tuple(value for _, value in points), max(step_s, usual))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which something held, from its start to its end."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A limit: its value, and when it held; `None` for all the time."""
+
+    name: str  # Levels of the same name look alike
+    value: float
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """Values over time, with limits and times of note."""
+
+    caption: str
+    key: str | None  # The quota key, which has the unit; `None` for milliseconds
+    name: str = "rate"  # What the curve is
+    curve: Curve = field(default_factory=Curve)
+    levels: tuple[Level, ...] = ()
+    severe: tuple[str, tuple[Span, ...]] = ("", ())  # What happened at some times, and when
+    possible: tuple[str, tuple[Span, ...]] = ("", ())  # The same of what may have happened
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table, and values over time."""
+
+    table: Table
+    plots: tuple[Plot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A result."""
+
+    title: str  # What it is about
+    about: tuple[str, ...] = ()  # Where it comes from: the table, the times
+    sections: tuple[Section, ...] = ()
+    nothing: str = "No data."  # Why there are no sections, in a sentence
+    notes: tuple[str, ...] = ()  # What a reader must know of it, in sentences

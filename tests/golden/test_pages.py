@@ -1,0 +1,145 @@
+"""Results as HTML pages: what they show, that they ask for nothing, and that names do nothing in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from html.parser import HTMLParser
+
+import pytest
+from msgspec.structs import replace as changed
+
+from quotaform.history.history import Changer, EntityHistory, HistoryRow
+from quotaform.history.page import render_history_html
+from quotaform.model.entity import Entity
+from quotaform.report.html import render_html
+from quotaform.report.report import Curve, Number, Report, Section, Span, Table
+from quotaform.usage.page import Replays, ReplaySlot, bucket_of, drawn_buckets, joined, render_backtest_html
+from quotaform.usage.page import render_headroom_html as headroom_page
+from tests.builder import PRODUCER
+from tests.golden import usage_example as example
+from tests.golden.conftest import Golden
+
+HOSTILE = ("</td><script>alert(1)</script>", 'a" onclick="x', "a\u202eb", "x" * 40_000, "'><img src=//evil>", "日本語")
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, and its text without style and script."""
+
+    def __init__(self, pieces: Iterator[str]) -> None:
+        super().__init__()
+        self.html = "".join(pieces)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(self.html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] not in ("style", "script"):
+            self.text += data
+
+    @property
+    def body(self) -> str:
+        """The page without its style and script, which are files of their own."""
+        return re.sub(r"(?s)<(style|script)>.*?</\1>|'sha256-[^']*'", "...", self.html)
+
+
+def replays() -> Replays:
+    """What would have happened to the buckets of the example, with a gap."""
+    slots = tuple(
+        ReplaySlot(
+            at=example.FIRST + timedelta(minutes=minute),
+            rate=minute * 1e5,
+            throttle_ms=2.0 * minute if minute > 8 else None,
+            waits=Span(example.FIRST + timedelta(minutes=minute - 1), example.FIRST + timedelta(minutes=minute))
+            if minute in (6, 7, 11)
+            else None,
+            may_wait=Span(example.FIRST, example.FIRST + timedelta(minutes=minute)) if minute == 1 else None,
+        )
+        for minute in (1, 2, 3, 6, 7, 8, 9, 11, 30)
+    )
+    return Replays({bucket_of(row): slots for row in drawn_buckets(example.BACKTEST)[:1]}, 60.0)
+
+
+def history(name: str = "alice", usage: bool = True) -> Page:
+    """The page of a limit that was changed twice."""
+
+    def row(value: float, since: datetime, until: datetime | None, by: Changer | None) -> HistoryRow:
+        return HistoryRow(
+            cluster="lab",
+            cluster_id="id",
+            entity=Entity(user=name),
+            key=PRODUCER,
+            value=value,
+            valid_from=since,
+            valid_to=until,
+            changed_by=by,
+        )
+
+    ana = Changer(actor="ana", at=example.LAST, plan_id=f"sha256:{'4' * 64}", commit=None)
+    noon = example.FIRST + timedelta(hours=12)
+    rows = (row(1e6, example.FIRST, noon, None), row(5e6, noon, None, ana))
+    found = EntityHistory(
+        table="kept", entities=(f"user={name}",), since=example.FIRST, until=example.LAST, rows=rows, total=2
+    )
+    curve = Curve((example.FIRST, noon), (9e5, 1.2e6), 43_200.0)
+    curves = {("lab", Entity(user=name), PRODUCER): curve} if usage else {}
+    return Page(render_history_html(found, "usage", curves))
+
+
+def pages() -> dict[str, Page]:
+    return {
+        "headroom": Page(headroom_page(example.HEADROOM)),
+        "headroom-nothing": Page(headroom_page(example.NO_HEADROOM)),
+        "backtest": Page(render_backtest_html(example.BACKTEST, replays())),
+        "history": history(),
+    }
+
+
+@pytest.mark.parametrize("name", ["headroom", "headroom-nothing", "backtest", "history"])
+def test_a_page(name: str, golden: Golden) -> None:
+    page = pages()[name]
+    golden(f"page-{name}.html", page.body)
+    policy = next(each["content"] for tag, each in page.tags if tag == "meta" and "http-equiv" in each)
+    assert str(policy).startswith("default-src 'none'; style-src 'sha256-")
+    # Nothing is asked of anybody, and no attribute has a style or a script.
+    assert not re.search(r"(?i)https?:|src=|url\(|<link|<iframe", page.html.replace("default-src", ""))
+    assert not {key for _, each in page.tags for key in each if key == "style" or key.startswith("on")}
+    ids = [each["id"] for _, each in page.tags if "id" in each]
+    assert len(ids) == len(set(ids))
+    assert all(each.get("scope") in ("col", "row") for tag, each in page.tags if tag == "th")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_stay_text(name: str) -> None:
+    row = changed(example.BUCKET, bucket=f"user={name}", broker=name, key=name)
+    clusters = (changed(example.CLUSTER, cluster=name, changed=changed(example.CLUSTER.changed, rows=(row,))),)
+    use = changed(example.USE, bucket=f"user={name}", cluster=name, broker=name, key=name)
+    plain = pages()
+    for page, same in (
+        (Page(headroom_page(changed(example.HEADROOM, usage=name, buckets=(use,)))), plain["headroom"]),
+        (Page(render_backtest_html(changed(example.BACKTEST, usage=name, clusters=clusters))), plain["backtest"]),
+        (history(name), plain["history"]),
+    ):
+        assert {tag for tag, _ in page.tags} <= {tag for tag, _ in same.tags} | {"figure"}
+        assert not {key for _, each in page.tags for key in each if key.startswith("on")}
+        assert "\u202e" not in page.html
+        assert len(page.html) < 40_000
+
+
+def test_every_row_of_a_large_table_is_there_and_can_be_linked_to_by_its_address() -> None:
+    rows = tuple((f"user=u{number % 900}", Number(f"{number} B/s", float(number))) for number in range(1000))
+    page = Page(render_html(Report(title="Many", sections=(Section(Table("all", ("entity", "limit"), rows)),))))
+    assert [tag for tag, _ in page.tags].count("tr") == 1001
+    assert {"user=u0", "user=u899"} <= {str(each["id"]) for tag, each in page.tags if "id" in each}
+    assert "1,000 rows" in page.text
+
+
+def test_times_with_less_than_a_step_between_them_are_one() -> None:
+    at = example.FIRST
+    step = timedelta(minutes=1)
+    spans = [Span(at, at + step), Span(at + 1.5 * step, at + 2 * step), Span(at + 4 * step, at + 5 * step)]
+    assert joined(spans, step) == (Span(at, at + 2 * step), spans[2])

@@ -20,7 +20,6 @@ from quotaform.plan.plan import Plan
 from quotaform.plan.records import load_plan
 from tests.builder import PRODUCER, plan_of
 from tests.spark.files import write_snapshot
-from tests.spark.log import messages
 from tests.spark.test_resolved import CLIENTS, IPS, USERS, above_the_principals, some_quotas
 from tests.workflow.command import Repository
 
@@ -126,34 +125,6 @@ def repository(tmp_path: Path) -> Repository:
     write_snapshot(tmp_path / "eu.json", {Entity(user=None): {PRODUCER: 2.0**21}})
     (tmp_path / "clients.csv").write_text("user,client_id\nalice,\nbob,app\nbob,app\n")
     return made
-
-
-@pytest.mark.workflow
-@pytest.mark.usefixtures("spark")
-def test_a_list_is_resolved_where_the_cluster_is_planned(repository: Repository) -> None:
-    allowed = [word for rule in ("change-factor", "default-entity", "to-unlimited") for word in ("--allow", rule)]
-    listed = (
-        "--principals",
-        "clients.csv",
-        "--principals-out",
-        "{cluster}.csv",
-        "--out",
-        "{cluster}-plan.json",
-        *("--report", "report.json", "--report", "text=report.txt"),
-    )
-    options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
-    files = [f"{name}{rest}" for name in ("lab", "eu") for rest in (".csv", "-plan.json")]
-    files += ["report.json", "report.txt"]
-    done: list[tuple[int, str, list[str]]] = []
-    for engine in ("local", "spark"):
-        result = repository("plan", "--all", *allowed, *listed, "--engine", engine, **options)
-        text = result.out + (messages(result) if engine == "spark" else result.err)
-        done.append((result.code, text, [repository.read(name) for name in files]))
-    assert done[0] == done[1]
-    assert done[0][0] == 0
-    assert "Blast radius: 2 of 2 principals (clients.csv) get other limits: 1 newly limited, 1 higher.\n" in done[0][1]
-    assert done[0][2][0].count("newly_limited") == 1
-    assert "Blast radius     4 of 4 principals (clients.csv) get other limits: " in done[0][2][-1]
 
 
 @pytest.mark.workflow

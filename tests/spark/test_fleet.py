@@ -24,6 +24,10 @@ from quotaform.model.outcome import Kept, digest_of, loaded
 from quotaform.model.quotas import Quotas
 from quotaform.model.settings import PruneMode
 from quotaform.plan.base import BaseChoice
+from quotaform.plan.blast_radius import Principals
+from quotaform.plan.plan import Plan
+from quotaform.plan.principals import PrincipalList
+from quotaform.plan.records import limit_change_lines
 from quotaform.plan.run import PlanRequest
 from quotaform.plan.run import plan as plan_here
 from quotaform.repository.repository import Repository, Target
@@ -114,9 +118,16 @@ def texts(outcomes: Iterable[ClusterOutcome[Any]], dump: Callable[[Any], str]) -
     return list(map(text, outcomes))
 
 
+def limit_changes(plan: Plan) -> str:
+    return "".join(limit_change_lines(plan))
+
+
 def test_each_cluster_has_the_result_or_the_error_that_it_has_here(fleet: PlanRequest) -> None:
-    plans, here = plan_on_spark(fleet), texts(plan_here(fleet), dumped_plan)
-    assert texts(plans, dumped_plan) == here
+    people = [Entity(user="alice"), Entity(user="bob", client_id="app")]
+    fleet = replace(fleet, principals=PrincipalList(known=Principals.of("clients.csv", people)))
+    plans, here = plan_on_spark(fleet), list(plan_here(fleet))
+    for dump in (dumped_plan, limit_changes):
+        assert texts(plans, dump) == texts(here, dump)
     failed = {outcome.cluster: type(outcome.error).__name__ for outcome in plans if outcome.error is not None}
     assert failed == {**dict.fromkeys(("invalid", "cut", "missing"), "InvalidFilesError"), "down": "ConnectError"}
     # One that fails hides no other, and what is in memory does not grow with the entities.

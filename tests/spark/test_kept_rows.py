@@ -66,6 +66,8 @@ def test_tasks_whose_rows_are_final_do_not_run_again_when_the_rows_are_lost(
     with pytest.raises(EngineError, match="an executor was lost"):
         read_and_lose()
     assert runs(tmp_path) == [1, 1, 1]
+    # Else the session of a notebook would keep the results of every command.
+    assert sorted(kept_blocks(spark)) == sorted(before)
 
 
 def test_tasks_whose_rows_are_repeatable_run_again_when_the_rows_are_lost(spark: SparkSession, tmp_path: Path) -> None:
@@ -77,14 +79,4 @@ def test_tasks_whose_rows_are_repeatable_run_again_when_the_rows_are_lost(spark:
         lose(spark, [number for number in kept_blocks(spark) if number not in before])
         assert sorted(row.id for row in kept.toLocalIterator()) == [0, 1, 2]
         assert runs(tmp_path) == [2, 2, 2]
-    assert sorted(kept_blocks(spark)) == sorted(before)
-
-
-def test_the_place_of_final_rows_is_freed(spark: SparkSession, tmp_path: Path) -> None:
-    """Else the session of a notebook would keep the results of every command."""
-    from quotaform.fleet.job import final_rows
-
-    before = kept_blocks(spark)
-    with final_rows(noted(spark, tmp_path)):
-        assert len(kept_blocks(spark)) == len(before) + 1
     assert sorted(kept_blocks(spark)) == sorted(before)

@@ -157,25 +157,11 @@ def test_counts_are_printed_and_nothing_is_overwritten(repository: Repository) -
     assert "is not a finished table" in on_spark(repository, "--out", "csv=resolved").err
 
 
-def test_what_makes_no_sense_is_wrong_usage(repository: Repository) -> None:
-    listed = ("--from", "principals.csv")
-    table = (*listed, "--engine", "spark", "--out", "x")
-    cases = (
-        ((*listed, "--out", "parquet=x"), "writes a table, which Spark does; add --engine spark"),
-        (("--from", "principals.parquet"), "is a table, which Spark does; add --engine spark"),
-        (("--from", "-", "--engine", "spark"), "--from - is read in one process"),
-        (("--name", "user=a", "--engine", "spark"), "--engine spark resolves many requests"),
-        ((*listed, "--engine", "spark", "--out", "orc=x"), "choose from parquet=, csv=, table="),
-        ((*listed, "--engine", "spark", "--out", "csv="), "a folder is missing"),
-        ((*table, "--omit-overridden"), "--out writes no overridden entries"),
-        ((*table, "--format", "json"), "leave --format json out"),
-        ((*table, "--key", "no_rate"), "is not a known quota key"),
-    )
-    for arguments, words in cases:
-        done = repository("resolve", "--cluster", "lab", *arguments)
-        assert (done.code, done.out) == (64, ""), arguments
-        assert words in " ".join(done.err.split())
-        assert not (repository.path / "x").exists()
+def test_a_key_that_no_cluster_holds_is_wrong_usage(repository: Repository) -> None:
+    done = on_spark(repository, "--out", "x", "--key", "no_rate")
+    assert (done.code, done.out) == (64, "")
+    assert "is not a known quota key" in done.err
+    assert not (repository.path / "x").exists()
 
 
 def test_a_cluster_that_is_down_is_the_error_of_one_process(repository: Repository) -> None:

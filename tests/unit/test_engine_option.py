@@ -7,18 +7,12 @@ import pytest
 from quotaform.cli.console import Console
 from quotaform.cli.option.engine import Engine
 from quotaform.fleet.options import Master, Remote, SessionOptions, is_secret
-from quotaform.model.errors import EngineError, UsageError
+from quotaform.model.errors import EngineError
 from quotaform.system.files import MIB
 
 
 def choose(engine: Engine, clusters: int = 1, size: int = 0) -> str:
     return engine.choose(Console(), clusters, lambda: size)
-
-
-def refusal(engine: Engine) -> str:
-    with pytest.raises(UsageError) as raised:
-        engine.require_valid()
-    return str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -67,57 +61,6 @@ def test_auto_computes_here_where_spark_cannot_be_used(
     assert capsys.readouterr().err == (
         "Engine local: 401 clusters are more than 400, but Spark cannot be used: there is no Java\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("engine", "told"),
-    [
-        (Engine(engine="abacus"), "unknown engine 'abacus'; choose local, spark or auto"),
-        (
-            Engine(engine="local", master="yarn"),
-            "--master is for Spark; leave --engine local out, or give --engine spark",
-        ),
-        (Engine(master="yarn", remote="sc://host"), "--master and --remote cannot be combined; give one of them"),
-        (
-            Engine(master="sc://host"),
-            "--master: sc:// is the URL of a Spark Connect server; give it with --remote",
-        ),
-        (Engine(remote="spark://host:7077"), "--remote: this is the URL of a Spark master; give it with --master"),
-        (Engine(spark_conf=["hunter2"]), "spark_conf: write KEY=VALUE, for example spark.executor.memory=4g"),
-        (Engine(spark_conf=["a.b=c"]), '--spark-conf "a.b": the name of a Spark setting begins with spark.'),
-        (Engine(spark_conf=["spark.master=yarn"]), "--spark-conf spark.master: give --master instead"),
-    ],
-)
-def test_options_that_cannot_be_used_are_refused(engine: Engine, told: str) -> None:
-    assert refusal(engine) == told
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["", "spark://", "spark://host", "spark://me:hunter2@host:7077", "local[x]", "mesos://host:5050", "k8s://", "host"],
-)
-def test_what_is_no_master_is_refused_and_not_shown(url: str) -> None:
-    told = refusal(Engine(master=url))
-    assert told.startswith("--master: this is not the URL of a Spark master; write local[2], spark://host:7077, yarn")
-    assert "hunter2" not in told
-
-
-@pytest.mark.parametrize("url", ["", "sc://", "http://host", "sc://host/path", "sc://me:hunter2@host", "sc://host:x"])
-def test_what_is_no_connect_server_is_refused_and_not_shown(url: str) -> None:
-    told = refusal(Engine(remote=url))
-    assert told.startswith("--remote: this is not the URL of a Spark Connect server; write sc://host:15002")
-    assert "hunter2" not in told
-
-
-def test_secrets_are_refused_and_not_shown() -> None:
-    for name in ("spark.ssl.keyPassword", "spark.hadoop.fs.s3a.secret.key", "spark.executorEnv.API_TOKEN"):
-        told = refusal(Engine(spark_conf=[f"{name}=hunter2"]))
-        assert told.startswith(f'--spark-conf "{name}": this is a secret, and options are visible to others')
-        assert "hunter2" not in told
-    told = refusal(Engine(remote="sc://host:443/;use_ssl=true;token=hunter2"))
-    assert told.startswith('--remote: "token" is a secret, and options are visible to others')
-    assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" in told
-    assert "hunter2" not in told
 
 
 @pytest.mark.parametrize(

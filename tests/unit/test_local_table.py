@@ -11,6 +11,7 @@ from pyarrow import parquet
 
 from quotaform.fleet import session
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
+from quotaform.fleet.principals import require_files
 from quotaform.fleet.table import require_table
 from quotaform.model.errors import InvalidFilesError, UsageError
 from quotaform.usage.ingest.source import CSV, SourceTable, require_sources
@@ -102,6 +103,17 @@ def test_settings_that_are_not_about_tables_leave_the_catalog_empty() -> None:
         require_table("usage", ["ts"], SessionOptions(conf={"spark.driver.memory": "4g"}))
 
 
+@pytest.mark.parametrize(("name", "reason"), [("none.csv", NO_FILE), ("none/at-all", NO_FILE), ("none", NO_TABLE)])
+def test_principals_are_a_table_or_a_text_file(folder: Path, name: str, reason: str) -> None:
+    (folder / "people.csv").write_text("user\nalice\n", encoding="utf-8")
+    write(folder / "people/part-0.parquet", "user")
+    for there in ("people.csv", "people", "s3a://lake/none.csv"):
+        require_files(there, LOCAL_SESSION)
+    require_files(name, SessionOptions(remote="sc://host"))
+    with pytest.raises(InvalidFilesError, match=f"{name}: error: it {reason}"):
+        require_files(name, LOCAL_SESSION)
+
+
 def test_rows_are_added_to_usage_or_to_a_new_directory_alone(folder: Path) -> None:
     write(folder / "other/part-0.parquet", "ts")
     (folder / "file").write_text("", encoding="utf-8")
@@ -147,6 +159,12 @@ COMMANDS: list[tuple[tuple[Any, ...], int, str]] = [
     ),
     (("usage", "recommend", "--cluster", "lab", "--usage", "usag"), 3, f"usag: error: the table {NO_TABLE}"),
     (("plan", "--cluster", "lab", "--backtest", "./usag"), 3, f"./usag: error: the table {NO_FILE}"),
+    (
+        ("plan", "--cluster", "lab", "--engine", "spark", "--principals", "none.parquet"),
+        3,
+        f"none.parquet: error: it {NO_FILE}",
+    ),
+    (("resolve", "--cluster", "lab", "--engine", "spark", "--from", "none.parquet", "--out", "x"), 3, f"it {NO_FILE}"),
     (("usage", "ingest", "none.json", "--usage", "usage"), 64, 'Error: "none.json" is not a file, and no file'),
     (("usage", "ingest", "none.parquet", "--usage", "usage"), 3, f"none.parquet: error: the table {NO_FILE}"),
     (("usage", "ingest", "lab.json", "--usage", "lab.json"), 64, "Error: lab.json is a file, and a table that"),

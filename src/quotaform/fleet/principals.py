@@ -29,7 +29,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StringType
 
 from quotaform.fleet.options import SessionOptions
-from quotaform.fleet.table import NO_PATH, data_files, format_of, is_of_spark, is_parquet, located, reason_of
+from quotaform.fleet.table import NO_PATH, format_of, is_of_spark, located, reason_of, table_problem
 from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER, read_name
 from quotaform.model.errors import InvalidFilesError
@@ -263,22 +263,13 @@ def _shown(row: Row) -> str:
 
 
 def require_files(name: str, session: SessionOptions) -> None:
-    """Make sure that principals of this machine can be there: a file, or a directory of Parquet files.
+    """Make sure that principals can be there, as far as is known before Spark is started.
 
-    What is not known without Spark is left to it, as `local_table` has it, and so are tables of the catalog.
-
-    Raises `InvalidFilesError`: There is nothing at the path, or a directory has no Parquet files.
+    Raises `InvalidFilesError`: There is nothing at the path, or something else.
     """
-    kind = format_of(name)
-    if (kind is None and not is_text(name)) or is_of_spark(name, session):
-        return
-    path = Path(name)
-    if not path.exists():
-        raise unreadable(name, NO_PATH)
-    if kind == "parquet" and path.is_dir():
-        first = next(data_files(path), None)
-        if first is None:
-            raise unreadable(name, "the directory has no files; give a CSV file or a directory of Parquet files")
-        if not is_parquet(first):
-            shown = quote(str(first.relative_to(path)))
-            raise unreadable(name, f"{shown} is not Parquet; give a CSV file or a directory of Parquet files only")
+    if is_text(name):
+        problem = None if is_of_spark(name, session) or Path(name).exists() else NO_PATH
+    else:
+        problem = table_problem(name, session)
+    if problem is not None:
+        raise unreadable(name, problem)

@@ -196,21 +196,24 @@ def require_table(name: str, columns: Collection[str], session: SessionOptions) 
 
     Raises `InvalidFilesError`: There is nothing at the path, or something else.
     """
-    if is_of_spark(name, session):
-        return
-    try:
-        reason = _problem(name, session)
-    except OSError as error:
-        reason = error.strerror or str(error)
+    reason = table_problem(name, session)
     if reason is not None:
         raise bad_table(name, f"cannot be read: {reason}")
-    if format_of(name) == _PARQUET:
+    if format_of(name) == _PARQUET and not is_of_spark(name, session):
         _require_columns(name, Path(name), columns)
 
 
-def _problem(name: str, session: SessionOptions) -> str | None:
+def table_problem(name: str, session: SessionOptions) -> str | None:
     """Return why Spark would not read a table; `None` if only Spark knows."""
-    path, kind = Path(name), format_of(name)
+    if is_of_spark(name, session):
+        return None
+    try:
+        return _problem(Path(name), format_of(name), session)
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _problem(path: Path, kind: str | None, session: SessionOptions) -> str | None:
     if kind is None:
         if may_have_tables(session):
             return None

@@ -10,16 +10,31 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace as changed
 
+from quotaform.apply.page import render_receipt_html
+from quotaform.drift.drift import make_drift
+from quotaform.drift.page import render_drift_html
 from quotaform.history.history import Changer, EntityHistory, HistoryRow
 from quotaform.history.page import render_history_html
 from quotaform.model.entity import Entity
+from quotaform.plan.page import render_plan_html
+from quotaform.plan.receipt import Result
 from quotaform.report.html import render_html
 from quotaform.report.report import Curve, Number, Report, Section, Span, Table
-from quotaform.usage.page import Replays, ReplaySlot, bucket_of, drawn_buckets, joined, render_backtest_html
+from quotaform.usage.page import (
+    Replays,
+    ReplaySlot,
+    bucket_of,
+    drawn_buckets,
+    joined,
+    render_backtest_html,
+    render_recommendations_html,
+)
 from quotaform.usage.page import render_headroom_html as headroom_page
-from tests.builder import PRODUCER
+from tests.builder import PRODUCER, plan_of, receipt_of
 from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
+from tests.golden.drift_example import example_drift
+from tests.golden.example import based_plan, empty_plan, guarded_plan
 
 HOSTILE = ("</td><script>alert(1)</script>", 'a" onclick="x', "a\u202eb", "x" * 40_000, "'><img src=//evil>", "日本語")
 
@@ -96,10 +111,19 @@ def pages() -> dict[str, Page]:
         "headroom-nothing": Page(headroom_page(example.NO_HEADROOM)),
         "backtest": Page(render_backtest_html(example.BACKTEST, replays())),
         "history": history(),
+        "recommend": Page(render_recommendations_html(example.SEVERAL)),
+        "plan": Page(render_plan_html(based_plan())),
+        "plan-blocked": Page(render_plan_html(guarded_plan())),
+        "plan-nothing": Page(render_plan_html(empty_plan())),
+        "receipt": Page(render_receipt_html(receipt_of(based_plan(), Result.APPLIED, Result.REFUSED, message="no"))),
+        "drift": Page(render_drift_html(example_drift())),
     }
 
 
-@pytest.mark.parametrize("name", ["headroom", "headroom-nothing", "backtest", "history"])
+PAGES = tuple(pages())
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page(name: str, golden: Golden) -> None:
     page = pages()[name]
     golden(f"page-{name}.html", page.body)
@@ -119,7 +143,12 @@ def test_names_stay_text(name: str) -> None:
     clusters = (changed(example.CLUSTER, cluster=name, changed=changed(example.CLUSTER.changed, rows=(row,))),)
     use = changed(example.USE, bucket=f"user={name}", cluster=name, broker=name, key=name)
     plain = pages()
+    entity = Entity(user=name)
+    plan = plan_of({entity: {PRODUCER: 5.0, "request_percentage": 2.0}}, {entity: {PRODUCER: 2.0, name: 1.0}})
     for page, same in (
+        (Page(render_plan_html(plan)), plain["plan"]),
+        (Page(render_receipt_html(receipt_of(plan, Result.REFUSED, message=name))), plain["receipt"]),
+        (Page(render_drift_html(make_drift(plan, ignores=[], today=example.LAST.date()))), plain["drift"]),
         (Page(headroom_page(changed(example.HEADROOM, usage=name, buckets=(use,)))), plain["headroom"]),
         (Page(render_backtest_html(changed(example.BACKTEST, usage=name, clusters=clusters))), plain["backtest"]),
         (history(name), plain["history"]),

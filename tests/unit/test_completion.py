@@ -31,7 +31,7 @@ def test_the_last_item_of_a_list_is_completed() -> None:
     ("path", "option", "typed", "offered"),
     [
         ("quotaform plan", "format_name", "s", ["summary", "sarif"]),
-        ("quotaform apply", "format_name", "", ["text", "json", "markdown", "report"]),
+        ("quotaform apply", "format_name", "", ["text", "json", "markdown", "html", "report"]),
         ("quotaform plan", "report", "m", ["markdown="]),
         ("quotaform plan", "out", "t", ["text="]),
         ("quotaform plan", "engine", "s", ["spark"]),

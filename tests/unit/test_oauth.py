@@ -772,7 +772,7 @@ class TestExchange:
             ("bad {start}... and {middle}!", "bad ***... and ***!"),
             ("{payload}", "***"),
             ("lkc-hunter2 of hunter2!", "*** of hunter2!"),
-            ("x{end}", "x***"),
+            ("!{end}", "!***"),
             ("no lkc", "no lkc"),
         ],
     )

@@ -23,6 +23,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "json": "plan.records:plan_lines",
         "summary": "plan.report:render_plan_summary",
         "markdown": "plan.report_markdown:render_plan_markdown",
+        "html": "plan.page:render_plan_html",
         "github": "report.annotation:render_github",
         "sarif": "report.annotation:render_sarif",
         "gitlab": "report.annotation:render_gitlab",
@@ -35,6 +36,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "drift.report:render_drift",
         "json": "drift.records:dump_drift",
         "markdown": "drift.report:render_drift_markdown",
+        "html": "drift.page:render_drift_html",
         "github": "report.annotation:render_github",
         "sarif": "report.annotation:render_sarif",
         "gitlab": "report.annotation:render_gitlab",
@@ -43,6 +45,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "apply.report:render_receipt",
         "json": "plan.receipt_records:receipt_lines",
         "markdown": "apply.report:render_receipt_markdown",
+        "html": "apply.page:render_receipt_html",
     },
     "validation": {
         "text": "report.validation:render_validation",
@@ -108,6 +111,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "usage.recommend.report:render_recommendations",
         "json": "usage.recommend.records:dump_recommendations",
         "markdown": "usage.recommend.report:render_recommendations_markdown",
+        "html": "usage.page:render_recommendations_html",
     },
     "top": {"text": "usage.top.top:render_top", "json": "usage.top.top:dump_top"},
     "usage-record": {

@@ -1,4 +1,4 @@
-"""Headroom and backtests as pages."""
+"""Headroom, backtests and recommendations as pages."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from quotaform.report.report import Bar, Cell, Level, Number, Plot, Report, Sect
 from quotaform.report.text import minute_text, rate_text, span_text, value_text
 from quotaform.usage.headroom.headroom import BucketUse, Headroom, HeadroomStatus
 from quotaform.usage.headroom.report import noisy_words, not_assessed_lines, percent, span_words, total_words
+from quotaform.usage.recommend.recommendation import Recommendation, RecommendReport
+from quotaform.usage.recommend.report import limit_lines, recording_text
+from quotaform.usage.recommend.report import total_text as proposed_text
 
 MOST_REPLAYS: Final = 6
 """How many buckets are drawn over time."""
@@ -255,3 +258,52 @@ def _recorded(found: ClusterBacktest, *, is_one: bool) -> str:
         return f"{about}: nothing recorded"
     text = f"{about}: {minute_text(found.first)} to {minute_text(found.last)} UTC"
     return f"{text}, plan {found.plan_id.removeprefix('sha256:')[:8]}" if is_one else text
+
+
+def render_recommendations_html(report: RecommendReport) -> Iterator[str]:
+    """Yield what is proposed, what is not and why, as a page."""
+    rows = tuple(map(_recommendation_row, (*report.proposals, *report.others)))
+    columns = (
+        "entity",
+        "cluster",
+        "key",
+        "action",
+        "now",
+        "proposed",
+        "chart",
+        "rate",
+        "why",
+        "note",
+        "bucket",
+        "days",
+    )
+    tested = () if report.backtest is None else report.backtest.clusters
+    page = Report(
+        title="Recommended quotas",
+        about=(f"Usage {inert(report.usage)}", *map(recording_text, report.clusters), proposed_text(report)),
+        sections=(Section(Table("Values", columns, rows)),) if rows else (),
+        nothing="No value was sized.",
+        notes=(
+            *(f"Backtest of {spell_name(each.cluster)}: {total_text(each)}" for each in tested),
+            *limit_lines(report),
+        ),
+    )
+    return render_html(page)
+
+
+def _recommendation_row(each: Recommendation) -> tuple[Cell, ...]:
+    before, after, basis = (value or 0.0 for value in (each.before, each.after, each.basis))
+    is_unlimited_value = is_unlimited(QUOTA_KEYS.get(each.key), max(before, after))
+    scale = 1.05 * max(basis, *(() if is_unlimited_value else (before, after)), 0.0)
+    chart: Cell = (
+        "-" if not scale or is_unlimited_value else Bar(value=basis, scale=scale, low=0.0, high=after, mark=before)
+    )
+    rate = Number("-", -1.0) if each.basis is None else Number(rate_text(each.key, each.basis, each.before), each.basis)
+    values = (
+        Number("not set", -1.0) if value is None else Number(value_text(each.key, value), value)
+        for value in (each.before, each.after)
+    )
+    return (
+        each.entity.address, spell_name(each.cluster), inert(each.key), each.action.value, *values, chart, rate,
+        each.reason, each.note or "-", inert(each.bucket or "-"), Number(f"{each.days:.1f}", each.days),
+    )  # fmt: skip

@@ -192,12 +192,16 @@ def test_a_fleet_is_one_job_whose_error_is_that_of_the_task(
     """The results are read while the job runs, so that its error came too late to be noticed."""
     tracker = spark.sparkContext.statusTracker()
     spark.sparkContext.setJobGroup("fleet", "a fleet")
+    names = [cluster.name for cluster in fleet.clusters]
     try:
-        taken = take_snapshots_on_spark(fleet.clusters)
+        assert [outcome.cluster for outcome in take_snapshots_on_spark(fleet.clusters)] == names
         assert len(tracker.getJobIdsForGroup("fleet")) == 1
+        # Spark limits what the tasks of one job return together.
+        monkeypatch.setattr("quotaform.fleet.job._MOST_IN_JOB", 4)
+        assert [outcome.cluster for outcome in take_snapshots_on_spark(fleet.clusters)] == names
+        assert len(tracker.getJobIdsForGroup("fleet")) == 1 + 3
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", "")
-    assert [outcome.cluster for outcome in taken] == [cluster.name for cluster in fleet.clusters]
     broken: Any = 5
     with pytest.raises(EngineError, match=r"Spark failed: .*Error: "):
         take_snapshots_on_spark([replace(fleet.clusters[0], snapshot=broken)])

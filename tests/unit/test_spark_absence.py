@@ -19,62 +19,55 @@ ROOMS = ("quotaform.fleet.", "quotaform.history.", "quotaform.resolve.spark", "q
 MODULES = "java.base@{version}\njava.sql@{version}\n"
 
 
-def make_java(folder: Path, script: str) -> Path:
-    """Make a `java` that says what a script says."""
+def make_java(folder: Path, script: str) -> str:
+    """Make a `java` that says what a script says, and return its home."""
     path = folder / "bin" / "java"
     path.parent.mkdir(parents=True)
     path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     path.chmod(0o755)
-    return folder
+    return str(folder)
 
 
-def refusal(monkeypatch: pytest.MonkeyPatch, home: Path | None, path: str = "") -> str:
-    """What is said of a Java."""
-    monkeypatch.setenv("PATH", path)
-    if home is None:
-        monkeypatch.delenv("JAVA_HOME", raising=False)
-    else:
-        monkeypatch.setenv("JAVA_HOME", str(home))
+def says(version: str, more: str = "") -> str:
+    modules = MODULES.format(version=version) + more
+    return f"echo '{modules}'"
+
+
+VECTOR = "jdk.incubator.vector@1"
+
+
+@pytest.mark.parametrize(
+    ("script", "is_home", "told"),
+    [
+        pytest.param(None, False, "there is no java on the PATH, and JAVA_HOME is not set", id="no Java"),
+        pytest.param(None, True, "cannot run the Java of JAVA_HOME ({home})", id="no Java there"),
+        pytest.param(says("11.0.20", VECTOR), True, "the Java of JAVA_HOME ({home}) is Java 11.0.20", id="Java 11"),
+        pytest.param(
+            "echo 'Unrecognized option: --list-modules' >&2; exit 1", False, "is older than 17 or does not run", id="8"
+        ),
+        pytest.param(says("25.0.2"), True, "is a runtime without the module jdk.incubator.vector", id="trimmed"),
+    ],
+)
+def test_a_java_that_cannot_run_spark_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str | None, is_home: bool, told: str
+) -> None:
+    home = str(tmp_path) if script is None else make_java(tmp_path, script)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "" if is_home or script is None else f"{home}/bin")
+    if is_home:
+        monkeypatch.setenv("JAVA_HOME", home)
     with pytest.raises(EngineError) as raised:
         require_java()
     text = str(raised.value)
-    assert raised.value.exit_code == 1
-    assert "\n" not in text
-    assert text.endswith(
-        "install a JDK 17 or newer and put its java on the PATH or set JAVA_HOME."
-        if home is None
-        else "set JAVA_HOME to a JDK 17 or newer, or unset it to use the java on the PATH."
-    )
-    return text
-
-
-def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "there is no java on the PATH, and JAVA_HOME is not set" in refusal(monkeypatch, None)
-
-
-def test_a_java_home_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert f"cannot run the Java of JAVA_HOME ({tmp_path})" in refusal(monkeypatch, tmp_path)
-
-
-def test_java_11_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    modules = MODULES.format(version="11.0.20") + "jdk.incubator.vector@11.0.20"
-    home = make_java(tmp_path, f"echo '{modules}'")
-    assert f"the Java of JAVA_HOME ({home}) is Java 11.0.20" in refusal(monkeypatch, home)
-
-
-def test_java_8_knows_no_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    home = make_java(tmp_path, "echo 'Unrecognized option: --list-modules' >&2; exit 1")
-    assert "is older than 17 or does not run" in refusal(monkeypatch, None, str(home / "bin"))
-
-
-def test_a_trimmed_runtime_is_not_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    home = make_java(tmp_path, f"echo '{MODULES.format(version='25.0.2')}'")
-    assert "is a runtime without the module jdk.incubator.vector" in refusal(monkeypatch, home)
+    assert (raised.value.exit_code, "\n" in text) == (1, False)
+    assert told.format(home=home) in text
+    remedy = "set JAVA_HOME to a JDK 17 or newer, or unset it to use the java on the PATH."
+    path_remedy = "install a JDK 17 or newer and put its java on the PATH or set JAVA_HOME."
+    assert text.endswith(remedy if is_home else path_remedy)
 
 
 def test_a_whole_jdk_is_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    modules = MODULES.format(version="17") + "jdk.incubator.vector@17"
-    monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path, f"echo '{modules}'")))
+    monkeypatch.setenv("JAVA_HOME", make_java(tmp_path, says("17", VECTOR)))
     require_java()
 
 

@@ -1,7 +1,7 @@
 """Work on clusters, one in each task: executors call the function that the local engine calls, and return its result.
 
-All clusters are one job. The driver takes each result as soon as its task has ended, and keeps it on disk; what it has
-in memory of a cluster are the numbers of its result, or the error.
+All clusters are one job, or a few jobs if there are very many. The driver takes each result as soon as its task has
+ended, and keeps it on disk; what it has in memory of a cluster are the numbers of its result, or the error.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from pickle import dumps, loads
@@ -132,6 +133,8 @@ def final_rows(rows: DataFrame) -> Iterator[DataFrame]:
         release(kept)
 
 
+_MOST_IN_JOB: Final = 1_000
+"""How many clusters are one job: Spark limits what its tasks return together (`spark.driver.maxResultSize`, 1 GiB)."""
 _FEW_TASKS: Final = 250
 _MOST_IN_TASK: Final = 8
 """A task takes some 40 ms beside its work: with a cluster of 2,000 entities in each, a fifth of the time."""
@@ -177,9 +180,12 @@ def run_job(
     `places`: The places of the clusters; all of them by default.
     """
     chosen = range(len(job.names)) if places is None else places
-    tasks = spark.range(0, len(chosen), 1, task_count(len(chosen)))
-    rows = tasks.mapInArrow(partial(_work, job, chosen), OUTCOMES)
-    yield from collected(rows, job.names, what, progress, len(chosen))
+    parts = [chosen[begin : begin + _MOST_IN_JOB] for begin in range(0, len(chosen), _MOST_IN_JOB)]
+    tables = (
+        spark.range(0, len(part), 1, task_count(len(part))).mapInArrow(partial(_work, job, part), OUTCOMES)
+        for part in parts
+    )
+    yield from collected(tables, job.names, what, progress, len(chosen))
 
 
 def in_order(outcomes: Iterable[ClusterOutcome[T]], names: Iterable[str]) -> list[ClusterOutcome[T]]:
@@ -189,13 +195,17 @@ def in_order(outcomes: Iterable[ClusterOutcome[T]], names: Iterable[str]) -> lis
 
 
 def collected(
-    rows: DataFrame, names: Sequence[str], what: str, progress: Progress = no_progress, total: int | None = None
+    tables: Iterable[DataFrame],
+    names: Sequence[str],
+    what: str,
+    progress: Progress = no_progress,
+    total: int | None = None,
 ) -> Iterator[ClusterOutcome[Kept[Any]]]:
-    """Run the tasks that make `OUTCOMES`, in one job, and yield the outcome of each cluster as soon as it is there."""
+    """Run the tasks that make `OUTCOMES`, a job for each table, and yield each outcome as soon as it is there."""
     spool = Spool()
     clusters = len(names) if total is None else total
     with repeated(progress, what, clusters) as steps:
-        for done, (place, digest, value) in enumerate(_arriving(rows), 1):
+        for done, (place, digest, value) in enumerate(chain.from_iterable(map(_arriving, tables)), 1):
             found = loads(digest)  # noqa: S301 (see `OUTCOMES`)
             if isinstance(found, QuotaformError):
                 yield ClusterOutcome(names[place], error=found)

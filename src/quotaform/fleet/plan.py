@@ -220,7 +220,8 @@ def plan_with_table(
         if principal_list.folder is not None:
             changes.write.parquet(located(principal_list.folder))
         radii = _radii(changes, _totals(principals, job.names), principal_list)
-        outcomes = collected(planned.where("place IS NOT NULL").select(*OUTCOMES.names), job.names, "Reading plans")
+        plans = planned.where("place IS NOT NULL").select(*OUTCOMES.names)
+        outcomes = collected([plans], job.names, "Reading plans")
         return [_with_radius(outcome, radii[outcome.cluster]) for outcome in in_order(outcomes, job.names)]
 
 

@@ -89,7 +89,7 @@ def check_drift_against(
         require_known(table, table.snapshots(), past.at)
         shipped = ship_job(spark, new_bundle(folder), work, request.clusters)
         rows = drift_outcomes(spark, shipped, table.rows(), past.at)
-        return in_order(collected(rows, shipped.names, "Comparing clusters on Spark", progress), shipped.names)
+        return in_order(collected([rows], shipped.names, "Comparing clusters on Spark", progress), shipped.names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.engine import Engine
 from quotaform.fleet.options import Master, Remote, SessionOptions, is_secret
 from quotaform.model.errors import EngineError
-from quotaform.system.files import MIB
+from quotaform.model.text import MIB
 
 
 def choose(engine: Engine, clusters: int = 1, size: int = 0) -> str:

@@ -16,9 +16,9 @@ from quotaform.cli.main import run
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.errors import FileReadError, NotTextError, UsageError
 from quotaform.model.quotas import Snapshot
+from quotaform.model.text import MIB
 from quotaform.system.files import (
     LEADS_OUT,
-    MIB,
     OF_GIT,
     is_folder,
     read_bytes,

@@ -29,10 +29,10 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import FileReadError, HttpError, NotReadError, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.scope import matches_glob
-from quotaform.model.text import Secret
+from quotaform.model.text import MIB, Secret
 from quotaform.model.variable import OwnSecret
 from quotaform.system.clock import Clock
-from quotaform.system.files import MIB, read_text, update_lock, write_text_atomically
+from quotaform.system.files import read_text, update_lock, write_text_atomically
 
 # Notifications posted to webhooks, signed, and sent again for a bounded time.
 #

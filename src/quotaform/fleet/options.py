@@ -11,9 +11,8 @@ from typing import Final, Self
 
 from quotaform.model.errors import EngineError, UsageError
 from quotaform.model.server import Server, parse_server
-from quotaform.model.text import quote
+from quotaform.model.text import MIB, quote
 from quotaform.model.variable import OwnSecret
-from quotaform.system.files import MIB
 
 LOCAL: Final = "local[*]"
 CONNECT_PORT: Final = 15002

@@ -27,8 +27,8 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from quotaform.git.process import GitError, GitProcess, ObjectTooLargeError, TimeLeft
+from quotaform.model.text import MIB
 from quotaform.system.executable import find_executable
-from quotaform.system.files import MIB
 
 # The objects of git: commits, folders and the ids of files, from the bytes in which git keeps them.
 #

@@ -15,8 +15,7 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Final, NamedTuple
 
-from quotaform.model.text import quote
-from quotaform.system.files import MIB
+from quotaform.model.text import MIB, quote
 
 _MAX_SECONDS: Final = 3.0
 """How long the repository may be read for one plan, for all of its clusters together, but for its base."""

@@ -40,7 +40,8 @@ from quotaform.model.records.document import (
     indented,
     require_kind,
 )
-from quotaform.system.files import MIB, read_text, reason_of, sync_tree, write_new_text
+from quotaform.model.text import MIB
+from quotaform.system.files import read_text, reason_of, sync_tree, write_new_text
 from quotaform.system.process import held_signals
 
 PART: Final = "part"

@@ -200,3 +200,15 @@ class Secret:
 
     def __repr__(self) -> str:
         return "Secret('***')"
+
+
+MIB: Final = 1 << 20
+
+
+def size_text(limit: int) -> str:
+    """Return a limit as messages show it.
+
+    >>> size_text(64 * MIB), size_text(1 << 16)
+    ('64 MiB', '64 KiB')
+    """
+    return f"{limit // MIB} MiB" if limit >= MIB else f"{limit // 1024} KiB"

@@ -34,8 +34,7 @@ from quotaform.model.records.document import (
     sealed_lines,
 )
 from quotaform.model.records.record import Record, ShapeError, builtins, decode, first_difference
-from quotaform.model.text import quote
-from quotaform.system.files import MIB, size_text
+from quotaform.model.text import MIB, quote, size_text
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")

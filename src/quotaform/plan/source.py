@@ -18,10 +18,10 @@ from quotaform.model.entity import DEFAULT_WORD, Entity
 from quotaform.model.errors import FileReadError
 from quotaform.model.finding import APPROVALS_NAME
 from quotaform.model.quotas import Cause, Entry
+from quotaform.model.text import MIB
 from quotaform.plan.check.facts import ClusterBase, NotSearched, Removal, RemovalSearch
 from quotaform.plan.plan import PlanSource
 from quotaform.repository.revision import WORK_TREE
-from quotaform.system.files import MIB
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from quotaform.git.object_store import GitObjects, TreeEntry, blob_id
 from quotaform.git.process import GitError, ObjectTooLargeError
 from quotaform.model.errors import FileReadError
+from quotaform.model.text import size_text
 from quotaform.repository.revision import Revision, TreeReading
-from quotaform.system.files import CONFIG_LIMIT, POLICY_LIMIT, QUOTAS_LIMIT, size_text
+from quotaform.system.files import CONFIG_LIMIT, POLICY_LIMIT, QUOTAS_LIMIT
 
 if TYPE_CHECKING:
     from quotaform.desired.tree import SourceFile, Tree

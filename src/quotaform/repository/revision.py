@@ -23,8 +23,8 @@ from stat import S_ISDIR
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from quotaform.model.errors import FileReadError
-from quotaform.model.text import inert
-from quotaform.system.files import CONFIG_LIMIT, LEADS_OUT, MIB, QUOTAS_LIMIT, is_link, is_within, read_bytes, reason_of
+from quotaform.model.text import MIB, inert
+from quotaform.system.files import CONFIG_LIMIT, LEADS_OUT, QUOTAS_LIMIT, is_link, is_within, read_bytes, reason_of
 
 if TYPE_CHECKING:
     from quotaform.desired.tree import SourceFile, Tree

@@ -21,8 +21,9 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.model.errors import FileReadError
+from quotaform.model.text import MIB
 from quotaform.plan.base import REMOTE_REFS, BaseChoice
-from quotaform.system.files import MIB, read_bytes
+from quotaform.system.files import read_bytes
 
 _EVENT_LIMIT: Final = 32 * MIB
 _is_commit: Final = regex(r"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch

@@ -14,7 +14,7 @@ from quotaform.http.api import Transport
 from quotaform.http.client import DEFAULT_LIMITS, Limits, Retry
 from quotaform.http.message import Url
 from quotaform.model.errors import FileReadError, HttpError, QuotaformError, StaleError, UsageError
-from quotaform.model.text import Secret, quote
+from quotaform.model.text import MIB, Secret, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.report.comment import Marker, read_marker
 from quotaform.review import github, gitlab
@@ -22,7 +22,7 @@ from quotaform.review.comment import CommentAction, CommentMode, CommentStep, Dr
 from quotaform.review.github import GitHub
 from quotaform.review.gitlab import GitLab
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
-from quotaform.system.files import MIB, read_bytes, read_text
+from quotaform.system.files import read_bytes, read_text
 
 _EVENT_LIMIT: Final = 16 * MIB
 _REF: Final = regex(r"refs/pull/([0-9]{1,18})/(?:merge|head)").fullmatch

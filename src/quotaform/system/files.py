@@ -26,6 +26,7 @@ from stat import S_IMODE, S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
 from typing import Final
 
 from quotaform.model.errors import FileReadError, NotTextError, QuotaformError, UsageError
+from quotaform.model.text import MIB, size_text
 
 
 def write_new_files(files: Mapping[str, str]) -> None:
@@ -63,7 +64,6 @@ def _make(folder: Path) -> None:
         raise QuotaformError(f"{folder} cannot be created: {error.strerror or error}") from error
 
 
-MIB: Final = 1 << 20
 CONFIG_LIMIT: Final = 16 * MIB
 """The most bytes of quotaform.yaml."""
 QUOTAS_LIMIT: Final = 64 * MIB
@@ -170,15 +170,6 @@ def reason_of(error: OSError | ValueError) -> str:
     if isinstance(error, UnicodeError):
         return "its name contains a character that file names cannot contain"
     return "its name contains a NUL character"
-
-
-def size_text(limit: int) -> str:
-    """Return a limit as messages show it.
-
-    >>> size_text(64 * MIB), size_text(1 << 16)
-    ('64 MiB', '64 KiB')
-    """
-    return f"{limit // MIB} MiB" if limit >= MIB else f"{limit // 1024} KiB"
 
 
 def trusted_folder(path: str | Path, folder: Path) -> Path:

@@ -23,9 +23,9 @@ from quotaform.cluster.wire.failure import LoginError
 from quotaform.http.client import Limits, Retry, send, send_again
 from quotaform.http.message import Request, Response, Url, form_value
 from quotaform.model.errors import FileReadError, HttpError, missing_extra
-from quotaform.model.text import Secret, inert
+from quotaform.model.text import MIB, Secret, inert
 from quotaform.model.variable import OwnSecret
-from quotaform.system.files import LEADS_OUT, MIB, read_text
+from quotaform.system.files import LEADS_OUT, read_text
 
 _LONGEST_MESSAGE: Final = 200
 _PIECE: Final = 8

@@ -23,8 +23,8 @@ from quotaform.http.message import Request, Response, Url
 from quotaform.model import rule
 from quotaform.model.errors import HttpError, InvalidFilesError, MetricsError, UsageError
 from quotaform.model.finding import Finding
-from quotaform.model.text import quote
-from quotaform.system.files import MIB, read_bytes
+from quotaform.model.text import MIB, quote
+from quotaform.system.files import read_bytes
 from quotaform.usage.format.table import TableMapping, TimeUnit, mapping_problem
 from quotaform.usage.record.reader import BODY_LIMIT, GIVE, NO_LOGIN, QUERY, PrometheusLogin, read_prometheus
 

@@ -35,17 +35,8 @@ from quotaform.model.records.document import (
     indented,
     require_kind,
 )
-from quotaform.model.text import inert, quote
-from quotaform.system.files import (
-    MIB,
-    TEMPORARY,
-    read_text,
-    sync_file,
-    sync_folder,
-    sync_tree,
-    take_lock,
-    write_new_text,
-)
+from quotaform.model.text import MIB, inert, quote
+from quotaform.system.files import TEMPORARY, read_text, sync_file, sync_folder, sync_tree, take_lock, write_new_text
 
 if TYPE_CHECKING:
     from quotaform.usage.stream.topic import Topic

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from quotaform.system.files import MIB
+from quotaform.model.text import MIB
 from quotaform.usage.format import FORMATS
 from quotaform.usage.sample import (
     LONGEST_RECORD,

@@ -13,9 +13,9 @@ write is overwritten. An attempt that Spark has given up on and that stalls betw
 value.
 
 What was done is on record as far as possible, whoever dies. A task writes its receipts at once where it sees the
-driver's folders, which are those of this machine; elsewhere the driver writes them when the job of `_AT_ONCE` clusters
-has ended. The driver holds the locks, not the tasks: else a task that Spark has given up, and that still runs, would
-keep the next attempt out.
+driver's folders, which are those of this machine; elsewhere the driver writes them as soon as the task has ended. The
+driver holds the locks, not the tasks: else a task that Spark has given up, and that still runs, would keep the next
+attempt out.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _applied(
     """
     entered: dict[int, ExitStack] = {}
     outcomes: dict[int, Outcome] = {}
-    found: dict[str, ClusterOutcome[Kept[Done]]] = {}
+    names = {plans[place].cluster.name: place for place in places}
     interrupt: KeyboardInterrupt | None = None
     is_lost, why = False, ""
 
@@ -216,37 +216,34 @@ def _applied(
             # Here Spark's errors become one that says what happened.
             with spark_session() as spark:
                 for outcome in run_job(spark, job, "Applying plans on Spark", report, list(entered)) if entered else ():
-                    found[outcome.cluster] = outcome
+                    place = names[outcome.cluster]
+                    with held_signals(holds_all=True):
+                        outcomes[place] = _kept(plans[place].cluster, outcome, entered.pop(place), ledger)
         except EngineError as error:
             is_lost, why = True, str(error).partition(";")[0]
         except KeyboardInterrupt as came:
             interrupt, why = came, "the run was interrupted while executors were at work"
-        try:
-            with held_signals(holds_all=True):
-                for place, stack in entered.items():
-                    outcomes[place] = _kept(plans[place].cluster, found, stack, ledger, why)
-            for place in places:
-                if (done := outcomes[place].value) is not None:
-                    show(plans[place].cluster, done)
-        except KeyboardInterrupt as came:
-            interrupt = interrupt or came
+        for place in entered:
+            path = ledger.path(plans[place].cluster)
+            lost = ApplyLostError(why, str(path) if path.is_file() else None)
+            outcomes[place] = ClusterOutcome(plans[place].cluster.name, error=lost)
+    try:
+        for place in places:
+            if (done := outcomes[place].value) is not None:
+                show(plans[place].cluster, done)
+    except KeyboardInterrupt as came:
+        interrupt = interrupt or came
     yield from (outcomes[place] for place in places)
     if interrupt is not None:
         raise interrupt
     return is_lost
 
 
-def _kept(
-    cluster: Cluster, found: Mapping[str, ClusterOutcome[Kept[Done]]], entered: ExitStack, ledger: Ledger, why: str
-) -> Outcome:
+def _kept(cluster: Cluster, outcome: ClusterOutcome[Kept[Done]], entered: ExitStack, ledger: Ledger) -> Outcome:
     """Leave what is around a cluster, and return its outcome once its receipt is on record."""
-    if cluster.name not in found:
-        entered.close()
-        path = ledger.path(cluster)
-        return ClusterOutcome(cluster.name, error=ApplyLostError(why, str(path) if path.is_file() else None))
     try:
         with entered:
-            kept = found[cluster.name].require()
+            kept = outcome.require()
             done = kept.load()
             saved = done.saved if done.saved is not None and done.saved.is_file() else None
             applied: Applied[Any] = ledger.keep(cluster, done.receipt, saved)

@@ -20,6 +20,7 @@ from quotaform.plan.page import render_plan_html
 from quotaform.plan.receipt import Result
 from quotaform.report.html import render_html
 from quotaform.report.report import Curve, Number, Report, Section, Span, Table
+from quotaform.resolve.page import render_resolve_html
 from quotaform.usage.page import (
     Replays,
     ReplaySlot,
@@ -35,6 +36,7 @@ from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
 from tests.golden.drift_example import example_drift
 from tests.golden.example import based_plan, empty_plan, guarded_plan
+from tests.golden.test_resolve import plan, run
 
 HOSTILE = ("</td><script>alert(1)</script>", 'a" onclick="x', "a\u202eb", "x" * 40_000, "'><img src=//evil>", "日本語")
 
@@ -105,6 +107,12 @@ def history(name: str = "alice", usage: bool = True) -> Page:
     return Page(render_history_html(found, "usage", curves))
 
 
+def resolved() -> Page:
+    """The page of requests of all kinds, with a plan."""
+    found = run(plan=plan())
+    return Page(render_resolve_html(found, found.header, found.findings))
+
+
 def pages() -> dict[str, Page]:
     return {
         "headroom": Page(headroom_page(example.HEADROOM)),
@@ -117,6 +125,7 @@ def pages() -> dict[str, Page]:
         "plan-nothing": Page(render_plan_html(empty_plan())),
         "receipt": Page(render_receipt_html(receipt_of(based_plan(), Result.APPLIED, Result.REFUSED, message="no"))),
         "drift": Page(render_drift_html(example_drift())),
+        "resolve": resolved(),
     }
 
 
@@ -144,11 +153,13 @@ def test_names_stay_text(name: str) -> None:
     use = changed(example.USE, bucket=f"user={name}", cluster=name, broker=name, key=name)
     plain = pages()
     entity = Entity(user=name)
-    plan = plan_of({entity: {PRODUCER: 5.0, "request_percentage": 2.0}}, {entity: {PRODUCER: 2.0, name: 1.0}})
+    planned = plan_of(
+        {entity: {PRODUCER: 5.0, "request_percentage": 2.0}}, {entity: {PRODUCER: 2.0, name: float("nan")}}
+    )
     for page, same in (
-        (Page(render_plan_html(plan)), plain["plan"]),
-        (Page(render_receipt_html(receipt_of(plan, Result.REFUSED, message=name))), plain["receipt"]),
-        (Page(render_drift_html(make_drift(plan, ignores=[], today=example.LAST.date()))), plain["drift"]),
+        (Page(render_plan_html(planned)), plain["plan"]),
+        (Page(render_receipt_html(receipt_of(planned, Result.REFUSED, message=name))), plain["receipt"]),
+        (Page(render_drift_html(make_drift(planned, ignores=[], today=example.LAST.date()))), plain["drift"]),
         (Page(headroom_page(changed(example.HEADROOM, usage=name, buckets=(use,)))), plain["headroom"]),
         (Page(render_backtest_html(changed(example.BACKTEST, usage=name, clusters=clusters))), plain["backtest"]),
         (history(name), plain["history"]),

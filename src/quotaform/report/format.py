@@ -73,6 +73,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "resolve.report:render_resolve",
         "json": "resolve.records:dump_resolved",
         "csv": "resolve.report:render_resolve_csv",
+        "html": "resolve.page:render_resolve_html",
     },
     "history": {
         "text": "history.report:render_entity_history",

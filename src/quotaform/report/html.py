@@ -9,7 +9,7 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from json import dumps
-from math import floor, log10
+from math import floor, isfinite, log10
 from typing import Final
 from urllib.parse import quote
 
@@ -110,15 +110,21 @@ def _table(table: Table, named: set[str]) -> Iterator[str]:
 
 def _cell(cell: Cell) -> str:
     if isinstance(cell, Bar):
-        return f'<td data-value="{cell.value:.9g}">{_bar(cell)}</td>'
+        return f'<td data-value="{_sortable(cell.value)}">{_bar(cell)}</td>'
     if isinstance(cell, Number):
-        return f'<td class="number" data-value="{cell.value:.9g}">{_text(cell.text)}</td>'
+        return f'<td class="number" data-value="{_sortable(cell.value)}">{_text(cell.text)}</td>'
     return f"<td>{_text(cell)}</td>"
+
+
+def _sortable(value: float) -> str:
+    """Return a number as a script reads it; what is none comes last."""
+    return f"{value if isfinite(value) else 1e308:.9g}"
 
 
 def _bar(bar: Bar) -> str:
     def x(value: float) -> float:
-        return round(min(max(value / bar.scale, 0.0), 1.0) * (_BAR - 2), 1)
+        share = value / bar.scale
+        return round(min(max(share, 0.0), 1.0) * (_BAR - 2), 1) if isfinite(share) else 0.0
 
     kind = "severe" if bar.is_severe else "value"
     shapes = [f'<rect class="{kind}" x="0" y="3" width="{x(bar.value)}" height="10"/>']

@@ -196,27 +196,3 @@ def test_few_principals_are_in_few_tasks_whatever_the_session_says(spark: SparkS
     assert len(list((repository.path / "changed").glob("*.parquet"))) <= 2
     assert stages
     assert max(stage.numTasks for stage in stages) < 10
-
-
-@pytest.mark.workflow
-@pytest.mark.usefixtures("spark")
-def test_a_table_that_cannot_be_used_says_why(repository: Repository) -> None:
-    (repository.path / "parts.parquet").mkdir()
-    for table, problem in (
-        ("missing.parquet", "missing.parquet: error: it cannot be read: there is no such file or directory"),
-        ("prod.no.principals", "prod.no.principals: error: it cannot be read: "),
-        ("parts.parquet", "parts.parquet: error: it cannot be read: there are no rows and no columns in it"),
-    ):
-        result = repository("plan", "--all", "--engine", "spark", "--principals", table)
-        assert result.code == 3, result
-        assert problem in result.err
-    result = repository(
-        "plan", "--all", "--engine", "spark", "--principals", "parts.parquet", "--principals-out", "{cluster}.csv"
-    )
-    assert result.code == 64
-    assert "give --principals-out parquet=DIR" in result.err
-    result = repository(
-        "plan", "--all", "--engine", "spark", "--principals", "clients.csv", "--principals-out", "parquet=changed"
-    )
-    assert result.code == 64
-    assert "parquet=DIR is for a table of principals" in result.err

@@ -53,6 +53,13 @@ def planned(*arguments: str) -> dict[str, Any]:
     return document
 
 
+def test_all_changes_are_text_for_a_list_and_parquet_for_a_table() -> None:
+    with pytest.raises(UsageError, match="give --principals-out parquet=DIR"):
+        read_principals("people.parquet", {"eu": "eu.csv"}, on_spark=True)
+    with pytest.raises(UsageError, match="parquet=DIR is for a table of principals"):
+        read_principals("clients.csv", folder="changed", on_spark=True)
+
+
 def test_the_plan_counts_and_lists_whose_limits_change(capsys: pytest.CaptureFixture[str]) -> None:
     radius = planned("--principals", "clients.csv")["blast_radius"]
     assert (radius["source"], radius["principals"], radius["affected"], radius["file"]) == ("clients.csv", 4, 4, None)

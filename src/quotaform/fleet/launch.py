@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from signal import Signals
-from subprocess import Popen, TimeoutExpired
+from subprocess import Popen
 from tempfile import TemporaryFile, gettempdir
 from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -26,8 +25,7 @@ from quotaform.model.variable import OwnSecret
 from quotaform.system.process import held_signals
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaGateway
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 
@@ -206,7 +204,7 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
     ):
         own: SparkSession | None = None
         try:
-            own = _started(master, conf, output, tables, has_joins=has_joins)
+            own = _start(master, conf, output, tables, has_joins=has_joins)
             if not master.is_local:
                 _require_executor(master, own, output)
             yield own
@@ -233,45 +231,44 @@ def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
                 _stop(own)
 
 
-def _started(
-    master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool
-) -> SparkSession:
-    """Return a session, or end its Java process as soon as a signal arrives.
-
-    PySpark cannot be interrupted at any instruction and leave nothing half-made, so that the signal ends what it
-    waits for.
-    """
-    # Imported before signals are held: it takes a second.
-    import pyspark.sql  # noqa: F401
-
-    java = JavaProcess()
-    try:
-        with held_signals(on_first=java.end):
-            return _start(java, master, conf, output, tables, has_joins=has_joins)
-    finally:
-        java.forget()
-
-
-def _start(
-    java: JavaProcess, master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool
-) -> SparkSession:
+def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool) -> SparkSession:
     import pyspark
     from py4j.protocol import Py4JError
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf, SparkContext, java_gateway
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     local = (_LOCAL_CONFIG if has_joins else _LOCAL_CONFIG | _SHORT_CONFIG) if master.is_local else {}
     settings = _CONFIG | local | dict(conf) | {"spark.master": master.url}
     config = SparkConf().setAll(list(settings.items()))
+    begun: list[Popen[bytes]] = []
+
+    def begin(*arguments: Any, **options: Any) -> Popen[bytes]:
+        begun.append(Popen(*arguments, **options))  # noqa: S603 (what PySpark starts)
+        return begun[-1]
+
+    java_gateway.Popen = begin  # type: ignore[attr-defined, assignment]
     try:
         # Another Spark that is installed here would be of another version.
         with environment({"SPARK_HOME": str(Path(pyspark.__file__).parent), **_variables(master, conf)}):
-            context = SparkContext(conf=config, gateway=java.launch(config, output))
+            # The Java process of an earlier session is used again.
+            gateway = SparkContext._gateway or java_gateway.launch_gateway(  # type: ignore[no-untyped-call]
+                config, {"stdout": output, "stderr": output}
+            )
+            context = SparkContext(conf=config, gateway=gateway)
             _silence_accumulators(context)
             return SparkSession(context, options=warehouse_options(context, tables))
-    except (PySparkException, Py4JError, ConnectionError) as error:
-        raise _not_started(master, output, str(error), java.signal()) from error
+    except BaseException as error:
+        # PySpark forgets a Java process whose start is interrupted, and that would wait for ever.
+        for process in begun:
+            process.kill()
+            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+            SparkSession._instantiatedSession = SparkSession._activeSession = None
+        if isinstance(error, (PySparkException, Py4JError, ConnectionError)):
+            raise _not_started(master, output, str(error)) from error
+        raise
+    finally:
+        java_gateway.Popen = Popen  # type: ignore[attr-defined]
 
 
 def _silence_accumulators(context: SparkContext) -> None:
@@ -281,12 +278,12 @@ def _silence_accumulators(context: SparkContext) -> None:
         server.handle_error = lambda *_: None
 
 
-def _not_started(master: Master, output: IO[str], text: str, signal: str | None = None) -> EngineError:
+def _not_started(master: Master, output: IO[str], text: str) -> EngineError:
     """Return the error of a session that did not start, from what its Java process wrote, else from an exception."""
     from pyspark import __version__ as version
 
     output.seek(0)
-    why = f"its Java process was ended by {signal}" if signal else start_cause(text, output).removesuffix(".")
+    why = start_cause(text, output).removesuffix(".")
     if master.is_local:
         return EngineError(f"Spark did not start: {why}; check the JDK and the memory.")
     return EngineError(
@@ -379,73 +376,3 @@ def _silent_py4j() -> Iterator[None]:
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
-
-
-_END_PATIENCE: Final = 5.0
-"""How many seconds a process has to end."""
-_MOMENT: Final = 1.0
-"""The same, for one whose connection is broken."""
-
-
-class JavaProcess:
-    """The Java process of one start of Spark.
-
-    PySpark returns its process when it has started, and forgets it when that is interrupted; the process would then
-    wait for ever.
-    """
-
-    def __init__(self) -> None:
-        self._process: Popen[bytes] | None = None
-        self._is_ended = False
-
-    def launch(self, config: SparkConf, output: IO[str]) -> JavaGateway:
-        """Start the process, or return the gateway to the one that this Python has from an earlier session."""
-        from pyspark import SparkContext, java_gateway
-
-        if SparkContext._gateway is not None:
-            return SparkContext._gateway
-        java_gateway.Popen = self._start  # type: ignore[attr-defined, assignment]
-        try:
-            return java_gateway.launch_gateway(  # type: ignore[no-untyped-call]
-                config, {"stdout": output, "stderr": output}
-            )
-        finally:
-            java_gateway.Popen = Popen  # type: ignore[attr-defined]
-
-    def end(self) -> None:
-        """End the process, also one that is just being started; what waits for it in PySpark then fails.
-
-        It may be called by the handler of a signal. The process of an earlier session goes on.
-        """
-        self._is_ended = True
-        if self._process is not None:
-            self._process.terminate()
-
-    def signal(self) -> str | None:
-        """Return the name of the signal that has ended the process, such as that of a system without memory."""
-        if self._process is None or self._is_ended:
-            return None
-        try:
-            code = self._process.wait(_MOMENT)
-        except TimeoutExpired:
-            return None
-        return Signals(-code).name if code < 0 else None
-
-    def forget(self) -> None:
-        """Let PySpark start another process the next time, if this one was ended."""
-        from pyspark import SparkContext
-        from pyspark.sql import SparkSession
-
-        if self._is_ended and self._process is not None:
-            try:
-                self._process.wait(_END_PATIENCE)
-            except TimeoutExpired:
-                self._process.kill()
-            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-            SparkSession._instantiatedSession = SparkSession._activeSession = None
-
-    def _start(self, *arguments: Any, **options: Any) -> Popen[bytes]:
-        self._process = Popen(*arguments, **options)  # noqa: S603 (what PySpark starts)
-        if self._is_ended:
-            self._process.terminate()
-        return self._process

@@ -13,6 +13,7 @@ from msgspec.structs import replace as changed
 from quotaform.apply.page import render_receipt_html
 from quotaform.drift.drift import make_drift
 from quotaform.drift.page import render_drift_html
+from quotaform.fleet.page import render_fleet_report_html
 from quotaform.history.history import Changer, EntityHistory, HistoryRow
 from quotaform.history.page import render_history_html
 from quotaform.model.entity import Entity
@@ -36,6 +37,7 @@ from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
 from tests.golden.drift_example import example_drift
 from tests.golden.example import based_plan, empty_plan, guarded_plan
+from tests.golden.fleet_example import example_fleet_report
 from tests.golden.test_resolve import plan, run
 
 HOSTILE = ("</td><script>alert(1)</script>", 'a" onclick="x', "a\u202eb", "x" * 40_000, "'><img src=//evil>", "日本語")
@@ -126,6 +128,7 @@ def pages() -> dict[str, Page]:
         "receipt": Page(render_receipt_html(receipt_of(based_plan(), Result.APPLIED, Result.REFUSED, message="no"))),
         "drift": Page(render_drift_html(example_drift())),
         "resolve": resolved(),
+        "fleet": Page(render_fleet_report_html(example_fleet_report())),
     }
 
 

@@ -59,6 +59,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "fleet.report:render_fleet_report",
         "json": "fleet.fleet_report:fleet_report_lines",
         "markdown": "fleet.report:render_fleet_report_markdown",
+        "html": "fleet.page:render_fleet_report_html",
     },
     "explain": {"text": "resolve.report:render_explained", "json": "resolve.records:dump_explained"},
     "alter": {"text": "cluster.report:render_altered", "json": "cluster.records:dump_altered"},

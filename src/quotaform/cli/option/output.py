@@ -168,6 +168,6 @@ def report_option() -> Any:
     return typer.Option(
         "--report",
         metavar="[FORMAT=]PATH",
-        help="Also write one report of all clusters to a file: text, json or markdown. Repeatable.",
+        help="Also write one report of all clusters to a file: text, json, markdown or html. Repeatable.",
         autocompletion=complete_from([f"{name}=" for name in FORMATS["fleet-report"]]),
     )

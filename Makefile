@@ -35,7 +35,7 @@ KERBEROS := $(VENV)/.quotaform-kerberos
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup demo demo-fleet demo-usage test test-fast test-kafka test-brokers test-spark test-versions prove check lint format fuzz faults bench golden schemas docs constraints clean
+.PHONY: help venv setup demo demo-fleet demo-usage test test-fast test-kafka test-brokers test-spark test-versions prove check lint format fuzz faults bench golden schemas docs images constraints clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
@@ -107,11 +107,14 @@ golden: $(FULL) ## rewrite the golden files from the current output; review the 
 schemas: $(FULL) ## rewrite schemas/ from the package
 	$(BIN)/python -m tools.schema_files schemas
 
-docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md, docs/images and the tables of docs/files.md and docs/brokers.md from the code
+docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md and the tables of docs/files.md and docs/brokers.md from the code
 	$(BIN)/python -m tools.commands_page docs/commands.md
 	$(BIN)/python -m tools.rules_page docs/rules.md
 	$(BIN)/python -m tools.key_table docs/files.md
 	$(BIN)/python -m tools.broker_facts docs/brokers.md
+
+images: $(DEV) ## draw the pictures of docs/pages.md (needs chromium)
+	$(BIN)/python -m tools.page_images docs/images
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints

@@ -69,7 +69,7 @@ def test_less_can_be_asked_for(repository: Repository, filled: Cluster) -> None:
         ),
         (("--name", "user=a", "--key", "producer_rate"), '"producer_rate" is not a known quota key'),
         (("--name", "user=a", "--key", "connection_creation_rate"), "is only valid for ip entities, but no"),
-        (("--name", "user=a", "--format", "yaml"), "unknown format 'yaml'; choose text, json or csv"),
+        (("--name", "user=a", "--format", "yaml"), "unknown format 'yaml'; choose text, json, csv or html"),
     ],
 )
 def test_what_makes_no_sense_is_wrong_usage(

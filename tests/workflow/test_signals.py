@@ -42,7 +42,8 @@ def test_a_signal_while_a_process_ends_does_not_kill_it(tmp_path: Path, number: 
         time.sleep(0.004 * step)
         process.send_signal(number)
         _, err = process.communicate(timeout=120)
-        assert process.returncode in (0, 130 if number == signal.SIGINT else 143), err
+        # In its own last lines, typer takes every signal for Ctrl-C.
+        assert process.returncode in (0, 130) if number == signal.SIGINT else (0, 130, 143), err
         assert "Traceback" not in err
 
 

@@ -10,8 +10,7 @@ import pytest
 from quotaform.model.entity import Entity
 from quotaform.report.text import Style
 from quotaform.repository.repository import Repository
-from quotaform.resolve.explain import Explained
-from quotaform.resolve.records import dump_explained
+from quotaform.resolve.explain import Explained, dump_explained
 from quotaform.resolve.report import render_explained
 from quotaform.resolve.run import explain_entity
 from tests.golden.conftest import Golden

@@ -52,7 +52,7 @@ def test_the_last_step_of_each_key_is_what_is_declared(
         TODAY,
     )
     merged = files.desired("prod").get(ALICE)
-    explained = explain("prod", ALICE, files.layers_of("prod", ALICE), merged, PROFILES, TODAY)
+    explained = explain("prod", files.layers_of("prod", ALICE), merged, PROFILES, TODAY)
     values = {key.key: key.value for key in explained.keys if key.value is not None}
     assert values == (dict(merged.values) if merged else {})
     for key in explained.keys:

@@ -14,8 +14,8 @@ from quotaform.model.filter import EntityFilter, Rule
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas, SnapshotFile, Values
 from quotaform.model.records.document import ALTER, DESCRIBE, DOCTOR, OUTCOMES, SCRAM, SCRAM_RESULT, SNAPSHOT, indented
-from quotaform.model.records.field import Address, ClusterRecord, KeyValues, Names, QuotaKeyName, SnapshotRecord
-from quotaform.model.records.record import Record, Timestamp, Value, about, builtins, given
+from quotaform.model.records.field import Address, ClusterRecord, KeyValues, Names, QuotaKeyName
+from quotaform.model.records.record import Record, Timestamp, Value, about, builtins
 
 ReadAt = Annotated[str, about("When it or its snapshot was read, as ISO 8601 in UTC.")]
 
@@ -65,7 +65,7 @@ class Described(Record, document=DESCRIBE):
     cluster: ClusterRecord
     read_at: ReadAt
     snapshot: Annotated[
-        SnapshotRecord | None, about("The snapshot that was read instead of a running cluster; null if there is none.")
+        SnapshotFile | None, about("The snapshot that was read instead of a running cluster; null if there is none.")
     ]
     filter: FilterRecord
     quotas: Annotated[list[EntityQuotas], about("One item per entity, sorted by address.")]
@@ -89,7 +89,7 @@ def dump_described(
     described = Described(
         cluster=ClusterRecord(name=cluster_name, id=cluster_id),
         read_at=read_at,
-        snapshot=given(SnapshotRecord.of(snapshot)),
+        snapshot=snapshot,
         filter=FilterRecord(
             strict=entity_filter.is_strict, components=components, quota_types=list(quota_types) or None
         ),

@@ -37,7 +37,7 @@ from quotaform.model.records.document import (
     refuse_constant,
     require_kind,
 )
-from quotaform.model.records.field import dump_cluster, dump_values
+from quotaform.model.records.field import dump_values
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import explain_json_error, line_and_column
 from quotaform.system.files import SNAPSHOT_LIMIT, read_text
@@ -120,7 +120,7 @@ def dump_snapshot(snapshot: Snapshot) -> str:
     """Return a snapshot as text; equal snapshots give equal text."""
     rows = sorted((entity.address, entity, values) for entity, values in snapshot.quotas.items() if values)
     fields = {
-        "cluster": dump_cluster(snapshot.cluster_name, snapshot.cluster_id),
+        "cluster": {"name": snapshot.cluster_name, "id": snapshot.cluster_id},
         "captured_at": snapshot.captured_at,
         "quotas": ({"entity": entity.names, "values": dump_values(values)} for _, entity, values in rows),
     }

@@ -11,16 +11,15 @@ from msgspec.structs import replace
 
 from quotaform.drift.drift import Drift, DriftClass, DriftedEntity, IgnoredDrift, PendingChange
 from quotaform.drift.event import ClusterState, Notification, NotificationEvent
-from quotaform.model.quotas import Action, Change
+from quotaform.model.finding import Location
+from quotaform.model.quotas import Action, Change, SnapshotFile
 from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented, spell
 from quotaform.model.records.field import (
     Address,
     ClusterRecord,
     FindingRecord,
-    LocationRecord,
     Names,
     QuotaKeyName,
-    SnapshotRecord,
 )
 from quotaform.model.records.record import (
     UNSET,
@@ -34,6 +33,7 @@ from quotaform.model.records.record import (
     about,
     builtins,
     decode,
+    omitted,
 )
 from quotaform.plan.records import DriftOptionsRecord
 
@@ -111,7 +111,7 @@ class DriftedRecord(Record):
         ),
     ]
     keys: Annotated[list[DriftedKeyRecord], about("The quota keys that differ.", min_length=1)]
-    location: Annotated[LocationRecord | None, about("The location of its entry.")]
+    location: Annotated[Location | None, about("The location of its entry.")]
     owner: Annotated[str | None, about("The owner, from the files.")]
 
     @classmethod
@@ -132,7 +132,7 @@ def _drifted_fields(drifted: DriftedEntity, most_keys: int | None = None) -> dic
             DriftedKeyRecord.of(change, drifted.agreed(change) if has_baseline else UNSET)
             for change in drifted.changes[:most_keys]
         ],
-        "location": LocationRecord.of(drifted.location),
+        "location": drifted.location,
         "owner": drifted.owner,
     }
 
@@ -142,7 +142,7 @@ class IgnoredRecord(DriftedRecord):
 
     reason: Annotated[str, about("The reason given in drift_ignore.")]
     expires: Annotated[date, about("The date (UTC) from which it counts.", "2026-12-31")]
-    ignored_by: Annotated[LocationRecord | None, about("The location of the item of drift_ignore.")]
+    ignored_by: Annotated[Location | None, about("The location of the item of drift_ignore.")]
 
     @classmethod
     def of_ignored(cls, ignored: IgnoredDrift) -> Self:
@@ -152,7 +152,7 @@ class IgnoredRecord(DriftedRecord):
             **_drifted_fields(ignored.drifted),
             reason=ignore.reason,
             expires=ignore.expires,
-            ignored_by=LocationRecord.of(ignore.location),
+            ignored_by=ignore.location,
         )
 
 
@@ -164,7 +164,7 @@ class PendingRecord(Record):
     action: Annotated[Action, about("What an apply would do.")]
     declared: Annotated[bool, about("Whether the files declare it.")]
     keys: Annotated[list[DriftedKeyRecord], about("The quota keys that differ.", min_length=1)]
-    location: Annotated[LocationRecord | None, about("The location of its entry.")]
+    location: Annotated[Location | None, about("The location of its entry.")]
     owner: Annotated[str | None, about("The owner, from the files.")]
 
     @classmethod
@@ -176,7 +176,7 @@ class PendingRecord(Record):
             action=pending.action,
             declared=pending.is_declared,
             keys=list(map(DriftedKeyRecord.of, pending.changes)),
-            location=LocationRecord.of(pending.location),
+            location=pending.location,
             owner=pending.owner,
         )
 
@@ -186,7 +186,7 @@ class DriftRecord(Record, document=DRIFT):
 
     cluster: ClusterRecord
     read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
-    snapshot: Annotated[SnapshotRecord | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
+    snapshot: Annotated[SnapshotFile | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
     options: DriftOptionsRecord
     baseline: BaselineRecord
     complete: Annotated[bool, about("Whether all entities were compared; false with a selection.")]
@@ -206,7 +206,7 @@ def dump_drift(drift: Drift) -> str:
     record = DriftRecord(
         cluster=ClusterRecord(name=drift.cluster_name, id=drift.cluster_id),
         read_at=drift.read_at,
-        snapshot=SnapshotRecord.of(drift.snapshot),
+        snapshot=omitted(drift.snapshot),
         options=DriftOptionsRecord.of(drift.options),
         baseline=BaselineRecord.of(drift),
         complete=drift.is_complete,

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from typing import Final, Self, TypeAlias
+from typing import Annotated, Final, Self, TypeAlias
 
 from quotaform.model.entity import Entity, parse_address, spell_name
 from quotaform.model.printable import printable
 from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.records.record import Count, about
 from quotaform.model.scope import escape_glob
 from quotaform.model.text import inert
 from quotaform.model.units import render_value, spell_value
@@ -32,7 +33,7 @@ def pack_position(line: int, column: int) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a file; `line` and `column` count from 1, and 0 means the file as a whole.
+    """A location in the files.
 
     >>> str(Location("quotas.d/orders.yaml", 12, 3))
     'quotas.d/orders.yaml:12:3'
@@ -40,9 +41,9 @@ class Location:
     'quotas.d/orders.yaml'
     """
 
-    file: str
-    line: int = 0
-    column: int = 0
+    file: Annotated[str, about("The path, as given.", "quotas.d/teams.yaml")]
+    line: Annotated[Count, about("The line, from 1 on; 0 means the file as a whole.")] = 0
+    column: Annotated[Count, about("The column, from 1 on; 0 means the line as a whole.")] = 0
 
     @classmethod
     def at(cls, file: str, position: Position) -> Location:
@@ -63,13 +64,16 @@ ALLOW: Final = "--allow"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Allowance:
-    """A rule that is allowed for one plan, recorded in it and covered by its id.
+    """The smallest allowance that allows it (--allow RULE or RULE=N).
+
+    One that is given for a plan is recorded in it, and covered by its id.
+
     >>> print(Allowance("to-unlimited"), Allowance("delete", 12))
     to-unlimited delete=12
     """
 
-    rule: str  # the id of the rule
-    number: int | None = None  # up to how much, for a rule that counts; `None` for any
+    rule: Annotated[str, about("The id of the rule.", min_length=1)]
+    number: Annotated[Count | None, about("The number, for a rule that counts.")] = None
 
     @classmethod
     def parse(cls, text: str) -> Self:

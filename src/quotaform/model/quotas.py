@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location, Position
+from quotaform.model.records.record import about
 from quotaform.model.text import inert
 
 Values: TypeAlias = Mapping[str, float]
@@ -58,10 +59,10 @@ class SnapshotDigest:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A snapshot in the place of a cluster."""
+    """The snapshot that was read instead of a running cluster."""
 
-    path: str  # the file, as it was given; empty for a snapshot in memory
-    captured_at: str  # when the cluster was read, as the snapshot says
+    path: Annotated[str, about("The file, as it was given.", "snapshots/lab.json")]  # empty for one in memory
+    captured_at: Annotated[str, about("When the cluster was read, as the snapshot says: ISO 8601 in UTC.")]
 
 
 STATE_ABSENT: Final = "state: absent"

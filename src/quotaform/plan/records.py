@@ -17,9 +17,9 @@ import msgspec
 
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import PlanFileChangedError, PlanFileError
-from quotaform.model.finding import Allowance
+from quotaform.model.finding import Allowance, Location
 from quotaform.model.precedence import level_of
-from quotaform.model.quotas import NO_VALUES, Action, Cause, Change
+from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile
 from quotaform.model.records.document import PLAN, json_number, sealed_lines, spell
 from quotaform.model.records.field import (
     Address,
@@ -28,10 +28,8 @@ from quotaform.model.records.field import (
     ClusterRecord,
     FindingRecord,
     KeyValues,
-    LocationRecord,
     Names,
     QuotaKeyName,
-    SnapshotRecord,
     dump_values,
     load_number,
     load_values,
@@ -300,7 +298,7 @@ class ChangeRecord(Record):
         ),
     ] = UNSET
     keys: Annotated[list[KeyRecord], about("One item per quota key that changes.", min_length=1)]
-    location: Annotated[LocationRecord | None, about("The location of its entry.")]
+    location: Annotated[Location | None, about("The location of its entry.")]
     owner: Annotated[str | None, about("The owner, from the files.")]
     expires: Annotated[
         date | UnsetType, about("The day (UTC) on which the entry expires; omitted if it does not.", "2026-12-31")
@@ -322,7 +320,7 @@ class ChangeRecord(Record):
             after=dump_values(change.after) or None,
             base=UNSET if change.base is None else dump_values(change.base),
             keys=list(map(KeyRecord.of, change.changes, change.effects)),
-            location=LocationRecord.of(change.location),
+            location=change.location,
             owner=change.owner,
             expires=omitted(change.expires),
         )
@@ -353,7 +351,7 @@ class ChangeRecord(Record):
             origin=self.origin,
             base=None if self.base is UNSET else load_values(self.base),
             owner=self.owner,
-            location=None if self.location is None else self.location.load(),
+            location=self.location,
             expires=given(self.expires),
         )
 
@@ -535,7 +533,7 @@ class PlanRecord(Record, document=PLAN):
     plan_id: Annotated[Digest, about("A digest of the changes, the cluster and the allowances.")]
     created_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
     cluster: ClusterRecord
-    snapshot: Annotated[SnapshotRecord | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
+    snapshot: Annotated[SnapshotFile | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
     source: SourceRecord
     options: OptionsRecord
     allowances: Annotated[
@@ -586,7 +584,7 @@ class PlanRecord(Record, document=PLAN):
                     created_at=self.created_at,
                     source=self.source.load(),
                     options=self.options.load(),
-                    snapshot=None if self.snapshot is UNSET else self.snapshot.load(),
+                    snapshot=given(self.snapshot),
                 ),
                 changes=changes,
                 unchanged=self.summary.no_op,
@@ -645,7 +643,7 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
         plan_id=plan.plan_id,
         created_at=header.created_at,
         cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
-        snapshot=SnapshotRecord.of(header.snapshot),
+        snapshot=omitted(header.snapshot),
         source=SourceRecord.of(header.source),
         options=OptionsRecord.of(header.options),
         allowances=[str(allowance) for allowance in plan.allowances] or UNSET,

@@ -10,12 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from msgspec import field as record_field
 
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Location
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.quota_key import key_order
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Cause, Entry, Values
+from quotaform.model.records.document import EXPLAIN
+from quotaform.model.records.field import Address, QuotaKeyName
+from quotaform.model.records.record import Double, Record, about, derived, dump_record
+from quotaform.model.units import render_value
 
 
 class Giver(StrEnum):
@@ -28,53 +35,61 @@ class Giver(StrEnum):
     EXPIRED = "expired"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What one part of a layer says about a key."""
-
-    value: float | None  # The value that it gives; `None` when it takes the key away
-    giver: Giver  # The part
-    layer: str | None = None  # The cluster whose layer it is; `None` for the common one
-    profile: str | None = None
-    location: Location | None = None
+Layer: TypeAlias = Annotated[str | None, about("The cluster whose own file it is in; null for a common file.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedKey:
-    """A quota key with everything that speaks of it, in order: the last step decides."""
+class Step(Record):
+    """A value or removal in one layer."""
 
-    key: str
-    steps: tuple[Step, ...]
-
-    @property
-    def value(self) -> float | None:
-        """The declared value; `None` when the key is declared to be not set."""
-        return self.steps[-1].value
+    value: Annotated[Double | None, about("The value; null if the key is removed.")]
+    display: Annotated[str | None, about("The value as printed in plans.")] = None
+    giver: Annotated[Giver, about("The part of the entry that sets or removes the key.")]
+    layer: Layer = None
+    profile: Annotated[str | None, about("The profile with the value, or null.")] = None
+    location: Annotated[Location | None, about("The location in the files.")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedText:
-    """An owner, a reason or a coming expiry, where its entry is, and whether a later layer replaces it."""
+class ExplainedKey(Record):
+    """A quota key with all layers that set or remove it."""
 
-    field: str
-    text: str
-    layer: str | None
-    location: Location | None
-    is_replaced: bool
+    key: QuotaKeyName
+    value: Annotated[Double | None, about("The declared value; null when the key is not set.")] = derived(
+        lambda explained: explained.steps[-1].value
+    )
+    display: Annotated[str | None, about("The value as printed in plans.")] = derived(
+        lambda explained: explained.steps[-1].display
+    )
+    steps: Annotated[tuple[Step, ...], about("What the layers set, in order; the last one wins.", min_length=1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """What the files declare for one entity and one cluster, and why."""
+class ExplainedText(Record):
+    """An owner, a reason or a coming expiry."""
 
-    cluster: str | None  # The cluster's name; `None` without clusters
+    field: Annotated[Literal["owner", "reason", "expires"], about("Owner, reason or expiry.")]
+    text: Annotated[str, about("The text; for expires the date (UTC), such as 2026-12-31.")]
+    layer: Layer
+    location: Annotated[Location | None, about("The entry that it belongs to.")]
+    is_replaced: Annotated[bool, about("Whether a later layer replaces it.")] = record_field(name="replaced")
+
+
+class Explanation(Record):
+    """What is declared for one cluster."""
+
+    cluster: Annotated[str | None, about("The cluster name, or null if quotaform.yaml has no clusters.")]
+    cause: Annotated[Cause, about("The kind of declaration; undeclared if no file of the cluster declares the entity.")]
+    absent: Annotated[str | None, about("Why the entity must not exist; null if it must exist.")] = None
+    location: Annotated[Location | None, about("The entry with the highest precedence.")] = None
+    keys: Annotated[tuple[ExplainedKey, ...], about("All keys that any layer sets or removes.")] = ()
+    texts: Annotated[tuple[ExplainedText, ...], about("Owners and reasons, those of the common layer first.")] = ()
+
+
+class ExplainedRecord(Record, document=EXPLAIN):
+    """Where the declared values of an entity come from, as quotaform explain writes it."""
+
+    directory: Annotated[str, about("The quotas directory, as given.")]
+    address: Address = derived(lambda explained: explained.entity.address)
     entity: Entity
-    cause: Cause  # What makes it what it is to be; `undeclared` when no file of this cluster mentions it
-    absent: str | None = None  # Why it must not exist, in the words of the files; `None` when it must
-    location: Location | None = None  # The entry that has the last word
-    keys: tuple[ExplainedKey, ...] = ()  # Every key that any layer speaks of
-    texts: tuple[ExplainedText, ...] = ()
-    """Owners, reasons and the days on which layers will expire, those of the common layer first."""
+    clusters: Annotated[tuple[Explanation, ...], about("One section per cluster.", min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +102,15 @@ class Explained:
     failed: tuple[ClusterOutcome[Explanation], ...] = ()  # The clusters whose files are invalid
 
 
+def dump_explained(explained: Explained) -> str:
+    """Return an explanation as JSON."""
+    return dump_record(
+        ExplainedRecord(directory=explained.directory, entity=explained.entity, clusters=explained.clusters)
+    )
+
+
 def explain(
     cluster: str | None,
-    entity: Entity,
     layers: Sequence[Entry],
     merged: Entry | None,
     profiles: Mapping[str, Values],
@@ -101,7 +122,7 @@ def explain(
     together.
     """
     if merged is None:
-        return Explanation(cluster=cluster, entity=entity, cause=Cause.UNDECLARED)
+        return Explanation(cluster=cluster, cause=Cause.UNDECLARED)
     steps: dict[str, list[Step]] = {}
     endings: list[Step] = []
     for entry in layers:
@@ -114,7 +135,6 @@ def explain(
                 given.append(ending)
     return Explanation(
         cluster=cluster,
-        entity=entity,
         cause=merged.cause,
         absent=merged.absent,
         location=merged.location,
@@ -130,17 +150,21 @@ def _given(entry: Entry, profiles: Mapping[str, Values]) -> list[tuple[str, Step
     if entry.profile is not None:
         location = Location.at(name, entry.profile.position)
         given += [
-            (key, Step(value=value, giver=Giver.PROFILE, layer=layer, profile=entry.profile.name, location=location))
+            (key, _step(key, value, Giver.PROFILE, layer=layer, profile=entry.profile.name, location=location))
             for key, value in profiles.get(entry.profile.name, {}).items()
         ]
     for key, found in entry.provenances().items():
         if found.profile is None:
             value = entry.values[key]
-            given.append((key, Step(value=value, giver=Giver.VALUES, layer=layer, location=found.location)))
+            given.append((key, _step(key, value, Giver.VALUES, layer=layer, location=found.location)))
     for key, position in (entry.unset or {}).items():
         location = Location.at(name, position)
         given.append((key, Step(value=None, giver=Giver.UNSET, layer=layer, location=location)))
     return given
+
+
+def _step(key: str, value: float, giver: Giver, **place: Any) -> Step:
+    return Step(value=value, display=render_value(QUOTA_KEYS.get(key), value), giver=giver, **place)
 
 
 def _ending(entry: Entry, today: date) -> Step | None:
@@ -153,6 +177,9 @@ def _ending(entry: Entry, today: date) -> Step | None:
     return None
 
 
+_TEXTS: Final[tuple[Literal["owner", "reason"], ...]] = ("owner", "reason")
+
+
 def _texts(layers: Sequence[Entry]) -> list[ExplainedText]:
     return [
         ExplainedText(
@@ -162,7 +189,7 @@ def _texts(layers: Sequence[Entry]) -> list[ExplainedText]:
             location=entry.location,
             is_replaced=any(getattr(later, field) is not None for later in layers[index + 1 :]),
         )
-        for field in ("owner", "reason")
+        for field in _TEXTS
         for index, entry in enumerate(layers)
         if (text := getattr(entry, field)) is not None
     ]

@@ -249,7 +249,7 @@ def _section(explanation: Explanation, explained: Explained, style: Style) -> It
     else:
         yield f"Cluster  {style.paint(spell_name(explanation.cluster), 'bold')}   {source}"
     yield ""
-    address = style.paint(explanation.entity.address, "bold")
+    address = style.paint(explained.entity.address, "bold")
     if explanation.cause is Cause.UNDECLARED:
         yield f"  {address} is not declared"
         return

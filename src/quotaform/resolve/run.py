@@ -172,7 +172,7 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
             failed.append(ClusterOutcome(name or "", error=error))
             continue
         layers = loaded.layers_of(name, entity)
-        sections.append(explain(name, entity, layers, desired.get(entity), config.profiles, today))
+        sections.append(explain(name, layers, desired.get(entity), config.profiles, today))
         if entity not in desired:
             declared.update((_names(other), other.address) for other in desired if other.types == entity.types)
     if not any(section.location for section in sections):

@@ -10,11 +10,10 @@ from quotaform.model.entity import ENTITY_TYPES, Entity, parse_address
 from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding, Location, Severity
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import key_order
-from quotaform.model.quotas import Base, SnapshotFile, Values
+from quotaform.model.quotas import Base, Values
 from quotaform.model.records.document import Number, json_number
 from quotaform.model.records.record import (
     UNSET,
-    Count,
     Record,
     UnsetType,
     Value,
@@ -80,32 +79,6 @@ class ClusterRecord(Record):
     id: Annotated[str, about("The cluster id.")]
 
 
-def dump_cluster(name: str, cluster_id: str | None) -> dict[str, Any]:
-    """Return a cluster as JSON holds it."""
-    return {"name": name, "id": cluster_id}
-
-
-class SnapshotRecord(Record):
-    """The snapshot that was read instead of a running cluster."""
-
-    path: Annotated[str, about("The file, as it was given.", "snapshots/lab.json")]
-    captured_at: Annotated[str, about("When the cluster was read, as the snapshot says: ISO 8601 in UTC.")]
-
-    @classmethod
-    def of(cls, snapshot: SnapshotFile | None) -> Self | UnsetType:
-        """Return the record; it is left out for a running cluster."""
-        return UNSET if snapshot is None else cls(path=snapshot.path, captured_at=snapshot.captured_at)
-
-    def load(self) -> SnapshotFile:
-        """Return the snapshot."""
-        return SnapshotFile(self.path, self.captured_at)
-
-
-def dump_snapshot_file(snapshot: SnapshotFile | None) -> dict[str, Any]:
-    """Return the field `snapshot` of a document; no field for a running cluster."""
-    return {} if snapshot is None else {"snapshot": {"path": snapshot.path, "captured_at": snapshot.captured_at}}
-
-
 class BaseRecord(Record):
     """The revision that the files were compared with."""
 
@@ -123,36 +96,6 @@ class BaseRecord(Record):
         return Base(self.ref, self.commit, self.receipt is True)
 
 
-class LocationRecord(Record):
-    """A location in the files."""
-
-    file: Annotated[str, about("The path, as given.", "quotas.d/teams.yaml")]
-    line: Annotated[Count, about("The line, from 1 on; 0 means the file as a whole.")]
-    column: Annotated[Count, about("The column, from 1 on; 0 means the line as a whole.")]
-
-    @classmethod
-    def of(cls, location: Location | None) -> Self | None:
-        """Return the record."""
-        return None if location is None else cls(file=location.file, line=location.line, column=location.column)
-
-    def load(self) -> Location:
-        """Return the location."""
-        return Location(self.file, self.line, self.column)
-
-
-def dump_location(location: Location | None) -> dict[str, Any] | None:
-    """Return a location as JSON holds it."""
-    record = LocationRecord.of(location)
-    return None if record is None else builtins(record)
-
-
-class AllowanceRecord(Record):
-    """The smallest allowance that allows it (--allow RULE or RULE=N)."""
-
-    rule: Annotated[str, about("The id of the rule.", min_length=1)]
-    number: Annotated[Count | None, about("The number, for a rule that counts.")]
-
-
 class FindingRecord(Record):
     """A finding about a file, an entity or a plan."""
 
@@ -163,19 +106,18 @@ class FindingRecord(Record):
     key: Annotated[str | None, about("The quota key, or null.")]
     message: Annotated[str, about("The problem and its remedy.")]
     override: Annotated[str | None, about("What allows it, or null: an option, or an approval.")]
-    allowance: Annotated[AllowanceRecord | UnsetType, about("Omitted if no allowance lifts it.")] = UNSET
+    allowance: Annotated[Allowance | UnsetType, about("Omitted if no allowance lifts it.")] = UNSET
     value: Annotated[
         Value | UnsetType, about("The value or effective limit that an approval may be for; omitted if none.")
     ] = UNSET
     allowed_by: Annotated[
         str | UnsetType, about("The option or the approval that allows it; omitted otherwise.", "--allow delete=8")
     ] = UNSET
-    location: Annotated[LocationRecord | None, about("A location in the files, or null.")]
+    location: Annotated[Location | None, about("A location in the files, or null.")]
 
     @classmethod
     def of(cls, finding: Finding) -> Self:
         """Return the record."""
-        needed = finding.allowance
         return cls(
             rule=finding.rule,
             severity=finding.severity,
@@ -184,15 +126,14 @@ class FindingRecord(Record):
             key=finding.key,
             message=finding.message,
             override=finding.override,
-            allowance=UNSET if needed is None else AllowanceRecord(rule=needed.rule, number=needed.number),
+            allowance=omitted(finding.allowance),
             value=omitted(json_number(finding.value)),
             allowed_by=omitted(finding.allowed_by),
-            location=LocationRecord.of(finding.location),
+            location=finding.location,
         )
 
     def load(self) -> Finding:
         """Return the finding."""
-        needed = self.allowance
         return Finding(
             rule=self.rule,
             message=self.message,
@@ -201,10 +142,10 @@ class FindingRecord(Record):
             address=self.address,
             key=self.key,
             override=self.override,
-            allowance=None if needed is UNSET else Allowance(needed.rule, needed.number),
+            allowance=given(self.allowance),
             allowed_by=given(self.allowed_by),
             value=load_number(given(self.value)),
-            location=None if self.location is None else self.location.load(),
+            location=self.location,
         )
 
 

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from re import compile as regex
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import UNSET as UNSET
 from msgspec import Meta, Struct, StructMeta
 from msgspec import UnsetType as UnsetType
+from msgspec.structs import force_setattr
 
-from quotaform.model.records.document import DocumentKind, Number, json_number
+from quotaform.model.entity import ENTITY_TYPES, Entity
+from quotaform.model.records.document import DocumentKind, Number, indented, json_number
 
 Item = TypeVar("Item")
 R = TypeVar("R", bound="Record")
@@ -26,6 +28,24 @@ T = TypeVar("T")
 
 LARGEST_COUNT: Final = 2**53 - 1
 """The largest integer that every reader of JSON takes exactly (RFC 8259)."""
+
+
+class _Derived(NamedTuple):
+    make: Callable[[Any], object]
+    name: str | None
+
+
+def _derive(record: Any) -> None:
+    for name, make in record._derived.items():
+        force_setattr(record, name, make(record))
+
+
+def derived(make: Callable[[Any], object], *, name: str | None = None, init: Literal[False] = False) -> Any:
+    """Return the value of a field that follows from the others: it is written, and made again when it is read.
+
+    `make` takes the record. `name` is what JSON calls the field.
+    """
+    return _Derived(make, name)
 
 
 class _RecordMeta(StructMeta):
@@ -42,10 +62,15 @@ class _RecordMeta(StructMeta):
             kind = Annotated[Literal[document.kind], about("The kind of this document.")]  # type: ignore[name-defined]
             fields = {"format_version": Annotated[str, version], "kind": kind, **namespace["__annotations__"]}
             namespace |= {"__annotations__": fields, "format_version": document.version, "kind": document.kind}
+        own = {field: value.make for field, value in namespace.items() if isinstance(value, _Derived)}
+        if own:
+            namespace |= {field: msgspec.field(default=None, name=namespace[field].name) for field in own}
+            namespace["_derived"] = {**next((base._derived for base in bases if hasattr(base, "_derived")), {}), **own}
+            namespace["__post_init__"] = _derive
         return super().__new__(mcls, name, bases, namespace, frozen=True, kw_only=True, gc=False)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field, derived))
 class Record(Struct, metaclass=_RecordMeta, frozen=True):
     """An object of a document; `class X(Record, document=KIND)` is a whole one, which begins with version and kind."""
 
@@ -69,6 +94,11 @@ Value: TypeAlias = Annotated[
     Number,
     about("The exact decimal of an IEEE-754 double; NaN and infinities are strings.", 10485760, 12.5, 2**63, "NaN"),
 ]
+if TYPE_CHECKING:
+    Double: TypeAlias = float
+else:
+    Double: TypeAlias = Value
+    """A float of a record that is only written: its NaN and infinities are words, as in `Value`."""
 Moment: TypeAlias = Annotated[datetime, about("As ISO 8601 in UTC.", tz=True)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
 Timestamp: TypeAlias = Annotated[
@@ -79,8 +109,34 @@ Digest: TypeAlias = Annotated[str, about("A digest.", pattern="^sha256:[0-9a-f]{
 
 def builtins(record: Record) -> dict[str, Any]:
     """Return a record as dicts and lists, as `json.dumps` takes them; its numbers are those of `json_number`."""
-    fields: dict[str, Any] = _canonical(msgspec.to_builtins(record))
+    fields: dict[str, Any] = _canonical(msgspec.to_builtins(record, enc_hook=_encode))
     return fields
+
+
+def dump_record(record: Record) -> str:
+    """Return a record as indented JSON."""
+    return indented(builtins(record))
+
+
+def _encode(value: object) -> object:
+    """Return as JSON what msgspec doesn't know."""
+    if isinstance(value, Entity):
+        return value.names
+    raise NotImplementedError(f"{type(value).__name__} is no JSON")
+
+
+def schema_of(kind: type) -> dict[str, Any]:
+    """Return the schema of what msgspec doesn't know."""
+    if kind is not Entity:
+        raise NotImplementedError(f"{kind.__name__} has no schema")
+    return {
+        "description": f"Entity type ({', '.join(ENTITY_TYPES)} or one that only the broker knows) to name; null is "
+        "the default of the type.",
+        "type": "object",
+        "additionalProperties": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "minProperties": 1,
+        "examples": [{"user": "svc-orders"}, {"user": None, "client-id": "etl"}],
+    }
 
 
 def _canonical(value: Any) -> Any:

@@ -14,7 +14,7 @@ from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.finding import Severity
 from quotaform.model.quotas import Action
 from quotaform.model.records.document import DocumentKind
-from quotaform.model.records.record import Record
+from quotaform.model.records.record import Record, schema_of
 from quotaform.model.rule import RULES
 
 Node: TypeAlias = dict[str, Any]
@@ -147,6 +147,8 @@ def record_definitions(*kinds: type[Record]) -> dict[str, Node]:
         if len(item.get("enum", ())) == 1:
             item = {**item, "const": item["enum"][0]}
             del item["enum"]
+        if isinstance(item.get("properties"), dict) and "description" in item:
+            item = {**item, "description": item["description"].partition("\n\n    >>>")[0]}
         if isinstance(fields := item.get("properties"), dict) and "required" in item:
             # A field with a default is always written, unlike one that may be left out.
             required = [name for name, field in fields.items() if name in item["required"] or "default" in field]
@@ -157,7 +159,7 @@ def record_definitions(*kinds: type[Record]) -> dict[str, Node]:
             if name not in {"title", "default"} or isinstance(value, dict)
         }
 
-    _, found = schema_components(kinds, ref_template=_REF + "{name}")
+    _, found = schema_components(kinds, ref_template=_REF + "{name}", schema_hook=schema_of)
     return {_definition(name): renamed(schema) for name, schema in found.items()}
 
 
@@ -165,7 +167,7 @@ def _definition(name: str) -> str:
     return _CAPITAL.sub("_", name.removesuffix("Record")).lower()
 
 
-def _document_of(kind: type[Record]) -> tuple[Node, dict[str, Node]]:
+def document_of(kind: type[Record]) -> tuple[Node, dict[str, Node]]:
     """Return the schema of a document that is a record, and its definitions."""
     definitions = record_definitions(kind)
     schema = definitions.pop(_definition(kind.__name__))
@@ -299,7 +301,7 @@ Builder: TypeAlias = Callable[[], tuple[Node, dict[str, Node]]] | type[Record]
 @cache
 def make_schema(build: Builder) -> dict[str, Any]:
     """Return a schema with the definitions that it refers to; do not change it."""
-    schema, definitions = _document_of(build) if isinstance(build, type) else build()
+    schema, definitions = document_of(build) if isinstance(build, type) else build()
     draft = "http://json-schema.org/draft-07/schema#"
     return {"$schema": draft, **schema, "definitions": _used(schema, definitions)}
 

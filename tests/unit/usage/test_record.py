@@ -451,6 +451,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
 # The command
 
 
+@pytest.mark.slow
 def test_the_command_records_to_a_table_and_prints_the_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -478,6 +479,7 @@ def without(*modules: str, run: list[str]) -> subprocess.CompletedProcess[str]:
 SPARK = ("pyspark", "py4j", "pandas", "numpy")
 
 
+@pytest.mark.slow
 def test_recording_and_top_need_nothing_of_spark(tmp_path: Path) -> None:
     """Recording, "without Spark", was said to need the extra `spark`, that is PySpark, for pyarrow."""
     with HttpServer(lambda _: answer(200, PAGE)) as server:
@@ -496,6 +498,7 @@ def test_recording_and_top_need_nothing_of_spark(tmp_path: Path) -> None:
     assert "Traceback" not in shown.stderr
 
 
+@pytest.mark.slow
 def test_a_recording_without_rows_is_an_error_and_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "usage",
@@ -519,6 +522,7 @@ def test_a_recording_without_rows_is_an_error_and_says_why(tmp_path: Path, capsy
     )
 
 
+@pytest.mark.slow
 def test_rows_that_were_not_written_are_in_the_summary_and_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

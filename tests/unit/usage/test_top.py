@@ -118,6 +118,7 @@ def reader(
     )
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_down_or_hangs_hides_no_other_and_is_not_asked_twice() -> None:
     hang, asked = Event(), []
 
@@ -173,6 +174,7 @@ def test_quotas_that_cannot_be_read_are_those_of_before() -> None:
     assert again.unread[0].problem.startswith("cannot be read: nobody listens; those of 20")
 
 
+@pytest.mark.slow
 def test_quotas_that_come_between_two_readings_are_those_of_the_next_one() -> None:
     """They were thrown away, so that quotas which take longer than a reading were never known."""
     held = [Event(), Event()]
@@ -193,6 +195,7 @@ def test_quotas_that_come_between_two_readings_are_those_of_the_next_one() -> No
     held[1].set()
 
 
+@pytest.mark.slow
 def test_quotas_may_take_longer_than_measurements() -> None:
     def quotas() -> Quotas:
         sleep(1.5)

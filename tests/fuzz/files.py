@@ -8,7 +8,7 @@ from typing import Final
 
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.config_reader import read_config
-from quotaform.desired.format.formatter import format_source
+from quotaform.desired.format import format_source
 from quotaform.desired.loader import conclude
 from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy

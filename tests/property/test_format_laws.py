@@ -6,11 +6,10 @@ from collections import Counter
 from re import findall
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
-from quotaform.desired.format.formatter import format_source, respell
+from quotaform.desired.format import format_source, respell
 from quotaform.desired.quotas_file import LoadedFile, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar
@@ -187,26 +186,6 @@ def test_a_formatted_file_declares_the_same_with_the_same_comments_and_stays(dat
     assert formatted(after.encode()).after == after
     assert after.endswith("\n")
     assert not after.endswith(("\n\n", "\n\r\n"))
-
-
-@settings(max_examples=20)
-@given(files())
-def test_another_reader_of_yaml_finds_the_same_texts_and_comments(data: bytes) -> None:
-    text = data.decode("utf-8-sig").replace("\r\n", "\n")
-    before, after = (read_elsewhere(each) for each in (text, formatted(text.encode()).after))
-    assert after == before
-
-
-def read_elsewhere(text: str) -> tuple[list[Any], int]:
-    """Return what ruamel.yaml reads, without values, which may be spelled otherwise, and how many comments it finds."""
-    reader = YAML(typ="safe", pure=True)
-    entries = [{key: node for key, node in entry.items() if key != "values"} for entry in reader.load(text)["quotas"]]
-    found = 0
-    for token in YAML(typ="rt").scan(text):
-        for comment in filter(None, token.comment or ()):
-            parts = comment if isinstance(comment, list) else [comment]
-            found += sum(part.value.count(" c") for part in parts)
-    return entries, found
 
 
 @given(quotas())

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quotaform.desired.format import format_source
+from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.repository.repository import Repository
 from quotaform.usage.recommend.quota_edit import edit_quotas
@@ -54,7 +56,7 @@ def _file(draw: st.DrawFn) -> list[tuple[str, frozenset[str]]]:
 
 @settings(max_examples=150, deadline=None)
 @given(_file(), st.data(), st.booleans())
-def test_an_edit_changes_what_is_proposed_and_leaves_every_other_entry_as_it_is_written(
+def test_an_edit_changes_what_is_proposed_and_leaves_every_other_entry_as_fmt_writes_it(
     entries: list[tuple[str, frozenset[str]]], data: st.DataObject, windows: bool
 ) -> None:
     proposals = []
@@ -83,7 +85,8 @@ def test_an_edit_changes_what_is_proposed_and_leaves_every_other_entry_as_it_is_
     assert len(edited.edit.files) == bool(proposals)
     for file in edited.edit.files:
         for text in left:
-            assert text.replace("\n", end) in file.after
+            formatted = format_source(SourceFile("a.yaml", f"quotas:\n{text}")).after
+            assert formatted.removeprefix("quotas:\n").replace("\n", end) in file.after
         assert file.after.count("\n") == file.after.count(end)
         assert file.after.count("# About") == source.count("# About")
 

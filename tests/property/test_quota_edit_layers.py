@@ -62,7 +62,6 @@ REASONS = (
     "it comes from elsewhere in the file",
     "it has a list unset already",
     "its entry unsets consumer_byte_rate; take it from unset first",
-    "producer_byte_rate has an anchor, or is an alias",
     "producer_byte_rate has an anchor",
     "values has an anchor",
     "without producer_byte_rate here, that from elsewhere in the file counts",

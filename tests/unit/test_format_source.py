@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.desired.format.formatter import format_source, respell
+from quotaform.desired.format import format_source, respell
 from quotaform.desired.tree import SourceFile
 from quotaform.model.finding import Severity
 from quotaform.report.text import Style, render_format_diff
@@ -139,11 +139,14 @@ quotas:  # all of them
             entry("values: {producer_byte_rate: &n 1048576}", "reason: *n"),
         ),
         # texts of several lines
-        (entry("owner: one", "    two"), entry("owner: one", "  two")),
-        (entry('owner: "one \\', '      \\ two"'), entry('owner: "one \\', '  \\ two"')),
-        (entry("owner: |2-", "      one"), entry('owner: "    one"')),
+        (entry("owner: one", "    two"), entry("owner: one two")),
+        (entry('owner: "one \\', '      \\ two"'), entry('owner: "one  two"')),
+        (entry("owner: |2-", "      one"), entry("owner: |2-", "      one")),
         (entry("owner: |+", "   one", "", "")[:-5], entry('owner: "one\\n\\n"')),
-        (entry("owner: >  # folded", "   one", "    two"), entry("owner: >  # folded", "  one", "   two")),
+        (
+            entry("owner: >  # folded", "   one", "    two"),
+            "quotas:\n  # folded\n  - owner: >\n      one\n       two\n",
+        ),
         (entry("owner: |", "   one").rstrip("\n"), entry("owner: |-", "  one")),
         # comments that cannot stay where they are
         (

@@ -72,7 +72,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def test_entries_in_braces_line_ends_and_marks_are_kept(files: Files) -> None:
+def test_entries_in_braces_are_formatted_and_line_ends_and_marks_are_kept(files: Files) -> None:
     text = (
         "\ufeffquotas:\r\n"
         "- {match: {user: alice}, values: {consumer_byte_rate: 2MiB/s, producer_byte_rate: 1MiB/s}} # all\r\n"
@@ -80,13 +80,19 @@ def test_entries_in_braces_line_ends_and_marks_are_kept(files: Files) -> None:
     )
     files.write(a=text)
     bob = update(entity=Entity(user="bob"))
-    reason = '"p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)"'
-    assert files.written(update(), bob) == (
-        "\ufeffquotas:\r\n"
-        "- {match: {user: alice}, values: {consumer_byte_rate: 2MiB/s, producer_byte_rate: 12.5MiB/s}, "
-        f"reason: {reason}}} # all\r\n"
-        f"- match: {{user: bob}}\r\n  values: {{producer_byte_rate: 12.5MiB/s}}\r\n  reason: {reason}"
-    )
+    reason = 'reason: "p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)"'
+    assert files.written(update(), bob).split("\r\n") == [
+        "\ufeffquotas:",
+        "  # all",
+        "  - match: {user: alice}",
+        "    values: {producer_byte_rate: 12.5MiB/s, consumer_byte_rate: 2MiB/s}",
+        f"    {reason}",
+        "",
+        "  - match: {user: bob}",
+        "    values: {producer_byte_rate: 12.5MiB/s}",
+        f"    {reason}",
+        "",
+    ]
 
 
 COMMON = "quotas:\n  - match: {user: alice}\n    values: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 2MiB/s}\n"
@@ -98,7 +104,7 @@ def test_what_cannot_be_written_of_one_cluster_does_not_keep_that_of_another_fro
     """Where it was not known which change made a file invalid, nothing was written of any cluster."""
     files.write(TWO, prod__a=COMMON, lab__a=COMMON)
     right = placement._spelled
-    monkeypatch.setattr(placement, "_spelled", lambda each: right(each) if each.cluster == "lab" else "*nothing")
+    monkeypatch.setattr(placement, "_spelled", lambda each: right(each) if each.cluster == "lab" else "-1")
     edited = files.edit(update(), replace(update(), cluster="lab"))
     assert [(each.proposal.cluster, each.reason) for each in edited.edit.unwritten] == [
         ("prod", "its entry cannot be changed without changing others")
@@ -117,7 +123,7 @@ def test_what_does_not_read_back_as_proposed_is_not_written(files: Files, monkey
     ]
     (file,) = edited.edit.files
     assert file.after.count("12.5MiB/s") == 1
-    monkeypatch.setattr(placement, "_spelled", lambda _: "1KiB/s, request_percentage: -1")
+    monkeypatch.setattr(placement, "_spelled", lambda _: "-1")
     assert not files.edit(update(), update(entity=Entity(user="bob"))).edit.files
 
 

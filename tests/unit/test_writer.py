@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quotaform.cli.command.demo import edited
-from quotaform.desired.format.formatter import format_source
+from quotaform.desired.format import format_source
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writable import check_writable
 from quotaform.desired.writer import render_quotas_yaml, spell_scalar

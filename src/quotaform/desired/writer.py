@@ -81,6 +81,11 @@ def spell_scalar(text: str) -> str:
     """
     if _PLAIN(text) and is_text(text):
         return text
+    return quote_scalar(text)
+
+
+def quote_scalar(text: str) -> str:
+    """Return a text in double quotes, in which everything is escaped that cannot be seen."""
     return f'"{"".join(map(_escape, text))}"'
 
 

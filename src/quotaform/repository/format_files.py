@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quotaform.desired.format.formatter import format_source
+from quotaform.desired.format import format_source
 from quotaform.desired.tree import Root, SourceFile, is_read, shown_path
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError, UsageError

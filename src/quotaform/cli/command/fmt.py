@@ -40,8 +40,8 @@ def fmt(
 
     In an entry, fields stand in the order match, profile, values, unset, state, expires, owner, reason, quota keys in
     that of the documentation, and values have the shortest unit of their family (1024MiB/s becomes 1GiB/s, and 20MB/s
-    stays). Entries keep their order, and names and texts are left as they are written. What the files declare never
-    changes.
+    stays). Entries keep their order, and names and texts keep their quotes; one on several lines goes on one line,
+    unless it is a block (| or >). What the files declare never changes.
 
     A file that is not valid YAML, or has a duplicate key, a tag or a second document, stays as it is: exit 3.
 

@@ -341,7 +341,7 @@ class _Editor:
                     reason = str(error)
             if reason is not None:
                 unwritten += [UnwrittenProposal(proposal=each, reason=reason) for each in proposals]
-        after = {path: (file, file.after(_schema(path))) for path, file in sorted(files.items())}
+        after = {path: (file, file.after()) for path, file in sorted(files.items())}
         return after, tuple(unwritten)
 
     def take(self, files: dict[str, FileEdit], ways: Sequence[Placed]) -> None:
@@ -362,7 +362,7 @@ class _Editor:
     def file(self, files: dict[str, FileEdit], path: str) -> FileEdit:
         if path not in files:
             text = self.tree.files.get(path, b"").decode()
-            files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text)
+            files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text, _schema(path))
         return files[path]
 
     def wrong(self, files: Mapping[str, tuple[FileEdit, str]], left: Collection[Changed]) -> set[Changed]:

@@ -206,9 +206,9 @@ def recommend(
     recorded. The output includes a backtest of the proposals: what a plan of the changed files would have throttled of
     the same usage.
 
-    With --write, values are changed in place, comments are kept, and each changed entry gets a reason. A value from a
-    profile, an anchor, or a file for several clusters is overridden by an entry in the cluster's directory. An unused
-    value is removed, or the entry becomes state: absent.
+    With --write, files are changed and formatted as quotaform fmt does, and each changed entry gets a reason. A value
+    from a profile, an anchor, or a file for several clusters is overridden by an entry in the cluster's directory. An
+    unused value is removed, or the entry becomes state: absent.
 
     \b
     Examples:

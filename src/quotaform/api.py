@@ -87,6 +87,8 @@ def plan(
         allow=allow,
         clock=clock,
     )
+    # What `quotaform.spark.planned_quotas` needs; a plan that comes back from Spark would carry it all.
+    request = replace(request, keeps_actual=engine is None)
     plans = plan_clusters(request, engine=engine, clock=clock, progress=progress, connect=connect)
     return (outcome.map(loaded) for outcome in plans)
 

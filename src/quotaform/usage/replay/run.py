@@ -78,8 +78,7 @@ def backtested(
         series = kept(table_rows(recorded(named_usage(usage, selected))))
         mine = series.where(f.col("cluster").isin(names))
         _require_recorded(request, usage, mine, names, selected, warn)
-        before = kept(table_rows(_quotas(spark, plans, _held)))
-        after = kept(table_rows(_quotas(spark, plans, _planned)))
+        before, after = (kept(table_rows(quotas)) for quotas in planned_quotas(spark, plans))
         found = kept(table_rows(members(mine, after, before)))
         tested = usage_of(usage, names, selected)
         rows = kept(table_rows(backtest(tested, found, *recorded_size(mine))))
@@ -126,6 +125,14 @@ def _require_recorded(
         require_recorded(named_usage(usage, selected), request.usage, names, missing, warn, time)
     elif missing:
         warn(f"no usage is recorded of {listed([spell_name(name) for name in missing])}{time}")
+
+
+def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFrame, DataFrame]:
+    """Return `QUOTAS` of the clusters of plans, as they are and as they would be once the plans are applied.
+
+    `plans`: one per cluster, each with what the cluster holds (`Plan.actual`).
+    """
+    return _quotas(spark, plans, _held), _quotas(spark, plans, _planned)
 
 
 def _quotas(spark: SparkSession, plans: Sequence[Plan], values_of: Callable[[Plan], _Values]) -> DataFrame:

@@ -48,7 +48,11 @@ def read_usage(spark: SparkSession, name: str) -> DataFrame:
     `name`: a path of files, or the name of a table or view of the catalog. Raises `InvalidFilesError` if it cannot be
     read, lacks a column, or has one of another type.
     """
-    table = with_later_columns(name, read_table(spark, name))
+    return as_usage(name, with_later_columns(name, read_table(spark, name)))
+
+
+def as_usage(name: str, table: DataFrame) -> DataFrame:
+    """Return `USAGE` of rows that somebody else made; `name` is what messages call them. See `read_usage`."""
     require_columns(name, table, USAGE.names)
     for field in USAGE:
         kind = table.schema[field.name].dataType
@@ -196,14 +200,22 @@ class QuotaSource:
         """
         if self.table is None:
             return read_clusters(spark, self.clusters, is_pinned=True)
-        table = read_table(spark, self.table)
-        require_columns(self.table, table, _REQUIRED)
-        for name in _REQUIRED:
-            kind, wanted = table.schema[name].dataType.simpleString(), QUOTAS[name].dataType.simpleString()
-            if kind != wanted:
-                raise bad_table(self.table, f"has the column {name} of type {kind}; it must be {wanted}")
-        others = {field.name: f.lit(None).cast(field.dataType) for field in QUOTAS if field.name not in table.columns}
-        return table.withColumns(others).select(*QUOTAS.names)
+        return as_quotas(self.table, read_table(spark, self.table))
+
+
+def as_quotas(name: str, table: DataFrame) -> DataFrame:
+    """Return `QUOTAS` of rows that somebody else made, of which some columns may be missing.
+
+    `name`: what messages call them. Raises `InvalidFilesError` if a column is missing that must not, or has another
+    type.
+    """
+    require_columns(name, table, _REQUIRED)
+    for column in _REQUIRED:
+        kind, wanted = table.schema[column].dataType.simpleString(), QUOTAS[column].dataType.simpleString()
+        if kind != wanted:
+            raise bad_table(name, f"has the column {column} of type {kind}; it must be {wanted}")
+    others = {field.name: f.lit(None).cast(field.dataType) for field in QUOTAS if field.name not in table.columns}
+    return table.withColumns(others).select(*QUOTAS.names)
 
 
 def failures_of(quotas: DataFrame) -> tuple[tuple[str, QuotaformError], ...]:

@@ -1,0 +1,190 @@
+"""What quotaform computes on Spark, as functions of DataFrames: for notebooks, jobs and pipelines.
+
+They need a session, and nothing of quotaform's commands: any session will do, also one of Spark Connect. What is
+returned is not computed yet, but for what a plan of Spark depends on: which levels of precedence quotas have, and how
+many series were recorded. The columns of each table are those of its constant.
+
+| function | takes | returns |
+| --- | --- | --- |
+| `spark.read.format("kafka_quotas")`, after `register(spark)` | clusters or snapshot files | `QUOTAS` |
+| `resolve` | `PRINCIPALS`, `QUOTAS` | `RESOLVED`, with `BEFORE` if there are quotas to compare with |
+| `blast_radius` | `PRINCIPALS`, `QUOTAS` before and after | `LIMIT_CHANGES` |
+| `planned_quotas` | plans | `QUOTAS` before and after them |
+| `usage` | a usage table | `USAGE` |
+| `headroom` | `USAGE`, `QUOTAS` | `HEADROOM` |
+| `backtest` | `USAGE`, `QUOTAS` before and after | `BACKTEST` |
+| `recommend` | `USAGE`, `QUOTAS` | `RECOMMENDATIONS` |
+| `history` | a history | `HISTORY` |
+| `history_at` | `HISTORY` | `QUOTAS` at a moment |
+| `history_changes` | `HISTORY` | `HISTORY_CHANGES` between two moments |
+
+Quotas need the columns `cluster`, `entity_key`, `entity`, `key` and `value` alone. Rows of usage without a cluster are
+of none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from quotaform.fleet.data_source import register
+from quotaform.history.spark import HISTORY, HISTORY_CHANGES, history_changes
+from quotaform.history.spark import as_of as history_at
+from quotaform.history.table import open_history, require_history
+from quotaform.plan import spark as planned
+from quotaform.plan.spark import LIMIT_CHANGES
+from quotaform.resolve.spark import BEFORE, RESOLVED, resolved
+from quotaform.resolve.spark_quotas import PRINCIPALS, QUOTAS
+from quotaform.system.clock import SYSTEM_CLOCK
+from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
+from quotaform.usage.headroom.run import headroom as bucket_headroom
+from quotaform.usage.headroom.run import unused
+from quotaform.usage.recommend.recommendation import RecommendSettings
+from quotaform.usage.recommend.run import recommendations
+from quotaform.usage.recommend.spark import bucket_days, bucket_demands, recorded_keys
+from quotaform.usage.replay.run import planned_quotas
+from quotaform.usage.replay.spark import backtest as replayed
+from quotaform.usage.replay.spark import members
+from quotaform.usage.table.schema import BACKTEST, HEADROOM, LATER_COLUMNS, RECOMMENDATIONS, USAGE
+from quotaform.usage.table.table import as_quotas, as_usage, known_clusters, read_usage, recorded, recorded_size
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "BACKTEST",
+    "BEFORE",
+    "HEADROOM",
+    "HISTORY",
+    "HISTORY_CHANGES",
+    "LIMIT_CHANGES",
+    "PRINCIPALS",
+    "QUOTAS",
+    "RECOMMENDATIONS",
+    "RESOLVED",
+    "USAGE",
+    "RecommendSettings",
+    "backtest",
+    "blast_radius",
+    "headroom",
+    "history",
+    "history_at",
+    "history_changes",
+    "planned_quotas",
+    "recommend",
+    "register",
+    "resolve",
+    "usage",
+]
+
+_MOST_TASKS = 200
+
+
+def resolve(
+    requests: DataFrame, quotas: DataFrame, *, keys: Sequence[str] = (), before: DataFrame | None = None
+) -> DataFrame:
+    """Return `RESOLVED`: what limits each request, a row per request and quota key.
+
+    `requests`: one or more of the columns of `PRINCIPALS`, and `cluster` if each is of one cluster. `keys`: the quota
+    keys that are wanted; empty for all that are known. `before`: other quotas, which give the columns `BEFORE`.
+
+    Raises `InvalidFilesError` if quotas lack a column, and `ValueError` if requests have none of theirs.
+    """
+    earlier = None if before is None else as_quotas("before", before)
+    return resolved(requests, as_quotas("quotas", quotas), keys=keys, before=earlier)
+
+
+def blast_radius(principals: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:
+    """Return `LIMIT_CHANGES`: whose effective limits differ between two states of the quotas, and how.
+
+    Clusters that only one of them has are left out. Raises `InvalidFilesError` if quotas lack a column.
+    """
+    place = ["cluster", "entity_key", "key"]
+    sides = [
+        as_quotas(name, quotas).where(f.col("failure").isNull()).select(*place, "entity", f.col("value").alias(name))
+        for name, quotas in (("before", before), ("after", after))
+    ]
+    known = sides[0].select("cluster").intersect(sides[1].select("cluster"))
+    values = [
+        side.where(f.col("key").isNotNull()).withColumnRenamed("entity", f"{side.columns[-1]}_entity") for side in sides
+    ]
+    both = values[0].join(values[1], place, "full_outer").join(known, "cluster", "left_semi")
+    rows = both.select(
+        *place,
+        f.coalesce("after_entity", "before_entity").alias("entity"),
+        "before",
+        "after",
+        (~f.col("before").eqNullSafe(f.col("after"))).alias("changed"),
+    )
+    return planned.blast_radius(planned.distinct_principals(principals), rows)
+
+
+def usage(spark: SparkSession, name: str) -> DataFrame:
+    """Return `USAGE` of a path, a URL or a table of the catalog. Raises `InvalidFilesError` if it is no such table."""
+    return read_usage(spark, name)
+
+
+def headroom(usage: DataFrame, quotas: DataFrame) -> DataFrame:
+    """Return `HEADROOM`: how close each bucket came to its limit, and the values that limited nothing.
+
+    Raises `InvalidFilesError` if a column is missing.
+    """
+    usage, held = _usage(usage), as_quotas("quotas", quotas)
+    series = recorded(usage).localCheckpoint()
+    found = numbered(series, buckets(recorded_series(series), held)).localCheckpoint()
+    use = bucket_headroom(usage, found, *recorded_size(series)).localCheckpoint()
+    return use.unionByName(unused(held, found, use))
+
+
+def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:
+    """Return `BACKTEST`: what quotas would have throttled of usage that was recorded under earlier ones.
+
+    Raises `InvalidFilesError` if a column is missing.
+    """
+    usage = _usage(usage)
+    series = recorded(usage).localCheckpoint()
+    found = members(series, as_quotas("after", after), as_quotas("before", before)).localCheckpoint()
+    return replayed(usage, found, *recorded_size(series))
+
+
+def recommend(
+    usage: DataFrame,
+    quotas: DataFrame,
+    settings: RecommendSettings | None = None,
+    *,
+    now: datetime | None = None,
+) -> DataFrame:
+    """Return `RECOMMENDATIONS`: what each value should be, by what was recorded.
+
+    `now`: from when on what is not used counts as unused; by default the time of this machine. Raises
+    `InvalidFilesError` if a column is missing.
+    """
+    settings, usage, held = settings or RecommendSettings(), _usage(usage), as_quotas("quotas", quotas)
+    series = recorded(usage).localCheckpoint()
+    found = numbered(series, buckets(recorded_series(series), held)).localCheckpoint()
+    days = bucket_days(usage, found, *recorded_size(series), settings.percentile).localCheckpoint()
+    return recommendations(
+        bucket_demands(days, settings.outlier_days),
+        recorded_keys(days, settings.unused_after_days),
+        held.where(f.col("failure").isNull()),
+        settings,
+        now or SYSTEM_CLOCK.now(),
+        min(len(known_clusters(held)) or 1, _MOST_TASKS),
+    )
+
+
+def history(spark: SparkSession, location: str) -> DataFrame:
+    """Return `HISTORY`: what clusters held and when, of a path, `delta:PATH` or `table:NAME`.
+
+    Raises `HistoryError` if it is no history.
+    """
+    require_history(location, is_read=True)
+    return open_history(spark, location).rows()
+
+
+def _usage(table: DataFrame) -> DataFrame:
+    later = {name: f.lit(None).cast("string") for name in LATER_COLUMNS if name not in table.columns}
+    return as_usage("usage", table.withColumns(later) if later else table)

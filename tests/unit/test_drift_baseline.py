@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from json import loads
 
-import pytest
-
 from quotaform.drift.drift import Drift, make_drift
 from quotaform.drift.records import dump_drift
 from quotaform.drift.report import render_drift
@@ -16,7 +14,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.scope import Pattern, Scope
 from quotaform.plan.difference import diff, make_plan
-from tests.builder import CONSUMER, HEADER, PRODUCER, declare
+from tests.builder import HEADER, PRODUCER, declare
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 ONE, TWO, NINE = ({PRODUCER: value} for value in (1.0, 2.0, 9.0))
@@ -41,51 +39,6 @@ def verdict(drift: Drift) -> str:
     return " and ".join(classes) or "in sync"
 
 
-@pytest.mark.parametrize(
-    ("baseline", "live", "files", "expected"),
-    [
-        (ONE, ONE, ONE, "in sync"),
-        (ONE, ONE, TWO, "pending update"),
-        (ONE, TWO, TWO, "in sync"),
-        (ONE, TWO, ONE, "modified"),
-        (ONE, NINE, TWO, "modified"),
-        (ONE, None, ONE, "missing"),
-        (ONE, None, TWO, "missing"),
-        (ONE, None, None, "in sync"),
-        (ONE, None, {}, "in sync"),
-        (ONE, ONE, None, "pending delete"),
-        (ONE, ONE, {}, "pending delete"),
-        (ONE, NINE, None, "modified"),
-        (ONE, NINE, {}, "modified"),
-        (None, None, ONE, "pending create"),
-        (None, NINE, ONE, "pending update"),
-        (None, ONE, ONE, "in sync"),
-        (None, NINE, None, "unexpected"),
-        (None, NINE, {}, "pending delete"),
-        ({}, None, ONE, "pending create"),
-        ({}, NINE, ONE, "unexpected"),
-        ({}, NINE, {}, "unexpected"),
-        ({}, NINE, None, "unexpected"),
-        (ONE, {**ONE, CONSUMER: 5.0}, ONE, "modified"),
-        (ONE, {**ONE, CONSUMER: 5.0}, TWO, "modified"),
-        (ONE, {**TWO, CONSUMER: 5.0}, TWO, "modified"),
-        ({**ONE, CONSUMER: 5.0}, {**TWO, CONSUMER: 5.0}, TWO, "pending update"),
-    ],
-)
-@pytest.mark.parametrize("pruned", [False, True])
-def test_the_class_follows_from_the_baseline_the_cluster_and_the_files(
-    baseline: Values | None, live: Values | None, files: Values | None, expected: str, pruned: bool
-) -> None:
-    def of(values: Values | None) -> Files:
-        return {} if values is None else {ALICE: values}
-
-    assert verdict(drift_of(of(baseline), of(live), of(files), pruned=pruned)) == expected
-
-
-def test_an_unknown_key_is_not_compared_with_the_baseline() -> None:
-    assert verdict(drift_of({ALICE: ONE}, {ALICE: {**ONE, "future_rate": 7.0}}, {})) == "pending delete"
-
-
 def test_a_merge_that_is_not_applied_is_no_drift() -> None:
     """Every merge paged somebody until it was applied."""
     drift = drift_of({ALICE: ONE, BOB: ONE}, {ALICE: ONE, BOB: ONE}, {ALICE: TWO, BOB: ONE})
@@ -99,13 +52,6 @@ def test_what_is_pending_is_not_in_the_fingerprint() -> None:
     merged = drift_of({ALICE: ONE, BOB: ONE}, {ALICE: NINE, BOB: ONE}, {ALICE: TWO, BOB: TWO})
     assert merged.fingerprint == before.fingerprint
     assert [len(drift.pending) for drift in (before, merged)] == [0, 1]
-
-
-def test_keys_that_only_the_files_moved_are_not_shown_as_drift() -> None:
-    both = {**ONE, CONSUMER: 1.0}
-    drift = drift_of({ALICE: both}, {ALICE: {**both, CONSUMER: 9.0}}, {ALICE: {**TWO, CONSUMER: 1.0}})
-    assert [change.key for change in drift.entities[0].changes] == [CONSUMER]
-    assert not drift.pending
 
 
 def test_the_heading_names_a_receipt_that_is_the_baseline() -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
-from itertools import permutations
 
 import pytest
 
-from quotaform.model.alteration import Alteration, apply_ops
+from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.quotas import Action, Cause, Change
+from quotaform.model.quotas import Cause
 from quotaform.plan.change import EntityChange
-from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import Plan
-from tests.builder import CONSUMER, HEADER, MUTATION, PRODUCER, REQUEST, declare, plan_of
+from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 
 ALICE, BOB, CAROL, DAVE = (Entity(user=name) for name in ("alice", "bob", "carol", "dave"))
 NAN = float("nan")
@@ -24,15 +22,6 @@ NAN = float("nan")
 def only(plan: Plan) -> EntityChange:
     (change,) = plan.changes
     return change
-
-
-def test_a_key_missing_from_the_files_is_removed() -> None:
-    change = only(plan_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 1.0, CONSUMER: 2.0}}))
-    assert change.action is Action.UPDATE
-    assert change.changes == (Change(ALICE, CONSUMER, 2.0, None),)
-    assert change.changes[0].action is Action.DELETE
-    assert (change.before, change.after) == ({PRODUCER: 1.0, CONSUMER: 2.0}, {PRODUCER: 1.0})
-    assert change.alteration() == Alteration(ALICE, {CONSUMER: None})
 
 
 def test_an_expired_entry_says_so() -> None:
@@ -46,32 +35,6 @@ def test_a_change_has_the_words_and_the_place_of_its_entry() -> None:
     change = only(plan_of(files, {ALICE: {PRODUCER: 1.0}}))
     assert (change.reason, change.owner) == ("checkout", "team-orders")
     assert str(change.location) == "quotas.d/all.yaml:2:5"
-
-
-def test_the_smallest_difference_of_a_double_is_a_change() -> None:
-    assert only(plan_of({ALICE: {REQUEST: 0.30000000000000004}}, {ALICE: {REQUEST: 0.3}})).action is Action.UPDATE
-
-
-def test_deletes_come_first_then_updates_then_creates_each_by_address() -> None:
-    wanted = {
-        Entity(user="z"): {PRODUCER: 1.0},
-        Entity(client_id="new"): {PRODUCER: 1.0},
-        Entity(user="b"): {PRODUCER: 2.0},
-        Entity(user="a", client_id="x"): {PRODUCER: 2.0},
-        Entity(user="y"): {},
-        Entity(user=None): {},
-    }
-    actual = {entity: {PRODUCER: 1.0} for entity in list(wanted)[2:]}
-    expected = ["user=<default>", "user=y", "user=a,client-id=x", "user=b", "client-id=new", "user=z"]
-    for order in list(permutations(wanted.items()))[::97]:
-        plan = plan_of(dict(order), dict(reversed(actual.items())))
-        assert [change.entity.address for change in plan.changes] == expected
-
-
-def test_keys_are_in_the_order_of_kafka() -> None:
-    names = (MUTATION, CONSUMER, REQUEST, PRODUCER)
-    change = only(plan_of({ALICE: dict.fromkeys(names, 1.0)}, {}))
-    assert [row.key for row in change.changes] == [PRODUCER, CONSUMER, REQUEST, MUTATION]
 
 
 def test_a_plan_that_changes_nothing_can_be_applied() -> None:
@@ -111,17 +74,6 @@ def test_ops_remove_what_is_there_and_leave_what_they_are_made_on_as_it_is() -> 
     assert apply_ops(values, {PRODUCER: None, CONSUMER: None}) == {}
     assert apply_ops({}, {PRODUCER: None}) == {}
     assert values == {PRODUCER: 1.0}
-
-
-def test_an_entity_that_no_file_declares_is_removed_when_it_is_pruned() -> None:
-    actual = {ALICE: {PRODUCER: 1.0, "future_rate": 2.0}, BOB: {PRODUCER: 1.0}}
-    rows = diff({}, actual, pruned=[ALICE])
-    plan = make_plan(rows, {}, actual, HEADER)
-    (change,) = plan.changes
-    assert (change.entity, change.after, change.cause) == (ALICE, {"future_rate": 2.0}, Cause.UNDECLARED)
-    assert (change.location, change.owner, change.reason) == (None, None, None)
-    assert [item.entity for item in plan.unmanaged] == [BOB]
-    assert plan.unchanged == 0
 
 
 @pytest.mark.parametrize("cause", [Cause.ENTRY, Cause.TOMBSTONE, Cause.EXPIRED])

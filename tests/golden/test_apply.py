@@ -1,0 +1,153 @@
+"""What becomes of an apply when requests are refused, lost or answered late: `story-apply.txt`, one script a line.
+
+The cluster is `tests.scripted_gateway`, and time is its clock: nothing here sleeps. A script is words such as
+`writes=fine,request-lost*3 reads=theirs*9 chunk=2`: what each read and each request is answered, and how many
+entities a request has; `changing` reads another value each time. `early` is the two reads before anything is written,
+`reads` those after them. The plan deletes dave, updates alice, creates bob and carol: in this order in the plan, and
+dave last on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+from quotaform.apply.run import apply_plan
+from quotaform.model.entity import Entity
+from quotaform.model.errors import AuthorizationError, ClusterError, QuotaformError
+from quotaform.model.finding import Finding
+from quotaform.model.quotas import Quotas
+from tests.builder import CONSUMER, PRODUCER, plan_of
+from tests.golden.conftest import Golden
+from tests.golden.test_texts import Lines, Text, check_told
+from tests.scripted_gateway import (
+    ANSWER_LOST,
+    FINE,
+    NEVER_SHOWN,
+    NO_CONNECTION,
+    REQUEST_LOST,
+    Answer,
+    Clock,
+    ScriptedGateway,
+)
+
+ALICE, BOB, CAROL, DAVE = ENTITIES = [Entity(user=name) for name in ("alice", "bob", "carol", "dave")]
+OTHERS: Final[Quotas] = {Entity(user="other"): {PRODUCER: 1.0}}
+BEFORE: Final[Quotas] = {ALICE: {PRODUCER: 1.0}, DAVE: {PRODUCER: 1.0}, **OTHERS}
+AFTER: Final[Quotas] = {**{each: {PRODUCER: 2.0} for each in (ALICE, BOB, CAROL)}, **OTHERS}
+PLAN = plan_of({ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 2.0}, CAROL: {PRODUCER: 2.0}, DAVE: {}}, BEFORE)
+BOTH_KEYS: Final[Quotas] = {ALICE: {PRODUCER: 1.0, CONSUMER: 1.0}}
+PLANS = {
+    "empty": plan_of({}, BEFORE),
+    "another": replace(PLAN, header=replace(PLAN.header, cluster_id="another")),
+    "blocked": replace(PLAN, findings=(Finding(rule="cluster-id", message="no", blocking=True),)),
+    "two-keys": plan_of({ALICE: {PRODUCER: 2.0, CONSUMER: 1.0}}, BOTH_KEYS),
+}
+STATES: Final[Mapping[str, Quotas]] = {
+    "before": BEFORE,
+    "after": AFTER,
+    "nothing": {Entity(user="other"): {}},
+    "two-keys": BOTH_KEYS,
+    "half": {**BEFORE, ALICE: {PRODUCER: 2.0}},
+    "bob-is-there": {**BEFORE, BOB: {PRODUCER: 2.0}},
+    "alice-7": {**BEFORE, ALICE: {PRODUCER: 7.0}},
+    "alice-consumes": {**BEFORE, ALICE: {CONSUMER: 9.0}},
+    "theirs": {**AFTER, ALICE: {PRODUCER: 9.0, CONSUMER: 1048576.0}, DAVE: {PRODUCER: 3.0}},
+}
+DENIED = AuthorizationError(
+    "The principal is not authorised to read the client quotas of lab", remedy="grant it DESCRIBE", code=31
+)
+RAISED: Final[Mapping[str, BaseException]] = {
+    "gone": ClusterError("connection refused"),
+    "denied": DENIED,
+    "interrupt": KeyboardInterrupt(),
+    "mistake": RuntimeError("out of luck"),
+}
+
+
+class Terminated(KeyboardInterrupt):
+    signal_name = "SIGTERM"
+
+
+ANSWERS: Final[Mapping[str, Answer]] = {
+    "fine": FINE,
+    "answer-lost": ANSWER_LOST,
+    "request-lost": REQUEST_LOST,
+    "never-shown": NEVER_SHOWN,
+    "no-connection": NO_CONNECTION,
+    "interrupt": Answer(raises=KeyboardInterrupt()),
+    "interrupt-before": Answer(applies=False, raises=KeyboardInterrupt()),
+    "terminated": Answer(raises=Terminated()),
+    "refuse-alice": Answer(refused={ALICE: (42, "no")}),
+    "refuse-two": Answer(refused={ALICE: (42, "must be greater than 0"), CAROL: (44, "")}),
+    "refuse-all": Answer(refused=dict.fromkeys(ENTITIES, (42, "no"))),
+    "forbid-all": Answer(refused=dict.fromkeys(ENTITIES, (31, "grant it ALTER_CONFIGS"))),
+    "forge": Answer(refused={ALICE: (42, "no\n::error::forged\x1b[31m")}),
+}
+
+
+class LateGateway(ScriptedGateway):
+    """A cluster whose first answer after a write may come a minute later: another broker has to be found."""
+
+    clock: Clock | None = None
+
+    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
+        if self.clock and self.log[-1:] == ["alter"]:
+            self.clock.sleep(60.0)
+        return super().describe_entities(entities, timeout=timeout)
+
+
+def script_of(words: str) -> Iterator[str]:
+    for word in filter(None, words.split(",")):
+        name, _, times = word.partition("*")
+        yield from [name] * int(times or 1)
+
+
+def of_script(text: Text) -> Lines:
+    """Yield the result of each entity, what was sent, in which order, and how long it was waited for."""
+    asked = dict(word.partition("=")[::2] for word in str(text).split())
+    clock = Clock()
+    reads = [
+        None if name == "now" else RAISED.get(name) or STATES.get(name) or {**BEFORE, ALICE: {PRODUCER: 10.0 + number}}
+        for number, name in enumerate([*script_of(asked.pop("early", "now*2")), *script_of(asked.pop("reads", ""))])
+    ]
+    gateway = LateGateway(
+        STATES[asked.pop("live", "before")],
+        reads=reads,
+        writes=[ANSWERS[name] for name in script_of(asked.pop("writes", ""))],
+        validates=[ANSWERS[name] for name in script_of(asked.pop("validates", ""))],
+        chunk_size=int(asked.pop("chunk", 100)),
+        cluster_id=asked.pop("cluster", "3JxQ0v7pT2a"),
+    )
+    gateway.clock = clock if asked.pop("late", "") else None
+    stops_again = asked.pop("stop", "") == "before-sending-again"
+    plan, pinned = PLANS.get(asked.pop("plan", ""), PLAN), asked.pop("pinned", None)
+    assert not asked
+
+    def stop(what: str, done: int, total: int) -> None:
+        if stops_again and what == "Applying" and len(gateway.sent) == 1 and gateway.log[-1] == "describe":
+            raise KeyboardInterrupt
+
+    try:
+        receipt = apply_plan(plan, gateway, stop, clock=clock, pinned_id=pinned)
+    except (QuotaformError, KeyboardInterrupt) as error:
+        yield from f"{type(error).__name__}: {error}".splitlines()
+        assert gateway.sent == []
+    else:
+        assert [each.entity for each in receipt.results] == [change.entity for change in plan.changes]
+        for each in receipt.results:
+            yield f"{each.entity.names['user']} {each.result}{f': {each.message}' if each.message else ''}"
+        stopped = f"; stopped by {receipt.interrupted_by or receipt.interruption}" if receipt.interruption else ""
+        yield f"complete {receipt.is_complete}, wrote {receipt.wrote_anything}{stopped}"
+        yield f"exit code {receipt.digest.exit_code}"
+    requests = " | ".join(" ".join(request) for request in gateway.sent).replace("user=", "")
+    yield f"sent {requests or 'nothing'}"
+    steps = [(name, len([*group])) for name, group in groupby(gateway.log)]
+    did = " ".join(name if times == 1 else f"{name}*{times}" for name, times in steps)
+    yield f"did {did or 'nothing'}, {sum(clock.pauses):.1f} s"
+
+
+def test_every_script_of_an_apply_ends_like_this(golden: Golden) -> None:
+    check_told(golden, "story-apply.txt", of_script, is_line=True)

@@ -6,30 +6,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from json import loads
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import yaml
 
 from quotaform.apply.freshness import AsIfApplied
+from quotaform.cluster.broker import split_alterations
 from quotaform.cluster.gateway import BrokerConfig
-from quotaform.drift.drift import make_drift
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.wire.client_quotas import AlteredQuotas
+from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.drift import alert as drift_alert
+from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
+from quotaform.drift.drift import Drift, make_drift
+from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ConnectError, InvalidFilesError, QuotaformError
+from quotaform.model.errors import ClusterError, ConnectError, HttpError, InvalidFilesError, QuotaformError
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, DeclaredBase, Quotas
 from quotaform.plan.difference import diff, make_plan
+from quotaform.report.comment import read_marker
 from quotaform.resolve.effect import NO_EFFECT, Effect
 from quotaform.resolve.report import render_resolve
 from quotaform.resolve.request import Effective
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import Detail
 from quotaform.resolve.run import ResolveRequest, ResolveRun
-from tests.builder import HEADER, declare, plan_of
+from quotaform.review.run import Given, Platform, find_pull_request
+from tests.builder import HEADER, PRODUCER, declare, plan_of
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import Lines, Text, check_told
-from tests.scripted_gateway import ScriptedGateway
+from tests.scripted_connection import ScriptedConnection
+from tests.scripted_gateway import Clock, ScriptedGateway
 
 
 def entity_of(address: str) -> Entity:
@@ -137,9 +153,154 @@ def of_asked(text: Text) -> Iterator[str]:
         assert list(rows) == list(rows)
 
 
+ALICE = Entity(user="alice")
+IN_SYNC, DRIFTED, OTHER = (
+    make_drift(plan_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: value}})) for value in (1.0, 2.0, 3.0)
+)
+FOUND: dict[str, Drift | None] = {
+    "in-sync": IN_SYNC,
+    "drifted": DRIFTED,
+    "other": OTHER,
+    "elsewhere": replace(DRIFTED, cluster_id="another"),
+    "failed": None,
+}
+
+
+def of_notified(text: Text) -> Iterator[str]:
+    """Yield what is posted after each run, each of which is a process of its own with the same file of its state.
+
+    `failures` has failures notified; with `stateless` there is no file; `down` and `up` are the receiver, and `chat`
+    is another one; `unwritable` takes the folder of the file away.
+    """
+    posted: list[str] = []
+    flags: set[str] = set()
+
+    def post(receiver: Receiver, body: bytes, **_: object) -> None:
+        if "down" in flags:
+            raise HttpError(receiver.url.origin, "answered with status 500", status=500)
+        document = loads(body)
+        posted.append(document.get("event") or document["text"].splitlines()[0])
+
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drift_alert, "post", post)
+        for word in str(text).split():
+            if word not in FOUND:
+                flags = flags - {"down"} if word == "up" else flags | {word}
+                continue
+            urls = ["https://hooks.example/T0K3N", *(["slack=https://new.example/x"] if "chat" in flags else [])]
+            path = Path(folder, *(["none"] if "unwritable" in flags else []), "state.json")
+            options = AlertOptions(
+                receivers=tuple(map(Receiver.parse, urls)),
+                state_path=None if "stateless" in flags else path,
+                notifies_failures="failures" in flags,
+            )
+            alerts = DriftAlerts(options=options, clock=Clock(), warn=lambda said: posted.append(f"warning: {said}"))
+            found = FOUND[word]
+            if found is not None:
+                alerts.record("lab", found)
+            alerts.notify("lab", found, "down" if found is None else None)
+            yield f"{word}: {', '.join(posted) or 'nothing'}".replace(folder, "FOLDER")
+            posted.clear()
+            assert not path.exists() or "hooks" not in path.read_text()
+
+
+def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], AlteredQuotas]:
+    """Return what a broker does with a request; `code:N` answers so for each entity, `missing` leaves one out."""
+    raised: dict[str, BaseException] = {
+        "lost": UnansweredError("b:1 went away."),
+        "down": ConnectError("down"),
+        "interrupt": KeyboardInterrupt(),
+        "exit": SystemExit(143),
+    }
+    kind, _, code = word.partition(":")
+
+    def respond(alterations: Sequence[Alteration]) -> AlteredQuotas:
+        rows = reversed(alterations[1 if kind == "missing" else 0 :])
+        return AlteredQuotas(rows=[(list(each.entity.parts), int(code or 0), None) for each in rows])
+
+    return raised.get(kind) or respond
+
+
+def of_sent(text: Text) -> Iterator[str]:
+    """Yield what becomes of twelve alterations, four in a request, or of `one`, when brokers answer so.
+
+    `validate` is a dry run.
+    """
+    words = str(text).split()
+    flags = {"one", "validate"} & {*words}
+    asked = [Alteration(Entity(user=f"u{number}"), {"k": 1.0}) for number in range(1 if "one" in flags else 12)]
+    connection = ScriptedConnection([step_of(word) for word in words if word not in flags])
+    rows: list[AlterRow] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quotaform.cluster.kafka.sleep", lambda seconds: None)
+        patch.setattr("quotaform.cluster.kafka.split_alterations", partial(split_alterations, max_ops=4))
+        try:
+            for chunk in KafkaGateway(connection, name="lab").alter_chunks(asked, validate_only="validate" in flags):
+                rows += chunk
+        except (ClusterError, KeyboardInterrupt, SystemExit) as error:
+            yield f"raised {error!r}"
+    assert [row.entity for row in rows] == [each.entity for each in asked[: len(rows)]]
+    for (outcome, code, message), group in groupby(rows, lambda row: (row.outcome, row.code, row.message)):
+        yield f"{len([*group])} {outcome}, code {code}{f': {message}' if message else ''}"
+    try:
+        AlterResult(tuple(rows)).raise_for_errors()
+    except ClusterError as error:
+        yield f"{type(error).__name__}: {error}"
+    yield f"{len(connection.requests)} requests, each waited for {max(map(round, connection.timeouts))} s"
+
+
+CI: dict[str, dict[str, str]] = {
+    "GITHUB": {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_REPOSITORY": "acme/quotas",
+        "GITHUB_API_URL": "https://ghe.example/api/v3",
+    },
+    "GITLAB": {"GITLAB_CI": "true", "CI_PROJECT_ID": "42", "CI_API_V4_URL": "https://gitlab.example/api/v4"},
+}
+
+
+def of_pull_request(text: Text) -> Lines:
+    """Return which pull request a run is for, by options (lower case) and variables of its environment.
+
+    `EVENT` is the content of a file of GitHub's.
+    """
+    environ: dict[str, str] = {}
+    options: dict[str, str] = {}
+    with TemporaryDirectory() as folder:
+        for word in str(text).split():
+            name, _, value = word.partition("=")
+            if name == "EVENT":
+                path = Path(folder, "event.json")
+                path.write_text(value)
+                environ["GITHUB_EVENT_PATH"] = str(path)
+            elif name in CI:
+                environ |= CI[name]
+            else:
+                (environ if name.isupper() else options)[name] = value
+        platform = Platform(options.pop("platform")) if "platform" in options else None
+        try:
+            found = find_pull_request(Given(platform=platform, **options), environ)
+        except QuotaformError as error:
+            return [f"{type(error).__name__}: {error}".replace(folder, "FOLDER")]
+    if found is None:
+        return []
+    return [f"{found.platform} {found.repository} {found.number}, commit {found.commit}, {found.api.reveal()}"]
+
+
+def of_marker(text: Text) -> Lines:
+    """Return what the first line of a comment says of it."""
+    return [f"{read_marker(str(text))}"]
+
+
 SUBJECTS: dict[str, Callable[[Text], Lines]] = {"resolved": of_resolved, "changed": of_changed, "asked": of_asked}
+LINES: dict[str, Callable[[Text], Lines]] = {
+    "notified": of_notified,
+    "sent": of_sent,
+    "pull-request": of_pull_request,
+    "marker": of_marker,
+}
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", [*SUBJECTS, *LINES])
 def test_this_follows_from_each_input(golden: Golden, name: str) -> None:
-    check_told(golden, f"decided-{name}.txt", SUBJECTS[name])
+    check_told(golden, f"decided-{name}.txt", (SUBJECTS | LINES)[name], is_line=name in LINES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from quotaform.cli.main import run
 from quotaform.http.client import Limits
-from quotaform.model.errors import HttpError, QuotaformError, StaleError, UsageError
+from quotaform.model.errors import HttpError, QuotaformError, StaleError
 from quotaform.model.text import Secret
 from quotaform.report.comment import Marker, read_changes, read_marker
 from quotaform.review.comment import CommentAction, CommentMode, Draft, Posted, plan_comment
@@ -104,35 +103,6 @@ def action(outcome: CommentOutcome) -> CommentAction:
 
 class TestMarker:
     """The first line says what a comment shows."""
-
-    @pytest.mark.parametrize(
-        "body",
-        [
-            MARKER,
-            f"{MARKER}\r\nmore",
-            f"{MARKER}  \nmore",
-            '<!-- quotaform:plan {"root":"quotas.d","cluster":"lab","v":1,"more":[1]} -->',
-        ],
-    )
-    def test_a_marker_is_read_with_what_later_versions_add(self, body: str) -> None:
-        assert read_marker(body) == Marker("plan", "lab", "quotas.d")
-
-    @pytest.mark.parametrize(
-        "body",
-        [
-            "",
-            "\n" + MARKER,
-            "text " + MARKER,
-            MARKER.replace('"v":1', '"v":2'),
-            MARKER.replace('"lab"', "5"),
-            "<!-- quotaform:plan {} -->",
-            "<!-- quotaform:plan {broken} -->",
-            "<!-- quotaform:plan " + '{"a":' * 700 + "} -->",
-            "<!-- other:plan {} -->",
-        ],
-    )
-    def test_anything_else_is_none(self, body: str) -> None:
-        assert read_marker(body) is None
 
     @given(st.text(max_size=100), st.text(max_size=100), st.none() | st.integers(0))
     def test_what_is_written_is_read_back(self, cluster: str, root: str, changes: int | None) -> None:
@@ -419,64 +389,6 @@ GITLAB = {"GITLAB_CI": "true", "CI_PROJECT_ID": "42", "CI_API_V4_URL": "https://
 
 class TestPullRequest:
     """Variables say which pull request a run is for."""
-
-    def test_the_event_of_github_names_it(self, tmp_path: Path) -> None:
-        path = tmp_path / "event.json"
-        path.write_text(event(12))
-        found = find_pull_request(Given(), {**GITHUB, "GITHUB_EVENT_PATH": str(path)})
-        assert found is not None
-        assert (found.repository, found.number, found.api.reveal()) == ("acme/quotas", 12, "https://ghe.example/api/v3")
-        path.write_text(json.dumps({"issue": {"number": 8, "pull_request": {"url": "x"}}}))
-        found = find_pull_request(Given(), {**GITHUB, "GITHUB_EVENT_PATH": str(path)})
-        assert found is not None
-        assert found.number == 8
-
-    def test_the_ref_of_github_names_it(self) -> None:
-        found = find_pull_request(Given(), {**GITHUB, "GITHUB_REF": "refs/pull/31/merge"})
-        assert found is not None
-        assert found.number == 31
-
-    def test_the_variables_of_gitlab_name_it(self) -> None:
-        environ = {**GITLAB, "CI_MERGE_REQUEST_IID": "4", "CI_COMMIT_SHA": "a"}
-        found = find_pull_request(Given(), environ)
-        assert found is not None
-        assert (found.platform, found.repository, found.number, found.commit) == ("gitlab", "42", 4, "a")
-        merged = find_pull_request(Given(), {**environ, "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "b"})
-        assert merged is not None
-        assert merged.commit == "b"
-        other = find_pull_request(Given(number="5"), environ)
-        assert other is not None
-        assert other.commit is None
-
-    @pytest.mark.parametrize("environ", [{**GITHUB, "GITHUB_REF": "refs/heads/main"}, GITLAB])
-    def test_a_run_for_a_push_has_none(self, environ: dict[str, str]) -> None:
-        assert find_pull_request(Given(), environ) is None
-
-    @pytest.mark.parametrize(
-        ("given", "environ", "words"),
-        [
-            (Given(), {}, "this is neither GitHub Actions nor GitLab CI"),
-            (Given(), {**GITHUB, **GITLAB}, "this is neither GitHub Actions nor GitLab CI"),
-            (Given(platform=Platform.GITHUB), {}, "a repository is needed: none is given"),
-            (Given(platform=Platform.GITHUB, repository="a/b/../c"), {}, "a repository is needed: --repository or"),
-            (
-                Given(platform=Platform.GITHUB, repository="a/b"),
-                {},
-                "a pull request is needed: give --pull-request NUMBER",
-            ),
-            (Given(number="1", commit="abc"), GITHUB, '--commit takes the whole id of a commit, not "abc"'),
-            (Given(number="x"), GITHUB, '--pull-request takes the number of a pull request, not "x"'),
-            (
-                Given(number="1", api_url="ftp://a"),
-                GITHUB,
-                "the URL of the API cannot be used: it must begin with https:// or http://",
-            ),
-        ],
-    )
-    def test_what_is_missing_is_wrong_usage(self, given: Given, environ: dict[str, str], words: str) -> None:
-        with pytest.raises(UsageError) as caught:
-            find_pull_request(given, environ)
-        assert words in str(caught.value)
 
     @pytest.mark.parametrize("content", [None, "no json", "[" * 100_000])
     def test_an_event_that_cannot_be_read_is_an_error(self, tmp_path: Path, content: str | None) -> None:

@@ -16,7 +16,7 @@ from jsonschema import Draft7Validator
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, MessageFormat, Receiver, sign
 from quotaform.drift.drift import Drift
-from quotaform.drift.event import ClusterState, Notification, NotificationEvent, Notified, choose_event
+from quotaform.drift.event import ClusterState, Notification, NotificationEvent
 from quotaform.drift.records import dump_notification, dump_notify_state, load_notify_state
 from quotaform.drift.report import render_slack
 from quotaform.model.entity import Entity
@@ -32,33 +32,8 @@ ALICE = Entity(user="alice")
 IN_SYNC = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 1.0}})
 DRIFTED = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 2.0}})
 OTHER = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 3.0}})
-SAME = Notified(fingerprint=DRIFTED.fingerprint)
-FAILED = Notified(fingerprint=DRIFTED.fingerprint, is_failure=True)
 TOKEN = "T0K3N"
 URL = f"https://hooks.example/services/{TOKEN}?key={TOKEN}"
-
-
-@pytest.mark.parametrize(
-    ("notified", "drift", "event"),
-    [
-        (Notified(), IN_SYNC, None),
-        (Notified(), DRIFTED, NotificationEvent.DETECTED),
-        (SAME, DRIFTED, None),
-        (SAME, OTHER, NotificationEvent.CHANGED),
-        (SAME, IN_SYNC, NotificationEvent.RESOLVED),
-        (SAME, None, NotificationEvent.CHECK_FAILED),
-        (Notified(), None, NotificationEvent.CHECK_FAILED),
-        (FAILED, None, None),
-        (FAILED, DRIFTED, NotificationEvent.DETECTED),
-        (FAILED, IN_SYNC, NotificationEvent.RESOLVED),
-    ],
-)
-def test_the_event_follows_from_the_last_notification_and_what_was_found(
-    notified: Notified, drift: Drift | None, event: NotificationEvent | None
-) -> None:
-    assert choose_event(notified, drift, notifies_failures=True) == event
-    if drift is None:
-        assert choose_event(notified, drift) is None
 
 
 class Posts:
@@ -110,46 +85,6 @@ class Runs:
         return notify(alerts, drift)
 
 
-def test_the_same_drift_is_notified_once_and_its_resolution_too(tmp_path: Path, posts: Posts) -> None:
-    run = Runs(tmp_path / "state.json")
-    for drift in (IN_SYNC, DRIFTED, DRIFTED, None, DRIFTED, OTHER, OTHER, IN_SYNC, IN_SYNC, DRIFTED):
-        assert run(drift)
-    assert posts.events() == ["drift.detected", "drift.changed", "drift.resolved", "drift.detected"]
-    assert run.warnings == []
-
-
-def test_a_failure_is_notified_once_and_what_comes_after_it(tmp_path: Path, posts: Posts) -> None:
-    run = Runs(tmp_path / "state.json", notifies_failures=True)
-    for drift in (None, None, IN_SYNC, DRIFTED, None, None, DRIFTED, DRIFTED):
-        run(drift)
-    assert posts.events() == [
-        "drift.check_failed",
-        "drift.resolved",
-        "drift.detected",
-        "drift.check_failed",
-        "drift.detected",
-    ]
-
-
-def test_what_was_not_delivered_is_tried_again_at_the_next_run(tmp_path: Path, posts: Posts) -> None:
-    run = Runs(tmp_path / "state.json")
-    posts.is_down = True
-    assert not run(DRIFTED)
-    assert run.warnings == [
-        "lab: not notified: https://hooks.example answered with status 500. The next run tries again"
-    ]
-    posts.is_down = False
-    assert run(DRIFTED)
-    assert posts.events() == ["drift.detected"]
-
-
-def test_each_receiver_is_notified_on_its_own(tmp_path: Path, posts: Posts) -> None:
-    path = tmp_path / "state.json"
-    Runs(path)(DRIFTED)
-    Runs(path, URL, "slack=https://new.example/x")(DRIFTED)
-    assert posts.events() == ["drift.detected", "Kafka quotas of lab have drifted"]
-
-
 def test_a_receiver_that_is_down_does_not_hold_up_other_clusters(posts: Posts) -> None:
     run = Runs(None)
     alerts = DriftAlerts(options=run.options, clock=run.clock, warn=run.warn)
@@ -161,14 +96,6 @@ def test_a_receiver_that_is_down_does_not_hold_up_other_clusters(posts: Posts) -
     run.clock.sleep(60)
     assert [notify(alerts, DRIFTED, name) for name in ("a", "b", "c")] == [True] * 3
     assert run.warnings[1:] == ["https://hooks.example is notified again"]
-
-
-def test_without_a_state_every_run_begins_anew(posts: Posts) -> None:
-    run = Runs(None)
-    run(DRIFTED)
-    run(DRIFTED)
-    run(IN_SYNC)
-    assert posts.events() == ["drift.detected"] * 2
 
 
 @pytest.mark.parametrize(
@@ -184,33 +111,6 @@ def test_a_damaged_state_is_reported_and_notifies_once(tmp_path: Path, posts: Po
     (warning,) = run.warnings
     assert warning.startswith(f"{path} cannot be used: it is")
     assert warning.endswith("notifications begin anew")
-
-
-def test_a_state_of_another_cluster_is_reported_and_notifies_once(tmp_path: Path, posts: Posts) -> None:
-    run = Runs(tmp_path / "state.json")
-    run(DRIFTED)
-    elsewhere = replace(DRIFTED, cluster_id="another")
-    run(elsewhere)
-    run(elsewhere)
-    assert posts.events() == ["drift.detected", "drift.detected"]
-    assert len(run.warnings) == 1
-    assert "is of another cluster (3JxQ0v7pT2a)" in run.warnings[0]
-
-
-def test_a_state_that_cannot_be_written_is_reported(tmp_path: Path, posts: Posts) -> None:
-    run = Runs(tmp_path / "none" / "state.json")
-    assert run(DRIFTED)
-    (warning,) = run.warnings
-    assert "cannot be written: No such file or directory; notifications may be repeated" in warning
-
-
-def test_a_state_is_read_back_and_shows_no_url(tmp_path: Path, posts: Posts) -> None:
-    path = tmp_path / "state.json"
-    Runs(path)(DRIFTED)
-    text = path.read_text()
-    assert TOKEN not in text
-    assert "hooks.example" not in text
-    assert dump_notify_state(load_notify_state(text)) == text
 
 
 def test_processes_share_a_state_and_lose_nothing_of_each_other(tmp_path: Path, posts: Posts) -> None:

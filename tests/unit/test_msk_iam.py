@@ -27,7 +27,7 @@ from quotaform.cluster.sasl import msk_iam
 from quotaform.cluster.sasl.msk_iam import MskIam, payload
 from quotaform.cluster.wire.failure import LoginError
 from quotaform.cluster.wire.message import MalformedError
-from quotaform.model.errors import AuthenticationError, InvalidFilesError
+from quotaform.model.errors import AuthenticationError
 from quotaform.sandbox.security import Certificates
 from tests.fake_broker import Asked, FakeBroker, serving
 from tests.http_server import HttpServer, answer
@@ -385,57 +385,6 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
 
 
 # Properties
-
-
-def test_the_properties_of_aws_msk_iam_auth_are_accepted() -> None:
-    handler = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-    given = properties('awsDebugCreds=true awsMaxRetries="3"', **{"sasl.client.callback.handler.class": handler})
-    assert from_properties(given, environ={}).credentials == MskIam()
-
-
-@pytest.mark.parametrize(
-    ("changed", "problem"),
-    [
-        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism=AWS_MSK_IAM needs security.protocol=SASL_SSL"),
-        (
-            {"sasl.client.callback.handler.class": "x.Y"},
-            "sasl.client.callback.handler.class of sasl.mechanism=AWS_MSK_IAM must be software.amazon.msk.auth.iam."
-            "IAMClientCallbackHandler",
-        ),
-        (
-            properties('awsRoleAccessKeyId="AKID"'),
-            "sasl.jaas.config cannot be used: of its options only awsProfileName, awsRoleArn, awsRoleSessionName,"
-            " awsRoleExternalId, awsStsRegion are supported",
-        ),
-        (
-            properties(f'awsProfileName=ci awsRoleArn="{ROLE}"'),
-            "sasl.jaas.config cannot be used: awsProfileName excludes awsRoleArn; write role_arn into the profile",
-        ),
-        (
-            {"sasl.jaas.config": "x.PlainLoginModule required username=a;"},
-            "sasl.jaas.config cannot be used: its login module is not IAMLoginModule; write: sasl.jaas.config="
-            f"{MODULE} required;",
-        ),
-    ],
-)
-def test_properties_that_cannot_be_used_are_one_sentence(changed: dict[str, str], problem: str) -> None:
-    with pytest.raises(InvalidFilesError) as caught:
-        from_properties(properties() | changed, environ={})
-    assert [each.message for each in caught.value.problems] == [problem]
-
-
-def test_the_tokens_of_the_other_callback_handler_are_refused() -> None:
-    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
-    handler = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
-    handlers = {f"sasl.{each}.callback.handler.class": handler for each in ("login", "client")}
-    with pytest.raises(InvalidFilesError) as caught:
-        from_properties(
-            properties() | {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": module} | handlers, environ={}
-        )
-    assert [each.message for each in caught.value.problems] == [
-        "sasl.login.callback.handler.class is not supported: for IAM set sasl.mechanism=AWS_MSK_IAM; write:"
-        f" sasl.jaas.config={MODULE} required;"
-    ]
 
 
 @pytest.mark.parametrize(

@@ -239,13 +239,6 @@ def test_a_token_endpoint_that_is_not_listed_is_not_asked(
         credentials.java_properties()
 
 
-@pytest.mark.parametrize("url", ["http://idp.example/token", "http://127.0.0.2.idp.example/token"])
-def test_a_secret_is_not_sent_unencrypted(url: str) -> None:
-    login = f'{MODULE} required clientId="a" clientSecret="hunter2";'
-    [problem] = problems({URL: url, JAAS: login})
-    assert problem == f"{URL} would receive the secret of the client unencrypted; use https"
-
-
 class TestTls:
     def test_the_options_of_the_login_module_say_what_is_trusted(self, certificates: Certificates) -> None:
         with IdentityProvider(tls=(str(certificates.server), str(certificates.server))) as provider:
@@ -523,32 +516,12 @@ class TestUnsecured:
         assert "\1traceId=1\1" in first_message(credentials)
         assert "sasl.login.callback.handler.class" not in credentials.java_properties()
 
-    @pytest.mark.parametrize(
-        "options",
-        [
-            'unsecuredLoginLifetimeSeconds="60"',
-            'unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="x"',
-            'unsecuredLoginStringClaim_sub="a" unsecuredLoginStringClaim_exp="1"',
-            'unsecuredLoginStringClaim_sub="a" unsecuredLoginListClaim_scope="|a"',
-        ],
-    )
-    def test_other_options_are_refused(self, options: str) -> None:
-        [problem] = problems({JAAS: f"{MODULE} required {options};"})
-        assert problem.startswith(f"{JAAS} cannot be used: an unsecured token needs unsecuredLoginStringClaim_sub")
-
 
 class TestExtensions:
     def test_they_follow_the_token(self, provider: IdentityProvider) -> None:
         message = first_message(read(provider.client_properties(options='extension_a="1 = 2" extension_B="x"')))
         token = message.split("\1")[1]
         assert message == f"n,,\1{token}\1a=1 = 2\1B=x\1\1"
-
-    @pytest.mark.parametrize(
-        "option", ['extension_auth="x"', 'extension_a1="x"', 'extension_="x"', 'extension_a="ä"', 'extension_a=""']
-    )
-    def test_names_and_values_are_those_that_kafka_takes(self, provider: IdentityProvider, option: str) -> None:
-        [problem] = problems(provider.client_properties(options=option))
-        assert problem.startswith(f"{JAAS} cannot be used: the name of an extension is letters other than auth")
 
 
 def pem(key: Any, passphrase: bytes | None = None) -> bytes:
@@ -666,40 +639,14 @@ class TestAssertions:
 
 
 class TestProperties:
-    def test_other_classes_are_refused_with_a_way_out(self, provider: IdentityProvider) -> None:
-        properties = provider.client_properties()
-        for key in ("sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"):
-            [problem] = problems(properties | {key: "com.example.Handler"})
-            assert problem.startswith(f"{key} names a Java class that quotaform does not have; use one of org.apache.")
-        for name in (HANDLER, HANDLER.replace("OAuthBearerLogin", "secured.OAuthBearerLogin")):
-            assert read(properties | {"sasl.login.callback.handler.class": name})
+    @pytest.mark.parametrize("name", [HANDLER, HANDLER.replace("OAuthBearerLogin", "secured.OAuthBearerLogin")])
+    def test_the_handlers_of_kafka_are_taken(self, provider: IdentityProvider, name: str) -> None:
+        assert read(provider.client_properties() | {"sasl.login.callback.handler.class": name})
 
-    def test_without_a_source_the_sentence_says_what_to_write(self) -> None:
-        [problem] = problems(FILE)
-        assert problem.startswith(f"{URL} is missing; write: {JAAS}={MODULE} required clientId=")
-        [problem] = problems(FILE | {URL: "https://idp.example/"})
-        assert problem.startswith(f"{JAAS} has no clientId or no clientSecret; write: ")
-        [problem] = problems(FILE | {URL: "ftp://idp.example/hunter2"})
-        assert "must begin with https://" in problem
-        assert "hunter2" not in problem
-
-    @pytest.mark.parametrize(
-        ("key", "value"),
-        [
-            ("sasl.login.retry.backoff.ms", "-1"),
-            ("sasl.login.read.timeout.ms", "9" * 5000),
-            ("sasl.oauthbearer.clock.skew.seconds", "1m"),
-            ("sasl.login.refresh.window.factor", "0.4"),
-            ("sasl.login.refresh.window.factor", "nan"),
-        ],
-    )
-    def test_numbers_are_those_that_kafka_takes(self, provider: IdentityProvider, key: str, value: str) -> None:
-        [problem] = problems(provider.client_properties() | {key: value})
-        assert problem.startswith((key, f"the value of {key}"))
-
-    def test_a_mistyped_key_is_named(self, provider: IdentityProvider) -> None:
-        [problem] = problems(provider.client_properties() | {"sasl.oauthbearer.token.endpoint.uri": "x"})
-        assert problem.endswith(f"did you mean {URL}?")
+    def test_a_number_of_very_many_digits_is_none(self, provider: IdentityProvider) -> None:
+        """Python reads no number of so many digits."""
+        [problem] = problems(provider.client_properties() | {"sasl.login.read.timeout.ms": "9" * 5000})
+        assert "sasl.login.read.timeout.ms" in problem
 
     def test_a_java_client_gets_what_was_read(self, provider: IdentityProvider) -> None:
         properties = provider.client_properties(secret="${env:QUOTAFORM_X}")

@@ -22,7 +22,6 @@ from quotaform.history.spark import (
     CHANGED_BY,
     HISTORY,
     NewSnapshot,
-    as_history,
     known_snapshots,
     new_snapshots,
     small_table,
@@ -32,7 +31,7 @@ from quotaform.history.table import Merged
 from quotaform.model.errors import HistoryError, QuotaformError
 from quotaform.model.moment import read_moment
 from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, time_in_name
-from quotaform.resolve.spark_quotas import DOUBLE, TEXT, TIME, struct
+from quotaform.resolve.spark_quotas import DOUBLE, TEXT, TIME, completed, struct
 
 if TYPE_CHECKING:
     import pyarrow
@@ -325,9 +324,8 @@ def _filling(quotas: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:
         ((each.cluster, each.cluster_id, each.read_at, each.next_at) for each in new),
     )
     held = quotas.where(f.col("failure").isNull() & f.col("entity_key").isNotNull())
-    return as_history(
-        held.join(f.broadcast(window), ["cluster", "cluster_id", "read_at"]).withColumnRenamed("read_at", "valid_from")
-    )
+    rows = held.join(f.broadcast(window), ["cluster", "cluster_id", "read_at"])
+    return completed(rows.withColumnRenamed("read_at", "valid_from"), HISTORY)
 
 
 def _cut(held: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:

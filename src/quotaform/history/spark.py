@@ -18,7 +18,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import HistoryError, UsageError
 from quotaform.model.moment import spell_moment
 from quotaform.model.text import quote
-from quotaform.resolve.spark_quotas import DOUBLE, NAMES, QUOTAS, TEXT, TIME, struct
+from quotaform.resolve.spark_quotas import DOUBLE, NAMES, QUOTAS, TEXT, TIME, completed, struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,30 +119,15 @@ def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) 
 
 def snapshot_rows(spark: SparkSession, new: Sequence[NewSnapshot]) -> DataFrame:
     """Return the rows of `HISTORY` that say that snapshots are known."""
-    return as_history(
-        small_table(
-            spark,
-            ["cluster", "cluster_id", "valid_from", "valid_to"],
-            ((each.cluster, each.cluster_id, each.read_at, each.read_at) for each in new),
-        )
-    )
+    names = ["cluster", "cluster_id", "valid_from", "valid_to"]
+    times = ((each.cluster, each.cluster_id, each.read_at, each.read_at) for each in new)
+    return completed(small_table(spark, names, times), HISTORY)
 
 
 def small_table(spark: SparkSession, names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> DataFrame:
     """Return a small table of the driver's: names of clusters and their ids are texts, everything else is a time."""
     schema = StructType([StructField(name, StringType() if name in _TEXTS else TimestampType()) for name in names])
     return make_table(spark, schema, list(zip(*rows, strict=True)) or [[] for _ in names])
-
-
-def as_history(rows: DataFrame) -> DataFrame:
-    """Return `HISTORY` of rows that lack some of its columns: those are null."""
-    present = set(rows.columns)
-    return rows.select(
-        *(
-            f.col(field.name) if field.name in present else f.lit(None).cast(field.dataType).alias(field.name)
-            for field in HISTORY
-        )
-    )
 
 
 def as_of(history: DataFrame, at: datetime) -> DataFrame:
@@ -152,8 +137,7 @@ def as_of(history: DataFrame, at: datetime) -> DataFrame:
     """
     held = held_at(history, at).select("cluster", "entity_key", "entity", "key", "value")
     rows = last_snapshots(history, at).join(held, "cluster", "left")
-    unknown = {name: f.lit(None).cast(QUOTAS[name].dataType) for name in ("failure", "brokers")}
-    return rows.withColumns(unknown).select(*QUOTAS.names)
+    return completed(rows, QUOTAS)
 
 
 def last_snapshots(history: DataFrame, at: datetime) -> DataFrame:

@@ -18,7 +18,18 @@ from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.plan.blast_radius import MOST_LARGEST, RANK, LimitDirection
 from quotaform.resolve.spark import resolved
-from quotaform.resolve.spark_quotas import CANONICAL, CLUSTER, DOUBLE, INTEGER, LONG, PRINCIPALS, QUOTAS, TEXT, struct
+from quotaform.resolve.spark_quotas import (
+    CANONICAL,
+    CLUSTER,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    PRINCIPALS,
+    QUOTAS,
+    TEXT,
+    completed,
+    struct,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -83,9 +94,7 @@ def _keys(planned: DataFrame) -> list[str]:
 
 def quotas_on(planned: DataFrame, side: str) -> DataFrame:
     """Return `QUOTAS` as they are `before` or `after` the plans."""
-    others = {field.name: f.lit(None).cast(field.dataType) for field in QUOTAS if field.name not in planned.columns}
-    values = planned.where(f.col(side).isNotNull()).withColumns({**others, "value": f.col(side)})
-    return values.select(*QUOTAS.names)
+    return completed(planned.where(f.col(side).isNotNull()).withColumnRenamed(side, "value"), QUOTAS)
 
 
 def distinct_principals(principals: DataFrame) -> DataFrame:

@@ -60,6 +60,17 @@ def arrow_schema(schema: StructType) -> pyarrow.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
+def completed(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Return the columns of a schema; those that rows lack are null, and others are left out."""
+    present = set(rows.columns)
+    return rows.select(
+        *(
+            f.col(field.name) if field.name in present else f.lit(None).cast(field.dataType).alias(field.name)
+            for field in schema
+        )
+    )
+
+
 FAILURE: Final = struct(kind=TEXT, message=TEXT, remedy=TEXT, cluster=TEXT, server=TEXT, code=INTEGER, problems=TEXT)
 """The failure to read a cluster: the class of `quotaform.model.errors`, its message, the attributes of a
 `ClusterError`,

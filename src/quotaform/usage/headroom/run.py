@@ -18,7 +18,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import QuotaformError
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.text import listed
-from quotaform.resolve.spark_quotas import source_of
+from quotaform.resolve.spark_quotas import completed, source_of
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, Floats, bucket_rows, per_bucket
 from quotaform.usage.bucket.spark import buckets, finite_limit, member_number, numbered, recorded_series
 from quotaform.usage.headroom.headroom import (
@@ -154,9 +154,8 @@ def unused(quotas: DataFrame, found: DataFrame, use: DataFrame) -> DataFrame:
     met = found.where(f.col("entity_key").isNotNull()).select("cluster", "key", "entity_key").distinct()
     values = _values(quotas).join(met, ["cluster", "key", "entity_key"], "left_anti")
     rows = values.join(_recorded(use), ["cluster", "key"])
-    nothing = {name: f.lit(None).cast(HEADROOM[name].dataType) for name in HEADROOM.names if name not in rows.columns}
     counts = {"samples": f.lit(0).cast("long"), "members": f.lit(0).cast("long"), "throttled_s": f.lit(0.0)}
-    return rows.withColumns({**nothing, **counts, "is_coarse": f.lit(False)}).select(*HEADROOM.names)
+    return completed(rows.withColumns({**counts, "is_coarse": f.lit(False)}), HEADROOM)
 
 
 def unrecorded(quotas: DataFrame, use: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.errors import QuotaformError
 from quotaform.model.moment import spell_moment
 from quotaform.model.text import inert, listed
-from quotaform.resolve.spark_quotas import QUOTAS
+from quotaform.resolve.spark_quotas import QUOTAS, completed
 from quotaform.usage.table.schema import LATER_COLUMNS, RECORDED, SERIES, USAGE, first_columns
 
 if TYPE_CHECKING:
@@ -214,8 +214,7 @@ def as_quotas(name: str, table: DataFrame) -> DataFrame:
         kind, wanted = table.schema[column].dataType.simpleString(), QUOTAS[column].dataType.simpleString()
         if kind != wanted:
             raise bad_table(name, f"has the column {column} of type {kind}; it must be {wanted}")
-    others = {field.name: f.lit(None).cast(field.dataType) for field in QUOTAS if field.name not in table.columns}
-    return table.withColumns(others).select(*QUOTAS.names)
+    return completed(table, QUOTAS)
 
 
 def failures_of(quotas: DataFrame) -> tuple[tuple[str, QuotaformError], ...]:

@@ -257,3 +257,20 @@ def test_an_import_does_not_write_through_a_link_that_leads_nowhere(offline: Rep
     (offline.path / "quotas.d" / "imported.yaml").symlink_to(offline.path / "elsewhere.yaml")
     offline("import", "--snapshot", "live.json")
     assert not (offline.path / "elsewhere.yaml").exists()
+
+
+def test_many_clusters_are_imported_each_into_its_own_directory(offline: Repository) -> None:
+    write_snapshot(offline, '{"entity": {"user": "a"}, "values": {"producer_byte_rate": 1048576}}')
+    offline.config(
+        "clusters:\n  gone: {bootstrap_servers: ['127.0.0.1:1']}\n"
+        "  one: {snapshot: live.json}\n  two: {snapshot: live.json}\n"
+    )
+    assert "choose with --cluster, or use --all" in offline("import").err
+    done = offline("import", "--all")
+    assert done.code == 1
+    assert "Cannot connect to gone" in done.err
+    assert done.out.splitlines() == [
+        *("", "Cluster  one", "Wrote quotas.d/one/imported.yaml (1 entity)", "Imported 1 entity."),
+        *("", "Cluster  two", "Wrote quotas.d/two/imported.yaml (1 entity)", "Imported 1 entity."),
+    ]
+    assert offline("plan", "--cluster", "one", "--cluster", "two", "--detailed-exitcode").code == 0

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output, with_option_groups
 from quotaform.cli.option.value import complete_from, require_choice
+from quotaform.cli.present import report_failures
 from quotaform.model.errors import UsageError
+from quotaform.model.outcome import ClusterOutcome, exit_code, loaded
 from quotaform.system.files import write_new_files
-
-if TYPE_CHECKING:
-    from quotaform.cli.console import Console
-    from quotaform.cluster.gateway import Gateway
-    from quotaform.desired.config import Cluster
 
 SPLITS: Final = ("none", "prefix")
 
@@ -38,7 +35,7 @@ def import_quotas(
             autocompletion=complete_from(SPLITS),
         ),
     ] = "none",
-    target: OneCluster,
+    target: ManyClusters,
     snapshot: SnapshotOption = None,
     engine: Engine,
     output: Output,
@@ -46,13 +43,18 @@ def import_quotas(
     """Write the live quotas that no file declares yet as YAML; a plan made right after it is empty.
 
     Entities that files cannot represent (a NaN, a host name as ip, an empty name) are omitted and listed. No file is
-    overwritten.
+    overwritten. With several clusters in quotaform.yaml, the quotas of each go to its own directory.
 
     \b
     Examples:
       quotaform import --bootstrap-server localhost:9092
       quotaform import --cluster prod-eu --split prefix
+      quotaform import --all
     """
+    from quotaform.api import snapshot_clusters
+    from quotaform.cluster.snapshot import SnapshotGateway
+    from quotaform.model.text import inert
+    from quotaform.report.text import counted
     from quotaform.review.import_text import render_import
     from quotaform.review.init import import_cluster
 
@@ -66,34 +68,28 @@ def import_quotas(
         raise UsageError(f"--output must be a directory, but {directory} is a file")
     repository = target.repository(directory)
     config = repository.config()
-    chosen = target.choose(repository, config, snapshot=snapshot, needs_name=True)
-    with _opened(chosen, engine, console) as gateway:
-        done = import_cluster(
-            repository, config, chosen.name, gateway, is_split=split == "prefix", progress=console.progress
-        )
-    write_new_files(done.files)
-    console.echo(render_import(done, console.style()))
-    if done.files and not repository.has_config():
-        servers = ", ".join(chosen.bootstrap_servers)
-        console.warn(
-            f"Next: name the cluster in {repository.config_path}, for example with",
-            f"  clusters: {{my-cluster: {{bootstrap_servers: [{servers}]}}}}",
-            "and let editors check the files: quotaform schema --output schemas",
-        )
-    return 0
-
-
-def _opened(cluster: Cluster, engine: Engine, console: Console) -> Gateway:
-    """Return the gateway of a cluster; one that is read on Spark holds what was read."""
-    session = engine.place(console, 1)
-    if session is None:
-        from quotaform.repository.gateway import open_pinned_gateway
-
-        return open_pinned_gateway(cluster)
-    from quotaform.api import snapshot_clusters
-    from quotaform.cluster.snapshot import SnapshotGateway
-    from quotaform.model.outcome import loaded
-
-    progress = job_progress(console, "Reading 1 cluster", session)
-    (taken,) = snapshot_clusters([cluster], engine=session, progress=progress)
-    return SnapshotGateway(loaded(taken.require()), name=cluster.name, path=cluster.name)
+    chosen = target.choose(repository, config, snapshot=snapshot)
+    session = engine.place(console, len(chosen))
+    progress = job_progress(console, f"Reading {counted(len(chosen), 'cluster')}", session)
+    outcomes: list[ClusterOutcome[None]] = []
+    for outcome in snapshot_clusters(chosen, engine=session, progress=progress):
+        outcomes.append(outcome.map(lambda _: None))
+        if outcome.error is not None and len(chosen) > 1:
+            report_failures(console, [outcome])
+            continue
+        name = outcome.cluster
+        taken = SnapshotGateway(loaded(outcome.require()), name=name, path=name)
+        done = import_cluster(repository, config, name, taken, is_split=split == "prefix", progress=console.progress)
+        write_new_files(done.files)
+        if len(chosen) > 1:
+            heading = console.style().paint(f"Cluster  {inert(name)}", "bold")
+            console.echo(f"{heading}\n" if len(outcomes) == 1 else f"\n{heading}\n")
+        console.echo(render_import(done, console.style()))
+        if done.files and not repository.has_config():
+            servers = ", ".join(chosen[0].bootstrap_servers)
+            console.warn(
+                f"Next: name the cluster in {repository.config_path}, for example with",
+                f"  clusters: {{my-cluster: {{bootstrap_servers: [{servers}]}}}}",
+                "and let editors check the files: quotaform schema --output schemas",
+            )
+    return exit_code(outcomes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
 from json import loads
@@ -19,14 +20,16 @@ import pytest
 import yaml
 
 from quotaform.apply.freshness import AsIfApplied
-from quotaform.cluster.broker import split_alterations
+from quotaform.cluster.broker import BrokerRelease, split_alterations
 from quotaform.cluster.gateway import BrokerConfig
-from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.kafka import KafkaGateway, refusal_of
 from quotaform.cluster.wire.client_quotas import AlteredQuotas
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
 from quotaform.drift.drift import Drift, make_drift
+from quotaform.http.client import Retry, asked_wait, send_again
+from quotaform.http.message import Request, Response, Url
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, ConnectError, HttpError, InvalidFilesError, QuotaformError
@@ -287,6 +290,86 @@ def of_pull_request(text: Text) -> Lines:
     return [f"{found.platform} {found.repository} {found.number}, commit {found.commit}, {found.api.reveal()}"]
 
 
+HOST = Url.parse("https://api.example.com/")
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+LOST: dict[str, HttpError] = {
+    "lost": HttpError(HOST.origin, "closed the connection", may_pass=True),
+    "unreached": HttpError(HOST.origin, "cannot be reached", may_have_arrived=False, may_pass=True),
+    "unencrypted": HttpError(HOST.origin, "would receive the token", may_have_arrived=False),
+    "redirected": HttpError(HOST.origin, "redirects", status=302),
+}
+
+
+def answer_of(word: str) -> Response | HttpError:
+    """Return what is answered: a status with, after `;`, a header or words of the body, or an error by its name."""
+    if word in LOST:
+        return LOST[word]
+    status, _, more = word.partition(";")
+    name, _, value = more.partition("=")
+    headers, body = ({name: value}, b"") if value else ({}, more.replace("_", " ").encode())
+    return Response(url=HOST, status=int(status), headers=headers, body=body)
+
+
+def of_retried(text: Text) -> Lines:
+    """Return how often a request is sent, and how long it is waited for, when it is answered so, and then well.
+
+    `PATCH!` is one that may be repeated; words with `:` are settings.
+    """
+    method, *words = str(text).split()
+    given = dict(word.split(":") for word in words if ":" in word)
+    answers = iter([*(answer_of(word) for word in words if ":" not in word), answer_of("200")])
+    waits: list[float] = []
+    sent: list[Request] = []
+
+    def send(request: Request) -> Response:
+        sent.append(request)
+        answered = next(answers)
+        if isinstance(answered, HttpError):
+            raise answered
+        return answered
+
+    retry = Retry(
+        attempts=int(given.get("attempts", 5)),
+        longest_wait=float(given.get("longest_wait", 30)),
+        total=float(given.get("total", 120)),
+        sleep=waits.append,
+        monotonic=lambda: sum(waits),
+        now=lambda: NOON + timedelta(seconds=sum(waits)),
+        jitter=lambda: float(given.get("jitter", 0)),
+    )
+    request = Request(method=method.rstrip("!"), url=HOST, is_repeatable=method.endswith("!"))
+    try:
+        end = str(send_again(request, send, retry).status)
+    except HttpError as error:
+        end = str(error)
+    return [f"sent {len(sent)}, waited {waits}: {end}"]
+
+
+def of_wait(text: Text) -> Lines:
+    """Return how long a server asks to wait, by its headers."""
+    headers = dict(each.split(": ", 1) for each in str(text).split("; ") if each)
+    return [f"{asked_wait(Response(url=HOST, status=429, headers=headers, body=b''), NOON):g} s"]
+
+
+def of_url(text: Text) -> Lines:
+    try:
+        return [Url.parse(str(text)).reveal()]
+    except ValueError as error:
+        return [error]
+
+
+RELEASES = (BrokerRelease((2, 8), has_zookeeper=True), BrokerRelease((3, 3)), BrokerRelease((4, 3)))
+
+
+def of_refused(text: Text) -> Iterator[str]:
+    """Yield why an alteration is sent to no broker, by the release of brokers; `none` removes a key."""
+    address, *values = str(text).split()
+    pairs = (value.split("=") for value in values)
+    asked = Alteration(entity_of(address), {key: None if value == "none" else float(value) for key, value in pairs})
+    for words, group in groupby(RELEASES, lambda release: refusal_of(asked, release)):
+        yield f"{', '.join(map(str, group))}: {words or 'left to the broker'}"
+
+
 def of_marker(text: Text) -> Lines:
     """Return what the first line of a comment says of it."""
     return [f"{read_marker(str(text))}"]
@@ -298,6 +381,10 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "sent": of_sent,
     "pull-request": of_pull_request,
     "marker": of_marker,
+    "retried": of_retried,
+    "wait": of_wait,
+    "url": of_url,
+    "refused": of_refused,
 }
 
 

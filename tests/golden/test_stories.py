@@ -79,6 +79,8 @@ class Story:
 
     def git(self, *arguments: str) -> None:
         self.made.git(*arguments)
+        if arguments[0] == "merge":
+            self.commits.append(self.made.git("rev-parse", "HEAD"))
 
     def move(self, source: str, target: str) -> None:
         (self.path / source).rename(self.path / target)
@@ -175,6 +177,12 @@ class Story:
         outputs = re.findall(r"^(\w+)<<(.+)\n((?:.*\n)*?)\2\n", (self.path / "output").read_text(), re.MULTILINE)
         yield from ("  " + self.masked(f"{name}={text.strip()}".replace("\n", ", ")) for name, _, text in outputs)
 
+    def say(self, *arguments: str) -> Iterator[str]:
+        """`say ARGUMENTS`: tell the exit code of a command and all that it prints."""
+        code, out, err = self.made(*arguments)
+        yield f"{shlex.join(arguments)}: exit {code}"
+        yield from (f"  {self.masked(line)}".rstrip() for line in (out + err).splitlines() if line)
+
     def show(self, name: str, pattern: str) -> Iterator[str]:
         """`show FILE PATTERN`: tell the lines of a file that match."""
         path = self.made.path / name
@@ -207,7 +215,10 @@ class Story:
         return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 
 
-@pytest.mark.parametrize("name", ["base", "guards", "prune", "ci", "receipts", "fleet", "approvals", "policy"])
+SUBJECTS = "base guards prune ci receipts fleet approvals policy many principals removed"
+
+
+@pytest.mark.parametrize("name", SUBJECTS.split())
 def test_what_a_plan_says_after_all_that(
     golden: Golden,
     name: str,

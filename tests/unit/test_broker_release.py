@@ -14,7 +14,7 @@ from quotaform.cluster.broker import (
     service_hint,
     with_alter_remedy,
 )
-from quotaform.cluster.kafka import KafkaGateway, refusal_of
+from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.alteration import Alteration, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError, ClusterError, InvalidRequestError
@@ -50,47 +50,6 @@ def test_the_newest_release_does_everything_in_the_table_and_the_oldest_hardly_a
     # What is measured is measured on a release of the sandbox.
     tried = {release.number[:2] for release in RELEASES}
     assert all({fact.since, fact.zookeeper or fact.since} <= tried for fact in FACTS.values() if fact.is_measured)
-
-
-@pytest.mark.parametrize(
-    ("entity", "ops", "words"),
-    [
-        (USER, {PRODUCE: 0.0}, "Quota producer_byte_rate must be greater than 0"),
-        (USER, {PRODUCE: 1.0, REQUEST: -5.0}, "Quota request_percentage must be greater than 0"),
-        (USER, {PRODUCE: 1.5}, "producer_byte_rate cannot be a fractional value."),
-        (USER, {PRODUCE: 1023.9999999}, "producer_byte_rate cannot be a fractional value."),
-        (USER, {PRODUCE: 1e308}, "Proposed value for producer_byte_rate is too large for a LONG."),
-        (ADDRESS, {CONNECT: 2.0**31}, "Proposed value for connection_creation_rate is too large for an INT."),
-        (USER, {"SCRAM-SHA-256": 4096.0}, "Invalid configuration key SCRAM-SHA-256"),
-    ],
-)
-@pytest.mark.parametrize("release", [OLD, BrokerRelease((3, 3)), NEW], ids=str)
-def test_what_the_newest_brokers_refuse_is_sent_to_none(
-    entity: Entity, ops: Mapping[str, float], words: str, release: BrokerRelease
-) -> None:
-    assert refusal_of(Alteration(entity, ops), release) == words
-
-
-@pytest.mark.parametrize(
-    ("entity", "ops"),
-    [
-        (USER, {PRODUCE: 2.0**63, REQUEST: 0.001}),
-        (USER, {PRODUCE: None, "SCRAM-SHA-256": None, "unknown": -1.0}),
-        (ADDRESS, {CONNECT: 2147483647.0}),
-        # A key that does not fit and a new one are left to the broker.
-        (ADDRESS, {PRODUCE: -1.0}),
-    ],
-)
-def test_the_rest_is_left_to_the_broker(entity: Entity, ops: Mapping[str, float | None]) -> None:
-    assert refusal_of(Alteration(entity, ops), NEW) is None
-    assert refusal_of(Alteration(entity, ops), OLD) is None
-
-
-def test_what_zookeeper_would_round_or_misread_is_refused_there_alone() -> None:
-    fraction, address = Alteration(USER, {PRODUCE: 1e-7}), Alteration(Entity(ip="::1"), {CONNECT: 1.0})
-    assert refusal_of(fraction, NEW) is refusal_of(address, NEW) is None
-    assert refusal_of(fraction, OLD) == "producer_byte_rate cannot be a fractional value."
-    assert refusal_of(address, OLD) == "::1 is an IPv6 address; quotas of IPv6 addresses need brokers with KRaft."
 
 
 @pytest.mark.parametrize("validate_only", [False, True])

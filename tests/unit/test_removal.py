@@ -61,57 +61,6 @@ def removed(files: GitRepository, *entities: Entity, cluster: str = "lab") -> Ma
     return searched(files, *entities, cluster=cluster).removals
 
 
-def test_what_is_not_committed_and_what_is_have_their_step(files: GitRepository) -> None:
-    files.declare("all.yaml", "alice", "bob")
-    first = files.commit()
-    files.git("mv", "quotas.d/all.yaml", "quotas.d/new.yaml")
-    files.commit()
-    files.declare("new.yaml", "alice")
-    assert removed(files, BOB, CAROL) == {
-        BOB: Removal("quotas.d/new.yaml"),
-        CAROL: Removal("quotas.d/all.yaml", first),
-    }
-    second = files.commit()
-    assert removed(files, BOB) == {BOB: Removal("quotas.d/new.yaml", second)}
-
-
-def test_a_file_that_is_gone_declared_what_it_held(files: GitRepository) -> None:
-    files.declare("other.yaml")
-    (files.path / "quotas.d" / "all.yaml").unlink()
-    commit = files.commit()
-    assert removed(files) == {entity: Removal("quotas.d/all.yaml", commit) for entity in (ALICE, BOB, CAROL)}
-
-
-def test_other_layers_tombstones_and_expired_entries_left_nothing_behind(files: GitRepository) -> None:
-    files.declare("prod/own.yaml", "dave")
-    files.declare("all.yaml", "alice", more="state: absent")
-    files.declare("old.yaml", "bob", more="values: {producer_byte_rate: 1}\n    expires: 2026-11-20")
-    files.declare("lab/own.yaml", "carol", more="state: absent")
-    files.declare("common.yaml", "carol")
-    files.commit()
-    for name in ("prod/own", "all", "old", "lab/own", "common"):
-        files.declare(f"{name}.yaml")
-    commit = files.commit()
-    dave = Entity(user="dave")
-    assert removed(files, ALICE, BOB, CAROL, dave) == {}
-    assert removed(files, CAROL, dave, cluster="prod") == {
-        CAROL: Removal("quotas.d/common.yaml", commit),
-        dave: Removal("quotas.d/prod/own.yaml", commit),
-    }
-
-
-def test_a_branch_that_was_merged_is_one_step(files: GitRepository) -> None:
-    files.git("checkout", "-q", "-b", "change")
-    files.declare("all.yaml", "alice", "bob", "carol", "dave")
-    files.commit()
-    files.declare("all.yaml", "alice", "bob")
-    files.commit()
-    files.git("checkout", "-q", "main")
-    files.git("merge", "-q", "--no-ff", "-m", "merge", "change")
-    merge = files.git("rev-parse", "HEAD")
-    assert removed(files, CAROL, Entity(user="dave")) == {CAROL: Removal("quotas.d/all.yaml", merge)}
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -222,26 +171,6 @@ def write_snapshot(files: GitRepository, *users: str) -> None:
     quotas: Quotas = {Entity(user=user): {PRODUCER: 1048576.0} for user in users}
     taken = Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-11-20T09:12:44Z", quotas=quotas)
     files.write("lab.json", dump_snapshot(taken))
-
-
-def test_plan_and_drift_say_it(files: GitRepository) -> None:
-    write_snapshot(files, "alice", "bob", "eve")
-    files.declare("all.yaml", "alice")
-    commit = files.commit()
-    message = f"removed from quotas.d/all.yaml in {commit[:7]}; it stays on the cluster. To delete it, declare it with "
-    said = f"1 entity was removed from the files but not from the cluster:\n    user=bob: {message}state: absent\n\n"
-    unmanaged = "Not managed, left unchanged: 2 in scope, 0 out of scope (list: --show-unmanaged).\n\nNo changes."
-    assert f"\n{said}{unmanaged}" in run("plan", "--cluster", "lab", cwd=files.path).out
-    assert f"\n{said}Drift: " in run("drift", "--cluster", "lab", cwd=files.path).out
-    (found,) = json.loads(run("plan", "--cluster", "lab", "--format", "json", cwd=files.path).out)["findings"]
-    assert (found["rule"], found["severity"], found["blocking"]) == ("no-longer-declared", "warning", False)
-    assert (found["address"], found["message"]) == ("user=bob", f"{message}state: absent")
-    (shown,) = json.loads(run("plan", "--cluster", "lab", "--format", "gitlab", cwd=files.path).out)
-    assert shown["location"] == {"path": "quotas.d/all.yaml", "lines": {"begin": 1}}, "it was at quotaform.yaml"
-    files.write("quotas.d/other.yaml", "quotas:\n- {match: {user: alice}, values: {producer_byte_rate: 1MiB/s}}\n")
-    (files.path / "quotas.d" / "all.yaml").unlink()
-    (shown,) = json.loads(run("plan", "--cluster", "lab", "--format", "gitlab", cwd=files.path).out)
-    assert shown["location"]["path"] == "quotaform.yaml", "the file that declared it is gone"
 
 
 def test_a_plan_says_which_earlier_files_were_not_searched(files: GitRepository, tmp_path: Path) -> None:

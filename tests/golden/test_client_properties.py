@@ -59,7 +59,7 @@ def test_client_properties_are_read_or_refused_in_these_words(folder: Path, gold
             assert "hunter2" not in str(said)
             return [each.replace(str(folder), "FOLDER") for each in said]
         assert "hunter2" not in f"{config!r} {config}"
-        return differing(config)
+        return [each.replace(str(folder), "FOLDER") for each in differing(config)]
 
     file = "texts-properties.txt"
     written = (FOLDER / file).read_text(encoding="utf-8")

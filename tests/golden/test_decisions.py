@@ -34,6 +34,7 @@ from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, ConnectError, HttpError, InvalidFilesError, QuotaformError
 from quotaform.model.finding import Finding
+from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quotas import Base, DeclaredBase, Quotas
 from quotaform.plan.difference import diff, make_plan
 from quotaform.report.comment import read_marker
@@ -358,6 +359,15 @@ def of_url(text: Text) -> Lines:
         return [error]
 
 
+def of_duration(text: Text) -> Lines:
+    """Return the seconds of a duration, and how it is shown."""
+    try:
+        duration = parse_duration(str(text))
+    except ValueError as error:
+        return [error]
+    return [f"{duration.total_seconds():g} s, shown as {duration_text(duration)}"]
+
+
 RELEASES = (BrokerRelease((2, 8), has_zookeeper=True), BrokerRelease((3, 3)), BrokerRelease((4, 3)))
 
 
@@ -384,6 +394,7 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "retried": of_retried,
     "wait": of_wait,
     "url": of_url,
+    "duration": of_duration,
     "refused": of_refused,
 }
 

@@ -167,6 +167,11 @@ class Story:
         code, out, err = self.made("plan", "--format", "json", *arguments)
         yield from map(self.masked, self.said(shlex.join(("plan", *arguments)), code, out, err))
 
+    def source(self) -> Iterator[str]:
+        """`source`: tell which commit a plan names, and whether its files differ from it."""
+        found = self.made.plan()["source"]
+        yield self.masked(f"commit {found['commit']}, dirty {found['dirty']}")
+
     def run(self, *arguments: str) -> Iterator[str]:
         """`run ARGUMENTS`: tell the exit code of a command, its annotations, stderr, and the outputs of its step."""
         (self.path / "output").write_text("")
@@ -215,7 +220,7 @@ class Story:
         return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 
 
-SUBJECTS = "base guards prune ci receipts fleet approvals policy many principals removed"
+SUBJECTS = "base guards prune ci receipts fleet approvals policy many principals removed dirty"
 
 
 @pytest.mark.parametrize("name", SUBJECTS.split())

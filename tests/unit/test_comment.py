@@ -494,19 +494,6 @@ class TestCommand:
         assert (code, output.partition(": created")[0]) == (1, "Comment on the plan of lab")
         assert errors.startswith("Error: long.md: long.md has 65,")
 
-    def test_a_token_that_is_refused_exits_1_with_one_sentence(
-        self, job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.setenv("GITHUB_TOKEN", f"not-{TOKEN}")
-        with FakeGitHub().server() as server:
-            monkeypatch.setenv("GITHUB_API_URL", server.url)
-            code, output, errors = self.run(capfd, "plan.md")
-        assert (code, output) == (1, "")
-        assert errors == (
-            f"Error: {server.url} refused this with status 401 (Bad credentials Bearer ***); "
-            "check the token in QUOTAFORM_COMMENT_TOKEN or GITHUB_TOKEN\n"
-        )
-
     def test_a_run_for_a_push_writes_nothing_and_exits_0(self, job: Path, capfd: pytest.CaptureFixture[str]) -> None:
         (job / "event.json").write_text("{}")
         assert self.run(capfd, "plan.md") == (0, "", "This run is for no pull request; no comment was written.\n")

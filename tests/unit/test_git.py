@@ -273,22 +273,6 @@ def test_a_git_command_in_the_repository_is_not_run(
     assert not marker.exists()
 
 
-def test_there_is_no_commit_outside_of_a_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plain = GitRepository(tmp_path / "plain")
-    plain.write("quotaform.yaml", "clusters: {lab: {snapshot: lab.json}}\n")
-    plain.write("lab.json", json.dumps(SNAPSHOT))
-    plain.declare("all.yaml", "alice")
-    assert planned(plain.path, capsys) == {
-        "directory": "quotas.d",
-        "commit": None,
-        "dirty": None,
-        "base": None,
-        "rules": [],
-    }
-    plain.git("init", "-q")
-    assert planned(plain.path, capsys)["commit"] is None
-
-
 def test_a_repository_that_git_refuses_is_a_warning(
     origin: GitRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -306,66 +290,6 @@ def test_a_repository_that_git_refuses_is_a_warning(
     monkeypatch.setenv("PATH", "")
     assert run(["plan"]) == 0
     assert "is not known: no git command was found on the PATH; install git\n" in capsys.readouterr().out
-
-
-def test_files_are_compared_with_the_commit_whatever_their_line_ends_are(
-    origin: GitRepository, capsys: pytest.CaptureFixture[str]
-) -> None:
-    committed = (origin.path / "quotas.d" / "all.yaml").read_bytes()
-    origin.write("quotas.d/all.yaml", committed.replace(b"\n", b"\r\n"))
-    origin.write("quotas.d/README.md", "is not read")
-    origin.write("quotas.d/.hidden.yaml", "is not read")
-    assert planned(origin.path, capsys)["dirty"] is False
-    origin.write("quotas.d/more.yaml", "quotas: []\n")
-    assert planned(origin.path, capsys)["dirty"] is True
-    (origin.path / "quotas.d" / "more.yaml").unlink()
-    (origin.path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}, more: {snapshot: lab.json}}\n")
-    here = Path.cwd()
-    os.chdir(origin.path)
-    run(["plan", "--cluster", "lab"])
-    os.chdir(here)
-    assert " (dirty)" in capsys.readouterr().out
-
-
-def test_a_plan_of_approvals_or_policies_that_are_not_committed_is_dirty(
-    origin: GitRepository, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The plan named a commit that did not contain the approval or the policy by which it was made."""
-
-    def is_dirty() -> Any:
-        here = Path.cwd()
-        os.chdir(origin.path)
-        capsys.readouterr()
-        run(["plan", "--format", "json"])
-        os.chdir(here)
-        return json.loads(capsys.readouterr().out)["source"]["dirty"]
-
-    schema = json.dumps({"type": "object"})
-    origin.write("quotaform.yaml", "clusters: {lab: {snapshot: lab.json}}\npolicies: ['policies/*.json']\n")
-    origin.write("policies/one.schema.json", schema)
-    origin.commit()
-    assert is_dirty() is False
-    for path, content in (
-        ("approvals.yaml", "[]\n"),
-        ("policies/more.schema.json", schema),
-        ("policies/one.schema.json", json.dumps({"type": "object", "properties": {}})),
-    ):
-        before = (origin.path / path).read_text() if (origin.path / path).exists() else None
-        origin.write(path, content)
-        assert is_dirty() is True, path
-        (origin.path / path).unlink() if before is None else origin.write(path, before)
-        assert is_dirty() is False, path
-    origin.write("approvals.yaml", "[]\n")
-    origin.write("policies/more.schema.json", schema)
-    origin.commit()
-    assert is_dirty() is False
-    for path in ("approvals.yaml", "policies/more.schema.json"):
-        content = (origin.path / path).read_text()
-        (origin.path / path).unlink()
-        assert is_dirty() is True, path
-        origin.write(path, content)
-    origin.write("approvals.yaml", "[]\r\n")
-    assert is_dirty() is False
 
 
 def test_links_within_a_commit_are_followed(origin: GitRepository, capsys: pytest.CaptureFixture[str]) -> None:

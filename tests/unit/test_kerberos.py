@@ -24,56 +24,10 @@ def read(options: str, **more: str) -> Kerberos:
     return credentials
 
 
-def problem(options: str, **more: str) -> str:
-    with pytest.raises(InvalidFilesError) as caught:
-        read(options, **more)
-    [found] = caught.value.problems
-    return found.message
-
-
 @pytest.fixture
 def keytab(tmp_path: Path) -> str:
     (tmp_path / "alice.keytab").write_bytes(b"\x05\x02")
     return str(tmp_path / "alice.keytab")
-
-
-def test_a_cache_a_keytab_or_both_are_named(keytab: str) -> None:
-    assert read("useTicketCache=true") == Kerberos(service="kafka", uses_cache=True)
-    assert read('useTicketCache="TRUE" ticketCache="/tmp/x" renewTGT=true doNotPrompt=true').cache == "/tmp/x"
-    found = read(f"debug=true storeKey=true useTicketCache=true {KEYTAB.format(f'FILE:{keytab}')}")
-    assert (found.uses_cache, found.keytab, found.principal) == (True, keytab, "alice@EXAMPLE.COM")
-    assert found.who == "principal alice@EXAMPLE.COM"
-
-
-def test_the_service_may_be_in_either_place_and_not_differ() -> None:
-    assert read('useTicketCache=true serviceName="k"', sasl_kerberos_service_name="").service == "k"
-    assert read('useTicketCache=true serviceName="kafka"').service == "kafka"
-    differ = "sasl.kerberos.service.name and the serviceName of sasl.jaas.config differ; remove one"
-    assert problem('useTicketCache=true serviceName="k"') == differ
-    missing = problem("useTicketCache=true", sasl_kerberos_service_name="")
-    assert missing.startswith("sasl.kerberos.service.name is missing; set it to the first part of the broker's princip")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("", "it has no useTicketCache=true; write: sasl.jaas.config="),
-        ("doNotPrompt=true useTicketCache=false", "it has no useTicketCache=true"),
-        ('useKeyTab=true keyTab="x"', "useKeyTab=true, keyTab and principal go together"),
-        ('useKeyTab=true principal="x"', "useKeyTab=true, keyTab and principal go together"),
-        ('useTicketCache=true keyTab="x" principal="x"', "useKeyTab=true, keyTab and principal go together"),
-        (KEYTAB.format("/no/such/file"), "sasl.jaas.config names a keytab that does not exist"),
-        (KEYTAB.format("/dev"), "sasl.jaas.config names a keytab that cannot be read: Is a directory"),
-    ],
-)
-def test_what_java_would_ask_for_or_fail_on_is_one_sentence(options: str, message: str) -> None:
-    assert message in problem(options)
-
-
-def test_no_line_at_all_says_what_to_write() -> None:
-    answer = problem("x", sasl_jaas_config="")
-    assert answer.startswith("sasl.jaas.config is missing; ")
-    assert f"write: sasl.jaas.config={MODULE} required useTicketCache=true;" in answer
 
 
 def test_a_keytab_of_a_repository_does_not_lead_out_of_it(tmp_path: Path, keytab: str) -> None:

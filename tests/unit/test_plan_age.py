@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quotaform.model.errors import PlanAgeError
-from quotaform.model.moment import duration_text, parse_duration
 from quotaform.plan.plan import Plan
 from quotaform.plan.plan_file import require_recent
 from quotaform.system.clock import SystemClock
@@ -51,23 +50,3 @@ def test_a_plan_that_is_too_old_or_from_the_future_is_refused(created_at: str, p
     with pytest.raises(PlanAgeError, match=f"the plan was made at {created_at}, {problem}") as refused:
         require_recent(plan_at(created_at), DAY, Noon())
     assert (refused.value.exit_code, refused.value.created_at, refused.value.limit) == (5, created_at, DAY)
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("1s", 1), ("30m", 1800), ("24h", 86400), ("7d", 604800)])
-def test_a_duration_is_a_number_and_a_unit(text: str, seconds: int) -> None:
-    assert parse_duration(text).total_seconds() == seconds
-
-
-@pytest.mark.parametrize(
-    "text", ["", "0h", "24", "h", "-1h", "1.5h", "1w", "24 h", "9999999d", "٣h", "1h30m", "x" * 99]
-)
-def test_anything_else_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a duration; write for example 30m, 24h or 7d"):
-        parse_duration(text)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0s"), (59, "59s"), (60, "1m"), (3661, "1h 1m"), (90061, "1d 1h"), (86400, "1d")]
-)
-def test_a_duration_is_shown_in_two_units(seconds: int, text: str) -> None:
-    assert duration_text(timedelta(seconds=seconds)) == text

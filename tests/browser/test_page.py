@@ -16,6 +16,7 @@ import pytest
 
 from quotaform.report.html import render_html
 from quotaform.report.report import Bar, Number, Report, Section, Table
+from tests.golden.conftest import FOLDER
 from tests.golden.test_pages import HOSTILE, history
 
 pytestmark = pytest.mark.prove
@@ -49,6 +50,19 @@ class Browser:
     def run(self, script: str, *arguments: object) -> Any:
         """Return what a script returns."""
         return self._ask("/execute/sync", {"script": script, "args": list(arguments)})
+
+    def audit(self) -> tuple[list[str], int]:
+        """Return what axe-core, which is in the page, finds wrong with it, and how many rules hold."""
+        script = """const done = arguments[0]; axe.run().then(found => done(
+            [found.violations.map(each => each.id + ': ' + each.nodes[0].html), found.passes.length]))"""
+        wrong, held = self._ask("/execute/async", {"script": script, "args": []})
+        return wrong, held
+
+    def use_dark(self, *, is_dark: bool) -> None:
+        """Prefer dark colours, or light ones."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+        command = {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [scheme]}}
+        self._ask("/goog/cdp/execute", command)
 
     def type(self, selector: str, keys: str) -> None:
         """Type into an element."""
@@ -152,3 +166,24 @@ def test_ten_thousand_rows_can_be_used(browser: Browser) -> None:
     browser.type("th:nth-child(2) button", ENTER)
     assert browser.shown()[0] == "user=svc-9999"
     print(f"sort: {time.monotonic() - began:.2f} s")
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("axe")
+    assert npm is not None, "this test needs npm, which fetches axe-core: apt-get install npm"
+    subprocess.run([npm, "pack", "--silent", "axe-core@4.14.1"], cwd=folder, check=True, capture_output=True)
+    shutil.unpack_archive(folder / "axe-core-4.14.1.tgz", folder, filter="data")
+    return (folder / "package/axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_axe_finds_nothing_wrong_with_any_page(browser: Browser, axe: str, is_dark: bool) -> None:
+    browser.use_dark(is_dark=is_dark)
+    for path in sorted(FOLDER.glob("page-*.html")):
+        browser.open(path.read_text(encoding="utf-8"))
+        assert browser.run("return matchMedia('(prefers-color-scheme: dark)').matches") is is_dark
+        browser.run(axe)
+        wrong, held = browser.audit()
+        assert wrong == [], path
+        assert held > 10, path

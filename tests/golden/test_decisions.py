@@ -37,6 +37,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quotas import Base, DeclaredBase, Quotas
 from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.receipt_records import load_receipt
 from quotaform.report.comment import read_marker
 from quotaform.resolve.effect import NO_EFFECT, Effect
 from quotaform.resolve.report import render_resolve
@@ -50,6 +51,7 @@ from tests.golden.conftest import Golden
 from tests.golden.test_texts import Lines, Text, check_told
 from tests.scripted_connection import ScriptedConnection
 from tests.scripted_gateway import Clock, ScriptedGateway
+from tests.unit.test_receipt_file import sealed as sealed_receipt
 
 
 def entity_of(address: str) -> Entity:
@@ -385,7 +387,39 @@ def of_marker(text: Text) -> Lines:
     return [f"{read_marker(str(text))}"]
 
 
-SUBJECTS: dict[str, Callable[[Text], Lines]] = {"resolved": of_resolved, "changed": of_changed, "asked": of_asked}
+def of_edited(text: Text) -> Lines:
+    """Return what is said of a receipt that somebody edited, who computed its digest again.
+
+    `edits` are values by their path; `<gone>` removes a field, and `<again>` adds the first item of a list once more.
+    """
+    given: dict[str, Any] = yaml.safe_load(text)
+
+    def edit(document: dict[str, Any]) -> None:
+        for path, value in given["edits"].items():
+            *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
+            place: Any = document
+            for step in steps:
+                place = place[step]
+            if value == "<gone>":
+                del place[last]
+            elif value == "<again>":
+                place[last].append(place[last][0])
+            else:
+                place[last] = value
+
+    try:
+        load_receipt(sealed_receipt(edit), "r.json")
+    except QuotaformError as error:
+        return [f"{type(error).__name__} ({error.exit_code}): {error}"]
+    return ["is read"]
+
+
+SUBJECTS: dict[str, Callable[[Text], Lines]] = {
+    "resolved": of_resolved,
+    "changed": of_changed,
+    "asked": of_asked,
+    "edited": of_edited,
+}
 LINES: dict[str, Callable[[Text], Lines]] = {
     "notified": of_notified,
     "sent": of_sent,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from quotaform.cli.main import run
 from quotaform.http.client import Limits
-from quotaform.model.errors import HttpError, QuotaformError, StaleError
+from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.text import Secret
 from quotaform.report.comment import Marker, read_changes, read_marker
 from quotaform.review.comment import CommentAction, CommentMode, Draft, Posted, plan_comment
@@ -28,7 +28,7 @@ from quotaform.review.run import (
     read_drafts,
 )
 from tests.http_server import HttpServer, Received, answer
-from tests.pull_request_server import NEWEST, TOKEN, FakeGitHub, FakeGitLab, event
+from tests.pull_request_server import NEWEST, TOKEN, FakeGitHub, event
 
 MARKER = '<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->'
 OTHER = MARKER.replace("lab", "prod-eu")
@@ -142,30 +142,6 @@ def test_what_is_done_follows_from_the_comments_that_are_there(
 class TestGitHub:
     """As github.com and GitHub Enterprise Server answer."""
 
-    def test_a_comment_is_created_then_kept_then_updated(self) -> None:
-        github = FakeGitHub()
-        with github.server() as server:
-            (created,) = post(server, BODY)
-            (kept,) = post(server, BODY)
-            (updated,) = post(server, BODY + "more")
-        assert [action(each) for each in (created, kept, updated)] == ["create", "keep", "update"]
-        assert github.writes == [("create", BODY), ("100", BODY + "more")]
-        assert created.step is not None
-        assert created.step.target is not None
-        assert created.step.target.url == "https://github.example/acme/quotas/pull/7#issuecomment-100"
-        assert {request.headers["x-github-api-version"] for request in server.received} == {"2022-11-28"}
-
-    def test_a_comment_is_found_on_the_third_page(self) -> None:
-        github = FakeGitHub()
-        for number in range(230):
-            github.add(f"comment {number}", login="somebody")
-        github.add(EMPTY)
-        with github.server() as server:
-            (outcome,) = post(server, BODY)
-        assert action(outcome) == "update"
-        assert [each for each in server.received if "page=3" in each.target]
-        assert github.writes == [("330", BODY)]
-
     def test_a_comment_of_somebody_else_with_the_same_marker_is_left_alone(self) -> None:
         github = FakeGitHub()
         github.add(EMPTY, login="mallory")
@@ -176,103 +152,12 @@ class TestGitHub:
         assert outcome.step is not None
         assert outcome.step.others == ("mallory",)
 
-    def test_the_oldest_own_comment_is_updated_and_further_ones_are_left(self) -> None:
-        github = FakeGitHub()
-        for body in ("first", EMPTY, EMPTY, OTHER):
-            github.add(body)
-        with github.server() as server:
-            (outcome,) = post(server, BODY)
-        assert github.writes == [("101", BODY)]
-        assert outcome.step is not None
-        assert outcome.step.duplicates == 1
-
-    @pytest.mark.parametrize(
-        ("kind", "login", "author"),
-        [
-            ("job", "github-actions[bot]", "github-actions[bot]"),
-            ("job", "our-app", "our-app[bot]"),
-            ("bare", "unknown", "github-actions[bot]"),
-        ],
-    )
-    def test_the_token_of_a_job_or_an_app_finds_its_comment(self, kind: str, login: str, author: str) -> None:
-        """GET /user answers such a token with 403."""
-        github = FakeGitHub(token_kind=kind, login=login)
-        github.add(EMPTY, login=author, kind="Bot")
-        github.add(EMPTY, login="mallory")
-        with github.server() as server:
-            (outcome,) = post(server, BODY)
-        assert github.writes == [("100", BODY)]
-        assert action(outcome) == "update"
-
     def test_a_user_with_the_name_of_an_app_is_somebody_else(self) -> None:
         github = FakeGitHub(token_kind="job", login="our-app")
         github.add(EMPTY, login="our-app[bot]", kind="User")
         with github.server() as server:
             (outcome,) = post(server, BODY)
         assert action(outcome) == "create"
-
-    def test_an_enterprise_server_has_its_api_below_a_path(self) -> None:
-        github = FakeGitHub(root="/api/v3", token_kind="job", login="our-app[bot]")
-        github.add(EMPTY, login="our-app[bot]", kind="Bot")
-        with github.server() as server:
-            (outcome,) = post(server, BODY, root="/api/v3")
-        assert action(outcome) == "update"
-        assert [each.target for each in server.received][:2] == ["/api/v3/user", "/api/graphql"]
-
-    def test_a_failure_is_asked_again(self) -> None:
-        github = FakeGitHub(trouble=[answer(502), answer(500), None, answer(503)])
-        clock = FakeClock()
-        with github.server() as server:
-            (outcome,) = post(server, BODY, clock=clock)
-        assert action(outcome) == "create"
-        assert len(clock.waits) == 3
-
-    def test_a_comment_that_was_written_although_the_answer_failed_is_not_written_twice(self) -> None:
-        github = FakeGitHub(after_write=lambda: answer(502))
-        with github.server() as server:
-            (outcome,) = post(server, BODY)
-        assert action(outcome) == "create"
-        assert github.writes == [("create", BODY)]
-        assert outcome.step is not None
-        assert outcome.step.target is not None
-        assert outcome.step.target.id == 100
-
-    def test_a_comment_that_was_not_written_is_written_again(self) -> None:
-        github = FakeGitHub(trouble=[None, None, answer(502)])
-        with github.server() as server:
-            (outcome,) = post(server, BODY)
-        assert action(outcome) == "create"
-        assert github.writes == [("create", BODY)]
-
-    def test_a_short_rate_limit_is_waited_for(self) -> None:
-        limited = answer(403, {"message": "API rate limit exceeded"}, Retry_After="20")
-        clock = FakeClock()
-        with FakeGitHub(trouble=[None, limited, None, limited]).server() as server:
-            (outcome,) = post(server, BODY, clock=clock)
-        assert action(outcome) == "create"
-        assert [20 <= wait <= 30 for wait in clock.waits] == [True, True]
-
-    @pytest.mark.parametrize(
-        ("status", "headers", "when"),
-        [
-            (403, {"Retry_After": "3600"}, "2026-11-22 13:00:00"),
-            (429, {"Retry_After": "Sun, 22 Nov 2026 14:00:00 GMT"}, "2026-11-22 14:00:00"),
-            (403, {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": "1795352400"}, "2026-11-22 13:00:00"),
-            (403, {}, "2026-11-22 12:01:00"),
-        ],
-    )
-    def test_of_a_long_rate_limit_the_end_is_named(self, status: int, headers: dict[str, str], when: str) -> None:
-        limited = answer(status, {"message": "You have exceeded a secondary rate limit"}, **headers)
-        clock = FakeClock()
-        with (
-            FakeGitHub(trouble=[limited]).server() as server,
-            pytest.raises(
-                HttpError, match=rf"limits how often.*\(status {status}\); try again after {when} UTC$"
-            ) as caught,
-        ):
-            post(server, BODY, clock=clock)
-        assert not clock.waits
-        assert caught.value.retry_after is not None
 
     @pytest.mark.parametrize(
         ("reply", "words"),
@@ -310,15 +195,6 @@ class TestGitHub:
         assert str(caught.value).startswith(server.url)
         assert "\n" not in str(caught.value)
 
-    def test_a_token_that_may_not_write_says_what_is_missing(self) -> None:
-        forbidden = answer(403, {"message": "Resource not accessible by integration"})
-        with FakeGitHub(trouble=[None, None, forbidden]).server() as server:
-            (outcome,) = post(server, BODY)
-        assert str(outcome.error) == (
-            f"{server.url} refused this with status 403 (Resource not accessible by integration); give the job "
-            "`permissions: {pull-requests: write}`; the token of a pull request from a fork cannot write"
-        )
-
     @pytest.mark.exhaustive
     def test_a_list_without_an_end_is_left(self) -> None:
         def reply(request: Received) -> bytes:
@@ -339,40 +215,9 @@ class TestGitHub:
             post(server, BODY, limits=Limits(total=0.3))
         assert len(server.received) == 5
 
-    def test_a_comment_that_is_too_long_is_not_sent(self) -> None:
-        github = FakeGitHub()
-        with github.server() as server:
-            outcomes = post(server, BODY + "a" * 65_536, BODY.replace("lab", "b"))
-        assert str(outcomes[0].error).endswith("characters, and a comment of GitHub at most 65,536; nothing was sent")
-        assert action(outcomes[1]) == "create"
-        assert len(github.writes) == 1
-
 
 class TestGitLab:
     """As gitlab.com answers."""
-
-    def test_a_note_is_created_then_kept_then_updated(self) -> None:
-        gitlab = FakeGitLab()
-        with gitlab.server() as server:
-            actions = [action(post(server, body, platform=Platform.GITLAB)[0]) for body in (BODY, BODY, EMPTY)]
-            with pytest.raises(StaleError, match="this run is for 4444"):
-                post(server, OTHER, platform=Platform.GITLAB, commit="4" * 40)
-        assert actions == ["create", "keep", "update"]
-        assert gitlab.writes == [("POST", BODY), ("PUT", EMPTY)]
-
-    def test_a_note_is_found_on_the_third_page_and_those_of_others_are_left_alone(self) -> None:
-        gitlab = FakeGitLab()
-        gitlab.add(EMPTY, user=9)
-        gitlab.add(EMPTY, is_system=True)
-        for number in range(50):
-            gitlab.add(f"note {number}", user=9)
-        gitlab.add(EMPTY)
-        with gitlab.server() as server:
-            (outcome,) = post(server, BODY, platform=Platform.GITLAB)
-        assert gitlab.writes == [("PUT", BODY)]
-        assert gitlab.notes[-1]["body"] == BODY
-        assert outcome.step is not None
-        assert outcome.step.others == ("user-9",)
 
     def test_a_token_that_is_not_known_says_which_variable(self) -> None:
         with (
@@ -483,16 +328,6 @@ class TestCommand:
             f"Error: the pull request is at commit {NEWEST}, and this run is for {'4' * 40}; no comment was written, "
             "so that none of a newer commit is replaced\n"
         )
-
-    def test_one_comment_that_fails_hides_no_other(
-        self, job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        (job / "long.md").write_text(f"{OTHER}\n" + "a" * 65_536)
-        with FakeGitHub().server() as server:
-            monkeypatch.setenv("GITHUB_API_URL", server.url)
-            code, output, errors = self.run(capfd, "long.md", "plan.md")
-        assert (code, output.partition(": created")[0]) == (1, "Comment on the plan of lab")
-        assert errors.startswith("Error: long.md: long.md has 65,")
 
     def test_a_run_for_a_push_writes_nothing_and_exits_0(self, job: Path, capfd: pytest.CaptureFixture[str]) -> None:
         (job / "event.json").write_text("{}")

@@ -1,0 +1,96 @@
+"""Which comment on a pull request is written for what: `story-comment.txt`, against servers like GitHub's and GitLab's.
+
+An input is YAML. `has` is what was written there, `AUTHOR:BODY`, `AUTHOR:BODY:KIND` or one of these `* NUMBER`; nobody
+is who the token belongs to. `trouble` is what the first requests are answered in place of the right answer: a status,
+or a status, a message and headers. Each item of `post` is a run, with one body or several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from quotaform.http.message import Url
+from quotaform.model.errors import QuotaformError
+from quotaform.review.run import Platform
+from tests.golden.conftest import Golden
+from tests.golden.test_texts import Text, check_told
+from tests.http_server import answer
+from tests.pull_request_server import FakeGitHub, FakeGitLab
+from tests.unit.test_comment import BODY, EMPTY, OTHER, FakeClock, post
+
+BODIES: Final = {
+    "plan": BODY,
+    "plan+": f"{BODY}more",
+    "long": BODY + "a" * 65_536,
+    "empty": EMPTY,
+    "other": OTHER,
+    "b": BODY.replace("lab", "b"),
+}
+NAMES: Final = {body: name for name, body in BODIES.items()}
+
+
+def reply_of(said: Any) -> bytes | None:
+    status, message, headers = [*said, {}][:3] if isinstance(said, list) else (said, None, {})
+    return None if status is None else answer(status, {"message": message} if message else b"", **headers)
+
+
+def platform_of(asked: dict[str, Any]) -> FakeGitHub | FakeGitLab:
+    """Return a server with what was written there."""
+    lab = FakeGitLab()
+    hub = FakeGitHub(
+        token_kind=asked.get("kind", "personal"),
+        login=asked.get("login", "quota-bot"),
+        root=asked.get("root", ""),
+        trouble=[reply_of(each) for each in asked.get("trouble", ())],
+        after_write=(lambda: answer(asked["after"])) if "after" in asked else None,
+    )
+    for written in asked.get("has", ()):
+        item, _, times = written.partition(" * ")
+        author, body, *kind = item.split(":")
+        for number in range(int(times or 1)):
+            text = BODIES.get(body, f"{body} {number}")
+            hub.add(text, author or None, kind[0] if kind else "User")
+            lab.add(text, int(author) if author.isdigit() else None, is_system=author == "system")
+    return lab if asked.get("platform") == "gitlab" else hub
+
+
+def of_posted(text: Text) -> Iterator[str]:
+    """Yield what becomes of each comment, what was written, and how long it was waited for."""
+    asked = yaml.safe_load(text)
+    platform, clock = platform_of(asked), FakeClock()
+    is_lab = isinstance(platform, FakeGitLab)
+    with platform.server() as server:
+        for bodies in asked["post"]:
+            names = bodies if isinstance(bodies, list) else [bodies]
+            try:
+                outcomes = post(
+                    server,
+                    *(BODIES[name] for name in names),
+                    platform=Platform.GITLAB if is_lab else Platform.GITHUB,
+                    root=asked.get("root", ""),
+                    clock=clock,
+                    commit=asked.get("commit"),
+                )
+            except QuotaformError as error:
+                yield f"{type(error).__name__}: {error}".replace(Url.parse(server.url).origin, "URL")
+                continue
+            for name, outcome in zip(names, outcomes, strict=True):
+                if outcome.step is None:
+                    yield f"{name}: {outcome.error}".replace(server.url, "URL")
+                    continue
+                step = outcome.step
+                target = step.target.url or step.target.id if step.target else ""
+                others = f"; left alone: {', '.join(step.others)}" if step.others else ""
+                duplicates = f"; {step.duplicates} duplicates" if step.duplicates else ""
+                yield f"{name}: {step.action} {target}{others}{duplicates}"
+    writes = [f"{what} {NAMES[body]}" for what, body in platform.writes]
+    yield f"written: {', '.join(writes) or 'nothing'}; {len(server.received)} requests"
+    if clock.waits:
+        yield f"waited {len(clock.waits)} times, each {'20 s or more' if min(clock.waits) >= 20 else 'a few seconds'}"
+
+
+def test_comments_are_written_like_this(golden: Golden) -> None:
+    check_told(golden, "story-comment.txt", of_posted)

@@ -26,6 +26,8 @@ ENVIRONMENT = {
 }
 KEYS = "password=old\npassword : p\\=1\na\\:b=\\u00e9\n# x=\nbad=\\u1\nuser=bob\nservers=b1:9092,b2:9092\nk=hunter2\n"
 
+STORES = FOLDER.parent / "data" / "stores"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -47,11 +49,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_client_properties_are_read_or_refused_in_these_words(folder: Path, golden: Golden) -> None:
-    """`FOLDER` in a file is that of the files that it may refer to, beside which it lies."""
+    """`FOLDER` is that of the files that a file may refer to, beside which it lies; `STORES` has stores of Java."""
     path = folder / "client.properties"
 
     def of_properties(text: Text) -> Lines:
-        path.write_bytes(str(text).replace("FOLDER", str(folder)).encode())
+        path.write_bytes(str(text).replace("FOLDER", str(folder)).replace("STORES", str(STORES)).encode())
         try:
             config = load_client_config(path, environ=ENVIRONMENT)
         except InvalidFilesError as error:

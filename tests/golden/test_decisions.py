@@ -21,13 +21,14 @@ import yaml
 
 from quotaform.apply.freshness import AsIfApplied
 from quotaform.cluster.broker import BrokerRelease, split_alterations
-from quotaform.cluster.gateway import BrokerConfig
+from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import KafkaGateway, refusal_of
 from quotaform.cluster.wire.client_quotas import AlteredQuotas
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
 from quotaform.drift.drift import Drift, make_drift
+from quotaform.drift.report import render_drift
 from quotaform.http.client import Retry, asked_wait, send_again
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
@@ -38,6 +39,8 @@ from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quotas import Base, DeclaredBase, Quotas
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.receipt_records import load_receipt
+from quotaform.plan.report import render_plan
+from quotaform.plan.run import bulk_of_plan
 from quotaform.report.comment import read_marker
 from quotaform.resolve.effect import NO_EFFECT, Effect
 from quotaform.resolve.report import render_resolve
@@ -143,6 +146,8 @@ def of_changed(text: Text) -> Lines:
         yield f"drift: {each.entity} is {each.drift_class} ({'declared' if each.is_declared else 'undeclared'}; {keys})"
     yield from (f"pending: {change.action} {change.entity}" for change in drift.pending)
     yield f"drift: {drift.status}, {drift.in_sync} in sync"
+    yield from (line.partition(" Plan id ")[0] for line in "".join(render_plan(plan)).splitlines()[-3:] if line)
+    yield render_drift(drift).splitlines()[-1]
 
 
 def of_asked(text: Text) -> Iterator[str]:
@@ -354,6 +359,41 @@ def of_wait(text: Text) -> Lines:
     return [f"{asked_wait(Response(url=HOST, status=429, headers=headers, body=b''), NOON):g} s"]
 
 
+def many(said: str) -> Quotas:
+    """Return so many users, `NUMBER` or `NUMBER:RATE`."""
+    number, _, rate = said.partition(":")
+    return {Entity(user=f"u{each}"): {PRODUCER: float(rate or 1)} for each in range(int(number))}
+
+
+def of_read(text: Text) -> Iterator[str]:
+    """Yield how often a cluster is read for a plan of `files`, or without them for what it holds.
+
+    `reads` are the first ones, `known` is what is expected there, and `others` are users that no file declares.
+    """
+    asked = dict(word.partition("=")[::2] for word in str(text).split())
+    others = {Entity(user=f"other{each}"): {PRODUCER: 1.0} for each in range(int(asked.get("others", 0)))}
+    words = [word for said in asked.get("reads", "").split(",") if said for word in repeated(said)]
+    reads = [None if word == "now" else ClusterError(word) if word == "gone" else many(word) for word in words]
+    gateway = ScriptedGateway({**many(asked["live"]), **others}, reads=reads, is_live="snapshot" not in asked)
+    clock = Clock()
+    try:
+        if "files" in asked:
+            files = many(asked["files"])
+            plan = read_settled(gateway, lambda actual: plan_of(files, actual), bulk_of_plan, clock=clock)
+            yield f"{len(plan.changes)} changes"
+        else:
+            yield f"{len(read_actual(gateway, many(asked.get('known', '0')), clock=clock))} entities"
+    except ClusterError as error:
+        yield f"{type(error).__name__}: {error}"
+    pauses = sorted({round(pause, 2) for pause in clock.pauses})
+    yield f"{len(gateway.log)} reads, pauses of {pauses} s, {sum(clock.pauses):.0f} s in all"
+
+
+def repeated(said: str) -> list[str]:
+    word, _, times = said.partition("*")
+    return [word] * int(times or 1)
+
+
 def of_url(text: Text) -> Lines:
     try:
         return [Url.parse(str(text)).reveal()]
@@ -428,6 +468,7 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "retried": of_retried,
     "wait": of_wait,
     "url": of_url,
+    "read": of_read,
     "duration": of_duration,
     "refused": of_refused,
 }

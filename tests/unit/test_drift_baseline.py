@@ -39,14 +39,6 @@ def verdict(drift: Drift) -> str:
     return " and ".join(classes) or "in sync"
 
 
-def test_a_merge_that_is_not_applied_is_no_drift() -> None:
-    """Every merge paged somebody until it was applied."""
-    drift = drift_of({ALICE: ONE, BOB: ONE}, {ALICE: ONE, BOB: ONE}, {ALICE: TWO, BOB: ONE})
-    assert (drift.status, drift.summary) == ("in-sync", {"modified": 0, "missing": 0, "unexpected": 0})
-    assert drift.pending_actions == {"create": 0, "update": 1, "delete": 0}
-    assert render_drift(drift).splitlines()[-1] == "No drift. 1 declared entity matches the cluster; 1 pending."
-
-
 def test_what_is_pending_is_not_in_the_fingerprint() -> None:
     before = drift_of({ALICE: ONE, BOB: ONE}, {ALICE: NINE, BOB: ONE}, {ALICE: ONE, BOB: ONE})
     merged = drift_of({ALICE: ONE, BOB: ONE}, {ALICE: NINE, BOB: ONE}, {ALICE: TWO, BOB: TWO})

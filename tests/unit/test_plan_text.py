@@ -12,37 +12,11 @@ from quotaform.model.quotas import Cause
 from quotaform.model.scope import Selection
 from quotaform.plan.records import load_plan
 from quotaform.plan.report import render_plan
-from tests.builder import CONSUMER, PRODUCER, declare, plan_of
+from tests.builder import PRODUCER, declare, plan_of
 from tests.dumped import dumped_plan
 from tests.loading import load_schema
 
 ALICE, BOB, CAROL = Entity(user="alice"), Entity(user="bob"), Entity(user="carol")
-
-
-def effect_line(text: str) -> str:
-    """The line of the effects up to the plan id."""
-    (line,) = [line for line in text.splitlines() if line.startswith("Effect: ")]
-    return line.partition(" Plan id ")[0]
-
-
-def test_to_unlimited_is_counted_with_the_direction_that_it_stands_behind() -> None:
-    """`0 loosened (1 to unlimited), 1 mixed`: the one that becomes unlimited was the mixed one."""
-    wanted = {ALICE: {PRODUCER: 1.0}, BOB: {CONSUMER: 1.0}, CAROL: {PRODUCER: 2.0**63}}
-    live = {ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 2.0}}
-    assert effect_line("".join(render_plan(plan_of(wanted, live)))) == (
-        "Effect: 0 loosened, 1 tightened, 1 mixed (1 to unlimited), 1 without effect. 0 already as declared."
-    )
-    live = {**live, CAROL: {PRODUCER: 1.0}}
-    assert effect_line("".join(render_plan(plan_of(wanted, live)))) == (
-        "Effect: 1 loosened (1 to unlimited), 1 tightened, 1 mixed (1 to unlimited). 0 already as declared."
-    )
-
-
-def test_an_entity_that_is_absent_as_declared_is_not_called_unchanged() -> None:
-    """On an empty cluster: `0 entities in scope` and `1 unchanged`."""
-    text = "".join(render_plan(plan_of({ALICE: {PRODUCER: 1.0}, BOB: {}}, {})))
-    assert effect_line(text).endswith(". 1 already as declared.")
-    assert "unchanged" not in text
 
 
 def test_a_plan_of_nothing_is_no_all_clear() -> None:

@@ -58,31 +58,26 @@ def _change(document: dict[str, Any]) -> dict[str, Any]:
     return change
 
 
-def _added(document: dict[str, Any]) -> None:
-    more = loads(dumps(_change(document)))
-    document["changes"].append({**more, "address": "user=carol", "entity": {"user": "carol"}})
-
-
-EDITS: dict[str, Edit] = {
-    "a value": lambda document: _change(document)["keys"][0].update(after=4096),
-    "applyable": lambda document: document.update(applyable=not document["applyable"]),
-    "an entity": lambda document: _change(document).update(entity={"user": "mallory"}),
-    "an added change": _added,
-    "a removed change": lambda document: document["changes"].pop(),
-    "a removed finding": lambda document: document.update(findings=[]),
-    "the cluster's id": lambda document: document["cluster"].update(id="another"),
-    "the time": lambda document: document.update(created_at="2026-11-21T00:00:00Z"),
-    "an added field": lambda document: document.update(added_later=1),
-    "the digest": lambda document: document.update(digest="sha256:" + "0" * 64),
-    "no digest": lambda document: document.pop("digest"),
-    "a digest that is no text": lambda document: document.update(digest=7),
-}
-
-
-@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
-def test_a_plan_file_that_was_edited_by_hand_is_stale(edit: Edit) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"after": 2048', '"after": 4096'),
+        ('"applyable": true', '"applyable": false'),
+        ('"alice"', '"mallory"'),
+        ('"message": "no number"', '"message": ""'),
+        ('"dirty": false', '"dirty": true'),
+        ('"complete": true', '"complete":  true'),
+        ('"created_at"', '"added_later": 1, "created_at"'),
+        ('"digest": "sha256:', '"digest": "sha256:0'),
+        ('"digest": "sha256:', '"digests": "sha256:'),
+        ('"digest": "sha256:', '"digest": 7, "x": "'),
+    ],
+)
+def test_a_plan_file_that_was_edited_by_hand_is_stale(old: str, new: str) -> None:
+    changed = TEXT.replace(old, new, 1)
+    assert changed != TEXT
     with pytest.raises(StaleError, match=r"plan\.json was changed after it was written.*make a new plan"):
-        load_plan(dumps(edited(edit)), "plan.json")
+        load_plan(changed, "plan.json")
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400", "9" * 5000])

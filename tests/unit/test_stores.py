@@ -70,22 +70,6 @@ class TestTruststores:
         assert config.tls.ca is not None
         assert config.tls.ca.count("BEGIN CERTIFICATE") == 2
 
-    @pytest.mark.parametrize(
-        ("name", "password", "message"),
-        [
-            ("trust.p12", None, "ssl.truststore.password is missing"),
-            ("trust.p12", "hunter2", "ssl.truststore.password is wrong, or the file is damaged"),
-            ("trust.jks", "hunter2", "ssl.truststore.password is wrong, or the file is damaged"),
-        ],
-    )
-    def test_a_password_that_is_wrong_or_missing_is_told(self, name: str, password: str | None, message: str) -> None:
-        told = problem(truststore_location=STORES / name, truststore_password=password)
-        assert told == f"ssl.truststore.location cannot be used: {message}"
-
-    def test_a_password_whose_variable_is_missing_is_one_problem(self) -> None:
-        told = problem(truststore_location=STORES / "trust.p12", truststore_password="${env:TRUST}")
-        assert told.startswith("ssl.truststore.password: ")
-
 
 class TestKeystores:
     @pytest.mark.parametrize(
@@ -137,27 +121,6 @@ class TestKeystores:
         assert "key.password" not in ssl
         assert (ssl["enabled.protocols"], ssl["cipher.suites"]) == ("TLSv1.2", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
 
-    @pytest.mark.parametrize(
-        ("name", "password", "key_password", "message"),
-        [
-            ("key.p12", None, None, "ssl.keystore.password is missing"),
-            ("key.p12", "hunter2", None, " cannot be used: ssl.keystore.password is wrong, or the file is damaged"),
-            ("key.p12", PASSWORD, "hunter2", "the key has the password of the store; remove ssl.key.password"),
-            ("keys.jks", "hunter2", "key-secret", "ssl.keystore.password is wrong, or the file is damaged"),
-            ("keys.jks", None, "key-secret", "ssl.keystore.password is missing"),
-            ("keys.jks", PASSWORD, None, "cannot be decrypted: ssl.key.password is wrong or missing"),
-            ("keys.jks", PASSWORD, "hunter2", "cannot be decrypted: ssl.key.password is wrong or missing"),
-            ("trust.p12", PASSWORD, None, "it contains no private key"),
-            ("trust.jks", PASSWORD, None, "it contains no private key"),
-        ],
-    )
-    def test_what_cannot_be_used_is_told(
-        self, name: str, password: str | None, key_password: str | None, message: str
-    ) -> None:
-        told = problem(keystore_location=STORES / name, keystore_password=password, key_password=key_password)
-        assert told.startswith("ssl.keystore.location ")
-        assert told.endswith(message)
-
 
 class TestOtherFiles:
     @pytest.mark.parametrize(
@@ -173,11 +136,6 @@ class TestOtherFiles:
         (tmp_path / "store").write_bytes(content)
         told = problem(truststore_location=tmp_path / "store")
         assert told.startswith(f"ssl.truststore.location cannot be used: {message}")
-
-    @pytest.mark.parametrize(("name", "kind"), [("trust.jks", "JKS"), ("trust.p12", "PKCS12")])
-    def test_a_store_that_is_named_pem_is_told(self, name: str, kind: str) -> None:
-        told = problem(truststore_location=STORES / name, truststore_type="PEM", truststore_password=None)
-        assert told == f"ssl.truststore.location cannot be used: it is a {kind} store; set ssl.truststore.type={kind}"
 
     @pytest.mark.parametrize("name", ["trust.jks", "trust.p12", "keys.jks", "key.p12"])
     def test_a_store_that_was_cut_or_changed_anywhere_is_refused(self, tmp_path: Path, name: str) -> None:

@@ -65,11 +65,6 @@ class AuditFile:
         """
         return self._end(cluster, lines)
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether there is a file."""
-        return self._file is not None
-
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:

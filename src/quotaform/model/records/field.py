@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from quotaform.model.entity import ENTITY_TYPES, Entity, parse_address
+from quotaform.model.entity import ENTITY_TYPES, parse_address
 from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding, Location, Severity
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import key_order
@@ -18,7 +18,6 @@ from quotaform.model.records.record import (
     UnsetType,
     Value,
     about,
-    builtins,
     given,
     omitted,
 )
@@ -65,11 +64,6 @@ def load_values(values: Mapping[str, Number] | UnsetType | None) -> Values:
 def load_number(value: Number | None) -> float | None:
     """Return a value as `json_number` had it."""
     return None if value is None else float(value)
-
-
-def dump_entity(entity: Entity) -> dict[str, Any]:
-    """Return an entity as JSON holds it: as people write it, and as a mapping of type to name."""
-    return {"address": entity.address, "entity": entity.names}
 
 
 class ClusterRecord(Record):
@@ -147,11 +141,6 @@ class FindingRecord(Record):
             value=load_number(given(self.value)),
             location=self.location,
         )
-
-
-def dump_finding(finding: Finding) -> dict[str, Any]:
-    """Return a finding as JSON holds it."""
-    return builtins(FindingRecord.of(finding))
 
 
 class ApprovalRecord(Record):

@@ -1,4 +1,4 @@
-"""JSON Schemas: their nodes, and the definitions that several schemas share."""
+"""JSON Schemas: the nodes of those of people's files, and those that are made of records."""
 
 from __future__ import annotations
 
@@ -10,28 +10,11 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.json import schema_components
 
-from quotaform.model.entity import ENTITY_TYPES
-from quotaform.model.finding import Severity
-from quotaform.model.quotas import Action
-from quotaform.model.records.document import DocumentKind
 from quotaform.model.records.record import Record, schema_of
-from quotaform.model.rule import RULES
 
 Node: TypeAlias = dict[str, Any]
 
 _REF: Final = "#/definitions/"
-
-_LARGEST_COUNT: Final = 2**53 - 1
-"""The largest integer that every reader of JSON takes exactly (RFC 8259)."""
-
-
-MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
-"""A time with its fraction, if it has one, as `quotaform.model.moment.spell_moment` writes it."""
-
-
-def number(description: str) -> Node:
-    """Return the schema of a measured number, which is never below 0."""
-    return {"description": description, "type": "number", "minimum": 0}
 
 
 def text(description: str, *examples: str, **more: Any) -> Node:
@@ -39,19 +22,9 @@ def text(description: str, *examples: str, **more: Any) -> Node:
     return {"description": description, "type": "string", **more, **_examples(examples)}
 
 
-def maybe_text(description: str, *examples: str, **more: Any) -> Node:
-    """Return the schema of a text or null."""
-    return {"description": description, "type": ["string", "null"], **more, **_examples(examples)}
-
-
 def boolean(description: str) -> Node:
     """Return the schema of true or false."""
     return {"description": description, "type": "boolean"}
-
-
-def count(description: str) -> Node:
-    """Return the schema of a number of things."""
-    return {"description": description, "type": "integer", "minimum": 0, "maximum": _LARGEST_COUNT}
 
 
 def choice(description: str, values: Iterable[str | None]) -> Node:
@@ -93,44 +66,17 @@ def ref(name: str, description: str = "") -> Node:
     return {"allOf": [pointer], "description": description} if description else pointer
 
 
-def maybe(node: Node, description: str) -> Node:
-    """Return the schema of something or null."""
-    return {"description": description, "anyOf": [node, {"type": "null"}]}
-
-
 def _examples(examples: Iterable[Any]) -> Node:
     listed = list(examples)
     return {"examples": listed} if listed else {}
 
 
-TIMESTAMP: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
 DAY: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-DIGEST: Final = "^sha256:[0-9a-f]{64}$"
-IN_SYNC: Final = "Declared entities without differences."
-
-
-def timestamp(description: str) -> Node:
-    """Return the schema of a moment."""
-    return text(f"{description}, as ISO 8601 in UTC.", pattern=TIMESTAMP)
-
-
-def digest(description: str) -> Node:
-    """Return the schema of a digest."""
-    return text(description, pattern=DIGEST)
 
 
 def titled(title: str, schema: Node) -> Node:
     """Return a schema with what editors call it."""
     return {"title": f"quotaform: {title}", **schema}
-
-
-def document(kind: DocumentKind, description: str, fields: Mapping[str, Node], optional: Iterable[str] = ()) -> Node:
-    """Return the schema of a document: its kind and version, and its own fields."""
-    head = {
-        "format_version": text("Minor versions only add fields.", pattern=rf"^{kind.major}\.[0-9]+$"),
-        "kind": {"description": "The kind of this document.", "const": kind.kind},
-    }
-    return titled(kind.name, record(description, {**head, **fields}, optional))
 
 
 _CAPITAL: Final = regex("(?<!^)(?=[A-Z])")
@@ -174,126 +120,6 @@ def document_of(kind: type[Record]) -> tuple[Node, dict[str, Node]]:
     return titled(schema["properties"]["kind"]["const"].removeprefix("quotaform."), schema), definitions
 
 
-def address(*examples: str) -> Node:
-    """Return the schema of an entity on one line."""
-    return text("The address of the entity: unique, and safe to print.", *examples, minLength=1)
-
-
-def quota_key() -> Node:
-    """Return the schema of the name of a quota key, which may be one that only the broker knows."""
-    return text("The quota key.", "producer_byte_rate", minLength=1)
-
-
-def globs(description: str) -> Node:
-    """Return the schema of globs over addresses."""
-    return items(description, {"type": "string"})
-
-
-def _action() -> Node:
-    return choice(
-        "create: no value before; update: another value before; delete: no value after.",
-        (action.value for action in Action),
-    )
-
-
-def _entity() -> Node:
-    return mapping(
-        f"Entity type ({', '.join(ENTITY_TYPES)} or one that only the broker knows) to name; null is the default of "
-        "the type.",
-        {"type": ["string", "null"]},
-        {"user": "svc-orders"},
-        {"user": None, "client-id": "etl"},
-        minProperties=1,
-    )
-
-
-def _value() -> Node:
-    return {
-        "description": "The exact decimal of an IEEE-754 double; NaN and infinities are strings.",
-        "anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}],
-        "examples": [10485760, 12.5, 9223372036854775808, "NaN"],
-    }
-
-
-def _finding() -> Node:
-    return record(
-        "A finding about a file, an entity or a plan.",
-        {
-            "rule": text("The id of its rule; docs/rules.md lists them.", *RULES, minLength=1),
-            "severity": choice("The severity; only errors stop the command.", (each.value for each in Severity)),
-            "blocking": boolean("Whether it prevents a plan from being applied."),
-            "address": maybe_text("The address of the entity, or null."),
-            "key": maybe_text("The quota key, or null."),
-            "message": text("The problem and its remedy."),
-            "override": maybe_text("What allows it, or null: an option, or an approval."),
-            "allowance": record(
-                "The smallest allowance that allows it (--allow RULE or RULE=N); omitted if none does.",
-                {
-                    "rule": text("The id of the rule.", minLength=1),
-                    "number": maybe({"type": "integer", "minimum": 0}, "The number, for a rule that counts."),
-                },
-            ),
-            "value": ref("value", "The value or effective limit that an approval may be for; omitted if none."),
-            "allowed_by": text("The option or the approval that allows it; omitted otherwise.", "--allow delete=8"),
-            "location": ref("maybe_location"),
-        },
-        optional=("allowance", "value", "allowed_by"),
-    )
-
-
-def _cluster() -> Node:
-    return record(
-        "The cluster.",
-        {
-            "name": text("The name in quotaform.yaml, or the bootstrap servers."),
-            "id": text("The cluster id."),
-        },
-    )
-
-
-def _snapshot_file() -> Node:
-    return record(
-        "The snapshot that was read instead of a running cluster.",
-        {
-            "path": text("The file, as it was given.", "snapshots/lab.json"),
-            "captured_at": text("When the cluster was read, as the snapshot says: ISO 8601 in UTC."),
-        },
-    )
-
-
-def _location() -> Node:
-    return record(
-        "A location in the files.",
-        {
-            "file": text("The path, as given.", "quotas.d/teams.yaml"),
-            "line": count("The line, from 1 on; 0 means the file as a whole."),
-            "column": count("The column, from 1 on; 0 means the line as a whole."),
-        },
-    )
-
-
-SHARED: Final[dict[str, Callable[[], Node]]] = {
-    "cluster": _cluster,
-    "snapshot_file": _snapshot_file,
-    "action": _action,
-    "address": lambda: address("user=svc-orders"),
-    "entity": _entity,
-    "value": _value,
-    "maybe_value": lambda: maybe(ref("value"), "A value, or null if there is none."),
-    "values": lambda: mapping(
-        "Quota key to value.",
-        ref("value"),
-        {"producer_byte_rate": 10485760, "request_percentage": 150},
-        minProperties=1,
-    ),
-    "maybe_values": lambda: maybe(ref("values"), "All values of an entity, or null if it does not exist."),
-    "location": _location,
-    "maybe_location": lambda: maybe(ref("location"), "A location in the files, or null."),
-    "finding": _finding,
-}
-"""The shared definitions; a schema holds those that it refers to."""
-
-
 Builder: TypeAlias = Callable[[], tuple[Node, dict[str, Node]]] | type[Record]
 """A record, or what returns a schema and its own definitions."""
 
@@ -312,7 +138,7 @@ def render_schema(build: Builder) -> str:
 
 
 def _used(schema: Node, own: Mapping[str, Node]) -> dict[str, Node]:
-    """Return the definitions that a schema refers to, its own and shared ones, in the order of their first use."""
+    """Return the definitions that a schema refers to, in the order of their first use."""
     used: dict[str, Node] = {}
     todo: list[Any] = [schema]
     while todo:
@@ -322,7 +148,7 @@ def _used(schema: Node, own: Mapping[str, Node]) -> dict[str, Node]:
         elif isinstance(item, dict):
             name = str(item.get("$ref", "")).rpartition("/")[2]
             if name and name not in used:
-                used[name] = own[name] if name in own else SHARED[name]()
+                used[name] = own[name]
                 todo.append(used[name])
             todo += item.values()
     return used

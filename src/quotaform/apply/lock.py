@@ -24,8 +24,6 @@ from quotaform.model.scope import Selection
 from quotaform.model.text import inert
 from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import Result, SavedReceipt
-from quotaform.plan.receipt_file import committed_names, load_receipt_file
-from quotaform.plan.receipt_records import HEAD, is_started_head
 from quotaform.repository.repository import Repository
 from quotaform.system.files import read_bytes, require_no_way_out, take_lock
 
@@ -110,6 +108,8 @@ def started_receipt(repository: Repository, cluster: str, cluster_id: str) -> tu
     """
     folder = repository.config_path.parent
     for path, receipt in _started(folder, cluster_id):
+        from quotaform.plan.receipt_file import committed_names
+
         with suppress(QuotaformError, GitError):
             if path.name not in committed_names(path.parent):
                 with cluster_lock(folder, cluster, cluster_id):  # Held by an apply that runs.
@@ -144,6 +144,10 @@ def _started(folder: Path, cluster_id: str) -> list[tuple[Path, SavedReceipt]]:
     """
     found = []
     for path in dict.fromkeys(listed_receipts(folder, cluster_id)):
+        # Most clusters have none, and most plans read no receipt.
+        from quotaform.plan.receipt_file import load_receipt_file
+        from quotaform.plan.receipt_records import HEAD, is_started_head
+
         with suppress(QuotaformError):
             if is_started_head(read_bytes(path, HEAD, within=path.parent, is_start=True)):
                 receipt = load_receipt_file(path, within=path.parent)

@@ -59,11 +59,14 @@ class Ci:
     @cached_property
     def options(self) -> dict[str, Any]:
         """What renders results may need of the run."""
-        from quotaform.apply.applier import read_run
+        run_url = None
+        if "GITHUB_ACTIONS" in self.variables or "GITLAB_CI" in self.variables:
+            from quotaform.apply.applier import read_run
 
-        run = read_run(self.variables)
+            run = read_run(self.variables)
+            run_url = None if run is None else run.url
         return {
-            "run_url": None if run is None else run.url,
+            "run_url": run_url,
             "place": partial(_from_top, self.top, Path.cwd()),
             "version": __version__,
             "root": "quotas.d" if self.root is None else self.root.as_posix(),

@@ -21,7 +21,6 @@ from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain
-from quotaform.plan.backtest_report import backtest_lines
 from quotaform.plan.blast_radius import (
     CHANGE_COLUMNS,
     BlastRadius,
@@ -43,6 +42,13 @@ from quotaform.resolve.request import NO_LIMIT, Effective
 TITLE: Final = "Blast radius"
 LIST_OPTION: Final = "--principals-out"
 """What writes all changes to a file."""
+
+
+def _backtest_lines(plan: Plan, style: Style) -> Iterator[str]:
+    if plan.backtest is not None:
+        from quotaform.plan.backtest_report import backtest_lines  # Most plans have none.
+
+        yield from backtest_lines(plan.backtest, style)
 
 
 def blast_radius_lines(radius: BlastRadius | None, style: Style = PLAIN) -> Iterator[str]:
@@ -293,7 +299,7 @@ def render_plan(
     yield from _ended(render_removed(plan.findings, style))
     yield from _ended(_unmanaged_lines(plan.unmanaged, shows_unmanaged))
     yield from _ended(blast_radius_lines(plan.blast_radius, style))
-    yield from _ended(backtest_lines(plan.backtest, style))
+    yield from _ended(_backtest_lines(plan, style))
     yield from _ended(_end_lines(plan, style))
 
 
@@ -505,7 +511,7 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
         yield from _largest(plan, style)
         yield from _deletes(plan, style)
     yield from blast_radius_lines(plan.blast_radius, style)
-    yield from backtest_lines(plan.backtest, style)
+    yield from _backtest_lines(plan, style)
     yield from _blocks(plan, style)
     if not plan.changes:
         yield style.paint(no_changes(plan), "bold")

@@ -119,7 +119,7 @@ def blast_radius(principals: DataFrame, before: DataFrame, after: DataFrame) -> 
         "after",
         (~f.col("before").eqNullSafe(f.col("after"))).alias("changed"),
     )
-    return planned.blast_radius(planned.distinct_principals(principals), rows)
+    return planned.blast_radius(planned.distinct_principals(principals), rows.localCheckpoint())
 
 
 def usage(spark: SparkSession, name: str) -> DataFrame:

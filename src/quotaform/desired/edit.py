@@ -70,6 +70,7 @@ class FileEdit:
         nodes = [] if self._entries is None else self._entries.value
         # A prelude is no part of what the positions of nodes are in.
         above = self._text.lines.count("\n") - self._file.body.count("\n")
+        self._anchored = {part.anchor: part for node in nodes for part in walk(node) if part.anchor}
         self._is_changed = False
         self._places = {
             (node.start_mark.line + above + 1, node.start_mark.column + 1): place for place, node in enumerate(nodes)
@@ -85,7 +86,7 @@ class FileEdit:
         if place is None or self._entries is None:
             raise UneditableError("it is merged from elsewhere in the file")
         entry = deepcopy(self._entries.value[place])
-        _edit_entry(entry, edit, {part.anchor: part for part in walk(self._file.root) if part.anchor})
+        _edit_entry(entry, edit, self._anchored)
         self._entries.value[place] = entry
         self._is_changed = True
 

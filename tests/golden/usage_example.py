@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final
 
+from msgspec import structs
 from msgspec.structs import replace as changed
 
 from quotaform.model.entity import Entity
@@ -201,7 +202,9 @@ ALICE: Final = Recommendation(
     bucket="user=alice",
     broker="1",
 )
-YOUNG: Final = replace(ALICE, cluster="prod-us", action=Action.NONE, after=10 * MIB, reason="3.2 of 14 days recorded")
+YOUNG: Final = structs.replace(
+    ALICE, cluster="prod-us", action=Action.NONE, after=10 * MIB, reason="3.2 of 14 days recorded"
+)
 TESTED: Final = changed(
     CLUSTER,
     changed=Buckets(

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
 from fractions import Fraction
 from math import ceil, isfinite
 from re import DOTALL
 from re import compile as regex
-from typing import Final
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
 
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QuotaKey, key_order
 from quotaform.model.quotas import Values
+from quotaform.model.records.field import Address, QuotaKeyName
+from quotaform.model.records.record import Count, Moment, Record, about, derived
 from quotaform.model.scope import FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import SizingSettings
 from quotaform.model.units import UNLIMITED, plain_fraction, spell_value
@@ -75,34 +79,42 @@ class OwnValue:
     value: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
+
+
+class Recommendation(Record):
     """What is proposed for a quota key of an entity."""
 
-    cluster: str
+    cluster: ClusterName
+    address: Address = derived(lambda each: each.entity.address)
     entity: Entity
-    key: str
-    action: Action
-    before: float | None  # The value now; `None` if there is none
-    after: float | None  # The proposed value; `None` if there is to be none. For `keep` and `none` it is the value now.
-    reason: str  # Why, in a few words; that of a proposal goes into the file
-    note: str | None = None  # What else there is to know
-    samples: int = 0  # Times with a rate that were recorded
-    days: float = 0.0  # How many days are recorded
-    basis: float | None = None  # The rate on which the proposal rests
-    day: date | None = None  # The day (UTC) of this rate
-    is_weekly: bool = False  # Whether the weekday of this day is the busiest of each week
-    bucket: str | None = None  # The bucket with this rate
-    broker: str | None = None  # The broker on which it had this rate; `None` if the limit is one of the whole cluster
+    key: QuotaKeyName
+    action: Annotated[
+        Action, about("create, update, delete; keep: the value fits; none: the reason says what is missing.")
+    ]
+    before: Annotated[float | None, about("The value now, or null.")]
+    after: Annotated[float | None, about("The proposed value, or null; for keep and none the value now.")]
+    reason: Annotated[str, about("Why.")]  # In a few words; that of a proposal goes into the file
+    note: Annotated[str | None, about("What else there is to know, or null.")] = None
+    samples: Annotated[Count, about("How many times with a rate were recorded.")] = 0
+    days: Annotated[float, about("How many days are recorded.")] = 0.0
+    basis: Annotated[float | None, about("The rate on which the proposal rests, or null.")] = None
+    day: Annotated[date | None, about("The day (UTC) of this rate, or null.")] = None
+    is_weekly: Annotated[bool, about("Whether the weekday of this day is the busiest of each week.")] = msgspec.field(
+        default=False, name="weekly"
+    )
+    bucket: Annotated[str | None, about("The bucket with this rate, or null.")] = None
+    broker: Annotated[
+        str | None, about("The broker on which it had this rate; null if the limit is one of the cluster.")
+    ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterRecording:
-    """What a usage table has of a cluster."""
+class ClusterRecording(Record):
+    """The first and the last sample of a cluster."""
 
-    cluster: str
-    first: datetime | None  # The first sample; `None` if there is none
-    last: datetime | None  # The last sample
+    cluster: ClusterName
+    first: Annotated[Moment | None, about("When it was; null if nothing is recorded.")]
+    last: Annotated[Moment | None, about("When it was; null if nothing is recorded.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +143,14 @@ class QuotaEdit:
     is_written: bool = False  # Whether the files were written
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposalBacktest:
-    """What proposals would have throttled of the usage that they rest on."""
+class ProposalBacktest(Record):
+    """What a plan of the changed quota files would have throttled of the same usage."""
 
-    clusters: tuple[ClusterBacktest, ...] = ()  # By cluster, what a plan of the changed files would have throttled
-    unwritten: int = 0  # How many proposals are not in it, as the files do not follow them
-    others: int = 0  # How many other entities the files change; they are not in it
+    clusters: Annotated[tuple[ClusterBacktest, ...], about("The clusters that the files change.")] = ()
+    unwritten: Annotated[Count, about("Proposals that are not in it, as the files do not follow them.")] = 0
+    others: Annotated[Count, about("Other entities that the files change; they are not in it.")] = msgspec.field(
+        default=0, name="other_changes"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

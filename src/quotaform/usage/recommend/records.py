@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date
-from typing import Annotated, Any, Self, TypeAlias
-
-from msgspec import field
+from typing import Annotated, Self, TypeAlias
 
 from quotaform.model.records.document import USAGE_RECOMMEND, indented
 from quotaform.model.records.field import Address, Names, QuotaKeyName
-from quotaform.model.records.record import Count, Moment, Record, about, builtins
-from quotaform.plan.backtest import ClusterBacktest
+from quotaform.model.records.record import Count, Record, about, builtins
 from quotaform.usage.recommend.recommendation import (
-    Action,
+    ClusterName,
+    ClusterRecording,
     ProposalBacktest,
     QuotaEdit,
     Recommendation,
@@ -21,7 +18,6 @@ from quotaform.usage.recommend.recommendation import (
     UnwrittenProposal,
 )
 
-ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
 Numbers: TypeAlias = Annotated[dict[str, float], about("Values by quota key.")]
 
 
@@ -46,14 +42,6 @@ class SizingRecord(Record):
         return cls(creates=settings.has_creates, **same)
 
 
-class RecordingRecord(Record):
-    """The first and the last sample of a cluster."""
-
-    cluster: ClusterName
-    first: Annotated[Moment | None, about("When it was; null if nothing is recorded.")]
-    last: Annotated[Moment | None, about("When it was; null if nothing is recorded.")]
-
-
 class SummaryRecord(Record):
     """Numbers of values by what is proposed."""
 
@@ -62,40 +50,6 @@ class SummaryRecord(Record):
     delete: Annotated[Count, about("Values that are to be removed, as nobody used them.")]
     keep: Annotated[Count, about("Values that fit.")]
     none: Annotated[Count, about("Values for which nothing is proposed.")]
-
-
-class RecommendationRecord(Record):
-    """What is proposed for a quota key of an entity."""
-
-    cluster: ClusterName
-    address: Address
-    entity: Names
-    key: QuotaKeyName
-    action: Annotated[
-        Action, about("create, update, delete; keep: the value fits; none: the reason says what is missing.")
-    ]
-    before: Annotated[float | None, about("The value now, or null.")]
-    after: Annotated[float | None, about("The proposed value, or null; for keep and none the value now.")]
-    reason: Annotated[str, about("Why.")]
-    note: Annotated[str | None, about("What else there is to know, or null.")]
-    samples: Annotated[Count, about("How many times with a rate were recorded.")]
-    days: Annotated[float, about("How many days are recorded.")]
-    basis: Annotated[float | None, about("The rate on which the proposal rests, or null.")]
-    day: Annotated[date | None, about("The day (UTC) of this rate, or null.")]
-    is_weekly: Annotated[bool, about("Whether the weekday of this day is the busiest of each week.")] = field(
-        name="weekly"
-    )
-    bucket: Annotated[str | None, about("The bucket with this rate, or null.")]
-    broker: Annotated[
-        str | None, about("The broker on which it had this rate; null if the limit is one of the cluster.")
-    ]
-
-    @classmethod
-    def of(cls, each: Recommendation) -> Self:
-        """Return the record."""
-        own: dict[str, Any] = {"address": each.entity.address, "entity": each.entity.names, "days": round(each.days, 3)}
-        same = {name: getattr(each, name) for name in cls.__struct_fields__ if name not in own}
-        return cls(**own, **same)
 
 
 class UnwrittenRecord(Record):
@@ -134,33 +88,20 @@ class EditRecord(Record):
         return cls(written=edit.is_written, files=tuple(file.name for file in edit.files), unwritten=unwritten)
 
 
-class ProposalBacktestRecord(Record):
-    """What a plan of the changed quota files would have throttled of the same usage."""
-
-    clusters: Annotated[tuple[ClusterBacktest, ...], about("The clusters that the files change.")]
-    unwritten: Annotated[Count, about("Proposals that are not in it, as the files do not follow them.")]
-    other_changes: Annotated[Count, about("Other entities that the files change; they are not in it.")]
-
-    @classmethod
-    def of(cls, found: ProposalBacktest) -> Self:
-        """Return the record."""
-        return cls(clusters=found.clusters, unwritten=found.unwritten, other_changes=found.others)
-
-
 class RecommendationsRecord(Record, document=USAGE_RECOMMEND):
     """The result of quotaform usage recommend."""
 
     usage: Annotated[str, about("The usage table, as given.")]
     settings: SizingRecord
-    clusters: Annotated[tuple[RecordingRecord, ...], about("What was recorded of each cluster.")]
+    clusters: Annotated[tuple[ClusterRecording, ...], about("What was recorded of each cluster.")]
     summary: SummaryRecord
     proposals: Annotated[
-        tuple[RecommendationRecord, ...], about("What is proposed, by cluster, entity and key; at most 100000.")
+        tuple[Recommendation, ...], about("What is proposed, by cluster, entity and key; at most 100000.")
     ]
-    others: Annotated[tuple[RecommendationRecord, ...], about("The first 1000 values that are kept or undecided.")]
+    others: Annotated[tuple[Recommendation, ...], about("The first 1000 values that are kept or undecided.")]
     edit: Annotated[EditRecord | None, about("What becomes of the quota files; null if they were not asked for.")]
     backtest: Annotated[
-        ProposalBacktestRecord | None, about("What the proposals would have throttled; null if that was not tested.")
+        ProposalBacktest | None, about("What the proposals would have throttled; null if that was not tested.")
     ]
 
 
@@ -169,13 +110,11 @@ def dump_recommendations(report: RecommendReport) -> str:
     made = RecommendationsRecord(
         usage=report.usage,
         settings=SizingRecord.of(report.settings),
-        clusters=tuple(
-            RecordingRecord(cluster=each.cluster, first=each.first, last=each.last) for each in report.clusters
-        ),
+        clusters=report.clusters,
         summary=SummaryRecord(**{action.value: number for action, number in report.counts.items()}),
-        proposals=tuple(map(RecommendationRecord.of, report.proposals)),
-        others=tuple(map(RecommendationRecord.of, report.others)),
+        proposals=report.proposals,
+        others=report.others,
         edit=None if report.edit is None else EditRecord.of(report.edit),
-        backtest=None if report.backtest is None else ProposalBacktestRecord.of(report.backtest),
+        backtest=report.backtest,
     )
     return indented(builtins(made))

@@ -23,6 +23,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from msgspec import structs
+
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Quotas
@@ -247,7 +249,7 @@ def with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator[
     effects = make_effects(quotas, planned, [(each.entity, [each.key]) for each in removed])
     yield from (each for each in found if each.action is not Action.DELETE)
     for each, (effect,) in zip(removed, effects, strict=True):
-        yield replace(each, note="; ".join(filter(None, (_fallback(each.key, effect), each.note))))
+        yield structs.replace(each, note="; ".join(filter(None, (_fallback(each.key, effect), each.note))))
 
 
 def _fallback(key: str, effect: Effect) -> str:
@@ -515,7 +517,7 @@ class _KeySizer:
             reason=reason,
             note=note,
             samples=demand.samples if demand else 0,
-            days=days,
+            days=round(days, 3),
             basis=None if busiest is None else busiest.basis,
             day=None if busiest is None else date_of(busiest.day),
             is_weekly=busiest is not None and busiest.is_weekly,

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal, Self, TypeAlias
+
+import msgspec
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import QuotaformError
-from quotaform.model.records.record import Digest, Moment, Record, about
+from quotaform.model.records.document import HISTORY, HISTORY_APPEND, HISTORY_DIFF
+from quotaform.model.records.field import Address, QuotaKeyName
+from quotaform.model.records.record import Count, Digest, Double, Moment, Record, about, derived, dump_record
+
+ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
+TableName: TypeAlias = Annotated[str, about("The history, as given.")]
 
 
 class Append(StrEnum):
@@ -59,6 +66,68 @@ class HistoryAppend:
         return tuple(each for each in self.snapshots if each.error is not None)
 
 
+class AppendedRecord(Record):
+    """A snapshot and what became of it."""
+
+    cluster: Annotated[str | None, about("The name of the cluster; null of a file that could not be read.")]
+    cluster_id: Annotated[str | None, about("The id of the cluster; null if it could not be read.")]
+    file: Annotated[str | None, about("The file, as given; null for a running cluster.")]
+    read_at: Annotated[Moment | None, about("When the cluster was read, or null.")]
+    status: Annotated[
+        Literal["appended", "late", "known", "failed"],
+        about(
+            "appended: it is the last one of its cluster; late: a later one was known; known: one of the same cluster "
+            "and time was known, and nothing changed; failed: it could not be read."
+        ),
+    ]
+    values: Annotated[Count, about("The number of its values.")]
+    error: Annotated[str | None, about("Why it could not be read, or null.")]
+
+    @classmethod
+    def of(cls, each: AppendedSnapshot) -> Self:
+        """Return the record."""
+        return cls(
+            cluster=each.cluster,
+            cluster_id=each.cluster_id,
+            file=each.file,
+            read_at=each.read_at,
+            status="failed" if each.status is None else each.status.value,
+            values=each.values,
+            error=None if each.error is None else str(each.error),
+        )
+
+
+class AppendSummary(Record):
+    """Snapshots by what became of them."""
+
+    appended: Annotated[Count, about("Snapshots that are appended.")]
+    late: Annotated[Count, about("Snapshots that are late.")]
+    known: Annotated[Count, about("Snapshots that are known.")]
+    failed: Annotated[Count, about("Failed ones.")]
+
+
+class AppendDocument(Record, document=HISTORY_APPEND):
+    """The result of quotaform history append."""
+
+    table: TableName
+    summary: AppendSummary
+    snapshots: Annotated[
+        list[AppendedRecord], about("The snapshots, by cluster and time; those that failed come last.")
+    ]
+    receipt_problems: Annotated[list[str], about("Why receipts could not be read.")]
+
+
+def dump_append(result: HistoryAppend) -> str:
+    """Return what became of an append as JSON."""
+    record = AppendDocument(
+        table=result.table,
+        summary=AppendSummary(**{each.value: result.count(each) for each in Append}, failed=len(result.failed)),
+        snapshots=list(map(AppendedRecord.of, result.snapshots)),
+        receipt_problems=list(result.problems),
+    )
+    return dump_record(record)
+
+
 class Changer(Record):
     """Who changed a value, as a receipt says."""
 
@@ -68,76 +137,81 @@ class Changer(Record):
     at: Annotated[Moment, about("When the apply was finished, as ISO 8601 in UTC.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRow:
-    """One value and when it was there."""
+class HistoryRow(Record):
+    """A value and when it was there."""
 
-    cluster: str  # What the cluster is called
-    cluster_id: str
+    cluster: ClusterName
+    cluster_id: Annotated[str, about("The id of the cluster then.")]
+    address: Address = derived(lambda row: row.entity.address)
     entity: Entity
-    key: str
-    value: float
-    valid_from: datetime  # The first snapshot with it
-    valid_to: datetime | None = None  # The first one without it; `None` if the last one has it
-    changed_by: Changer | None = None  # Who set it
-    ended_by: Changer | None = None  # Who replaced or removed it
+    key: QuotaKeyName
+    value: Double
+    valid_from: Annotated[Moment, about("The time of the first snapshot with it, as ISO 8601 in UTC.")]
+    valid_to: Annotated[
+        Moment | None, about("The time of the first snapshot without it; null if the last one has it.")
+    ] = None
+    changed_by: Annotated[Changer | None, about("Who set it, or null if no receipt says so.")] = None
+    ended_by: Annotated[Changer | None, about("Who replaced or removed it, or null.")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryChange:
-    """One value that differs between two moments; `None` is no value."""
+class EntityHistory(Record, document=HISTORY):
+    """The result of quotaform history show."""
 
-    cluster: str
+    table: TableName
+    since: Annotated[Moment | None, about("The time of the first snapshot of the clusters, or null.")]
+    until: Annotated[Moment | None, about("The time of the last one, or null.")]
+    entities: Annotated[tuple[Address, ...], about("The entities that were asked for; empty for all.")]
+    total: Annotated[Count, about("The number of rows, of which at most 1000 are listed.")]
+    rows: Annotated[tuple[HistoryRow, ...], about("The first rows, by cluster, entity, key and time.")]
+
+
+class HistoryChange(Record):
+    """A value that differs."""
+
+    cluster: ClusterName
+    address: Address = derived(lambda row: row.entity.address)
     entity: Entity
-    key: str
-    before: float | None
-    after: float | None
-    changed_at: datetime | None
-    changed_by: Changer | None = None
+    key: QuotaKeyName
+    before: Annotated[Double | None, about("The value before, or null.")]
+    after: Annotated[Double | None, about("The value after, or null.")]
+    changed_at: Annotated[Moment | None, about("The time of the snapshot that showed the last change, or null.")]
+    changed_by: Annotated[Changer | None, about("Who made it, or null if no receipt says so.")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityHistory:
-    """What entities had and when."""
+class Coverage(Record):
+    """The last snapshots of a cluster at or before the two times."""
 
-    table: str  # The history, as it was given
-    entities: tuple[str, ...]  # The addresses that were asked for; all entities if there are none
-    rows: tuple[HistoryRow, ...]  # The first rows, by cluster, entity, key and time
-    total: int  # How many there are
-    since: datetime | None  # When history begins, of the clusters that were asked for; `None` if it knows none
-    until: datetime | None  # When it ends
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Which snapshots of a cluster a history compares."""
-
-    cluster: str
-    first_at: datetime  # The time of its first snapshot
-    before_at: datetime | None  # That of the last one at or before the earlier moment; `None` if there is none
-    after_at: datetime | None  # That of the last one at or before the later moment; `None` if there is none
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether there is something to compare with: without a snapshot, it is not known what the cluster held."""
-        return self.before_at is not None
+    cluster: ClusterName
+    is_compared: Annotated[
+        bool, about("False if it has no snapshot at or before the earlier time: then no changes.")
+    ] = derived(lambda each: each.before_at is not None, name="compared")
+    first_at: Annotated[Moment, about("The time of its first snapshot, as ISO 8601 in UTC.")]
+    before_at: Annotated[Moment | None, about("That of the earlier time; null if there is none.")]
+    after_at: Annotated[Moment | None, about("That of the later time; null if there is none.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryDifference:
-    """What changed between two moments."""
+class DifferenceSummary(Record):
+    """Numbers of values, and of their entities."""
 
-    table: str  # The history, as it was given
-    since: datetime  # The earlier moment
-    until: datetime  # The later one
-    clusters: tuple[Coverage, ...]  # Which snapshots were compared
-    rows: tuple[HistoryChange, ...]  # The first changes of the clusters that were compared, by cluster, entity and key
-    created: int  # How many values were set that were not
-    updated: int  # How many have another value
-    deleted: int  # How many are not set any more
-    entities: int  # Of how many entities
+    created: Annotated[Count, about("Values that were set.")]
+    updated: Annotated[Count, about("Values that are others.")]
+    deleted: Annotated[Count, about("Values that were removed.")]
+    entities: Annotated[Count, about("The entities that they belong to.")]
 
     @property
     def total(self) -> int:
         """How many values differ."""
         return self.created + self.updated + self.deleted
+
+
+class HistoryDifference(Record, document=HISTORY_DIFF):
+    """The result of quotaform history diff."""
+
+    table: TableName
+    since: Annotated[Moment, about("The earlier time, as ISO 8601 in UTC.")]
+    until: Annotated[Moment, about("The later time, as ISO 8601 in UTC.")]
+    clusters: Annotated[tuple[Coverage, ...], about("Which snapshots were compared.")]
+    summary: DifferenceSummary
+    rows: Annotated[tuple[HistoryChange, ...], about("The first 1000 changes, by cluster, entity and key.")] = (
+        msgspec.field(name="changes")
+    )

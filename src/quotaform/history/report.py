@@ -10,6 +10,7 @@ from quotaform.history.history import (
     AppendedSnapshot,
     Changer,
     Coverage,
+    DifferenceSummary,
     EntityHistory,
     HistoryAppend,
     HistoryChange,
@@ -117,13 +118,13 @@ def _difference_lines(found: HistoryDifference, style: Style) -> Iterator[str]:
         if len(unknown) > _MOST_UNKNOWN:
             yield f"  ... and {len(unknown) - _MOST_UNKNOWN:,} more (all: --format json)"
     yield ""
-    if found.total > len(found.rows):
-        yield f"The first {len(found.rows):,} of {found.total:,} changes (all: --out parquet=DIR)."
+    if found.summary.total > len(found.rows):
+        yield f"The first {len(found.rows):,} of {found.summary.total:,} changes (all: --out parquet=DIR)."
     left_out = f"; {counted(len(unknown), 'cluster')} not compared" if unknown else ""
-    yield style.paint(f"{_difference_total(found)}{left_out}.", "bold")
+    yield style.paint(f"{_difference_total(found.summary)}{left_out}.", "bold")
 
 
-def _difference_total(found: HistoryDifference) -> str:
+def _difference_total(found: DifferenceSummary) -> str:
     if not found.total:
         return "No changes between the two"
     return (

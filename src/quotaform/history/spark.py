@@ -13,7 +13,15 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from quotaform.fleet.table import make_table
-from quotaform.history.history import Changer, Coverage, EntityHistory, HistoryChange, HistoryDifference, HistoryRow
+from quotaform.history.history import (
+    Changer,
+    Coverage,
+    DifferenceSummary,
+    EntityHistory,
+    HistoryChange,
+    HistoryDifference,
+    HistoryRow,
+)
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HistoryError, UsageError
 from quotaform.model.moment import spell_moment
@@ -261,7 +269,7 @@ def difference(
         until=until,
         clusters=coverage,
         rows=tuple(_change(row) for row in in_order.limit(MOST_ROWS).toArrow().to_pylist()),
-        **counts.toArrow().to_pylist()[0],
+        summary=DifferenceSummary(**counts.toArrow().to_pylist()[0]),
     )
     return found, in_order
 

@@ -78,16 +78,16 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "history": {
         "text": "history.report:render_entity_history",
-        "json": "history.records:dump_entity_history",
+        "json": "model.records.record:dump_record",
         "html": "history.page:render_history_html",
     },
     "history-append": {
         "text": "history.report:render_append",
-        "json": "history.records:dump_append",
+        "json": "history.history:dump_append",
     },
     "history-diff": {
         "text": "history.report:render_history_difference",
-        "json": "history.records:dump_history_difference",
+        "json": "model.records.record:dump_record",
     },
     "usage-ingest": {
         "text": "usage.ingest.ingest:render_ingested",
@@ -245,9 +245,9 @@ SCHEMAS: Final = {
     "entry": "desired.schema:entry",
     "explain": "resolve.explain:ExplainedRecord",
     "fleet-report": "fleet.fleet_report:FleetReport",
-    "history": "history.records:HistoryDocument",
-    "history-append": "history.records:AppendDocument",
-    "history-diff": "history.records:DifferenceDocument",
+    "history": "history.history:EntityHistory",
+    "history-append": "history.history:AppendDocument",
+    "history-diff": "history.history:HistoryDifference",
     "notification": "drift.records:NotificationRecord",
     "outcomes": "cluster.records:OutcomesDocument",
     "plan": "plan.records:PlanRecord",

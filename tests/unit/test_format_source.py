@@ -109,6 +109,7 @@ quotas:  # all of them
             "quotas:\n  - &a\n    match: {user: a}\n    state: absent\n",
         ),
         ("? quotas\n# none yet\n: []\n", "# none yet\nquotas: []\n"),
+        (" quotas: []\n\n# end\n", "quotas: []\n\n# end\n"),
         # a text that looks like something else in braces gets quotes there
         (entry("match:", "  user: a, b"), entry('match: {user: "a, b"}')),
         (entry("match:", "  user: a#b"), entry('match: {user: "a#b"}')),
@@ -123,6 +124,10 @@ quotas:  # all of them
         (
             entry("reason: r", "expires: 2026-12-31", "unset: [a]", "new: 1", "match: {user: a}", "<<: {owner: o}"),
             entry("<<: {owner: o}", "match: {user: a}", "unset: [a]", "expires: 2026-12-31", "reason: r", "new: 1"),
+        ),
+        (
+            entry("values:", "  consumer_byte_rate: 1", "", "  # c", "  producer_byte_rate: 1"),
+            entry("values:", "  # c", "  producer_byte_rate: 1", "  consumer_byte_rate: 1"),
         ),
         # an alias stays behind its anchor
         (

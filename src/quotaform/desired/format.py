@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
@@ -185,6 +185,8 @@ def _sort(mapping: MappingNode, rank: Callable[[str], tuple[int, str]]) -> None:
     mapping.value = [before[place] for place in sorted(range(len(before)), key=ranks.__getitem__)]
     if marks and _marks(mapping) != marks:
         mapping.value = before
+    if first := mapping.value[0][0].comment:
+        first.before = list(dropwhile(lambda line: not line, first.before))
 
 
 def _marks(node: Node) -> list[str]:

@@ -196,12 +196,13 @@ class _Attacher:
     def attach(self, node: Node, until: int, outer: int) -> None:
         """Give comments to the items of a collection on lines of its own.
 
-        `until`: where the next item after the collection begins. `outer`: the column of the collection around it.
+        `until`: where the next item after the collection begins. `outer`: the column of the collection around it; -1
+        for the root.
         """
         start = node.start_mark.index
         start = found.end() if (found := _GAP(self.text, start)) else start
         column = start - _line(self.text, start)
-        least = max(column, outer + 1)
+        least = max(column, outer + 1) if outer >= 0 else 0
         if self.text[start] in "[{":
             least, until = 0, min(until, node.end_mark.index)
         items = pairs(node)

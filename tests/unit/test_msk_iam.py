@@ -104,34 +104,6 @@ def test_the_message_is_that_of_kafka_python(token: str | None) -> None:
 # The region
 
 
-@pytest.mark.parametrize(
-    ("host", "region"),
-    [
-        (BROKER, "eu-west-1"),
-        ("boot-x1.c2.kafka-serverless.us-east-1.amazonaws.com", "us-east-1"),
-        ("b-1-public.x.kafka.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
-        ("b-2.us-east-1-copy.x.c3.Kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
-        ("kafka.example.com", "ap-south-1"),
-        ("10.0.0.1", "ap-south-1"),
-        ("2001:db8::1", "ap-south-1"),
-    ],
-)
-def test_the_region_is_that_of_the_host_name_or_else_of_the_configuration(
-    keys: pytest.MonkeyPatch, host: str, region: str
-) -> None:
-    keys.setenv("AWS_REGION", "ap-south-1")
-    assert sent(credentials(), host)["x-amz-credential"].split("/")[2] == region
-
-
-def test_without_a_region_there_is_one_sentence(keys: pytest.MonkeyPatch) -> None:
-    assert refused(credentials(), "kafka.example.com") == (
-        "the AWS credentials of this process cannot be used (NoRegion); the host name of the broker does not contain"
-        " its AWS region; set AWS_REGION"
-    )
-    keys.setenv("AWS_DEFAULT_REGION", "ap-south-1")
-    assert "/ap-south-1/" in sent(credentials(), "kafka.example.com")["x-amz-credential"]
-
-
 # A broker
 
 
@@ -237,11 +209,6 @@ def sts_answer(seconds: int, action: str = "AssumeRole") -> bytes:
     )
 
 
-def sts_error(code: str, status: int = 403) -> bytes:
-    body = f"<ErrorResponse><Error><Code>{code}</Code><Message>{TOKEN}</Message></Error></ErrorResponse>"
-    return answer(status, body.encode(), Content_Type="text/xml")
-
-
 @pytest.mark.parametrize(("seconds", "asked"), [(3600, 1), (300, 3)])
 def test_a_role_is_assumed_and_assumed_again_before_its_session_ends(
     keys: pytest.MonkeyPatch, seconds: int, asked: int
@@ -263,67 +230,6 @@ def test_a_role_is_assumed_and_assumed_again_before_its_session_ends(
     assert "/eu-south-2/sts/" in sts.received[0].headers["authorization"]
 
 
-@pytest.mark.parametrize(
-    ("code", "remedy"),
-    [
-        ("AccessDenied", "check that the trust policy of the role and your own policy allow sts:AssumeRole"),
-        ("ExpiredToken", "credentials have expired; get new ones, for example with aws sso login"),
-        ("InvalidClientTokenId", "check profile, role and the AWS_* variables of this process"),
-    ],
-)
-def test_a_role_that_cannot_be_assumed_is_one_sentence(keys: pytest.MonkeyPatch, code: str, remedy: str) -> None:
-    with HttpServer(lambda request: sts_error(code)) as sts:
-        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
-        assert refused(credentials(f'awsRoleArn="{ROLE}"')) == f"the IAM role {ROLE} cannot be used ({code}); {remedy}"
-
-
-def test_an_sts_that_cannot_be_reached_is_one_sentence(keys: pytest.MonkeyPatch) -> None:
-    keys.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
-    assert refused(credentials(f'awsRoleArn="{ROLE}"')) == (
-        f"the IAM role {ROLE} cannot be used (EndpointConnectionError); AWS cannot be reached; check the network, the"
-        " proxy and awsStsRegion"
-    )
-
-
-@pytest.mark.parametrize("profile", [False, True])
-def test_sts_is_asked_only_if_the_operator_lists_it(keys: pytest.MonkeyPatch, tmp_path: Path, profile: bool) -> None:
-    (tmp_path / "config").write_text(
-        f"[profile keys]\naws_access_key_id=AKID\naws_secret_access_key={SECRET}\n"
-        f"[profile ci]\nrole_arn={ROLE}\nsource_profile=keys\n"
-    )
-    source = credentials('awsProfileName="ci"' if profile else f'awsRoleArn="{ROLE}"')
-    with HttpServer(lambda request: sts_answer(3600)) as sts:
-        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
-        keys.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com")
-        assert refused(source) == (
-            f"localhost:{sts.port}, the source of AWS credentials, is not listed in QUOTAFORM_ALLOWED_HOSTS, so"
-            " nothing is sent to it; correct it, or list it there"
-        )
-        assert sts.received == []
-        keys.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com, localhost")
-        assert sent(source)["x-amz-credential"].startswith("ASIATEMPORARY/")
-
-
-def test_a_proxy_is_held_to_the_list_as_well(keys: pytest.MonkeyPatch) -> None:
-    keys.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com")
-    keys.setenv("https_proxy", "http://proxy.example:3128")
-    assert refused(credentials(f'awsRoleArn="{ROLE}"')).startswith("proxy.example:3128, the source of AWS credentials")
-
-
-def test_a_pod_proves_who_it_is_by_a_web_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("x.y.z")
-    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
-    monkeypatch.setenv("AWS_ROLE_ARN", ROLE)
-    monkeypatch.setenv("QUOTAFORM_ALLOWED_HOSTS", "*.amazonaws.com")
-    with HttpServer(lambda request: sts_answer(3600, "AssumeRoleWithWebIdentity")) as sts:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sts.url)
-        assert "is not listed in QUOTAFORM_ALLOWED_HOSTS" in refused(credentials())
-        monkeypatch.setenv("QUOTAFORM_ALLOWED_HOSTS", "localhost")
-        assert [sent(credentials())["x-amz-security-token"] for _ in range(2)] == [TOKEN, TOKEN]
-    (asked,) = sts.received
-    assert parse_qs(asked.body.decode())["WebIdentityToken"] == ["x.y.z"]
-
-
 def test_a_container_is_asked_for_its_credentials_whatever_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     keys = {"AccessKeyId": "ASIATEMPORARY", "SecretAccessKey": SECRET, "Token": TOKEN, "Expiration": until}
@@ -340,41 +246,6 @@ def test_a_profile_is_read_again_each_time(tmp_path: Path) -> None:
     for name in ("AKIDONE", "AKIDTWO"):
         file.write_text(f"[ci]\naws_access_key_id={name}\naws_secret_access_key={SECRET}\n")
         assert sent(credentials('awsProfileName="ci"'))["x-amz-credential"].startswith(f"{name}/")
-
-
-@pytest.mark.parametrize(
-    ("options", "environ", "problem"),
-    [
-        ("", {}, "the AWS credentials of this process cannot be used (NoCredentials); set AWS_ACCESS_KEY_ID and"),
-        (
-            "",
-            {"AWS_PROFILE": "nope"},
-            "the AWS credentials of this process cannot be used (ProfileNotFound); check awsP",
-        ),
-        ('awsProfileName="nope"', {}, "the AWS profile nope cannot be used (ProfileNotFound); check awsProfileName or"),
-        (
-            "",
-            {"AWS_ACCESS_KEY_ID": "x"},
-            "the AWS credentials of this process cannot be used (PartialCredentialsError);",
-        ),
-        (
-            "",
-            {
-                "AWS_ACCESS_KEY_ID": "x",
-                "AWS_SECRET_ACCESS_KEY": SECRET,
-                "AWS_SESSION_TOKEN": TOKEN,
-                "AWS_CREDENTIAL_EXPIRATION": "2020-01-01T00:00:00Z",
-            },
-            "the AWS credentials of this process cannot be used (ExpiredToken); credentials have expired; get new ones",
-        ),
-    ],
-)
-def test_credentials_that_cannot_be_had_are_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, options: str, environ: dict[str, str], problem: str
-) -> None:
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    assert refused(credentials(options)).startswith(problem)
 
 
 def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,8 +101,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_allowed_hosts.py::test_no_java_is_started_for_a_host_that_is_not_listed",
     ),
     "(STS, IAM Identity Center) are asked only if they are listed, through a listed proxy": (
-        "unit/test_msk_iam.py::test_sts_is_asked_only_if_the_operator_lists_it",
-        "unit/test_msk_iam.py::test_a_proxy_is_held_to_the_list_as_well",
+        "golden/test_logins.py::test_this_is_sent_to_log_in_or_refused_in_these_words",
     ),
     "a signature is valid for one host, and for connecting to Kafka alone": (
         "unit/test_msk_iam.py::test_a_broker_finds_the_signature_right",

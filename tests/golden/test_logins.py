@@ -1,0 +1,270 @@
+"""What is sent to log in, or why it is not, by the properties of a client: `logins-*.txt`, in the form of `test_texts`.
+
+Every secret that a case holds is looked for in what is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from ast import literal_eval
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from re import sub
+from tempfile import TemporaryDirectory
+from time import time
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from quotaform.cluster.client.reader import from_properties
+from quotaform.cluster.sasl import msk_iam, token_source
+from quotaform.cluster.sasl.msk_iam import MskIam
+from quotaform.cluster.sasl.oauth import Bearer
+from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
+from quotaform.model.errors import InvalidFilesError, QuotaformError
+from quotaform.usage.stream.run import client_options
+from tests.golden.conftest import Golden
+from tests.golden.test_texts import Lines, Text, check_told
+from tests.http_server import HttpServer, Received, answer
+from tests.identity_provider import CLIENTS, HANDLER, MODULE, IdentityProvider, decode, make_key, sign
+
+Patch = pytest.MonkeyPatch
+JWT_BEARER: Final = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
+ROLE: Final = "arn:aws:iam::123456789012:role/quotas"
+AWS_SECRET, AWS_TOKEN = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "c4nary/Session+Token=="
+SECRETS: Final = (*CLIENTS.values(), "eyJ", "hunter2", AWS_SECRET, AWS_TOKEN)
+
+
+def failure_of(error: LoginError) -> str:
+    """Return what an error says, and check that it shows no secret."""
+    said = f"{error.problem}; {error.remedy}"
+    assert len(said) < 500
+    assert not any(secret in f"{said} {vars(error)} {error.__cause__!r}" for secret in SECRETS)
+    return said
+
+
+def content_of(written: str) -> bytes:
+    """Return the content of a file: a text, or a token (`jwt`) or a private key (`key`)."""
+    kind, _, more = written.partition(" ")
+    if kind == "jwt":
+        return jwt_of(more).encode()
+    if kind != "key":
+        return str(literal_eval(written)).encode()
+    curve, _, passphrase = more.partition(" ")
+    key = generate_private_key(SECP256R1()) if curve == "ec" else make_key()
+    encryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+
+
+def jwt_of(written: str) -> str:
+    """Return a token with these claims, `exp` in seconds from now if it is small."""
+    claims = {"exp": 60, **json.loads(written)}
+    if isinstance(claims["exp"], int) and claims["exp"] < 10_000:
+        claims["exp"] += time()
+    return sign(claims)
+
+
+def request_text(request: dict[str, str]) -> str:
+    """Return the fields of a request for a token, with times that do not depend on today."""
+    shown = {name: value for name, value in sorted(request.items()) if value}
+    for name in {"assertion", "client_assertion"} & shown.keys():
+        header, claims = (decode(part) for part in shown[name].split(".")[:2])
+        if "iat" in claims:
+            claims |= {"exp": claims["exp"] - claims["iat"], "nbf": claims["nbf"] - claims.pop("iat")}
+        signature = b64decode(shown[name].rpartition(".")[2] + "==", altchars=b"-_")
+        claims = {name: len(value) if name == "jti" else value for name, value in claims.items() if name != "exp"} | {
+            "exp": round(claims["exp"]) if claims["exp"] < 10_000 else "then"
+        }
+        shown[name] = f"{json.dumps(header)} {json.dumps(claims)} signed with {len(signature)} bytes"
+    if "authorization" in shown:
+        shown["authorization"] = b64decode(shown["authorization"].removeprefix("Basic ")).decode()
+    return "asked: " + "; ".join(f"{name} {value}" for name, value in shown.items())
+
+
+def reply_of(written: str) -> bytes:
+    """Return an answer of the endpoint: a status with JSON, the literal of bytes or `Header: value`; `cut` is none."""
+    status, _, more = written.partition(" ")
+    if status == "cut":
+        return b""
+    if more.startswith("b"):
+        return answer(int(status), literal_eval(more))
+    if more[:1].isupper():
+        name, value = more.split(": ")
+        return answer(int(status), **{name: value})
+    return answer(int(status), json.loads(more)) if more else answer(int(status))
+
+
+def of_oauth(text: Text) -> Iterator[str]:
+    """Yield what the endpoint is asked for, what the broker is sent, and what is said of its answer.
+
+    Beside properties and variables (upper case), `reply` is an answer of the endpoint, `file NAME` a file, `broker` an
+    answer of the broker, and `java` asks for the properties of a client in Java. `<x 5>` stands for `xxxxx`.
+    """
+    lines = sub(r"<(\w+) (\d+)>", lambda said: said[1] * int(said[2]), str(text)).splitlines()
+    with TemporaryDirectory() as folder, IdentityProvider() as provider, Patch.context() as patch:
+        patch.setattr(token_source, "_kept", {})
+        patch.setattr(token_source, "sleep", lambda _: None)
+        words = {"MODULE": MODULE, "HANDLER": HANDLER, "IDP": provider.token_url, "FOLDER": folder, "JWT": JWT_BEARER}
+
+        def spelled(said: str) -> str:
+            for value in (provider.token_url, provider.token_url.removesuffix("/token")):
+                said = said.replace(value, "IDP")
+            return said.replace(folder, "FOLDER")
+
+        given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+        environ, replies, challenges = dict[str, str](), list[bytes](), list[str]()
+        for line in lines:
+            kind, _, more = line.partition(" ")
+            name, _, value = line.partition("=")
+            if kind == "reply":
+                replies.append(reply_of(more))
+            elif kind == "file":
+                name, _, content = more.partition(" ")
+                Path(folder, name).write_bytes(content_of(content))
+            elif kind == "broker":
+                challenges.append(more)
+            elif name.isupper():
+                environ[name] = value
+            elif name != "java":
+                for word, stands_for in words.items():
+                    value = value.replace(word, stands_for)
+                given[name] = value
+        left = iter(replies)
+        provider.reply = lambda _: next(left, None)
+        try:
+            config = from_properties(given, environ=environ)
+        except InvalidFilesError as error:
+            yield from (spelled(problem.message) for problem in error.problems)
+            return
+        credentials = pickle.loads(pickle.dumps(config.credentials))  # noqa: S301
+        assert isinstance(credentials, Bearer)
+        assert not any(secret in f"{credentials!r} {credentials.who}" for secret in SECRETS)
+        yield f"{credentials.who}:"
+        if "java" in lines:
+            try:
+                options = client_options(["b1:9092"], config)
+                yield from (spelled(f"{name.removeprefix('kafka.')}={options[name]}") for name in sorted(options))
+            except QuotaformError as error:
+                yield str(error)
+            return
+        for challenge in challenges or [""]:
+            exchange = credentials.exchange("b1")
+            try:
+                sent = next(exchange).decode()
+            except LoginError as error:
+                sent = spelled(failure_of(error))
+            yield from map(request_text, provider.requests)
+            provider.requests.clear()
+            token = sent.partition("auth=Bearer ")[2].partition("\1")[0]
+            if not challenge:
+                claims = decode(token.split(".")[1]) if token else {}
+                yield sent.replace(token or "\1", f"TOKEN OF {claims.get('sub', claims.get('user'))}").replace(
+                    "\1", "|"
+                )
+                continue
+            yield f"broker says {refusal_of(exchange, challenge, token)}"
+
+
+def refusal_of(exchange: Any, challenge: str, token: str) -> str:
+    """Return what is shown of the answer of a broker, which may repeat the token or parts of it."""
+    parts = {"token": token, "start": token[:50], "middle": token[70:78], "payload": token.split(".")[1]}
+    said = literal_eval(challenge)
+    for name, part in {**parts, "end": token[-9:]}.items():
+        said = said.replace(f"<{name}>".encode(), part.encode())
+    assert exchange.send(said) == b"\1"
+    with pytest.raises(RefusedError) as caught:
+        exchange.throw(CodeError(58))
+    assert len(caught.value.said) < 220
+    return caught.value.said
+
+
+def sts_answer(asked: Received, said: str) -> bytes:
+    """Return keys for so many seconds, or an error."""
+    action = parse_qs(asked.body.decode())["Action"][0]
+    if not said.isdigit():
+        body = f"<ErrorResponse><Error><Code>{said}</Code><Message>{AWS_TOKEN}</Message></Error></ErrorResponse>"
+        return answer(403, body.encode(), Content_Type="text/xml")
+    until = (datetime.now(UTC) + timedelta(seconds=int(said))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return answer(
+        200,
+        f"""<{action}Response xmlns="https://sts.example/doc/2011-06-15/"><{action}Result><Credentials>
+        <AccessKeyId>ASIATEMPORARY</AccessKeyId><SecretAccessKey>{AWS_SECRET}</SecretAccessKey>
+        <SessionToken>{AWS_TOKEN}</SessionToken><Expiration>{until}</Expiration></Credentials></{action}Result>
+        </{action}Response>""".encode(),
+        Content_Type="text/xml",
+    )
+
+
+def of_msk(text: Text) -> Iterator[str]:
+    """Yield whose signature brokers are sent, and for which region, and what STS is asked for.
+
+    Variables are those of the process. `options` are those of the login module, `file NAME` is a file, `sts` answers
+    with keys for some seconds or with an error, and `host` is a broker, asked once if there is none.
+    """
+    options, said, hosts = "", "", list[str]()
+    with TemporaryDirectory() as folder, Patch.context() as patch:
+        for name in [*os.environ]:
+            if name.startswith("AWS_") or name.lower().endswith("_proxy") or name == "QUOTAFORM_ALLOWED_HOSTS":
+                patch.delenv(name)
+        patch.setattr(msk_iam, "_temporary", {})
+        words = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": f"{folder}/config"}
+        words["AWS_SHARED_CREDENTIALS_FILE"] = f"{folder}/credentials"
+        written = str(text).replace("<role>", ROLE).replace("<secret>", AWS_SECRET).replace("<token>", AWS_TOKEN)
+        for line in written.replace("<folder>", folder).splitlines():
+            kind, _, more = line.partition(" ")
+            if kind == "options":
+                options = more
+            elif kind == "sts":
+                said = more
+            elif kind == "host":
+                hosts.append(more)
+            elif kind == "file":
+                name, _, content = more.partition(" ")
+                Path(folder, name).write_text(literal_eval(content))
+            else:
+                name, _, value = line.partition("=")
+                words[name] = value
+        with HttpServer(lambda asked: sts_answer(asked, said)) as sts:
+            if said:
+                words["AWS_ENDPOINT_URL_STS"] = sts.url
+            for name, value in words.items():
+                patch.setenv(name, value)
+            line = f"software.amazon.msk.auth.iam.IAMLoginModule required {options};"
+            given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": line}
+            source = from_properties(given, environ={}).credentials
+            assert isinstance(source, MskIam)
+            for host in hosts or ["b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com"]:
+                try:
+                    sent = json.loads(next(source.exchange(host)))
+                except LoginError as error:
+                    yield failure_of(error).replace(str(sts.port), "PORT")
+                else:
+                    key, _, region, *_ = sent["x-amz-credential"].split("/")
+                    yield f"{key} in {region}{' with a session' if 'x-amz-security-token' in sent else ''}"
+            for asked in sts.received:
+                form = {name: value for name, (value,) in parse_qs(asked.body.decode()).items()}
+                region = asked.headers.get("authorization", "///").split("/")[2]
+                more = ", ".join(f"{name} {form[name]}" for name in sorted(form.keys() - {"Version", "Action"}))
+                more = sub(r"botocore-session-\d+", "SESSION", more)
+                yield f"asked for {form['Action']}{f' in {region}' if region else ''}: {more}"
+
+
+SUBJECTS: dict[str, Callable[[Text], Lines]] = {"oauth": of_oauth, "msk": of_msk}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_this_is_sent_to_log_in_or_refused_in_these_words(golden: Golden, monkeypatch: Patch, name: str) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    check_told(golden, f"logins-{name}.txt", SUBJECTS[name])

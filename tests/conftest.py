@@ -1,4 +1,4 @@
-"""Settings of property tests, and real brokers: each is started when first asked for and stopped at the end."""
+"""Settings of property tests, and what takes long to make, such as brokers: made when first asked for."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from typer.utils import get_params_from_function
 
 from quotaform.sandbox import Sandbox
+from quotaform.sandbox.security import Certificates, make_certificates
 from tests.broker import SHORT_SESSIONS
 from tests.doctest_modules import DoctestModules
 from tests.worker import scope_of
@@ -107,3 +108,15 @@ def three_brokers() -> Iterator[Sandbox]:
     """A quorum of three; a test that kills or pauses one brings it back."""
     with Sandbox(brokers=3, properties=SHORT_SESSIONS) as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates") / "pem")
+
+
+@pytest.fixture
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)

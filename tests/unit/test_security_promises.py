@@ -165,8 +165,8 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_apply.py::test_a_plan_for_another_cluster_is_refused",
     ),
     "No message recommends weaker encryption": (
-        "unit/test_connect_error.py::test_half_a_tls_handshake_or_garbage_is_one_sentence_in_time",
-        "unit/test_connect_error.py::test_a_certificate_for_another_host_is_refused_unless_that_is_not_checked",
+        "golden/test_connecting.py::test_half_a_tls_handshake_or_garbage_is_one_sentence_in_time",
+        "golden/test_connecting.py::test_this_is_said_when_no_connection_is_made",
     ),
     "A response is limited to 30 seconds in total and to 1 MiB": (
         "unit/test_http.py::test_a_server_that_sends_a_byte_at_a_time_is_given_up",

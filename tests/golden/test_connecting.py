@@ -88,6 +88,10 @@ def silent(connection: socket) -> None:
         pass
 
 
+def hearing(connection: socket) -> None:
+    connection.recv(65536)
+
+
 def sending(content: bytes, *, goes_on: bool = False) -> Talk:
     def talk(connection: socket) -> None:
         connection.recv(1)
@@ -210,7 +214,7 @@ def test_this_is_said_when_no_connection_is_made(
             return speaking_tls(make_certificate(kind))
         talks: dict[str, Callable[[], Talk]] = {
             "silent": lambda: silent,
-            "closing": lambda: lambda connection: connection.recv(65536) and None,
+            "closing": lambda: hearing,
             "tls": lambda: speaking_tls(certificates.server),
             "tls1.2": lambda: speaking_tls(certificates.server, ends=True, maximum_version=TLSVersion.TLSv1_2),
         }

@@ -2,25 +2,41 @@
 
 An input is YAML. `has` is what was written there, `AUTHOR:BODY`, `AUTHOR:BODY:KIND` or one of these `* NUMBER`; nobody
 is who the token belongs to. `trouble` is what the first requests are answered in place of the right answer: a status,
-or a status, a message and headers. Each item of `post` is a run, with one body or several.
+or a status, a message or JSON, and headers. Each item of `post` is a run, with one body or several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import yaml
 
 from quotaform.http.message import Url
 from quotaform.model.errors import QuotaformError
-from quotaform.review.run import Platform
+from quotaform.model.text import Secret
+from quotaform.report.comment import read_marker
+from quotaform.review.comment import CommentMode, Draft
+from quotaform.review.run import (
+    CommentOutcome,
+    Given,
+    Platform,
+    find_pull_request,
+    make_transport,
+    open_comments,
+    post_comments,
+)
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import Text, check_told
-from tests.http_server import answer
-from tests.pull_request_server import FakeGitHub, FakeGitLab
-from tests.unit.test_comment import BODY, EMPTY, OTHER, FakeClock, post
+from tests.http_server import HttpServer, answer
+from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab
 
+MARKER = '<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->'
+OTHER = MARKER.replace("lab", "prod-eu")
+BODY = f"{MARKER}\n### Kafka quota plan for `lab`: 1 to add\n\ntext\n"
+EMPTY = MARKER.replace("}", ',"changes":0}') + "\n### Kafka quota plan for `lab`: no changes\n"
+BEGIN = datetime(2026, 11, 22, 12, tzinfo=UTC)
 BODIES: Final = {
     "plan": BODY,
     "plan+": f"{BODY}more",
@@ -32,9 +48,56 @@ BODIES: Final = {
 NAMES: Final = {body: name for name, body in BODIES.items()}
 
 
+class FakeClock:
+    """A clock that moves when somebody waits."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return sum(self.waits)
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+def post(
+    server: HttpServer,
+    *bodies: str,
+    mode: str = "update",
+    platform: Platform = Platform.GITHUB,
+    root: str = "",
+    clock: FakeClock | None = None,
+    commit: str | None = None,
+) -> list[CommentOutcome]:
+    """Post comments with a clock that nobody waits for; the token must not show in what comes of it."""
+    is_github = platform is Platform.GITHUB
+    given = Given(
+        platform=platform,
+        api_url=server.url + (root if is_github else "/api/v4"),
+        repository="acme/quotas" if is_github else "42",
+        number="7",
+        commit=commit,
+    )
+    pull_request = find_pull_request(given, {})
+    assert pull_request is not None
+    transport = make_transport(clock=clock or FakeClock())
+    comments = open_comments(pull_request, Secret(TOKEN), transport)
+    drafts = [Draft("plan.md", marker, body) for body in bodies if (marker := read_marker(body))]
+    outcomes = list(post_comments(comments, drafts, CommentMode(mode), commit=pull_request.commit))
+    for outcome in outcomes:
+        assert TOKEN not in f"{outcome} {outcome.error and vars(outcome.error)}"
+    return outcomes
+
+
 def reply_of(said: Any) -> bytes | None:
     status, message, headers = [*said, {}][:3] if isinstance(said, list) else (said, None, {})
-    return None if status is None else answer(status, {"message": message} if message else b"", **headers)
+    if isinstance(message, str):
+        message = message.encode() if message.startswith("<") else {"message": message}
+    return None if status is None else answer(status, b"" if message is None else message, **headers)
 
 
 def platform_of(asked: dict[str, Any]) -> FakeGitHub | FakeGitLab:
@@ -72,9 +135,13 @@ def of_posted(text: Text) -> Iterator[str]:
                     platform=Platform.GITLAB if is_lab else Platform.GITHUB,
                     root=asked.get("root", ""),
                     clock=clock,
+                    mode=asked.get("mode", "update"),
                     commit=asked.get("commit"),
                 )
             except QuotaformError as error:
+                shown = f"{error!r} {vars(error)}"
+                if TOKEN in shown:
+                    raise
                 yield f"{type(error).__name__}: {error}".replace(Url.parse(server.url).origin, "URL")
                 continue
             for name, outcome in zip(names, outcomes, strict=True):

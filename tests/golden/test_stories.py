@@ -220,7 +220,7 @@ class Story:
         return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 
 
-SUBJECTS = "base guards prune ci receipts fleet approvals policy many principals removed dirty"
+SUBJECTS = "base guards prune ci receipts fleet approvals policy many principals removed dirty refused"
 
 
 @pytest.mark.parametrize("name", SUBJECTS.split())

@@ -184,11 +184,10 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     "Errors name a server by scheme, host and port": (
         "unit/test_http.py::test_a_url_shows_its_origin_alone",
         "unit/test_http.py::test_a_server_that_hangs_is_given_up",
-        "unit/test_comment.py::test_what_github_does_not_do_is_an_error_in_one_sentence",
+        "golden/test_comments.py::test_comments_are_written_like_this",
     ),
     "Only comments written by the user of the token are updated": (
-        "unit/test_comment.py::test_a_comment_of_somebody_else_with_the_same_marker_is_left_alone",
-        "unit/test_comment.py::test_a_user_with_the_name_of_an_app_is_somebody_else",
+        "golden/test_comments.py::test_comments_are_written_like_this",
     ),
     "no option of `quotaform` takes a password": (
         "unit/test_security_promises.py::test_no_option_takes_a_password",

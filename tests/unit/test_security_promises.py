@@ -41,8 +41,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_git.py::test_variables_lead_git_nowhere_else",
     ),
     "Only regular files are read, each up to a size that the error states": (
-        "unit/test_files.py::test_only_a_regular_file_is_read",
-        "unit/test_files.py::test_a_file_is_read_whole_up_to_a_limit",
+        "golden/test_reading.py::test_this_is_read_or_refused_in_these_words",
     ),
     "refused and never waited for": ("unit/test_work_tree.py::test_what_is_not_read_is_not_opened",),
     "The number of files and of reported problems is limited": (
@@ -50,7 +49,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_file_limits.py::test_of_a_great_many_problems_the_first_hundred_are_shown",
     ),
     "Symbolic links are followed only within the directory that was given": (
-        "unit/test_files.py::test_a_link_of_a_repository_is_followed_only_within_it",
+        "golden/test_reading.py::test_this_is_read_or_refused_in_these_words",
         "unit/test_work_tree.py::test_a_link_out_of_the_directory_is_not_followed",
         "unit/test_work_tree.py::test_a_directory_that_was_found_leads_nowhere_else_and_one_that_was_named_may",
         "unit/test_client_properties_attack.py::test_a_link_in_a_repository_leads_to_no_store_elsewhere",
@@ -76,7 +75,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_client_properties_attack.py::test_what_was_expanded_is_on_no_screen",
     ),
     "none of `.git`": (
-        "unit/test_files.py::test_what_a_repository_names_is_not_in_its_git_folder",
+        "golden/test_reading.py::test_this_is_read_or_refused_in_these_words",
         "unit/test_oauth.py::test_properties_in_a_repository_name_nothing_of_git",
     ),
     "Variables with quotaform's own secrets are never expanded, even if they are listed": (
@@ -170,12 +169,11 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     ),
     "A response is limited to 30 seconds in total and to 1 MiB": (
         "unit/test_http.py::test_a_server_that_sends_a_byte_at_a_time_is_given_up",
-        "unit/test_http.py::test_a_body_is_read_up_to_a_limit",
+        "golden/test_reading.py::test_this_is_read_or_refused_in_these_words",
     ),
     "Certificates are always verified": ("unit/test_http.py::test_another_certificate_is_refused",),
     "Redirects are followed only on the same server": (
         "unit/test_http.py::test_a_redirect_to_another_host_is_not_followed_and_gets_no_token",
-        "unit/test_http.py::test_a_redirect_to_elsewhere_is_an_error",
     ),
     "nor unencrypted except to the local machine": ("unit/test_http.py::test_a_token_is_sent_encrypted_or_not_at_all",),
     "Tokens are read only from environment variables": (

@@ -37,6 +37,7 @@ from quotaform.model.errors import ClusterError, ConnectError, HttpError, Invali
 from quotaform.model.finding import Finding
 from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quotas import Base, DeclaredBase, Quotas
+from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.receipt_records import load_receipt
 from quotaform.plan.report import render_plan
@@ -401,6 +402,14 @@ def of_url(text: Text) -> Lines:
         return [error]
 
 
+def of_listed(text: Text) -> Lines:
+    """Return what is said of a host, asked at port 9092, when the list behind the bar is that of allowed hosts."""
+    host, _, listed = str(text).partition(" | ")
+    server = Server(host, 9092)
+    assert server.problem({}) is None
+    return [server.problem({ALLOWED_HOSTS: listed}) or "is asked"]
+
+
 def of_duration(text: Text) -> Lines:
     """Return the seconds of a duration, and how it is shown."""
     try:
@@ -470,6 +479,7 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "url": of_url,
     "read": of_read,
     "duration": of_duration,
+    "listed": of_listed,
     "refused": of_refused,
 }
 

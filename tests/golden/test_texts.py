@@ -27,6 +27,7 @@ from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.config import Cluster, Config, choose_clusters
 from quotaform.desired.config_reader import read_config
+from quotaform.desired.format import format_source, respell
 from quotaform.desired.policy.policy import check_policies
 from quotaform.desired.policy.reader import read_policy
 from quotaform.desired.quotas_file import load_file
@@ -258,6 +259,23 @@ def of_written(text: Text) -> Lines:
     yield from (f"{finding.address}: {finding.rule}" for finding in findings)
 
 
+def of_formatted(text: Text) -> Lines:
+    """Return a file as it is formatted, once and for all, or why it stays as it is; line ends but `\\n` are shown."""
+    file = format_source(SourceFile("f.yaml", text))
+    if file.problems:
+        assert not file.is_changed
+        return file.problems
+    assert format_source(SourceFile("f.yaml", file.after)).after == file.after
+    lines = [f"| {line}".rstrip(" ").replace("\r", "\\r") for line in file.after.removesuffix("\n").split("\n")]
+    return lines if file.is_changed else ["is as it should be"]
+
+
+def of_respelled(text: Text) -> Lines:
+    """Return how a value of a key is spelled when its file is formatted."""
+    key, _, value = str(text).partition(" ")
+    return [respell(key, value)]
+
+
 def of_scalar(text: Text) -> Lines:
     """Yield what YAML reads, what others take it for, and whether it is a text to all of them."""
     document = read_document("f.yaml", f"- {text!s}\n")
@@ -420,10 +438,12 @@ FILES: dict[str, Callable[[Text], Lines]] = {
     "yaml": of_yaml,
     "tree": of_tree,
     "written": of_written,
+    "formatted": of_formatted,
 }
 LINES: dict[str, Callable[[Text], Lines]] = {
     "scalar": of_scalar,
     "name": of_name,
+    "respelled": of_respelled,
     "value": of_value,
     "double": of_double,
     "allowance": of_allowance,

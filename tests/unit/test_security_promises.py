@@ -105,9 +105,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     "a signature is valid for one host, and for connecting to Kafka alone": (
         "unit/test_msk_iam.py::test_a_broker_finds_the_signature_right",
     ),
-    "An item is a name or an address": (
-        "unit/test_allowed_hosts.py::test_hosts_are_listed_by_name_address_pattern_and_port",
-    ),
+    "An item is a name or an address": ("golden/test_decisions.py::test_this_follows_from_each_input",),
     "JmxTool reads only the classes of numbers, names and errors": (
         "unit/test_sandbox_parts.py::test_the_reader_of_jmx_takes_few_classes_from_few_jars",
     ),

@@ -16,7 +16,7 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,9 +31,9 @@ from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.release import find_tool_jars
-from quotaform.usage.ingest.ingest import StreamCounts
+from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream.run import StreamRequest, StreamState, run_stream, with_connector
+from quotaform.usage.stream.run import StreamRequest, run_stream, with_connector
 from quotaform.usage.stream.topic import TopicGateway
 
 TOPIC = "usage"
@@ -182,7 +182,7 @@ class Look:
     """What is seen when a batch has ended."""
 
     at: float
-    counts: StreamCounts
+    done: Streamed
     behind: int
     state_bytes: int
     java_mib: int
@@ -198,17 +198,17 @@ class Seen:
     work: Work
     looks: list[Look] = field(default_factory=list)
 
-    def __call__(self, state: StreamState) -> None:
+    def __call__(self, done: Streamed) -> None:
         """Take one more look, after each batch."""
-        if not state.counts.batches or (self.looks and self.looks[-1].counts.batches == state.counts.batches):
+        if not done.batches or (self.looks and self.looks[-1].done.batches == done.batches):
             return
         places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         self.looks.append(
             Look(
                 at=time.monotonic(),
-                counts=state.counts,
-                behind=sum(self.ends.end_offsets(places).values()) - state.counts.records,
-                state_bytes=sum(file.stat().st_size for file in self.checkpoint.glob("seen/*/*.parquet")),
+                done=done,
+                behind=sum(self.ends.end_offsets(places).values()) - done.records,
+                state_bytes=sum(file.stat().st_size for file in self.checkpoint.glob("*/state/**/*") if file.is_file()),
                 java_mib=java_memory(),
                 work=self.work(),
             )
@@ -251,23 +251,24 @@ def measure(folder: Path, input_format: str, rate: float, seconds: float) -> dic
         with spark_session(with_connector(SessionOptions(master="local[2]", has_joins=True))) as spark:
             with producer(broker, folder, input_format, rate, seconds) as process:
                 seen = Seen(folder / "checkpoint", ends, Work(broker.pids[1], process.pid))
-                counts = run_stream(spark, request, seen, lambda: False)
+                first = run_stream(spark, request, seen, lambda: False)
                 said, _ = process.communicate(timeout=120)
             rest = run_stream(spark, replace(request, until_empty=True, for_s=None), lambda _: None, lambda: False)
-            require_rows(spark, request.usage, counts + rest, round(rate * seconds / SAMPLES), said)
+            require_rows(spark, request.usage, (first, rest), round(rate * seconds / SAMPLES), said)
         ends.close()
     return summary(seen.looks, rate)
 
 
-def require_rows(spark: SparkSession, usage: str, counts: StreamCounts, sent: int, said: str) -> None:
+def require_rows(spark: SparkSession, usage: str, runs: Sequence[Streamed], sent: int, said: str) -> None:
     """Make sure that each bucket has a row per record of the topic, and none twice."""
-    kept = counts.records - counts.duplicate_records - counts.late_records
+    records = sum(done.records for done in runs)
+    kept = records - sum(done.duplicate_records + done.late_records for done in runs)
     table = spark.read.parquet(usage)
     per_bucket = {row["count"] for row in table.groupBy("client_id").count().collect()}
     distinct = table.select("ts", "client_id", "rate").distinct().count()
-    found = (counts.records, per_bucket, distinct)
+    found = (records, per_bucket, distinct)
     if found != (sent, {kept}, kept * BUCKETS) or table.where(f.col("rate").isNull()).count():
-        raise SystemExit(f"{sent} records were sent; read, rows per bucket and in all: {found}; {counts}\n{said}")
+        raise SystemExit(f"{sent} records were sent; read, rows per bucket and in all: {found}; {runs}\n{said}")
 
 
 def summary(looks: list[Look], rate: float) -> dict[str, object]:
@@ -278,14 +279,14 @@ def summary(looks: list[Look], rate: float) -> dict[str, object]:
     if end is start:
         raise SystemExit(f"no batch ended after {WARM_S} s of warming up; {start}")
     wall = end.at - start.at
-    samples = end.counts.samples - start.counts.samples
+    samples = end.done.summary.read - start.done.summary.read
     work = {name: end.work[name] - start.work[name] for name in end.work}
     stream = work["driver"] + work["jvm"] + work["workers"]
     return {
-        "samples": end.counts.samples,
+        "samples": end.done.summary.read,
         "measured_seconds": round(wall, 1),
         "samples_per_second": round(samples / wall),
-        "batches": end.counts.batches - start.counts.batches,
+        "batches": end.done.batches - start.done.batches,
         "seconds_per_batch": round(wall / max(1, len(measured) - 1), 1),
         "lag_in_seconds_at_start_middle_end_and_largest": [
             round(behind * SAMPLES / rate, 1)
@@ -296,7 +297,7 @@ def summary(looks: list[Look], rate: float) -> dict[str, object]:
                 max(look.behind for look in measured),
             )
         ],
-        "late_and_duplicate_records": [end.counts.late_records, end.counts.duplicate_records],
+        "late_and_duplicate_records": [end.done.late_records, end.done.duplicate_records],
         "state_bytes_at_start_middle_and_end": [
             look.state_bytes for look in (start, measured[len(measured) // 2], end)
         ],

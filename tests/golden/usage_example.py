@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final
@@ -21,7 +22,7 @@ from quotaform.usage.headroom.headroom import (
     UnrecordedKey,
     UnusedQuota,
 )
-from quotaform.usage.ingest.ingest import StreamCounts, Streamed
+from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.recommend.recommendation import (
     Action,
     ClusterRecording,
@@ -239,19 +240,20 @@ STREAMED: Final = Streamed.of(
     "usage \x1b[2J",
     "/srv/usage",
     "/srv/bad",
-    StreamCounts(
-        batches=3,
-        records=1204,
-        samples=2_408_000,
-        written=1_300_000,
-        dropped={DropReason.LATE: 4000, DropReason.NAN: 1_103_998},
-        quarantined=2,
-        late_records=2,
-        duplicate_records=1,
+    Counter(
+        {
+            "batches": 3,
+            "records": 1204,
+            "written": 1_304_000,
+            DropReason.NAN: 1_103_998,
+            "quarantined": 2,
+            "late_records": 2,
+            "duplicate_records": 1,
+        }
     ),
     behind=17,
 )
-NOT_STREAMED: Final = Streamed.of("usage", "/srv/usage", "/srv/bad", StreamCounts(), None)
+NOT_STREAMED: Final = Streamed.of("usage", "/srv/usage", "/srv/bad", Counter(), None)
 
 QUOTAS: Final[Quotas] = {
     Entity(user="alice"): {PRODUCER: 1000.0},

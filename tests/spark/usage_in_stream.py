@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,11 +22,11 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.model.errors import QuotaformError
-from quotaform.usage.ingest.ingest import StreamCounts
+from quotaform.system.files import take_lock
+from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream.checkpoint import FILE, open_checkpoint
+from quotaform.usage.stream import batch
 from quotaform.usage.stream.run import StreamRequest, run_stream, with_connector
-from quotaform.usage.stream.topic import Topic
 from quotaform.usage.table.schema import QUARANTINE, USAGE
 from quotaform.usage.table.table import read_usage
 from tests.spark.shared_classes import CONF
@@ -68,7 +67,7 @@ class Stream:
         }
         return StreamRequest(**settings | changes)
 
-    def run(self, **changes: Any) -> StreamCounts:
+    def run(self, **changes: Any) -> Streamed:
         """Read until the topic is empty."""
         return run_stream(self.spark, self.request(**changes), lambda _: None, lambda: False)
 
@@ -107,18 +106,18 @@ def counted(stream: Stream) -> None:
     stream.topic.send([20], 2, other=[None, b"kafka_server_quota_byte_rate{user= 1"])
     counts = stream.run()
     stream.require(range(21))
-    # A page that a batch had is known as long as it is not late.
-    stream.topic.send([21, 12, 20, 8], 2)
+    # What was read before is known, and what comes late is not lost.
+    stream.topic.send([21, 12, 20, 22, 8], 2)
     more = stream.run()
-    stream.require(range(22))
-    [empty, cut, late] = stream.bad()
+    stream.require(range(23))
+    [empty, cut] = stream.bad()
     assert empty[2].endswith(": the record has no value"), empty
     assert cut[2].startswith(f"offset {cut[1]}: line 1: "), cut
-    assert late[2].startswith(f"offset {late[1]}: late: "), late
-    assert (counts.records, counts.quarantined, counts.duplicate_records, counts.late_records) == (25, 2, 2, 0), counts
-    assert (counts.samples, counts.written) == (23 * SAMPLES + 2, 21 * (SAMPLES - 3)), counts
-    assert (more.records, more.duplicate_records, more.late_records, more.batches) == (4, 2, 1, 1), more
-    assert stream.run() == StreamCounts()
+    assert (counts.records, counts.summary.quarantined, counts.duplicate_records) == (25, 2, 2), counts
+    assert (counts.summary.read, counts.summary.written) == (21 * SAMPLES + 2, 21 * (SAMPLES - 3)), counts
+    assert (more.records, more.duplicate_records, more.late_records, more.batches) == (5, 3, 0, 1), more
+    nothing = stream.run()
+    assert (nothing.records, nothing.batches, nothing.summary.read) == (0, 0, 0), nothing
 
 
 def killed(stream: Stream, places: Sequence[int]) -> None:
@@ -134,7 +133,7 @@ def killed(stream: Stream, places: Sequence[int]) -> None:
     assert deaths >= min(6, len(places)), deaths
     stream.run(most_records=4)
     stream.require(range(pages))
-    assert not list(stream.folder.glob("*/_quotaform-*"))
+    assert not list(stream.folder.glob("*/_staged-*"))
 
 
 @contextmanager
@@ -153,7 +152,10 @@ def dying(after: int) -> Iterator[Callable[[], bool]]:
 
         return call
 
-    places: list[tuple[Any, str]] = [(Path, "replace"), (Path, "unlink"), (shutil, "rmtree")]
+    places: list[tuple[Any, str]] = [
+        *((batch, name) for name in ("staged_folder", "sync_tree", "sync_folder")),
+        *((Path, name) for name in ("replace", "unlink")),
+    ]
     before = [getattr(owner, name) for owner, name in places]
     try:
         for (owner, name), operation in zip(places, before, strict=True):
@@ -164,24 +166,13 @@ def dying(after: int) -> Iterator[Callable[[], bool]]:
             setattr(owner, name, operation)
 
 
-def clock_ahead(stream: Stream) -> None:
-    """A producer whose clock is ahead, in a batch that is made twice: the records of others are not late."""
-    page = 3600 // STEP_S
-    stream.topic.send([page + 200])
-    with dying(0) as died, suppress(OSError):
-        stream.run()
-    assert died()
-    spark = stream.folder / "checkpoint" / "spark"
-    made_ms = json.loads((spark / "offsets" / "0").read_text().splitlines()[1])["batchTimestampMs"]
-    assert made_ms < stream.topic.time_of(page + 200)
-    counts = stream.run(wait_s=600)
-    [known] = stream.spark.read.parquet(str(stream.folder / "checkpoint" / "seen" / "0")).collect()
-    assert (round(known.advance.timestamp() * 1000), counts.records) == (made_ms, 1), (known, made_ms, counts)
-    assert round(known.ts.timestamp() * 1000) == made_ms + 600_000, (known, made_ms)
-    pages = [page - 20, page - 1, page + 200]
-    stream.topic.send(pages)
-    counts = stream.run(wait_s=600)
-    assert (counts.records, counts.late_records, counts.duplicate_records) == (3, 0, 1), counts
+def any_time(stream: Stream) -> None:
+    """A backlog whose partitions are days apart, and a producer whose clock is ahead: nothing is too late."""
+    pages = [0, 1, 20_000, 3, 29_101, 5, 4, 240]
+    stream.topic.start_ms -= 5 * 24 * 3600 * 1000
+    stream.topic.send(pages, 2)
+    counts = stream.run(wait_s=1, most_records=2)
+    assert (counts.records, counts.late_records, counts.duplicate_records) == (8, 0, 0), counts
     stream.require(pages)
 
 
@@ -206,7 +197,7 @@ def clients(stream: Stream) -> None:
     first = [push("a", 0, 5.0), push("b", 0, 5.0)]
     stream.topic.send((), other=[*first, first[0]])
     counts = stream.run(**settings)
-    assert (counts.written, counts.duplicate_records) == (2, 1), counts
+    assert (counts.summary.written, counts.duplicate_records) == (2, 1), counts
     assert found() == [(0, 5.0, None, "a"), (0, 5.0, None, "b")], found()
     for file in (stream.folder / "usage").glob("*.parquet"):
         earlier = parquet.read_table(file)
@@ -215,7 +206,7 @@ def clients(stream: Stream) -> None:
         (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
     stream.topic.send((), other=[first[1], push("a", 1, 6.0), push("b", 1, 7.0)])
     counts = stream.run(**settings)
-    assert (counts.written, counts.duplicate_records) == (2, 1), counts
+    assert (counts.summary.written, counts.duplicate_records) == (2, 1), counts
     assert found() == [(0, 5.0, None, None), (1, 6.0, None, "a"), (1, 7.0, None, "b")], found()
 
 
@@ -258,53 +249,49 @@ def stopped(stream: Stream) -> None:
 
 
 def refused(stream: Stream) -> dict[str, str]:
-    """Checkpoints that do not fit, and records that are gone."""
+    """Checkpoints that cannot be used, and records that are gone."""
     assert stream.run().records == 0
     stream.topic.send(range(2))
     stream.run()
-    checkpoint = stream.folder / "checkpoint"
-    seen = {
-        "format": stream.refused(input_format="prometheus"),
-        "usage": stream.refused(usage=str(stream.folder / "other")),
-        "no-checkpoint": stream.refused(checkpoint=str(stream.folder / "usage")),
-        "no-usage": stream.refused(usage=str(checkpoint), checkpoint=str(stream.folder / "new")),
-    }
-    with open_checkpoint(str(checkpoint), stream.request().identity):
+    checkpoint, progress = stream.folder / "checkpoint", stream.request().progress
+    seen = {"in-table": stream.refused(checkpoint=str(stream.folder / "usage" / "checkpoint"))}
+    with held(progress):
         seen["in-use"] = stream.refused()
-    file = checkpoint / FILE
-    written = file.read_text()
-    for name, change in (("version", ('"1.0"', '"2.0"')), ("damaged", ("{", "["))):
-        file.write_text(written.replace(*change))
-        seen[name] = stream.refused()
-    file.write_text(written)
-    for name, note, change in (("spark-version", "offsets/0", ("v1", "v9")), ("spark-damaged", "metadata", ("}", ""))):
-        file = checkpoint / "spark" / note
+    earlier = checkpoint / "quotaform-stream.json"
+    earlier.write_text("{}")
+    seen["earlier"] = stream.refused()
+    earlier.unlink()
+    for name, note, change in (("version", "offsets/0", ("v1", "v9")), ("damaged", "metadata", ("}", ""))):
+        file = progress / note
         file.with_name(f".{file.name}.crc").unlink()
         written = file.read_text()
         file.write_text(written.replace(*change))
         seen[name] = stream.refused()
         file.write_text(written)
-    checkpoint.joinpath("spark").rename(checkpoint / "moved")
-    seen["incomplete"] = stream.refused()
-    checkpoint.joinpath("moved").rename(checkpoint / "spark")
     stream.topic.send(range(2, 6))
     stream.topic.delete_records(0, 4)
     seen["gone"] = stream.refused()
     stream.require(range(2))
-    before = stream.described
-    stream.described = anew(stream.topic, stream.described)
-    seen["recreated"] = stream.refused()
     # It is recreated, and has more records than before, while it is read.
-    stream.topic.send(range(20, 30))
-    settings = {name: str(stream.folder / f"{name}-running") for name in ("usage", "quarantine", "checkpoint")}
-    seen["recreated-running"] = stream.refused(topic=before, **settings)
-    assert not list(Path(settings["usage"]).glob("*.parquet"))
+    before, stream.described = stream.described, stream.topic.recreate(stream.described)
+    stream.topic.send(range(2, 10))
+    seen["recreated-running"] = stream.refused(topic=before, checkpoint=str(stream.folder / "running"))
+    stream.require(range(2))
+    # With the checkpoint of before, it is read from its beginning.
+    assert stream.run().records == 8
+    stream.require(range(10))
     return seen
 
 
-def anew(topic: UsageTopic, before: Topic) -> Topic:
-    """Delete a topic and create one of its name."""
-    return topic.recreate(1, before)
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, as another process does."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        assert take_lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def main() -> None:
@@ -313,11 +300,11 @@ def main() -> None:
     options = with_connector(SessionOptions(master="local[2]", conf=CONF))
     with spark_session(options) as spark:
         counted(Stream(spark, servers, folder, "counted", 2))
-        killed(Stream(spark, servers, folder, "killed"), [3] if is_sample else range(9))
+        killed(Stream(spark, servers, folder, "killed"), [2] if is_sample else range(12))
         if is_sample:
             print(json.dumps({}))
             return
-        clock_ahead(Stream(spark, servers, folder, "ahead"))
+        any_time(Stream(spark, servers, folder, "times", 2))
         clients(Stream(spark, servers, folder, "clients"))
         stopped(Stream(spark, servers, folder, "stopped"))
         seen = refused(Stream(spark, servers, folder, "refused"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import time
 from typing import Any, Final
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import TopicAlreadyExistsError
 
 from quotaform.usage.stream.topic import Topic, TopicGateway
 from tests.waiting import wait_until
@@ -48,19 +49,19 @@ class UsageTopic:
 
     def create(self, partitions: int) -> Topic:
         """Create it, and return what the cluster says of it."""
-        with self._admin() as admin:
+        with self._admin() as admin, suppress(TopicAlreadyExistsError):
             admin.create_topics([NewTopic(self.name, num_partitions=partitions, replication_factor=1)])
         wait_until(lambda: self.described() is not None)
         topic = self.described()
         assert topic is not None
         return topic
 
-    def recreate(self, partitions: int, before: Topic) -> Topic:
-        """Delete it and create it anew."""
+    def recreate(self, before: Topic) -> Topic:
+        """Delete it and create it anew, if no consumer of the one before is faster: brokers create what it asks for."""
         with self._admin() as admin:
             admin.delete_topics([self.name])
-        wait_until(lambda: self.described() is None)
-        topic = self.create(partitions)
+        wait_until(lambda: self.described() is None or self.described() != before)
+        topic = self.create(1)
         assert topic.topic_id != before.topic_id
         return topic
 

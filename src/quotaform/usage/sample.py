@@ -76,7 +76,6 @@ class DropReason(StrEnum):
     | CONFLICT | has the time of another one of its series, and a smaller value |
     | FIRST_TOTAL | is the first value of a counter, from which no rate follows |
     | COUNTER_RESET | is the first value of a counter after a restart of what counts |
-    | LATE | is older than a stream waits for |
     """
 
     NAN = "not a number"
@@ -88,7 +87,6 @@ class DropReason(StrEnum):
     CONFLICT = "another value of the same time"
     FIRST_TOTAL = "first value of a counter"
     COUNTER_RESET = "counter reset"
-    LATE = "late"
 
 
 _REASONS: Final = ", ".join(f"{reason.name.lower()}: {reason.value}" for reason in DropReason)

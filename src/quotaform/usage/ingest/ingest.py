@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from dataclasses import field as default_field
 from itertools import islice
 from typing import Annotated, Self
 
@@ -111,48 +109,6 @@ class Ingested(Record, document=USAGE_INGEST):
         return f"{found}; the quarantine table has the reasons" if self.summary.quarantined else found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamCounts:
-    """How many samples batches have read, and what became of them: samples = written + dropped + quarantined."""
-
-    batches: int = 0  # How many batches there were
-    records: int = 0  # How many records of the topic they had
-    samples: int = 0  # How many samples were in those; what cannot be read counts as one
-    written: int = 0  # How many are in the table
-    dropped: Mapping[DropReason, int] = default_field(default_factory=dict)  # How many are not, by reason
-    quarantined: int = 0  # How many could not be read
-    late_records: int = 0  # How many records were late; the quarantine has each of them
-    duplicate_records: int = 0  # How many records were there before
-
-    def __add__(self, other: StreamCounts) -> StreamCounts:
-        """Return the sums."""
-        return StreamCounts(
-            batches=self.batches + other.batches,
-            records=self.records + other.records,
-            samples=self.samples + other.samples,
-            written=self.written + other.written,
-            dropped=dict(Counter(self.dropped) + Counter(other.dropped)),
-            quarantined=self.quarantined + other.quarantined,
-            late_records=self.late_records + other.late_records,
-            duplicate_records=self.duplicate_records + other.duplicate_records,
-        )
-
-    @property
-    def summary(self) -> SampleCounts:
-        """The numbers of samples."""
-        dropped = sum(self.dropped.values())
-        return SampleCounts(read=self.samples, written=self.written, dropped=dropped, quarantined=self.quarantined)
-
-    def require_sum(self) -> None:
-        """Raise `RuntimeError` if a sample is lost in silence: a mistake of quotaform."""
-        dropped = sum(self.dropped.values())
-        if self.samples != self.written + dropped + self.quarantined:
-            raise RuntimeError(
-                f"{self.samples} samples in, but {self.written} written, {dropped} dropped and {self.quarantined} "
-                "quarantined"
-            )
-
-
 class Streamed(Record, document=USAGE_STREAM):
     """The result of quotaform usage ingest --topic."""
 
@@ -161,30 +117,41 @@ class Streamed(Record, document=USAGE_STREAM):
     batches: Annotated[Count, about("How many batches the run had.")]
     records: Annotated[Count, about("How many records of the topic it read.")]
     duplicate_records: Annotated[Count, about("How many of them were read before.")]
-    late_records: Annotated[Count, about("How many of them were late; they are in the quarantine.")]
+    late_records: Annotated[
+        Count, about("How many were left out because the clock went back by more than the watermark.")
+    ]
     behind: Annotated[
         Count | None, about("Records not read yet when the last batch ended; null if there was no batch.")
     ]
     summary: SampleCounts
     dropped: DroppedSamples
-    quarantine: Annotated[
-        str | None, about("Where the records are that could not be read or were late; null if there are none.")
-    ]
+    quarantine: Annotated[str | None, about("Where the records are that could not be read; null if there are none.")]
 
     @classmethod
-    def of(cls, topic: str, usage: str, quarantine: str, counts: StreamCounts, behind: int | None) -> Self:
-        """Return what batches have done; `counts` are their sums."""
+    def of(cls, topic: str, usage: str, quarantine: str, counts: Counter[str], behind: int | None) -> Self:
+        """Return what batches have done.
+
+        `counts`: the sums of `batches`, `records`, `duplicate_records` and `late_records`, and of samples: `written`,
+        `quarantined` and each `DropReason`.
+        """
+        dropped = [(reason, counts[reason]) for reason in DropReason if counts[reason]]
+        left_out = sum(count for _, count in dropped)
         return cls(
             topic=topic,
             usage=usage,
-            batches=counts.batches,
-            records=counts.records,
-            duplicate_records=counts.duplicate_records,
-            late_records=counts.late_records,
+            batches=counts["batches"],
+            records=counts["records"],
+            duplicate_records=counts["duplicate_records"],
+            late_records=counts["late_records"],
             behind=behind,
-            summary=counts.summary,
-            dropped=by_reason(counts.dropped.items()),
-            quarantine=quarantine if counts.quarantined or counts.late_records else None,
+            summary=SampleCounts(
+                read=counts["written"] + left_out + counts["quarantined"],
+                written=counts["written"],
+                dropped=left_out,
+                quarantined=counts["quarantined"],
+            ),
+            dropped=by_reason(dropped),
+            quarantine=quarantine if counts["quarantined"] else None,
         )
 
     @property
@@ -196,8 +163,11 @@ class Streamed(Record, document=USAGE_STREAM):
         """Yield what needs attention, and whether something failed."""
         counts = self.summary
         if self.quarantine is not None:
-            bad = counted(counts.quarantined + self.late_records, "record")
-            yield f"{bad} could not be read, or came late; see the quarantine table {inert(self.quarantine)}", True
+            bad = counted(counts.quarantined, "record")
+            yield f"{bad} could not be read; see the quarantine table {inert(self.quarantine)}", True
+        if self.late_records:
+            late = counted(self.late_records, "record")
+            yield f"{late} left out: the clock of this machine went back; give another --checkpoint to read them", True
         if not counts.written and self.failure() is None:
             found = f"there are no samples for the table among the {counts.read:,} that were read"
             none = f"the topic {inert(self.topic)} had no records that were not read before"
@@ -267,11 +237,11 @@ def _stream_lines(result: Streamed, style: Style) -> Iterator[str]:
     if result.duplicate_records:
         were = "was" if result.duplicate_records == 1 else "were"
         yield _field("Duplicate", f"{counted(result.duplicate_records, 'record')} that {were} read before")
+    if result.late_records:
+        yield _field("Late", f"{counted(result.late_records, 'record')} left out, because the clock went back")
     yield from _dropped_lines(result.dropped)
     if result.quarantine is not None:
-        late = f", and {counted(result.late_records, 'late record')}," if result.late_records else ""
-        bad = counted(result.summary.quarantined, "record")
-        yield _field("Quarantine", f"{bad}{late} in {inert(result.quarantine)}")
+        yield _field("Quarantine", f"{counted(result.summary.quarantined, 'record')} in {inert(result.quarantine)}")
     yield ""
     yield style.paint(f"Samples: {result.summary.text}.", "bold")
 

@@ -40,12 +40,9 @@ if TYPE_CHECKING:
 MESSAGES: Final = struct_type(
     "id binary",
     "partition int",
-    "offset long",
-    "recorded_at read_at newest timestamp",
-    "samples long",
+    "offset samples long",
     StructField("dropped", ArrayType(LongType())),
     StructField("rejected", ArrayType(StructType([QUARANTINE["reason"], QUARANTINE["record"]]))),
-    "head string",
     StructField("rows", ArrayType(USAGE)),
 )
 """A row per record of the topic.
@@ -53,13 +50,9 @@ MESSAGES: Final = struct_type(
 | column | content |
 | --- | --- |
 | id | equal for records that say the same of the same time; one without a value is equal to no other |
-| recorded_at | the time that Kafka has of the record: by default, what the clock of its producer said |
-| read_at | the time at which its batch was made; the same one when the batch is made again |
-| newest | the time of its newest sample; null if it has none |
 | samples | how many samples are in `rows` |
 | dropped | how many samples are left out, for each `DropReason` in their order |
 | rejected | what could not be read, a row of the quarantine each |
-| head | the beginning of the record |
 | rows | `USAGE` |
 """
 
@@ -67,7 +60,6 @@ _REASONS: Final = {reason: number for number, reason in enumerate(DropReason)}
 _MOST_ROWS: Final = 50_000
 """After how many rows of usage a batch of Arrow ends."""
 _ATTRIBUTE: Final = Series._fields.index("attribute")
-_REJECTED: Final = ("reason", "record")
 _ID_BYTES: Final = 16
 _NO_CLUSTER: Final = "no label of the metrics names the cluster; give --cluster NAME, or the label with --cluster-label"
 SETTINGS: Final = {
@@ -80,8 +72,8 @@ SETTINGS: Final = {
 def messages(records: DataFrame, input_format: str, origin: Origin) -> DataFrame:
     """Return `MESSAGES`: the records of a topic, parsed.
 
-    `records`: what the connector gives: `value`, `partition`, `offset`, `timestamp` and others; and `read_at`.
-    `input_format`: one of `core.usage.format.FORMATS`.
+    `records`: what the connector gives: `value`, `partition`, `offset`, `timestamp` and others. `input_format`: one of
+    `quotaform.usage.format.FORMATS`.
     """
 
     def parsed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -91,18 +83,38 @@ def messages(records: DataFrame, input_format: str, origin: Origin) -> DataFrame
         schema = to_arrow_schema(MESSAGES, timezone="UTC")
         for batch in batches:
             columns = [batch.column(name) for name in ("value", "partition", "offset")]
-            times = [batch.column(name).cast(pyarrow.int64()) for name in ("timestamp", "read_at")]
-            found = _Messages()
-            for value, *place in zip(*(each.to_pylist() for each in (*columns, *times)), strict=True):
-                found.add(parse_message(value, place[2], input_format, origin), *place)
-                if found.rows >= _MOST_ROWS:
-                    yield found.batch(schema)
-                    found = _Messages()
-            if found.messages:
-                yield found.batch(schema)
+            columns.append(batch.column("timestamp").cast(pyarrow.int64()))
+            found: list[tuple[Any, ...]] = []
+            for value, partition, offset, ts in zip(*(each.to_pylist() for each in columns), strict=True):
+                message = parse_message(value, ts, input_format, origin)
+                # A record without a value says nothing that another one could repeat.
+                message_id = message.message_id or f"{partition}/{offset}".encode()
+                counts = (message.samples, message.dropped, message.rejected)
+                found.append((message_id, partition, offset, *counts, message.rows))
+                if sum(len(rows) for *_, rows in found) >= _MOST_ROWS:
+                    yield _batch(found, schema)
+                    found = []
+            if found:
+                yield _batch(found, schema)
 
-    recorded_at = f.col("timestamp").cast("timestamp")
-    return records.select("value", "partition", "offset", recorded_at, "read_at").mapInArrow(parsed, MESSAGES)
+    return records.select("value", "partition", "offset", f.col("timestamp").cast("timestamp")).mapInArrow(
+        parsed, MESSAGES
+    )
+
+
+def _batch(found: Sequence[tuple[Any, ...]], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    """Return messages as a batch of Arrow; `rows` by column, since structs of tuples would take most of the time."""
+    import pyarrow
+
+    *columns, rows = zip(*found, strict=True)
+    kind = schema.field("rows").type
+    ends = pyarrow.array([0, *accumulate(map(len, rows))], pyarrow.int32())
+    fields = [kind.value_type.field(number) for number in range(kind.value_type.num_fields)]
+    values = list(zip(*(row for each in rows for row in each), strict=True)) or [()] * len(fields)
+    arrays = [pyarrow.array(column, field.type) for column, field in zip(values, fields, strict=True)]
+    structs = pyarrow.StructArray.from_arrays(arrays, fields=fields)
+    others = [pyarrow.array(column, field.type) for column, field in zip(columns, schema, strict=False)]
+    return pyarrow.record_batch([*others, pyarrow.ListArray.from_arrays(ends, structs, type=kind)], schema=schema)
 
 
 @dataclass(slots=True)
@@ -115,7 +127,6 @@ class Message:
     dropped: list[int] = field(default_factory=lambda: [0] * len(_REASONS))
     """How many are left out, by the number of the reason."""
     rejected: list[tuple[str, str]] = field(default_factory=list)  # Reason and beginning of what could not be read
-    head: str = ""  # The beginning of the record
     rows: list[tuple[Any, ...]] = field(default_factory=list)  # The columns of `USAGE`, a tuple per row
 
     def drop(self, dropped: Dropped) -> None:
@@ -138,9 +149,10 @@ class Message:
             rows, dropped = merge(samples)
             for each in dropped:
                 self.drop(each)
+        names = [name and _encodable(name) for name in names]
         for row in rows:
             ts = round(row.ts * 1_000_000)
-            self.rows.append((ts, row.window_s, *names, row.rate, row.throttle_ms, instance))
+            self.rows.append((ts, row.window_s, *names, row.rate, row.throttle_ms, instance and _encodable(instance)))
             self.samples += (row.rate is not None) + (row.throttle_ms is not None)
             self.newest = ts if self.newest is None else max(self.newest, ts)
 
@@ -152,13 +164,13 @@ def parse_message(value: bytes | None, recorded_at: int, input_format: str, orig
     """
     if value is None:
         return Message(b"", rejected=[("the record has no value", "")])
-    message = Message(b"", head=value[: 4 * LONGEST_RECORD].decode("utf-8", "replace")[:LONGEST_RECORD])
+    message, head = Message(b""), value[: 4 * LONGEST_RECORD].decode("utf-8", "replace")[:LONGEST_RECORD]
     try:
-        _add_items(message, FORMATS[input_format](value, origin, recorded_at / 1e6))
+        _add_items(message, head, FORMATS[input_format](value, origin, recorded_at / 1e6))
     except Exception as error:
         # An internal error; the stream goes on, since it would meet the same record each time that it begins again.
         reason = f"internal error: {type(error).__name__}; please report it with the record"
-        message = Message(b"", head=message.head, rejected=[(reason, message.head)])
+        message = Message(b"", rejected=[(reason, head)])
     digest = blake2b(value, digest_size=_ID_BYTES)
     # A page without times says another thing at another time.
     digest.update(str(message.newest).encode())
@@ -166,7 +178,7 @@ def parse_message(value: bytes | None, recorded_at: int, input_format: str, orig
     return message
 
 
-def _add_items(message: Message, items: Iterable[Item]) -> None:
+def _add_items(message: Message, head: str, items: Iterable[Item]) -> None:
     buckets: dict[tuple[Any, ...], list[Sample]] = {}
     without_cluster = 0
     for item in items:
@@ -179,11 +191,11 @@ def _add_items(message: Message, items: Iterable[Item]) -> None:
         elif isinstance(item, Dropped):
             message.drop(item)
         else:
-            message.rejected.append((item.reason, item.record))
+            message.rejected.append((_encodable(item.reason), _encodable(item.record)))
     for (*names, instance), samples in buckets.items():
         message.add(names, instance, samples)
     if without_cluster:
-        message.rejected.append((f"{without_cluster:,} samples: {_NO_CLUSTER}", message.head))
+        message.rejected.append((f"{without_cluster:,} samples: {_NO_CLUSTER}", head))
 
 
 def _is_row(rate: Sample, throttle: Sample) -> bool:
@@ -192,66 +204,6 @@ def _is_row(rate: Sample, throttle: Sample) -> bool:
     return is_rate and is_throttle and rate.ts == throttle.ts
 
 
-class _Messages:
-    """Messages on their way into a batch of Arrow."""
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[Message, int, int, int, int]] = []
-        self.rows = 0
-
-    def add(self, message: Message, partition: int, offset: int, recorded_at: int, read_at: int) -> None:
-        # A record without a value says nothing that another one could repeat.
-        message.message_id = message.message_id or f"{partition}/{offset}".encode()
-        self.messages.append((message, partition, offset, recorded_at, read_at))
-        self.rows += len(message.rows)
-
-    def batch(self, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-        import pyarrow
-
-        found = [message for message, *_ in self.messages]
-        partitions, offsets, recorded, read = zip(*(place for _, *place in self.messages), strict=True)
-        columns: dict[str, Any] = {
-            "id": [message.message_id for message in found],
-            "partition": partitions,
-            "offset": offsets,
-            "recorded_at": recorded,
-            "read_at": read,
-            "newest": [message.newest for message in found],
-            "samples": [message.samples for message in found],
-            "dropped": [message.dropped for message in found],
-            "rejected": [
-                [dict(zip(_REJECTED, map(_encodable, each), strict=True)) for each in message.rejected]
-                for message in found
-            ],
-            "head": [message.head for message in found],
-        }
-        arrays = [pyarrow.array(values, schema.field(name).type) for name, values in columns.items()]
-        return pyarrow.record_batch([*arrays, _rows(found, schema.field("rows").type)], schema=schema)
-
-
-def _rows(found: Sequence[Message], kind: pyarrow.ListType) -> pyarrow.Array:
-    """Return the rows of messages as one array, made by column: a dictionary per row would take most of the time."""
-    import pyarrow
-
-    ends = [0, *accumulate(len(message.rows) for message in found)]
-    struct = kind.value_type
-    columns = list(zip(*(row for message in found for row in message.rows), strict=True)) or [()] * struct.num_fields
-    fields = [struct.field(number) for number in range(struct.num_fields)]
-    values = [_column(column, field.type) for column, field in zip(columns, fields, strict=True)]
-    return pyarrow.ListArray.from_arrays(
-        pyarrow.array(ends, pyarrow.int32()), pyarrow.StructArray.from_arrays(values, fields=fields), type=kind
-    )
-
-
-def _column(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
-    import pyarrow
-
-    try:
-        return pyarrow.array(values, kind)
-    except UnicodeEncodeError:
-        return pyarrow.array([value if value is None else _encodable(value) for value in values], kind)
-
-
 def _encodable(text: str) -> str:
     """Return a text as UTF-8 can hold it: JSON may have halves of surrogate pairs."""
-    return text.encode(errors="backslashreplace").decode()
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()

@@ -1,15 +1,23 @@
-"""Reads a topic into the usage table until it is told to stop, or has read all that is there."""
+"""Reads a topic into the usage table until it is told to stop, or has read all that is there.
+
+Spark's checkpoint has the offsets, the ids of the records that were read, and their watermark; there is nothing beside
+it. Records that come again after their id is forgotten, or because a checkpoint is new, are in the table twice: readers
+of the table count each series once per time.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from os import environ
 from pathlib import Path
 from re import DOTALL, MULTILINE
 from re import compile as regex
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
@@ -31,14 +39,15 @@ from quotaform.model.errors import (
     UsageError,
 )
 from quotaform.model.server import Server, parse_servers
-from quotaform.model.text import inert
+from quotaform.model.text import inert, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.gateway import connection_of
-from quotaform.usage.ingest.ingest import StreamCounts
-from quotaform.usage.stream.batch import BatchWriter, FinishedError, remove_staging
-from quotaform.usage.stream.checkpoint import Checkpoint, StreamIdentity, open_checkpoint
-from quotaform.usage.stream.message import SETTINGS
+from quotaform.system.files import take_lock
+from quotaform.usage.ingest.ingest import Streamed
+from quotaform.usage.stream.batch import BatchWriter
+from quotaform.usage.stream.message import SETTINGS, messages
 from quotaform.usage.stream.topic import Topic, TopicGateway
+from quotaform.usage.table.append import remove_dead
 from quotaform.usage.table.table import read_usage
 
 if TYPE_CHECKING:
@@ -204,9 +213,6 @@ _TRIGGER: Final = "1 second"
 """How often the topic is looked at."""
 _LONGEST_END_S: Final = 15.0
 """For how many seconds the end of the running batch is waited for; what is cut off is made again by the next run."""
-_LONGEST_AWAY_S: Final = 60.0
-"""For how many seconds brokers need not answer: as long as Spark waits for them."""
-_AGAIN_S: Final = 1.0
 _SETTINGS: Final = {
     **SETTINGS,
     # Plain readers know no INT96.
@@ -214,9 +220,15 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # Plans show the options of a source; by default they show private keys as well.
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|keystore|[.]key",
+    # A checkpoint keeps the number it began with, and each of them writes files of what was read.
+    "spark.sql.shuffle.partitions": "4",
+    # No batch without records, only to forget what was read.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # A stream that does not stop at once is stopped with its session.
     "spark.sql.streaming.stopTimeout": "20s",
 }
+_EARLIER: Final = "quotaform-stream.json"
+"""What earlier versions kept in the folder of a checkpoint, beside that of Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,8 +242,8 @@ class StreamRequest:
     origin: Origin
     usage: str  # The folder of the table
     quarantine: str  # The folder of what could not be read
-    checkpoint: str  # The folder in which the stream keeps its progress
-    wait_s: int = 600  # How many seconds the watermark is behind the newest time
+    checkpoint: str  # The folder in which Spark keeps the progress of this and other streams
+    wait_s: int = 600  # For how many seconds after it was read a record is known that comes again
     every_s: int = 10  # After how many seconds a batch begins for which few records have come
     most_records: int = 2_000  # How many records a batch has at most
     is_from_start: bool = True
@@ -240,84 +252,90 @@ class StreamRequest:
     for_s: float | None = None  # After how many seconds it ends; `None` if it goes on
 
     @property
-    def identity(self) -> StreamIdentity:
-        """What its checkpoint is for."""
-        return StreamIdentity(
-            topic=self.topic.name,
-            topic_id=self.topic.topic_id,
-            cluster_id=self.topic.cluster_id,
-            input_format=self.input_format,
-            usage=str(Path(self.usage).absolute()),
-            quarantine=str(Path(self.quarantine).absolute()),
-        )
+    def progress(self) -> Path:
+        """The folder of Spark's checkpoint for this stream.
+
+        Another table, another format and a topic that was recreated are another stream, which begins anew.
+        """
+        topic = self.topic
+        places = (str(Path(path).absolute()) for path in (self.usage, self.quarantine))
+        identity = (topic.cluster_id, topic.topic_id, topic.name, self.input_format, *places)
+        name = blake2b(repr(identity).encode(), digest_size=8).hexdigest()
+        return Path(self.checkpoint).absolute() / f"{topic.name}-{name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamState:
-    """How far a stream is."""
-
-    counts: StreamCounts  # The sums of the batches of this run
-    behind: int | None  # How many records of the topic it has not read yet; `None` before the first batch
-
-
-Report = Callable[[StreamState], None]
+Report = Callable[[Streamed], None]
 """Called some times a second."""
 
 
-def run_stream(
-    spark: SparkSession, request: StreamRequest, report: Report, is_stopped: Callable[[], bool]
-) -> StreamCounts:
+def run_stream(spark: SparkSession, request: StreamRequest, report: Report, is_stopped: Callable[[], bool]) -> Streamed:
     """Read until the topic is empty, the time is over or somebody stops it, and return what this run has done.
 
     `spark`: a session with the connector; its settings are left alone. `report`: told how far it is. `is_stopped`:
-    whether to end after the batch that runs. Raises `StreamError` if the checkpoint is not for this stream or in use,
-    or records are gone before they were read. Raises `EngineError` if the session has no connector, or Spark failed.
-    Raises `InvalidFilesError` if the table is none of usage. Raises `OSError` if a folder cannot be written.
+    whether to end after the batch that runs. Raises `StreamError` if the checkpoint cannot be used, or records are gone
+    before they were read. Raises `EngineError` if the session has no connector, or Spark failed. Raises
+    `InvalidFilesError` if the table is none of usage. Raises `OSError` if a folder cannot be written.
     """
     require_connector(spark)
     own = spark.newSession()
     for name, value in _SETTINGS.items():
         own.conf.set(name, value)
+    usage, quarantine = (Path(path).absolute() for path in (request.usage, request.quarantine))
     with ExitStack() as stack:
-        checkpoint = stack.enter_context(open_checkpoint(request.checkpoint, request.identity))
+        stack.enter_context(_locked(request))
         topics = stack.enter_context(TopicGateway.connect(request.servers, request.client))
-        usage, quarantine = (Path(path).absolute() for path in (request.usage, request.quarantine))
         _require_usage(own, usage)
         for folder in (usage, quarantine):
             folder.mkdir(parents=True, exist_ok=True)
-            remove_staging(folder, checkpoint)
+            remove_dead(folder, time())
         writer = BatchWriter(
-            checkpoint=checkpoint,
-            input_format=request.input_format,
-            origin=request.origin,
+            progress=request.progress,
+            topic=request.topic.name,
+            require_topic=lambda: _require_topic(topics, request),
             usage=usage,
             quarantine=quarantine,
-            wait_s=request.wait_s,
-            described=lambda: described(topics, request.topic.name),
         )
         try:
-            with _query(_records(own, request), request, checkpoint, writer) as query:
-                _wait(query, request, writer, report, is_stopped)
+            return _run(_messages(own, request), request, writer, report, is_stopped)
         except (Py4JNetworkError, ConnectionError) as error:
             raise engine_error("its Java process has ended", again=AGAIN) from error
-        return writer.counts
 
 
-def described(topics: TopicGateway, name: str) -> Topic | None:
-    """Return what the cluster says of a topic, `None` if there is none; brokers may be away for a minute.
+@contextmanager
+def _locked(request: StreamRequest) -> Iterator[None]:
+    """Hold the folder of a stream's progress, which no other process may use."""
+    folder = Path(request.checkpoint).absolute()
+    if any(Path(path).absolute() in (folder, *folder.parents) for path in (request.usage, request.quarantine)):
+        raise StreamError(request.checkpoint, "it is in a table", "give a folder of its own")
+    if (folder / _EARLIER).exists():
+        problem = "it was made by an earlier version of quotaform"
+        raise StreamError(request.checkpoint, problem, f"give another --checkpoint, {_ANEW}")
+    request.progress.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(request.progress, os.O_RDONLY)
+    try:
+        if not take_lock(descriptor):
+            problem, remedy = "another process streams with it", "wait for its end, or give another --checkpoint"
+            raise StreamError(request.checkpoint, problem, remedy)
+        yield
+    finally:
+        os.close(descriptor)
 
-    Raises `ClusterError` if they do not answer, or do not let this client ask.
-    """
-    deadline = monotonic() + _LONGEST_AWAY_S
-    while True:
-        try:
-            return topics.topic(name)
-        except (AuthenticationError, AuthorizationError):
-            raise
-        except ClusterError:
-            if monotonic() >= deadline:
-                raise
-            sleep(_AGAIN_S)
+
+def _require_topic(topics: TopicGateway, request: StreamRequest) -> None:
+    """Make sure that the topic was neither deleted nor recreated while it was read."""
+    try:
+        found = topics.topic(request.topic.name)
+    except (AuthenticationError, AuthorizationError):
+        raise
+    except ClusterError:
+        return  # Brokers may be away for a moment: the next batch asks again.
+    if found is None or found.topic_id != request.topic.topic_id:
+        was = "deleted" if found is None else "deleted and recreated"
+        raise StreamError(
+            request.checkpoint,
+            f"the topic {quote(request.topic.name)} was {was}; records of it that were not read are lost",
+            "run the command again when the topic is there, which reads it from its beginning",
+        )
 
 
 def _require_usage(spark: SparkSession, folder: Path) -> None:
@@ -328,7 +346,12 @@ def _require_usage(spark: SparkSession, folder: Path) -> None:
         read_usage(spark, str(folder))
 
 
-def _records(spark: SparkSession, request: StreamRequest) -> DataFrame:
+def _messages(spark: SparkSession, request: StreamRequest) -> DataFrame:
+    """Return the records of the topic, parsed, without those that were read before.
+
+    Their watermark is that of the time at which a batch begins, and not of samples: partitions may have different times
+    and producers wrong clocks, and no record is too late for the table.
+    """
     options: dict[str, str] = {
         **client_options(request.servers, request.client),
         "subscribe": request.topic.name,
@@ -344,75 +367,65 @@ def _records(spark: SparkSession, request: StreamRequest) -> DataFrame:
             "maxTriggerDelay": f"{request.every_s}s",
         }
     records = spark.readStream.format("kafka").options(**options).load()
-    # Of the offsets of a batch, in the checkpoint: a batch that is made again has the same one.
-    return records.withColumn("read_at", f.current_timestamp())
+    parsed = messages(records, request.input_format, request.origin).withColumn("read_at", f.current_timestamp())
+    return parsed.withWatermark("read_at", f"{request.wait_s} seconds").dropDuplicatesWithinWatermark(["id"])
 
 
-@contextmanager
-def _query(records: DataFrame, request: StreamRequest, checkpoint: Checkpoint, writer: BatchWriter) -> Iterator[Any]:
-    """Yield the query, and end it after the batch that runs."""
-    stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(checkpoint.spark)))
+def _run(
+    parsed: DataFrame,
+    request: StreamRequest,
+    writer: BatchWriter,
+    report: Report,
+    is_stopped: Callable[[], bool],
+) -> Streamed:
+    """Run a query until it ends or is to end, and return what its batches have done."""
+    stream = parsed.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(request.progress)))
     triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime=_TRIGGER)
+    end = None if request.for_s is None else monotonic() + request.for_s
+    read: dict[int, Counter[str]] = {}  # What Spark says of each batch
+    query: Any = None
+
+    def done() -> Streamed:
+        # Without those of a topic that had nothing new.
+        read.update((batch["batchId"], _read(batch)) for batch in query.recentProgress if batch["numInputRows"])
+        counts = sum(read.values(), writer.counts)
+        return Streamed.of(request.topic.name, request.usage, request.quarantine, counts, _behind(query.lastProgress))
+
     try:
         query = triggered.start()
-    except (PySparkException, Py4JJavaError) as error:
-        # What it reads of its checkpoint before it begins.
-        raise stream_failure(checkpoint.shown, checkpoint.topic, str(error)) from error
-    try:
-        yield query
-    finally:
-        problem = _end(query, checkpoint, writer)
-    if problem is not None:
-        raise _failure(problem, checkpoint.shown, checkpoint.topic, writer)
-
-
-def _end(query: Any, checkpoint: Checkpoint, writer: BatchWriter) -> Exception | None:
-    """End a query after the batch that runs, and return what it has failed with before it was stopped."""
-    # Also if Java is gone: the batch that is written may still move files, under the lock of this process.
-    deadline = monotonic() + _LONGEST_END_S
-    writer.finish(_LONGEST_END_S)
-    # Before the query is stopped: that cancels a batch that takes longer, which is no failure.
-    problem = writer.problem
-    if query.isActive:
-        # Else the next run would make it again.
-        while not checkpoint.has_ended(writer.last_batch) and query.isActive and monotonic() < deadline:
-            sleep(_POLL_S / 10)
-    if problem is None and not query.isActive:
-        error: Exception | None = query.exception()
-        problem = None if FinishedError.__name__ in str(error) else error
-    query.stop()
-    return problem
-
-
-def _failure(error: Exception, shown: str, topic: str, writer: BatchWriter) -> Exception:
-    """Return what to raise when a query has failed."""
-    if isinstance(writer.problem, (QuotaformError, OSError)):
-        return writer.problem
-    return stream_failure(shown, topic, str(error))
-
-
-def _wait(
-    query: Any, request: StreamRequest, writer: BatchWriter, report: Report, is_stopped: Callable[[], bool]
-) -> None:
-    """Wait until the query ends, or is to end."""
-    from pyspark.errors import StreamingQueryException
-
-    end = None if request.for_s is None else monotonic() + request.for_s
-    try:
         while not query.awaitTermination(_POLL_S):
-            progress = query.lastProgress
-            writer.ends = _ends(progress)
-            report(StreamState(counts=writer.counts, behind=_behind(progress)))
+            report(done())
             if is_stopped() or (end is not None and monotonic() >= end):
-                return
-    except StreamingQueryException as error:
-        raise _failure(error, request.checkpoint, request.topic.name, writer) from error
+                break
+        _await_batch(query)
+    except (PySparkException, Py4JJavaError) as error:
+        if isinstance(writer.problem, (QuotaformError, OSError)):
+            raise writer.problem from error
+        raise stream_failure(request.checkpoint, request.topic.name, str(error)) from error
+    finally:
+        if query is not None:
+            query.stop()
+    return done()
 
 
-def _ends(progress: Any) -> dict[int, int] | None:
-    """Return the offset after the last record of each partition at the last batch; `None` if that is not known."""
-    sources = progress["sources"] if progress else ()
-    return {int(part): end for each in sources for (_, part), end in _offsets(each["latestOffset"]).items()} or None
+def _await_batch(query: Any) -> None:
+    """Wait for the end of the batch that runs; the next run would make it again."""
+    last, deadline = query.lastProgress, monotonic() + _LONGEST_END_S
+    while query.isActive and query.status["isTriggerActive"] and query.lastProgress == last and monotonic() < deadline:
+        sleep(_POLL_S / 10)
+    if not query.isActive:
+        query.awaitTermination()  # Raises what it has failed with.
+
+
+def _read(progress: Any) -> Counter[str]:
+    """Return how many records of a batch were read, and how many were left out."""
+    [state] = progress["stateOperators"]
+    return Counter(
+        batches=1,
+        records=progress["numInputRows"],
+        duplicate_records=state["customMetrics"]["numDroppedDuplicateRows"],
+        late_records=state["numRowsDroppedByWatermark"],
+    )
 
 
 def _behind(progress: Any) -> int | None:
@@ -433,11 +446,16 @@ def _offsets(found: Any) -> dict[tuple[str, str], int]:
 
 
 AGAIN: Final = "run the command again, which resumes where it stopped"
+_ANEW: Final = (
+    "which begins with the oldest record that is there; records that are in the table already are then read again, and "
+    "count once"
+)
 _CAUSES: Final = regex(r"^(?:Caused by)?: (?:[a-z]\w*\.)*([A-Z][\w$]*: .*)$", MULTILINE).findall
 _LOST: Final = regex(r"Some data may have been lost.*?Reason: ([^\n]*)|\[KAFKA_DATA_LOSS[^]]*\] ([^\n]*)", DOTALL)
-_VERSION: Final = regex(r"supported log version is (v\d+), but encountered (v\d+)")
-_FILE: Final = regex(r"log file (?:file:)?(/\S+?)\.?(?:\s|$)")
-_DAMAGED: Final = regex(r"MALFORMED_LOG_FILE|Incomplete log file|ChecksumException|Json\w*Exception: ")
+_DAMAGED: Final = regex(
+    r"supported log version is (v\d+), but encountered|MALFORMED_LOG_FILE|Incomplete log file|ChecksumException"
+    r"|Json\w*Exception: "
+)
 _AROUND: Final = regex(r"^\[STREAM_FAILED\].*?terminated with exception: |( SQLSTATE: \w+)+$", MULTILINE)
 
 
@@ -453,18 +471,11 @@ def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
             f"records of the topic {topic} are gone that were not read yet, because they were older than the topic "
             "keeps them, were deleted, or the topic was recreated "
             f"({inert((lost[1] or lost[2]).removesuffix('.'))})",
-            "give another --checkpoint, which begins with the oldest record that is there; records that are in the "
-            "table already are then read again, and count once",
+            f"give another --checkpoint, {_ANEW}",
         )
-    file = _FILE.search(text)
-    where = f"{inert(file[1])}, which Spark has written," if file else "what Spark has written into it"
-    if version := _VERSION.search(text):
-        return StreamError(
-            checkpoint,
-            f"{where} is of the version {version[2]}, and this Spark knows {version[1]} at most",
-            "use the version of Spark that made it, or give another --checkpoint",
-        )
-    if _DAMAGED.search(text):
-        return StreamError(checkpoint, f"{where} is damaged", "restore it, or give another --checkpoint")
     causes = _CAUSES(text)
-    return engine_error(text, why=causes[-1] if causes else _AROUND.sub("", cause(text)), again=AGAIN)
+    why = causes[-1] if causes else _AROUND.sub("", cause(text))
+    if _DAMAGED.search(text):
+        problem = f"what Spark has written into it is damaged, or of another version ({inert(why)})"
+        return StreamError(checkpoint, problem, f"restore it, or give another --checkpoint, {_ANEW}")
+    return engine_error(text, why=why, again=AGAIN)

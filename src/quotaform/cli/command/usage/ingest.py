@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from quotaform.usage.ingest.ingest import Ingested, Streamed
     from quotaform.usage.ingest.input import RangeQuery
     from quotaform.usage.metric_name import Origin
-    from quotaform.usage.stream.run import StreamRequest, StreamState
+    from quotaform.usage.stream.run import StreamRequest
 
 _SUBJECT: Final = "usage-ingest"
 _STREAM: Final = "usage-stream"
@@ -189,17 +189,14 @@ class TopicSource:
     ] = None
     checkpoint: Annotated[
         str | None,
-        typer.Option(
-            "--checkpoint", metavar="DIR", help="Directory for the progress of the stream; one per topic and table."
-        ),
+        typer.Option("--checkpoint", metavar="DIR", help="Directory in which Spark keeps the progress of streams."),
     ] = None
     watermark: Annotated[
         str,
         typer.Option(
             "--watermark",
             metavar="DURATION",
-            help="Records older than the newest one by more than this are quarantined; duplicates are detected "
-            "among the others.",
+            help="How long after it was read a record that comes again is recognised and left out.",
         ),
     ] = "10m"
     starting: Annotated[
@@ -265,7 +262,7 @@ class TopicSource:
         self.seconds()
 
     def seconds(self) -> tuple[int, int, int | None]:
-        """Return how far the watermark is behind, when records are written at the latest, and when the stream ends."""
+        """Return for how long records are known, when they are written at the latest, and when the stream ends."""
         wait, every = _seconds("--watermark", self.watermark), _seconds("--every", self.every)
         return wait, every, None if self.duration is None else _seconds("--for", self.duration)
 
@@ -453,7 +450,6 @@ def stream_usage(
     request: StreamRequest, session: SessionOptions, console: Console, format_name: str, files: TableOutput
 ) -> ExitCode:
     """Read until the topic is empty, the time is over or a signal comes; print and write what was done."""
-    from quotaform.usage.ingest.ingest import Streamed
     from quotaform.usage.stream.run import run_stream, unresolved, with_connector
 
     log, stopped = _Log(console), Event()
@@ -462,9 +458,7 @@ def stream_usage(
             spark_job(console, f"Reading the topic {request.topic.name}", with_connector(session)) as (spark, _),
             held_signals(on_first=stopped.set),
         ):
-            counts = run_stream(spark, request, log, stopped.is_set)
-            streamed = Streamed.of(request.topic.name, request.usage, request.quarantine, counts, log.behind)
-            return _end(console, format_name, files, streamed)
+            return _end(console, format_name, files, run_stream(spark, request, log, stopped.is_set))
     except EngineError as error:
         raise unresolved(error) from error
 
@@ -484,17 +478,15 @@ class _Log:
     """Shows how far a stream is: on a terminal at once, elsewhere a line from time to time."""
 
     def __init__(self, console: Console) -> None:
-        self.behind: int | None = None
         self._console = console
         self._written_at = monotonic()
         self._batches = 0
 
-    def __call__(self, state: StreamState) -> None:
-        self.behind = state.behind
-        behind = "" if state.behind is None else f"; {state.behind:,} records behind"
-        text = f"Samples: {state.counts.summary.text}{behind}"
-        if state.counts.batches != self._batches and monotonic() - self._written_at >= _LOG_S:
-            self._batches, self._written_at = state.counts.batches, monotonic()
+    def __call__(self, done: Streamed) -> None:
+        behind = "" if done.behind is None else f"; {done.behind:,} records behind"
+        text = f"Samples: {done.summary.text}{behind}"
+        if done.batches != self._batches and monotonic() - self._written_at >= _LOG_S:
+            self._batches, self._written_at = done.batches, monotonic()
             if not sys.stderr.isatty():
                 self._console.warn(text)
         self._console.progress(text, 0, 0)

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanFileError
@@ -136,7 +137,7 @@ def test_a_plan_file_from_which_a_guard_was_removed_is_refused(
         # What other entries do to a protected entity takes the whole cluster to find, which no plan file holds.
         is_in_plan = found.rule != "protect" or found.key is None or (found.address, found.key) in own
         if found.blocking and is_in_plan:
-            for forged in (_without(plan, found), _without(plan, found, replace(found, blocking=False))):
+            for forged in (_without(plan, found), _without(plan, found, structs.replace(found, blocking=False))):
                 with pytest.raises(PlanFileError):
                     load_plan(dumped_plan(forged), "plan.json")
 

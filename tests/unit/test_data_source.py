@@ -194,7 +194,7 @@ UNREADABLE = [
     *(None, "", "[", "7", "[7]", "[]", "{}", '[{"rule": "r"}]', "[" * 100_000),
     f"[{FOUND}null}}]".replace("error", "grave"),
     f'[{FOUND}{{"place": 1}}}}]',
-    f'[{FOUND}null, "more": 1}}]',
+    f'[{FOUND}null, "value": "1"}}]',
 ]
 
 

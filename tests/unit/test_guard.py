@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
+from msgspec import structs
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
@@ -54,7 +55,7 @@ def test_a_plan_file_has_no_more_approvals_than_a_repository() -> None:
 
 def test_many_findings_of_a_rule_that_blocks_are_shortened_and_what_lifts_all_of_them_is_said() -> None:
     findings = [
-        replace(
+        structs.replace(
             rule.CHANGE_FACTOR.finding("x", address=f"user=u{number}"),
             override="--allow delete=40",
             allowance=Allowance("delete", 40),

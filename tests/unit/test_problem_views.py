@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft4Validator
+from msgspec import structs
 
 from quotaform.drift.drift import make_drift
 from quotaform.drift.report import render_drift, render_drift_markdown
@@ -153,7 +154,7 @@ def test_code_quality_tells_issues_apart_and_ranks_them() -> None:
 def test_the_warnings_of_one_rule_do_not_bury_the_others(render: Callable[[Sequence[Finding]], str]) -> None:
     """One lint stood there 20 times, and what else there was to know between its lines."""
     lints = [finding(f"w{number} is odd", number, severity=Severity.WARNING) for number in range(20)]
-    text = render((*lints, replace(lints[0], rule="other", message="look here")))
+    text = render((*lints, structs.replace(lints[0], rule="other", message="look here")))
     assert [number for number in range(20) if f"w{number} is odd" in text] == [0, 1, 2, 3, 4]
     assert "15" in text
     assert "--format json" in text

@@ -11,13 +11,12 @@ from msgspec.structs import replace
 
 from quotaform.drift.drift import Drift, DriftClass, DriftedEntity, IgnoredDrift, PendingChange
 from quotaform.drift.event import ClusterState, Notification, NotificationEvent
-from quotaform.model.finding import Location
+from quotaform.model.finding import Finding, Location
 from quotaform.model.quotas import Action, Change, SnapshotFile
 from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented, spell
 from quotaform.model.records.field import (
     Address,
     ClusterRecord,
-    FindingRecord,
     Names,
     QuotaKeyName,
 )
@@ -198,7 +197,7 @@ class DriftRecord(Record, document=DRIFT):
         list[PendingRecord], about("The changes that are not applied yet, by address; these are not drift.")
     ]
     ignored: Annotated[list[IgnoredRecord], about("Differences listed in drift_ignore, by address; not counted.")]
-    findings: Annotated[list[FindingRecord], about("Findings about the live cluster.")]
+    findings: Annotated[list[Finding], about("Findings about the live cluster.")]
 
 
 def dump_drift(drift: Drift) -> str:
@@ -216,7 +215,7 @@ def dump_drift(drift: Drift) -> str:
         entities=list(map(DriftedRecord.of, drift.entities)),
         pending=list(map(PendingRecord.of, drift.pending)),
         ignored=list(map(IgnoredRecord.of_ignored, drift.ignored)),
-        findings=list(map(FindingRecord.of, drift.findings)),
+        findings=list(drift.findings),
     )
     return indented(builtins(record))
 

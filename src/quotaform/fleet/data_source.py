@@ -53,8 +53,7 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.moment import read_moment
 from quotaform.model.quotas import Quotas, SnapshotFile
 from quotaform.model.records.document import spell
-from quotaform.model.records.field import FindingRecord
-from quotaform.model.records.record import ShapeError, decode_list
+from quotaform.model.records.record import ShapeError, builtins, decode_list
 from quotaform.model.rule import SNAPSHOT
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
@@ -94,7 +93,7 @@ def failure_row(error: QuotaformError) -> FailureRow:
     | any other | the name of the closest such base | those of a ClusterError | none |
     """
     if isinstance(error, InvalidFilesError):
-        problems = spell([FindingRecord.of(problem) for problem in error.problems])
+        problems = spell(list(map(builtins, error.problems)))
         return type(error).__name__, str(error), None, None, None, None, problems
     kind = next(kind.__name__ for kind in type(error).__mro__ if _plain(kind.__name__) is kind)
     if isinstance(error, ClusterError):
@@ -141,7 +140,7 @@ def _plain(name: object) -> type[QuotaformError] | None:
 def _problems(text: object) -> list[Finding]:
     """Return findings that were written as JSON; none if they were not."""
     try:
-        return [each.load() for each in decode_list(text, FindingRecord)] if isinstance(text, str) else []
+        return decode_list(text, Finding) if isinstance(text, str) else []
     except (ShapeError, ValueError, RecursionError):
         return []
 

@@ -8,10 +8,13 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Self, TypeAlias
 
+from msgspec import Meta
+from msgspec.structs import force_setattr
+
 from quotaform.model.entity import Entity, parse_address, spell_name
 from quotaform.model.printable import printable
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.records.record import Count, about
+from quotaform.model.records.record import Count, Double, Record, about, optional
 from quotaform.model.scope import escape_glob
 from quotaform.model.text import inert
 from quotaform.model.units import render_value, spell_value
@@ -114,30 +117,37 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One problem or note; the same value for validation, plans and drift.
-    Its texts quote what files and clusters hold, or come from a plan file, so they are made printable here.
-    """
+RULE_IDS: Final[list[str]] = []
+"""The ids of all rules, as `quotaform.model.rule` has them."""
 
-    rule: str  # a short, stable name such as `duplicate-entity`
-    message: str  # what is wrong and what to do, in one or two sentences
-    severity: Severity = Severity.ERROR
-    blocking: bool = False  # whether it prevents a plan from being applied
-    address: str | None = None  # the address of the entity it is about, if any
-    key: str | None = None  # the quota key it is about, if any
-    override: str | None = None  # what lifts the block, in words, if anything does
-    allowance: Allowance | None = None  # the smallest allowance that lifts it, if one does
-    allowed_by: str | None = None  # what lifted it: an option or an approval; `None` for all other findings
-    location: Location | None = None  # the place in the files, if any
-    # The value or the effective limit that the key would have, where an approval may depend on it
-    value: float | None = field(default=None, compare=False, repr=False)
+
+class Finding(Record):
+    """A finding about a file, an entity or a plan."""
+
+    rule: Annotated[
+        str, Meta(description="The id of its rule; docs/rules.md lists them.", examples=RULE_IDS, min_length=1)
+    ]
+    severity: Annotated[Severity, about("The severity; only errors stop the command.")] = Severity.ERROR
+    blocking: Annotated[bool, about("Whether it prevents a plan from being applied.")] = False
+    address: Annotated[str | None, about("The address of the entity, or null.")] = None
+    key: Annotated[str | None, about("The quota key, or null.")] = None
+    message: Annotated[str, about("The problem and its remedy.")]
+    override: Annotated[str | None, about("What allows it, or null: an option, or an approval.")] = None
+    allowance: Annotated[Allowance | None, about("Omitted if no allowance lifts it.")] = optional(default=None)
+    value: Annotated[
+        Double | None, about("The value or effective limit that an approval may be for; omitted if none.")
+    ] = optional(default=None)
+    allowed_by: Annotated[
+        str | None, about("The option or the approval that allows it; omitted otherwise.", "--allow delete=8")
+    ] = optional(default=None)
+    location: Annotated[Location | None, about("A location in the files, or null.")] = None
 
     def __post_init__(self) -> None:
+        # Texts quote what files and clusters hold, or come from a plan file.
         for name in ("rule", "message", "address", "override", "allowed_by"):
             text = getattr(self, name)
             if text is not None and printable(text) is not text:
-                object.__setattr__(self, name, printable(text))
+                force_setattr(self, name, printable(text))
 
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""

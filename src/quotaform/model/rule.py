@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quotaform.model.errors import UsageError
-from quotaform.model.finding import ALLOW, APPROVALS_NAME, Allowance, Finding, Location, Severity
+from quotaform.model.finding import ALLOW, APPROVALS_NAME, RULE_IDS, Allowance, Finding, Location, Severity
 from quotaform.model.text import did_you_mean, quote
 
 
@@ -820,6 +820,8 @@ RULES: Final[Mapping[str, FindingRule]] = {
     row.id: row for row in tuple(globals().values()) if isinstance(row, FindingRule)
 }
 """All rules by id, in the order of this module."""
+
+RULE_IDS.extend(RULES)
 
 LINTS: Final[Mapping[str, FindingRule]] = {name: row for name, row in RULES.items() if row.is_lint}
 """The rules that `lints.ignore` can ignore."""

@@ -17,7 +17,7 @@ import msgspec
 
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import PlanFileChangedError, PlanFileError
-from quotaform.model.finding import Allowance, Location
+from quotaform.model.finding import Allowance, Finding, Location
 from quotaform.model.precedence import level_of
 from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile
 from quotaform.model.records.document import PLAN, json_number, sealed_lines, spell
@@ -26,7 +26,6 @@ from quotaform.model.records.field import (
     ApprovalRecord,
     BaseRecord,
     ClusterRecord,
-    FindingRecord,
     KeyValues,
     Names,
     QuotaKeyName,
@@ -565,9 +564,7 @@ class PlanRecord(Record, document=PLAN):
         ),
     ] = UNSET
     unmanaged: Annotated[list[UnmanagedRecord], about("The live entities that no file declares, by address.")]
-    findings: Annotated[
-        list[FindingRecord], about("Findings about the live cluster and the plan, blocking ones first.")
-    ]
+    findings: Annotated[list[Finding], about("Findings about the live cluster and the plan, blocking ones first.")]
     digest: Annotated[Digest, about("A digest of everything else in this file.")] = ""
 
     def load(self) -> Plan:
@@ -595,7 +592,7 @@ class PlanRecord(Record, document=PLAN):
                 declared=load_declared(self.declared, {change.entity.address: change.entity for change in changes}),
                 allowances=tuple(load_items("allowances", given(self.allowances) or (), Allowance.parse)),
                 approvals=tuple(load_items("approvals", given(self.approvals) or (), ApprovalRecord.load)),
-                findings=tuple([finding.load() for finding in self.findings]),
+                findings=tuple(self.findings),
                 is_complete=self.complete,
                 blast_radius=None if self.blast_radius is UNSET else self.blast_radius.load(),
                 backtest=given(self.backtest),
@@ -656,7 +653,7 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
         changes=[],
         declared=dump_declared(plan.declared),
         unmanaged=[],
-        findings=[FindingRecord.of(finding) for finding in plan.findings],
+        findings=list(plan.findings),
     )
     # One by one: of a large plan these take the memory.
     long: dict[str, Iterator[Record]] = {

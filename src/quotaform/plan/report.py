@@ -7,12 +7,13 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from heapq import nsmallest
 from io import StringIO
 from json.encoder import encode_basestring as quoted
 from typing import Final
+
+from msgspec import structs
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity, spell_name
@@ -587,7 +588,7 @@ def plan_problems(plan: Plan) -> Problems:
     findings = [
         finding
         if finding.location is not None or finding.address not in places
-        else replace(finding, location=places[finding.address])
+        else structs.replace(finding, location=places[finding.address])
         for finding in plan.findings
     ]
     return Problems(findings=findings, command="plan", cluster=plan.header.cluster_name)

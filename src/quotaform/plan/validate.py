@@ -21,7 +21,6 @@ from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findin
 from quotaform.model.outcome import ClusterOutcome, Validation
 from quotaform.model.quotas import Desired, Entry
 from quotaform.model.records.document import VALIDATION, indented
-from quotaform.model.records.field import FindingRecord
 from quotaform.model.records.record import Count, Record, about, builtins
 from quotaform.model.settings import Capacity, LintIgnore
 from quotaform.model.text import inert, nearest
@@ -181,7 +180,7 @@ class ValidationRecord(Record, document=VALIDATION):
     directory: Annotated[str, about("The quotas directory, as given.")]
     files: Annotated[Count, about("The number of files.")]
     entities: Annotated[list[DeclaredEntities], about("The number of declared entities per cluster.")]
-    problems: Annotated[list[FindingRecord], about("All problems and warnings of all files.")]
+    problems: Annotated[list[Finding], about("All problems and warnings of all files.")]
 
 
 def dump_validation(validation: Validation) -> str:
@@ -191,7 +190,7 @@ def dump_validation(validation: Validation) -> str:
         directory=validation.directory,
         files=validation.files,
         entities=[DeclaredEntities(cluster=name, count=count) for name, count in validation.entities.items()],
-        problems=list(map(FindingRecord.of, validation.problems)),
+        problems=list(validation.problems),
     )
     return indented(builtins(record))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from json.encoder import encode_basestring as quoted
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from quotaform.model import rule
 from quotaform.model.finding import (
@@ -120,7 +122,7 @@ def first_of_each_rule(problems: Iterable[Finding]) -> list[Finding]:
             more.setdefault(each.rule, []).append(each)
     for some in more.values():
         text = f"and {len(some):,} more (list: --format json)"
-        shown.append(replace(some[0], message=text, address=None, key=None, location=None))
+        shown.append(structs.replace(some[0], message=text, address=None, key=None, location=None))
     return shown
 
 

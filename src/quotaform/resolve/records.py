@@ -13,7 +13,7 @@ from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
 from quotaform.model.records.document import RESOLVE, document_lines, json_number
-from quotaform.model.records.field import Address, ClusterRecord, FindingRecord, Names, QuotaKeyName, SourceName
+from quotaform.model.records.field import Address, ClusterRecord, Names, QuotaKeyName, SourceName
 from quotaform.model.records.record import (
     UNSET,
     Digest,
@@ -187,7 +187,7 @@ class ResolveRecord(Record, document=RESOLVE):
     plan_id: Annotated[Digest | None, about("The plan that is assumed to be applied, or null.")]
     options: ResolveOptionsRecord
     requests: Annotated[list[RequestRecord], about("The effective quotas per request, in the order of the requests.")]
-    findings: Annotated[list[FindingRecord], about("Findings about the resolved quotas.")]
+    findings: Annotated[list[Finding], about("Findings about the resolved quotas.")]
 
 
 def dump_resolved(
@@ -211,6 +211,6 @@ def dump_resolved(
     def fields() -> Iterator[tuple[str, Any]]:
         yield from list(builtins(head).items())[:-2]
         yield "requests", map(RequestRecord.of, resolutions)
-        yield "findings", list(map(FindingRecord.of, findings()))
+        yield "findings", list(map(builtins, findings()))
 
     return document_lines(fields(), {"requests"})

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from quotaform.model.entity import ENTITY_TYPES, parse_address
-from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding, Location, Severity
+from quotaform.model.finding import CHANGE, DELETE, Approval
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Base, Values
@@ -21,7 +21,6 @@ from quotaform.model.records.record import (
     given,
     omitted,
 )
-from quotaform.model.rule import RULES
 
 Address: TypeAlias = Annotated[
     str, about("The address of the entity: unique, and safe to print.", "user=svc-orders", min_length=1)
@@ -88,59 +87,6 @@ class BaseRecord(Record):
     def load(self) -> Base:
         """Return the base."""
         return Base(self.ref, self.commit, self.receipt is True)
-
-
-class FindingRecord(Record):
-    """A finding about a file, an entity or a plan."""
-
-    rule: Annotated[str, about("The id of its rule; docs/rules.md lists them.", *RULES, min_length=1)]
-    severity: Annotated[Severity, about("The severity; only errors stop the command.")]
-    blocking: Annotated[bool, about("Whether it prevents a plan from being applied.")]
-    address: Annotated[str | None, about("The address of the entity, or null.")]
-    key: Annotated[str | None, about("The quota key, or null.")]
-    message: Annotated[str, about("The problem and its remedy.")]
-    override: Annotated[str | None, about("What allows it, or null: an option, or an approval.")]
-    allowance: Annotated[Allowance | UnsetType, about("Omitted if no allowance lifts it.")] = UNSET
-    value: Annotated[
-        Value | UnsetType, about("The value or effective limit that an approval may be for; omitted if none.")
-    ] = UNSET
-    allowed_by: Annotated[
-        str | UnsetType, about("The option or the approval that allows it; omitted otherwise.", "--allow delete=8")
-    ] = UNSET
-    location: Annotated[Location | None, about("A location in the files, or null.")]
-
-    @classmethod
-    def of(cls, finding: Finding) -> Self:
-        """Return the record."""
-        return cls(
-            rule=finding.rule,
-            severity=finding.severity,
-            blocking=finding.blocking,
-            address=finding.address,
-            key=finding.key,
-            message=finding.message,
-            override=finding.override,
-            allowance=omitted(finding.allowance),
-            value=omitted(json_number(finding.value)),
-            allowed_by=omitted(finding.allowed_by),
-            location=finding.location,
-        )
-
-    def load(self) -> Finding:
-        """Return the finding."""
-        return Finding(
-            rule=self.rule,
-            message=self.message,
-            severity=self.severity,
-            blocking=self.blocking,
-            address=self.address,
-            key=self.key,
-            override=self.override,
-            allowance=given(self.allowance),
-            allowed_by=given(self.allowed_by),
-            value=load_number(given(self.value)),
-            location=self.location,
-        )
 
 
 class ApprovalRecord(Record):

@@ -1,8 +1,8 @@
 """Records: what is written as JSON and read back. The fields of a class are its JSON, its checks and its schema.
 
 A field is `name: Annotated[type, about("What it is.", example, minimum=0)]`, the docstring of the class describes the
-object, and a field that may be left out is of a type `... | UnsetType` with `UNSET` as its default. Unknown fields are
-ignored: minor versions only add some.
+object. A field with `optional(default=None)` is left out when it has its default, one of a type `... | UnsetType` when
+it is `UNSET`. Unknown fields are ignored: minor versions only add some.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from re import compile as regex
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 import msgspec
@@ -48,6 +50,28 @@ def derived(make: Callable[[Any], object], *, name: str | None = None, init: Lit
     return _Derived(make, name)
 
 
+class _Optional(NamedTuple):
+    default: Any
+    name: str | None
+
+
+def optional(*, default: Any, name: str | None = None) -> Any:
+    """Return the default of a field that is left out when it has it. `name` is what JSON calls the field."""
+    return _Optional(default, name)
+
+
+OPTIONAL: Final[dict[str, frozenset[str]]] = {}
+"""By the name of a class, the fields (as JSON calls them) that are `optional`."""
+
+
+_NONE: Final = object()
+_FIELD: Final[Any] = type(msgspec.field(default=None))
+
+
+def _itself(default: object) -> object:
+    return default
+
+
 class _RecordMeta(StructMeta):
     def __new__(
         mcls,
@@ -62,15 +86,33 @@ class _RecordMeta(StructMeta):
             kind = Annotated[Literal[document.kind], about("The kind of this document.")]  # type: ignore[name-defined]
             fields = {"format_version": Annotated[str, version], "kind": kind, **namespace["__annotations__"]}
             namespace |= {"__annotations__": fields, "format_version": document.version, "kind": document.kind}
-        own = {field: value.make for field, value in namespace.items() if isinstance(value, _Derived)}
+        own = {field: value for field, value in namespace.items() if isinstance(value, _Derived)}
+        left_out = {field: value for field, value in namespace.items() if isinstance(value, _Optional)}
+        inherited = [OPTIONAL[base.__name__] for base in bases if base.__name__ in OPTIONAL]
+        unmade: dict[str, Any] = {"default": None}
+        if left_out or inherited:
+            OPTIONAL[name] = frozenset(value.name or field for field, value in left_out.items()).union(*inherited)
+            unmade = {"default_factory": NoneType}
+            for field in namespace["__annotations__"]:
+                value = namespace.get(field, _NONE)
+                if isinstance(value, _Optional):
+                    namespace[field] = msgspec.field(default=value.default, name=value.name)
+                elif value is not _NONE and not isinstance(value, _Derived):
+                    # A field that is written with its default has none that msgspec could compare.
+                    default, other = (value.default, value.name) if isinstance(value, _FIELD) else (value, None)
+                    namespace[field] = msgspec.field(default_factory=partial(_itself, default), name=other)
         if own:
-            namespace |= {field: msgspec.field(default=None, name=namespace[field].name) for field in own}
-            namespace["_derived"] = {**next((base._derived for base in bases if hasattr(base, "_derived")), {}), **own}
+            namespace |= {field: msgspec.field(name=value.name, **unmade) for field, value in own.items()}
+            namespace["_derived"] = {
+                **next((base._derived for base in bases if hasattr(base, "_derived")), {}),
+                **{field: value.make for field, value in own.items()},
+            }
             namespace["__post_init__"] = _derive
-        return super().__new__(mcls, name, bases, namespace, frozen=True, kw_only=True, gc=False)
+        options = {"omit_defaults": name in OPTIONAL, "frozen": True, "kw_only": True, "gc": False}
+        return super().__new__(mcls, name, bases, namespace, **options)  # type: ignore[arg-type]
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field, derived))
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field, derived, optional))
 class Record(Struct, metaclass=_RecordMeta, frozen=True):
     """An object of a document; `class X(Record, document=KIND)` is a whole one, which begins with version and kind."""
 
@@ -94,11 +136,19 @@ Value: TypeAlias = Annotated[
     Number,
     about("The exact decimal of an IEEE-754 double; NaN and infinities are strings.", 10485760, 12.5, 2**63, "NaN"),
 ]
+
 if TYPE_CHECKING:
     Double: TypeAlias = float
 else:
-    Double: TypeAlias = Value
-    """A float of a record that is only written: its NaN and infinities are words, as in `Value`."""
+
+    class _AnyFloat(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, float)
+
+    class Double(metaclass=_AnyFloat):
+        """A float, which JSON holds as a `Value`."""
+
+
 Moment: TypeAlias = Annotated[datetime, about("As ISO 8601 in UTC.", tz=True)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
 Timestamp: TypeAlias = Annotated[
@@ -125,8 +175,24 @@ def _encode(value: object) -> object:
     raise NotImplementedError(f"{type(value).__name__} is no JSON")
 
 
+def _decode(kind: type, value: Any) -> object:
+    """Return what JSON stands for that msgspec doesn't know. Raises `TypeError` or `ValueError`."""
+    if kind is Entity:
+        if not isinstance(value, dict) or not value:
+            raise ValueError("an entity has a name for each of its types")
+        return Entity(value)
+    if type(value) not in (int, float) and value not in ("NaN", "Infinity", "-Infinity"):
+        raise ValueError("it is not a number")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError("it is too large") from error
+
+
 def schema_of(kind: type) -> dict[str, Any]:
     """Return the schema of what msgspec doesn't know."""
+    if kind is Double:
+        return msgspec.json.schema(Value)
     if kind is not Entity:
         raise NotImplementedError(f"{kind.__name__} has no schema")
     return {
@@ -166,7 +232,7 @@ class ShapeError(Exception):
 
 def decode_list(text: str, kind: type[R]) -> list[R]:
     """Return a list of records. Raises `ValueError` if it is none."""
-    return msgspec.json.decode(text, type=list[kind])  # type: ignore[valid-type]
+    return msgspec.json.decode(text, type=list[kind], dec_hook=_decode)  # type: ignore[valid-type]
 
 
 def decode(content: bytes, kind: type[R]) -> R:
@@ -175,7 +241,7 @@ def decode(content: bytes, kind: type[R]) -> R:
     Raises `ShapeError`: a field is missing, or has another type or value than its class says.
     """
     try:
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(content, type=kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
         found = _PLACE(str(error))
         problem, path = (found[1], found[2] or "") if found else (str(error), "")

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.json import schema_components
 
-from quotaform.model.records.record import Record, schema_of
+from quotaform.model.records.record import OPTIONAL, Record, schema_of
 
 Node: TypeAlias = dict[str, Any]
 
@@ -96,9 +96,14 @@ def record_definitions(*kinds: type[Record]) -> dict[str, Node]:
         if isinstance(item.get("properties"), dict) and "description" in item:
             item = {**item, "description": item["description"].partition("\n\n    >>>")[0]}
         if isinstance(fields := item.get("properties"), dict) and "required" in item:
-            # A field with a default is always written, unlike one that may be left out.
-            required = [name for name, field in fields.items() if name in item["required"] or "default" in field]
-            item = {**item, "required": required}
+            left_out = OPTIONAL.get(item.get("title", ""))
+            if left_out is None:
+                # A field with a default is always written, unlike one that may be left out.
+                required = [name for name, field in fields.items() if name in item["required"] or "default" in field]
+            else:
+                required = [name for name in fields if name not in left_out]
+                fields = {name: _given(field) if name in left_out else field for name, field in fields.items()}
+            item = {**item, "required": required, "properties": fields}
         return {
             name: _REF + _definition(value.removeprefix(_REF)) if name == "$ref" else renamed(value)
             for name, value in item.items()
@@ -107,6 +112,15 @@ def record_definitions(*kinds: type[Record]) -> dict[str, Node]:
 
     _, found = schema_components(kinds, ref_template=_REF + "{name}", schema_hook=schema_of)
     return {_definition(name): renamed(schema) for name, schema in found.items()}
+
+
+def _given(field: Node) -> Node:
+    """Return the schema of a field that is left out instead of null."""
+    some = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
+    rest = {name: value for name, value in field.items() if name != "anyOf"}
+    if not some:
+        return field
+    return {**rest, "anyOf": some} if len(some) > 1 else {**rest, **some[0]}
 
 
 def _definition(name: str) -> str:

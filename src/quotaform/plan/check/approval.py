@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import chain, starmap
 from typing import Final
 
+from msgspec import structs
+
 from quotaform.model import rule
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.finding import APPROVALS_NAME, DELETE, Allowance, Approval, Finding, Severity, bound_values
@@ -64,13 +66,13 @@ def lift(
             follows = follows_deletion(finding, deleted)
             by = _lifter(finding, allowances, approval, deletion if follows else None)
             if follows and is_over and by is None:  # One allowance is enough for a deletion over the limit.
-                finding = replace(finding, override=deletion.option, allowance=deletion)
+                finding = structs.replace(finding, override=deletion.option, allowance=deletion)
         if by is not None:
             used.add(by)
             if isinstance(by, Approval):
                 lifted[by].append(finding)
             text = by.option if isinstance(by, Allowance) else str(by)
-            finding = replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
+            finding = structs.replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
         result.append(finding)
     taken = sorted(
         (replace(each, is_new=earlier is not None and each not in earlier) for each in approvals if each in used),

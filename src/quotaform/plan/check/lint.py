@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property, lru_cache, partial
 from re import compile as regex
 from typing import Final, NamedTuple, TypeAlias
+
+from msgspec import structs
 
 from quotaform.model import rule
 from quotaform.model.entity import CLIENT_ID, USER, Entity, spell_name
@@ -396,4 +398,4 @@ def _expired_ignores(ignores: Iterable[LintIgnore], today: date) -> Iterator[Fin
 
 def with_address(finding: Finding) -> Finding:
     """Return a finding whose message names the entity: a list in a match is one place and several entities."""
-    return replace(finding, message=f"{finding.address}: {finding.message}") if finding.address else finding
+    return structs.replace(finding, message=f"{finding.address}: {finding.message}") if finding.address else finding

@@ -15,6 +15,7 @@ from quotaform.model.finding import Finding, by_severity, pack_position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, LayerFile, Quotas, Values
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits
+from quotaform.plan.change import EntityChange
 from quotaform.plan.check.approval import lift
 from quotaform.plan.check.check import CHECKS, with_findings
 from quotaform.plan.check.facts import Facts
@@ -100,6 +101,11 @@ def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity,
     return {entity: resolve(request_of(entity)) for entity in entities}
 
 
+def result_of(change: EntityChange, result: Result = Result.APPLIED, message: str = "") -> EntityResult:
+    """What became of a change."""
+    return EntityResult(entity=change.entity, action=change.action, result=result, message=message or None)
+
+
 def receipt_of(plan: Plan, *results: Result, message: str = "", **more: Any) -> Receipt:
     """The receipt of an apply with these results, again and again; of one without any, everything is applied."""
     outcomes = cycle(results or (Result.APPLIED,))
@@ -107,8 +113,7 @@ def receipt_of(plan: Plan, *results: Result, message: str = "", **more: Any) -> 
         **{
             "plan": plan,
             "results": tuple(
-                EntityResult(each.entity, each.action, result, message)
-                for each, result in zip(plan.changes, outcomes, strict=False)
+                result_of(each, result, message) for each, result in zip(plan.changes, outcomes, strict=False)
             ),
             "applied_by": "alice",
             "started_at": "2026-11-20T09:13:00Z",

@@ -7,8 +7,7 @@ from typing import Any
 
 from quotaform.model.records.document import sealed_lines
 from quotaform.plan.plan import Plan
-from quotaform.plan.receipt import Receipt, SavedReceipt
-from quotaform.plan.receipt_records import receipt_lines
+from quotaform.plan.receipt import Receipt, SavedReceipt, receipt_lines
 from quotaform.plan.records import plan_lines
 
 

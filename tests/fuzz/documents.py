@@ -16,11 +16,10 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanFileChangedError, QuotaformError
 from quotaform.model.quotas import Snapshot
 from quotaform.model.records.document import digest, sealed_lines
-from quotaform.plan.receipt import EntityResult, Receipt, Result, Run
-from quotaform.plan.receipt_records import RECEIPT_LISTS, load_receipt
+from quotaform.plan.receipt import RECEIPT_LISTS, Receipt, Result, Run, load_receipt
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from quotaform.plan.report import render_plan
-from tests.builder import guarded
+from tests.builder import guarded, result_of
 from tests.dumped import dumped_plan, dumped_receipt
 from tests.fuzz.target import Target, round_trip
 from tests.golden.drift_example import example_drift
@@ -84,7 +83,7 @@ def _receipts() -> Sequence[str]:
         (empty_plan(), Run(system="github", url="https://github.example/a/actions/runs/1")),
     ):
         results = tuple(
-            EntityResult(change.entity, change.action, list(Result)[index % len(Result)], "no\n::error::" * (index % 2))
+            result_of(change, list(Result)[index % len(Result)], "no\n::error::" * (index % 2))
             for index, change in enumerate(plan.changes)
         )
         moments: dict[str, Any] = {"started_at": "2026-11-20T09:13:00Z", "finished_at": "2026-11-20T09:13:01Z"}

@@ -39,7 +39,7 @@ from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quotas import Base, DeclaredBase, Quotas
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.plan.difference import diff, make_plan
-from quotaform.plan.receipt_records import load_receipt
+from quotaform.plan.receipt import load_receipt
 from quotaform.plan.report import render_plan
 from quotaform.plan.run import bulk_of_plan
 from quotaform.report.comment import read_marker

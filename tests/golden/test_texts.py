@@ -48,13 +48,13 @@ from quotaform.model.settings import Capacity, LintSettings
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
 from quotaform.model.variable import expand, problem_text
 from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas
-from quotaform.plan.receipt import EntityResult, Result
+from quotaform.plan.receipt import Result
 from quotaform.plan.validate import check_users
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import read_work_tree
 from quotaform.resolve.report import render_explained
 from quotaform.resolve.run import explain_entity
-from tests.builder import PRODUCER, REQUEST, plan_of, receipt_of
+from tests.builder import PRODUCER, REQUEST, plan_of, receipt_of, result_of
 from tests.golden.conftest import FOLDER, Golden
 from tests.loading import check
 
@@ -233,7 +233,7 @@ def of_receipt(text: Text) -> Lines:
     results = [Result(word) for word in words if not word.isupper()]
     interrupted_by = next((word for word in words if word.isupper()), None)
     plan = plan_of({Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(7)}, {})
-    entities = [EntityResult(each.entity, each.action, result) for each, result in zip(plan.changes, results)]  # noqa: B905
+    entities = [result_of(each, result) for each, result in zip(plan.changes, results, strict=False)]
     receipt = replace(receipt_of(plan), results=tuple(entities), interrupted_by=interrupted_by)
     yield f"complete {receipt.is_complete}, wrote {receipt.wrote_anything}, created {receipt.count(Action.CREATE)}"
     yield from filter(None, render_receipt(receipt).splitlines())

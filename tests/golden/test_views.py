@@ -9,6 +9,7 @@ from dataclasses import replace
 from json import loads
 
 import pytest
+from msgspec import structs
 
 from quotaform.apply.report import render_receipt, render_receipt_markdown
 from quotaform.drift.drift import make_drift
@@ -134,7 +135,8 @@ def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
     receipt = receipt_of(plan, *results, *rest, interrupted_by="SIGINT")
     whys = ("why" if each.result is Result.REFUSED else "" for each in receipt.results)
     receipt = replace(
-        receipt, results=tuple(replace(each, message=why) for each, why in zip(receipt.results, whys, strict=True))
+        receipt,
+        results=tuple(structs.replace(each, message=why) for each, why in zip(receipt.results, whys, strict=True)),
     )
     golden("receipt-incomplete.txt", render_receipt(receipt))
     golden("receipt-incomplete.md", render_receipt_markdown(receipt, run_url="https://ci.example/runs/1"))

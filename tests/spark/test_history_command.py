@@ -254,22 +254,26 @@ def test_an_append_that_is_killed_while_it_writes_leaves_the_history_as_it_was(r
 
 def write_receipt(folder: Path, finished_at: str) -> None:
     """Write the receipt of an apply that changed one key."""
-    from quotaform.model.quotas import Action, Change
-    from quotaform.plan.plan import PlanSource
-    from quotaform.plan.receipt import EntityResult, Result, SavedReceipt
-    from quotaform.plan.receipt_records import receipt_lines
+    from quotaform.model.quotas import Action
+    from quotaform.model.records.field import ClusterRecord
+    from quotaform.plan.receipt import EntityResult, Result, RowRecord, SavedReceipt, receipt_lines
+    from quotaform.plan.records import SourceRecord
 
     folder.mkdir()
     receipt = SavedReceipt(
         plan_id=f"sha256:{'0' * 64}",
-        cluster_name="lab",
-        cluster_id="id-lab",
-        source=PlanSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
+        cluster=ClusterRecord(name="lab", id="id-lab"),
+        source=SourceRecord(directory="quotas.d", commit="4f2c1d9", dirty=False),
         applied_by="ana",
         started_at=finished_at,
         finished_at=finished_at,
         results=(
-            EntityResult(ALICE, Action.UPDATE, Result.APPLIED, "", (Change(ALICE, PRODUCER, 1048576.0, 2097152.0),)),
+            EntityResult(
+                entity=ALICE,
+                action=Action.UPDATE,
+                result=Result.APPLIED,
+                keys=(RowRecord(key=PRODUCER, before=1048576.0, after=2097152.0),),
+            ),
         ),
     )
     path = folder / "20261101T200000Z-lab-00000000.json"

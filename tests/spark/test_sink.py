@@ -76,7 +76,7 @@ def test_rows_are_applied_and_what_holds_already_is_left_alone(
         assert cluster.read() == {ALICE: {PRODUCER: 2 * MIB}, BOB: {PRODUCER: 3 * MIB, CONSUMER: MIB}}
     (path,) = (tmp_path / "receipts-applied").iterdir()
     receipt = load_receipt_file(path)
-    assert receipt.cluster_id == cluster.id
+    assert receipt.cluster.id == cluster.id
     assert {each.entity: each.result.value for each in receipt.results} == dict.fromkeys((ALICE, BOB, CAROL), "applied")
 
 

@@ -19,8 +19,8 @@ from quotaform.apply.records import Auditor
 from quotaform.model.entity import Entity
 from quotaform.model.errors import NotApprovedError, QuotaformError
 from quotaform.model.finding import Allowance
-from quotaform.plan.receipt import EntityResult, Receipt, Result, Run
-from tests.builder import CONSUMER, PRODUCER, plan_of
+from quotaform.plan.receipt import Receipt, Result, Run
+from tests.builder import CONSUMER, PRODUCER, plan_of, result_of
 from tests.loading import load_schema
 
 ALICE, ODD = Entity(user="alice"), Entity(user="x\n::error::\x1b[31m")
@@ -33,8 +33,8 @@ DIGEST = PLAN.digest
 RECEIPT = Receipt(
     plan=PLAN,
     results=(
-        EntityResult(ALICE, PLAN.changes[0].action, Result.APPLIED),
-        EntityResult(ODD, PLAN.changes[1].action, Result.REFUSED, "no\n" * 9999),
+        result_of(PLAN.changes[0]),
+        result_of(PLAN.changes[1], Result.REFUSED, "no\n" * 9999),
     ),
     applied_by="ann",
     started_at="2026-11-20T09:13:00Z",

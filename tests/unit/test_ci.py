@@ -15,8 +15,8 @@ from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Snapshot
-from quotaform.plan.receipt import EntityResult, Receipt, Result
-from tests.builder import PRODUCER, plan_of
+from quotaform.plan.receipt import Receipt, Result
+from tests.builder import PRODUCER, plan_of, result_of
 
 
 @pytest.fixture
@@ -70,9 +70,7 @@ def test_nothing_is_added_when_it_is_not_wanted_or_elsewhere(
 def test_an_apply_counts_what_it_changed_or_may_have_changed(step: Path) -> None:
     """It counted entities that the broker refused, and those that it was never asked to change."""
     plan = plan_of({Entity(user=result.value): {PRODUCER: 1.0} for result in Result}, {})
-    results = tuple(
-        EntityResult(change.entity, change.action, result) for change, result in zip(plan.changes, Result, strict=True)
-    )
+    results = tuple(result_of(change, result) for change, result in zip(plan.changes, Result, strict=True))
     moment = "2026-11-20T09:12:44Z"
     receipt = Receipt(plan=plan, results=results, applied_by="ada", started_at=moment, finished_at=moment)
     note_outcomes([ClusterOutcome("eu", receipt)])

@@ -28,7 +28,7 @@ from quotaform.model.errors import ClusterError, EngineError, QuotaformError
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.printable import is_annotation
 from quotaform.model.quotas import Snapshot
-from quotaform.plan.receipt_records import RECEIPT_LISTS
+from quotaform.plan.receipt import RECEIPT_LISTS
 from quotaform.plan.records import PLAN_LISTS
 from quotaform.report.format import FORMATS
 from tests import dumped

@@ -14,11 +14,10 @@ import pytest
 from quotaform.apply.report import render_receipt, render_receipt_total
 from quotaform.model.entity import Entity
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.quotas import Action
-from quotaform.plan.receipt import EntityResult, Receipt, Result
+from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import receipt_path, write_receipt
 from quotaform.repository.repository import Repository
-from tests.builder import PRODUCER, plan_of
+from tests.builder import PRODUCER, plan_of, result_of
 from tests.dumped import dumped_receipt
 
 NAMES = ("alice", "bob", "carol", "dave", "eve", "frank", "grace")
@@ -29,8 +28,7 @@ def receipt_of(*results: Result, interrupted_by: str | None = None, message: str
     return Receipt(
         plan=PLAN,
         results=tuple(
-            EntityResult(Entity(user=name), Action.CREATE, result, message)
-            for name, result in zip(NAMES, results, strict=False)
+            result_of(change, result, message) for change, result in zip(PLAN.changes, results, strict=False)
         ),
         applied_by="alice",
         started_at="2026-11-20T09:13:00Z",
@@ -50,7 +48,7 @@ def test_the_document_counts_every_result_and_names_the_plan() -> None:
 
 def test_very_many_entities_that_are_done_have_no_line_each() -> None:
     plan = plan_of({Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(101)}, {})
-    results = tuple(EntityResult(change.entity, change.action, Result.APPLIED) for change in plan.changes)
+    results = tuple(result_of(change) for change in plan.changes)
     text = render_receipt(replace(receipt_of(), plan=plan, results=results))
     assert text == "Apply complete! Resources: 101 added, 0 changed, 0 destroyed.\n"
 

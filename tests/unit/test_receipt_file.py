@@ -22,16 +22,26 @@ from quotaform.model.quotas import Base
 from quotaform.model.records.document import sealed_lines
 from quotaform.plan import receipt_file as search
 from quotaform.plan.plan import Plan, PlanOptions
-from quotaform.plan.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
+from quotaform.plan.receipt import (
+    HEAD,
+    RECEIPT_LISTS,
+    Receipt,
+    Result,
+    Run,
+    SavedReceipt,
+    is_started_head,
+    load_receipt,
+    receipt_lines,
+)
 from quotaform.plan.receipt_file import (
     last_receipt,
     load_receipt_file,
     receipt_path,
     write_receipt,
 )
-from quotaform.plan.receipt_records import HEAD, RECEIPT_LISTS, is_started_head, load_receipt, receipt_lines
+from quotaform.plan.records import SourceRecord
 from quotaform.repository.repository import Repository
-from tests.builder import CONSUMER, PRODUCER, plan_of
+from tests.builder import CONSUMER, PRODUCER, plan_of, result_of
 from tests.dumped import dumped_receipt
 from tests.strategies import desired, quotas
 
@@ -44,7 +54,7 @@ Edit = Callable[[dict[str, Any]], object]
 def receipt_of(plan: Plan = PLAN, result: Result = Result.APPLIED, **more: Any) -> Receipt:
     return Receipt(
         plan=plan,
-        results=tuple(EntityResult(change.entity, change.action, result) for change in plan.changes),
+        results=tuple(result_of(change, result) for change in plan.changes),
         applied_by="alice",
         **{"started_at": "2026-11-20T09:13:00Z", "finished_at": "2026-11-20T09:13:01Z", **more},
     )
@@ -84,7 +94,7 @@ def test_values_that_no_file_can_declare_read_back_as_they_were() -> None:
 def test_a_receipt_says_what_the_files_were_compared_with() -> None:
     source = replace(PLAN.header.source, base=Base("origin/main", "a91be02"))
     receipt = receipt_of(replace(PLAN, header=replace(PLAN.header, source=source)))
-    assert load_receipt(dumped_receipt(receipt), "r.json").source == source
+    assert load_receipt(dumped_receipt(receipt), "r.json").source == SourceRecord.of(source, omits_base=True)
 
 
 def test_a_receipt_that_was_begun_reads_back_as_that() -> None:

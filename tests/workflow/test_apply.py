@@ -283,7 +283,7 @@ def test_a_receipt_that_cannot_be_written_is_printed(ready: Repository, cluster:
     assert done.last == "Apply complete! Resources: 1 added, 1 changed, 1 destroyed."
     problem, _, text = done.err.partition("this is the receipt:\n")
     assert "Error: /dev/full cannot be written: No space left on device; " in problem
-    from quotaform.plan.receipt_records import load_receipt
+    from quotaform.plan.receipt import load_receipt
 
     assert load_receipt(text, "printed").is_complete
     assert cluster.values(user="a") == {"producer_byte_rate": MIB}

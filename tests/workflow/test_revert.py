@@ -103,7 +103,7 @@ def test_a_revert_keeps_to_the_scope_the_other_repositories_and_the_policies(
 
 def test_a_receipt_of_another_cluster_is_refused(applied: Repository) -> None:
     from quotaform.model.records.document import sealed_lines
-    from quotaform.plan.receipt_records import RECEIPT_LISTS
+    from quotaform.plan.receipt import RECEIPT_LISTS
 
     document = json.loads(applied.read("receipt.json"))
     del document["digest"]

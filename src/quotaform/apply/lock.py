@@ -20,10 +20,11 @@ from quotaform.git.process import GitError
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ApplyRunningError, FileReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
+from quotaform.model.records.record import given
 from quotaform.model.scope import Selection
 from quotaform.model.text import inert
 from quotaform.plan.plan import PlanOptions
-from quotaform.plan.receipt import Result, SavedReceipt
+from quotaform.plan.receipt import HEAD, Result, SavedReceipt, is_started_head
 from quotaform.repository.repository import Repository
 from quotaform.system.files import read_bytes, require_no_way_out, take_lock
 
@@ -130,7 +131,7 @@ def note_end(lock: HeldLock, repository: Repository, cluster_id: str, options: P
 
 def _settles(options: PlanOptions, started: SavedReceipt) -> bool:
     if options.is_revert:
-        own = None if started.options is None else started.options.revert
+        own = None if started.options is None else given(started.options.revert)
         if options.revert not in (started.plan_id, own):
             return False
     selection = Selection(options.select, options.exclude)
@@ -146,12 +147,11 @@ def _started(folder: Path, cluster_id: str) -> list[tuple[Path, SavedReceipt]]:
     for path in dict.fromkeys(listed_receipts(folder, cluster_id)):
         # Most clusters have none, and most plans read no receipt.
         from quotaform.plan.receipt_file import load_receipt_file
-        from quotaform.plan.receipt_records import HEAD, is_started_head
 
         with suppress(QuotaformError):
             if is_started_head(read_bytes(path, HEAD, within=path.parent, is_start=True)):
                 receipt = load_receipt_file(path, within=path.parent)
-                if receipt.is_started and receipt.cluster_id == cluster_id:
+                if receipt.is_started and receipt.cluster.id == cluster_id:
                     found.append((path, receipt))
         if len(found) == _MOST_READ:
             break

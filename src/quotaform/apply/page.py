@@ -17,7 +17,7 @@ def render_receipt_html(receipt: Receipt) -> Iterator[str]:
     """Yield what became of each entity, and what the plan said, as a page."""
     header = receipt.plan.header
     rows = tuple(
-        (each.entity.address, each.action.value, each.result.value.replace("_", " "), inert(each.message) or "-")
+        (each.entity.address, each.action.value, each.result.value.replace("_", " "), inert(each.message or "-"))
         for each in sorted(receipt.results, key=lambda each: each.result.holds)
     )
     table = Table("Results", ("entity", "action", "result", "message"), rows)

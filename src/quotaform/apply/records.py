@@ -116,7 +116,7 @@ class Auditor:
                     before=json_number(row.before),
                     after=json_number(row.after),
                     result=item.result,
-                    message=_cut(item.message),
+                    message=_cut(item.message or ""),
                 )
 
     def end(self, receipt: Receipt) -> str:

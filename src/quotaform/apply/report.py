@@ -91,7 +91,7 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
         reasons: dict[str, list[str]] = {}
         for item in receipt.results:
             if item.result is result:
-                reasons.setdefault(item.message, []).append(item.entity.address)
+                reasons.setdefault(item.message or "", []).append(item.entity.address)
         for message, addresses in reasons.items():
             why = f": {inert(message)}" if message else ""
             yield style.paint(f"{counted(len(addresses), 'entity', 'entities')} {text}{why}", "red")
@@ -175,7 +175,7 @@ def _failed(receipt: Receipt, most: int) -> Iterator[str]:
         reasons: dict[str, list[str]] = {}
         for item in receipt.results:
             if item.result is result:
-                reasons.setdefault(item.message, []).append(item.entity.address)
+                reasons.setdefault(item.message or "", []).append(item.entity.address)
         for message, addresses in list(reasons.items())[:_MOST_REASONS]:
             yield f"> - {_reason(text, message, addresses, most)}\n"
         if len(reasons) > _MOST_REASONS:

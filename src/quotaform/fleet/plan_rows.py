@@ -146,7 +146,7 @@ class RowApplier:
                 item.entity.address,
                 item.entity.names,
                 item.result.value,
-                item.message or None,
+                item.message,
                 receipt.finished_at,
                 unsaved,
             )

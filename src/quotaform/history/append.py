@@ -100,7 +100,7 @@ def _receipt_rows(path: str, directory: str, within: Path | None) -> list[tuple[
     actor = receipt.run.actor if receipt.run and receipt.run.actor else receipt.applied_by
     changed_by = (actor, receipt.plan_id, receipt.source.commit, finished_at)
     return [
-        (path, receipt.cluster_id, item.entity.address, row.key, row.before, row.after, started_at, changed_by, None)
+        (path, receipt.cluster.id, item.entity.address, row.key, row.before, row.after, started_at, changed_by, None)
         for item in receipt.results
         if item.result.may_have_written
         for row in item.rows

@@ -1,19 +1,43 @@
-"""What an apply did, entity by entity."""
+"""What an apply did, entity by entity, and its receipt: JSON that is refused if it was modified.
+
+Format 1.3, `schemas/receipt.schema.json`. Like a plan file, it is verified when it is loaded, see
+`quotaform.plan.sealed`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ExitCode
-from quotaform.model.finding import Allowance, Approval
-from quotaform.model.quotas import Action, Change
-from quotaform.model.records.record import Record, about
-from quotaform.plan.plan import Plan, PlanOptions, PlanSource
+from quotaform.model.errors import ExitCode, ReceiptFileChangedError, ReceiptFileError
+from quotaform.model.finding import Allowance
+from quotaform.model.quotas import Action, Change, same_value
+from quotaform.model.records.document import RECEIPT, sealed_lines
+from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, QuotaKeyName
+from quotaform.model.records.record import (
+    UNSET,
+    Count,
+    Digest,
+    Double,
+    Record,
+    ShapeError,
+    Timestamp,
+    about,
+    derived,
+    optional,
+    readable,
+)
+from quotaform.plan.check.saved import Problem, entity_problems, value_problem
+from quotaform.plan.plan import Plan, PlanOptions
+from quotaform.plan.records import OptionsRecord, SourceRecord, dump_declared, load_declared
+from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 
 
 class Result(StrEnum):
@@ -49,15 +73,39 @@ class Result(StrEnum):
         return self in (Result.APPLIED, Result.UNCONFIRMED, Result.OVERWRITTEN, Result.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class EntityResult:
-    """What became of one entity, with the broker's words when it was refused or why."""
+class RowRecord(Record):
+    """The planned change of one quota key; the result says whether it is in effect."""
 
+    key: QuotaKeyName
+    before: Annotated[Double | None, about("The live value before the apply, or null.")]
+    after: Annotated[Double | None, about("The value after the apply, or null if the key is removed.")]
+
+
+class EntityResult(Record):
+    """The result for one entity."""
+
+    address: Address = derived(lambda item: item.entity.address)
     entity: Entity
-    action: Action
-    result: Result
-    message: str = ""
-    rows: tuple[Change, ...] = ()  # What the plan changes of it; empty in receipts before 1.1, and before it is kept
+    action: Annotated[Action, about("create: no value before; update: another value before; delete: no value after.")]
+    result: Annotated[
+        Result,
+        about(
+            "applied: written and read back. already-applied: already as planned before the apply. refused: rejected "
+            "by the broker; not changed. unconfirmed: accepted, but not visible before the time limit. overwritten: "
+            "accepted, but changed by somebody else since. unknown: no response; the change may be in effect, now or "
+            "later. not-attempted: not sent."
+        ),
+    ]
+    message: Annotated[str | None, about("The message of the broker or the reason; null on success.")] = None
+    keys: Annotated[
+        tuple[RowRecord, ...],  # None before it is kept
+        about("The quota keys that the plan changes, with the values before and after; omitted before version 1.1."),
+    ] = optional(default=())
+
+    @property
+    def rows(self) -> tuple[Change, ...]:
+        """What the plan changes of it."""
+        return tuple([Change(self.entity, row.key, row.before, row.after) for row in self.keys])
 
 
 class Run(Record):
@@ -91,7 +139,11 @@ class Receipt:
         `applied` holds the entities that hold what the plan says already. `at` is the time, ISO 8601 UTC.
         """
         results = (
-            EntityResult(each.entity, each.action, Result.ALREADY_APPLIED if each.entity in applied else Result.UNKNOWN)
+            EntityResult(
+                entity=each.entity,
+                action=each.action,
+                result=Result.ALREADY_APPLIED if each.entity in applied else Result.UNKNOWN,
+            )
             for each in plan.changes
         )
         return cls(
@@ -128,28 +180,30 @@ class Receipt:
     @property
     def tally(self) -> Mapping[Result, int]:
         """How many entities there are per result."""
-        return _tally(self.results)
+        return Counter(item.result for item in self.results)
 
     def saved(self) -> SavedReceipt:
         """Return what is kept of it: the plan is not, but what the plan changed is."""
-        header = self.plan.header
-        rows_of = {change.entity: change.changes for change in self.plan.changes}
+        plan, header = self.plan, self.plan.header
+        keys = {
+            each.entity: tuple([RowRecord(key=row.key, before=row.before, after=row.after) for row in each.changes])
+            for each in plan.changes
+        }
         return SavedReceipt(
-            plan_id=self.plan.plan_id,
-            cluster_name=header.cluster_name,
-            cluster_id=header.cluster_id,
-            source=header.source,
-            options=header.options,
-            allowances=self.plan.allowances,
-            approvals=self.plan.approvals,
+            plan_id=plan.plan_id,
+            state="started" if self.is_started else None,
+            cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
+            source=SourceRecord.of(header.source, omits_base=True),
+            options=OptionsRecord.of(header.options),
+            allowances=tuple(map(str, plan.allowances)),
+            approvals=tuple(map(ApprovalRecord.of, plan.approvals)),
             applied_by=self.applied_by,
             run=self.run,
             started_at=self.started_at,
             finished_at=self.finished_at,
             interrupted_by=self.interruption,
-            is_started=self.is_started,
-            declared=self.plan.declared,
-            results=tuple(replace(item, rows=rows_of[item.entity]) for item in self.results),
+            declared_addresses=dump_declared(plan.declared),
+            results=tuple([structs.replace(item, keys=keys[item.entity]) for item in self.results]),
         )
 
     @property
@@ -167,49 +221,68 @@ class Receipt:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedReceipt:
-    """A receipt as it is kept: what an apply did, without the plan that it applied."""
+class SavedReceipt(Record, document=RECEIPT, dict=True):
+    """The result of applying a plan, as quotaform apply writes it."""
 
-    plan_id: str
-    cluster_name: str
-    cluster_id: str
-    source: PlanSource
-    # What was asked for when the plan was made; `None` in receipts before version 1.2.
-    options: PlanOptions | None = None
-    allowances: tuple[Allowance, ...] = ()
-    approvals: tuple[Approval, ...] = ()  # The approvals that the plan depended on
-    applied_by: str  # Who, as the operating system says
-    run: Run | None = None  # The job of a CI system that did it, if one did
-    started_at: str
-    finished_at: str
-    interrupted_by: str | None = None  # What cut it short, in words
-    # Whether it was written before the first change was sent, and the apply never completed it.
-    is_started: bool = False
-    # All entities for which the files declared values; `None` in receipts before version 1.1.
-    declared: frozenset[Entity] | None = None
-    results: tuple[EntityResult, ...]  # One per entity of the plan, in its order
+    plan_id: Annotated[Digest, about("The id of the applied plan.")]
+    state: Annotated[
+        Literal["started"] | None,
+        about(
+            "started: written before the first change was sent, and never completed, so that the apply was killed or "
+            "is running; results say what was intended. Omitted once the apply has ended."
+        ),
+    ] = optional(default=None)
+    cluster: ClusterRecord
+    source: Annotated[SourceRecord, about("Where the files came from; base is omitted if there is none.")]
+    options: Annotated[OptionsRecord | None, about("The options of the plan; omitted before version 1.2.")] = optional(
+        default=None
+    )
+    allowances: Annotated[tuple[str, ...], about("The rules allowed for the plan, as RULE or RULE=N.")] = ()
+    approvals: Annotated[
+        tuple[ApprovalRecord, ...],
+        about("The approvals of approvals.yaml that the plan depended on; omitted if there are none."),
+    ] = optional(default=())
+    applied_by: Annotated[str, about("The user, according to the operating system.")]
+    run: Annotated[Run | None, about("Omitted outside CI.")] = optional(default=None)
+    started_at: Annotated[Timestamp, about("When it began, as ISO 8601 in UTC.")]
+    finished_at: Annotated[Timestamp, about("When it ended, as ISO 8601 in UTC.")]
+    interrupted_by: Annotated[str | None, about("The signal that interrupted the apply, or null.", "SIGINT")] = None
+    is_complete: Annotated[bool, about("Whether all changes of the plan are in effect.")] = derived(
+        lambda receipt: _all_hold(receipt.results), name="complete"
+    )
+    summary: Annotated[dict[Result, Count], about("The number of entities per result.")] = derived(
+        lambda receipt: counted_results(receipt.results)
+    )
+    declared_addresses: Annotated[
+        tuple[Address, ...] | None,
+        about(
+            "The addresses of all entities that the files declared for the cluster, selected or not, sorted. Omitted "
+            "before version 1.1."
+        ),
+    ] = optional(default=None, name="declared")
+    results: Annotated[tuple[EntityResult, ...], about("One item per entity of the plan, in its order.")]
+    digest: Annotated[Digest, about("A digest of everything else in this file.")] = derived(lambda _: "")
 
     @property
-    def is_complete(self) -> bool:
-        """Whether everything held when it was written."""
-        return _all_hold(self.results)
+    def is_started(self) -> bool:
+        """Whether it was written before the first change was sent, and the apply never completed it."""
+        return self.state is not None
 
     @property
     def is_whole(self) -> bool:
         """Whether the cluster held everything that the files declared: a whole plan, and all of it was applied."""
-        is_partial = self.options is not None and self.options.is_partial
+        is_partial = self.options is not None and bool(self.options.select or self.options.exclude)
         return self.is_complete and not (is_partial or self.is_revert)
 
     @property
     def is_revert(self) -> bool:
         """Whether it put back what another apply had changed, and did not follow the files."""
-        return self.options is not None and self.options.is_revert
+        return self.options is not None and self.options.revert is not UNSET
 
-    @property
-    def tally(self) -> Mapping[Result, int]:
-        """How many entities there are per result."""
-        return _tally(self.results)
+    @cached_property
+    def declared(self) -> frozenset[Entity] | None:
+        """All entities for which the files declared values; `None` in receipts before version 1.1."""
+        return load_declared(self.declared_addresses, (item.entity for item in self.results))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,5 +338,106 @@ def _all_hold(results: Iterable[EntityResult]) -> bool:
     return all(item.result.holds for item in results)
 
 
-def _tally(results: Iterable[EntityResult]) -> Mapping[Result, int]:
-    return Counter(item.result for item in results)
+def counted_results(results: Iterable[EntityResult]) -> dict[Result, int]:
+    """Return how many entities there are per result."""
+    counts = Counter(item.result for item in results)
+    return {result: counts[result] for result in Result}
+
+
+RECEIPT_LISTS: Final = frozenset(("declared", "results"))
+"""The fields of a receipt with a line per item."""
+
+HEAD: Final = 512
+"""In how many bytes at its start a receipt says whether it is a started one."""
+
+_FORMAT: Final = SealedFormat(
+    kind=RECEIPT,
+    record=SavedReceipt,
+    lists=RECEIPT_LISTS,
+    noun="receipt",
+    command="quotaform apply",
+    remedy="use the file that quotaform apply wrote",
+    unreadable=ReceiptFileError,
+    changed=ReceiptFileChangedError,
+)
+
+
+def receipt_lines(receipt: Receipt | SavedReceipt) -> Iterator[str]:
+    """Yield a receipt as JSON in pieces, one line per entity."""
+    saved = receipt.saved() if isinstance(receipt, Receipt) else receipt
+    return sealed_lines(_fields(saved), RECEIPT_LISTS)
+
+
+def _fields(receipt: SavedReceipt) -> Iterable[tuple[str, Any]]:
+    return sealed_fields(receipt, RECEIPT_LISTS)
+
+
+def is_started_head(content: bytes) -> bool:
+    """Whether a file that begins like this (`HEAD`) is a started receipt, written by `receipt_lines`."""
+    return b'\n  "state": "started",\n' in content
+
+
+def load_receipt(text: str | bytes, file: str) -> SavedReceipt:
+    """Read a receipt and make sure that it is one, and the one that was written.
+
+    Raises `ReceiptFileError` or `ReceiptFileChangedError`.
+    """
+    content = text.encode(errors="replace") if isinstance(text, str) else text
+    return read_sealed(content, file, _FORMAT, _checked, _fields)
+
+
+def _checked(receipt: SavedReceipt) -> SavedReceipt:
+    with readable():
+        for text in receipt.allowances:
+            Allowance.parse(text)
+        for each in receipt.approvals:
+            each.load()
+        if receipt.options is not None:
+            receipt.options.load()
+        if receipt.declared_addresses != dump_declared(receipt.declared):
+            raise ShapeError("declared", "is not a sorted list of addresses")
+    if problem := saved_receipt_problem(receipt):
+        raise ShapeError(*problem)
+    return receipt
+
+
+def saved_receipt_problem(receipt: SavedReceipt) -> Problem | None:
+    """Return the first thing that a receipt holds and no apply notes; `None` if there is none.
+
+    | what | must be |
+    | --- | --- |
+    | an entity | in one result at most |
+    | its types and names | such as files can declare |
+    | its result, before anything was sent | unknown or already-applied |
+    | a row | a change of a known key, which comes once, to another value that files can declare |
+    | the rows of a creation | without a value before |
+    | the rows of a deletion | without a value after |
+    """
+    return next(_problems(receipt), None)
+
+
+def _problems(receipt: SavedReceipt) -> Iterator[Problem]:
+    seen = set()
+    for index, item in enumerate(receipt.results):
+        if item.entity in seen:
+            yield f"results[{index}].entity", "is also in another result"
+        seen.add(item.entity)
+        if receipt.is_started and item.result not in (Result.UNKNOWN, Result.ALREADY_APPLIED):
+            yield f"results[{index}].result", "contradicts the state"
+        for field, problem in _result_problems(item):
+            yield f"results[{index}].{field}", problem
+
+
+def _result_problems(item: EntityResult) -> Iterator[Problem]:
+    yield from entity_problems(item.entity)
+    if len({row.key for row in item.rows}) < len(item.rows):
+        yield "keys", "has a key twice"
+    for index, row in enumerate(item.rows):
+        if problem := value_problem(item.entity.types, row.key, row.after):
+            yield f"keys[{index}].{problem[0]}", problem[1]
+        if same_value(row.before, row.after):
+            yield f"keys[{index}]", "changes nothing"
+        if (item.action is Action.CREATE and row.before is not None) or (
+            item.action is Action.DELETE and row.after is not None
+        ):
+            yield f"keys[{index}]", "contradicts the action"

@@ -25,8 +25,7 @@ from quotaform.model.errors import BaseError, FileReadError, QuotaformError, Rec
 from quotaform.model.quotas import Action, Base, DeclaredBase, Desired, Entry
 from quotaform.model.text import inert
 from quotaform.plan.check.facts import ClusterBase
-from quotaform.plan.receipt import Receipt, SavedReceipt
-from quotaform.plan.receipt_records import load_receipt, receipt_lines
+from quotaform.plan.receipt import Receipt, SavedReceipt, load_receipt, receipt_lines
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import RECEIPT_LIMIT, read_bytes, write_new_text, write_text_atomically
 
@@ -194,7 +193,7 @@ def read_receipt_base(path: str) -> ReceiptBase:
     base = Base(path, receipt.source.commit, is_receipt=True)
     declared = DeclaredBase(base, desired, receipt.declared - desired.keys())
     return ReceiptBase(
-        ClusterBase(declared=declared, cluster_id=receipt.cluster_id),
+        ClusterBase(declared=declared, cluster_id=receipt.cluster.id),
         receipt.source.commit,
         receipt.source.dirty is False,
     )
@@ -327,7 +326,7 @@ def last_receipt(
         except QuotaformError as error:
             skipped.append(error)
             continue
-        if receipt.cluster_id != cluster_id or receipt.cluster_name in other_names:
+        if receipt.cluster.id != cluster_id or receipt.cluster.name in other_names:
             continue
         if receipt.finished_at > latest:
             ignored.append(ReceiptFileError(str(path), f"is from the future ({receipt.finished_at})"))

@@ -9,7 +9,7 @@ A plan may have 100,000 changes: they are written one by one, a line per entity,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Annotated, Any, Final, Self, TypeAlias
 
@@ -557,7 +557,7 @@ class PlanRecord(Record, document=PLAN):
         list[ChangeRecord], about("One item per entity that differs: deletes, updates, creates, each by address.")
     ]
     declared: Annotated[
-        list[Address] | UnsetType,
+        tuple[Address, ...] | UnsetType,
         about(
             "The addresses of all entities that the files declare for the cluster, selected or not, sorted; tombstones "
             "and expired entries are not among them."
@@ -589,7 +589,7 @@ class PlanRecord(Record, document=PLAN):
                 unmanaged=tuple(
                     [Unmanaged(Entity(item.entity), load_values(item.values), item.in_scope) for item in self.unmanaged]
                 ),
-                declared=load_declared(self.declared, {change.entity.address: change.entity for change in changes}),
+                declared=load_declared(given(self.declared), (change.entity for change in changes)),
                 allowances=tuple(load_items("allowances", given(self.allowances) or (), Allowance.parse)),
                 approvals=tuple(load_items("approvals", given(self.approvals) or (), ApprovalRecord.load)),
                 findings=tuple(self.findings),
@@ -599,16 +599,17 @@ class PlanRecord(Record, document=PLAN):
             )
 
 
-def load_declared(addresses: list[str] | UnsetType, known: Mapping[str, Entity]) -> frozenset[Entity] | None:
-    """Return the declared entities; those that are known are the same objects, so that their addresses are not read."""
-    if isinstance(addresses, UnsetType):
+def load_declared(addresses: Iterable[str] | None, entities: Iterable[Entity]) -> frozenset[Entity] | None:
+    """Return the declared entities; those given are the same objects, so that their addresses are not read."""
+    if addresses is None:
         return None
+    known = {entity.address: entity for entity in entities}
     return frozenset(load_items("declared", addresses, lambda address: known.get(address) or parse_address(address)))
 
 
-def dump_declared(declared: frozenset[Entity] | None) -> list[str] | UnsetType:
+def dump_declared(declared: frozenset[Entity] | None) -> tuple[str, ...] | None:
     """Return declared entities as `load_declared` takes them."""
-    return UNSET if declared is None else sorted([entity.address for entity in declared])
+    return None if declared is None else tuple(sorted([entity.address for entity in declared]))
 
 
 PLAN_LISTS: Final = frozenset(("changes", "declared", "unmanaged", "findings"))
@@ -651,7 +652,7 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
         blast_radius=UNSET if plan.blast_radius is None else BlastRadiusRecord.of(plan.blast_radius),
         backtest=omitted(plan.backtest),
         changes=[],
-        declared=dump_declared(plan.declared),
+        declared=omitted(dump_declared(plan.declared)),
         unmanaged=[],
         findings=list(plan.findings),
     )
@@ -668,7 +669,7 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
             for item in plan.unmanaged
         ),
     }
-    return sealed_fields(record, **long)
+    return sealed_fields(record, PLAN_LISTS, **long)
 
 
 def load_plan(text: str | bytes, file: str) -> Plan:

@@ -98,8 +98,8 @@ def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> 
 
 def require_receipt_cluster(receipt: SavedReceipt, cluster_id: str) -> None:
     """Raise `ReceiptClusterError` unless a receipt is of this cluster."""
-    if receipt.cluster_id != cluster_id:
-        raise ReceiptClusterError(expected=receipt.cluster_id, found=cluster_id)
+    if receipt.cluster.id != cluster_id:
+        raise ReceiptClusterError(expected=receipt.cluster.id, found=cluster_id)
 
 
 def require_revertible(revert: Revert) -> None:

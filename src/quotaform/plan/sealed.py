@@ -33,7 +33,7 @@ from quotaform.model.records.document import (
     seal_start,
     sealed_lines,
 )
-from quotaform.model.records.record import Record, ShapeError, builtins, decode, first_difference
+from quotaform.model.records.record import Record, ShapeError, decode, first_difference, written_fields
 from quotaform.model.text import MIB, quote, size_text
 
 R = TypeVar("R", bound=Record)
@@ -70,9 +70,9 @@ class SealedFormat(Generic[R]):
 Fields = Iterable[tuple[str, Any]]
 
 
-def sealed_fields(record: Record, **lists: Iterable[Record]) -> Fields:
-    """Return the fields of a record without its digest, with items of long lists that are made one by one."""
-    return [(name, value) for name, value in {**builtins(record), **lists}.items() if name != "digest"]
+def sealed_fields(record: Record, lists: Collection[str], **made: Iterable[Record]) -> Fields:
+    """Return the fields of a record without its digest; `made` are items of long lists that are made one by one."""
+    return [(name, made.get(name, value)) for name, value in written_fields(record, lists) if name != "digest"]
 
 
 def read_sealed(

@@ -43,7 +43,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "receipt": {
         "text": "apply.report:render_receipt",
-        "json": "plan.receipt_records:receipt_lines",
+        "json": "plan.receipt:receipt_lines",
         "markdown": "apply.report:render_receipt_markdown",
         "html": "apply.page:render_receipt_html",
     },
@@ -252,7 +252,7 @@ SCHEMAS: Final = {
     "outcomes": "cluster.records:OutcomesDocument",
     "plan": "plan.records:PlanRecord",
     "quotas": "desired.schema:quotas",
-    "receipt": "plan.receipt_records:ReceiptRecord",
+    "receipt": "plan.receipt:SavedReceipt",
     "resolve": "resolve.records:ResolveRecord",
     "scram": "cluster.records:ScramUsers",
     "scram-result": "cluster.records:ScramResultRecord",

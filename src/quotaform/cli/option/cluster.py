@@ -299,8 +299,8 @@ def make_request(
         clusters = target.choose(repository, config, snapshot=snapshot)
     else:
         receipt = load_revertible(revert)
-        pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster_id)
-        name = next(pinned, receipt.cluster_name)
+        pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster.id)
+        name = next(pinned, receipt.cluster.name)
         clusters = (target.choose_for_plan(repository, revert, name, noun="receipt"),)
     return api.make_request(
         repository,

@@ -7,7 +7,7 @@ it is `UNSET`. Unknown fields are ignored: minor versions only add some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -60,8 +60,8 @@ def optional(*, default: Any, name: str | None = None) -> Any:
     return _Optional(default, name)
 
 
-OPTIONAL: Final[dict[str, frozenset[str]]] = {}
-"""By the name of a class, the fields (as JSON calls them) that are `optional`."""
+OPTIONAL: Final[dict[str, dict[str, Any]]] = {}
+"""By the name of a class, the fields (as JSON calls them) that are `optional`, with their defaults."""
 
 
 _NONE: Final = object()
@@ -79,7 +79,7 @@ class _RecordMeta(StructMeta):
         bases: tuple[type, ...],
         namespace: dict[str, Any],
         document: DocumentKind | None = None,
-        **_: bool,
+        **more: bool,
     ) -> Any:
         if document is not None:
             version = about("Minor versions only add fields.", pattern=rf"^{document.major}\.[0-9]+$")
@@ -88,10 +88,11 @@ class _RecordMeta(StructMeta):
             namespace |= {"__annotations__": fields, "format_version": document.version, "kind": document.kind}
         own = {field: value for field, value in namespace.items() if isinstance(value, _Derived)}
         left_out = {field: value for field, value in namespace.items() if isinstance(value, _Optional)}
-        inherited = [OPTIONAL[base.__name__] for base in bases if base.__name__ in OPTIONAL]
+        inherited = {field: value for base in bases for field, value in OPTIONAL.get(base.__name__, {}).items()}
         unmade: dict[str, Any] = {"default": None}
         if left_out or inherited:
-            OPTIONAL[name] = frozenset(value.name or field for field, value in left_out.items()).union(*inherited)
+            own_defaults = {value.name or field: value.default for field, value in left_out.items()}
+            OPTIONAL[name] = {**inherited, **own_defaults}
             unmade = {"default_factory": NoneType}
             for field in namespace["__annotations__"]:
                 value = namespace.get(field, _NONE)
@@ -108,7 +109,7 @@ class _RecordMeta(StructMeta):
                 **{field: value.make for field, value in own.items()},
             }
             namespace["__post_init__"] = _derive
-        options = {"omit_defaults": name in OPTIONAL, "frozen": True, "kw_only": True, "gc": False}
+        options = {"omit_defaults": name in OPTIONAL, "frozen": True, "kw_only": True, "gc": "dict" in more, **more}
         return super().__new__(mcls, name, bases, namespace, **options)  # type: ignore[arg-type]
 
 
@@ -159,8 +160,21 @@ Digest: TypeAlias = Annotated[str, about("A digest.", pattern="^sha256:[0-9a-f]{
 
 def builtins(record: Record) -> dict[str, Any]:
     """Return a record as dicts and lists, as `json.dumps` takes them; its numbers are those of `json_number`."""
-    fields: dict[str, Any] = _canonical(msgspec.to_builtins(record, enc_hook=_encode))
+    fields: dict[str, Any] = _plain(record)
     return fields
+
+
+def written_fields(record: Record, lists: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a record as JSON; the items of long lists are made one by one."""
+    left_out = OPTIONAL.get(type(record).__name__, {})
+    for field, name in zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True):
+        value = getattr(record, field)
+        if value is not UNSET and (name not in left_out or value is not left_out[name]):
+            yield name, map(_plain, value) if name in lists else _plain(value)
+
+
+def _plain(value: object) -> Any:
+    return _canonical(msgspec.to_builtins(value, enc_hook=_encode))
 
 
 def dump_record(record: Record) -> str:

@@ -16,10 +16,10 @@ from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, Capacity, GuardLimits, LintSettings, PruneMode
 from quotaform.model.text import inert
 from quotaform.plan.difference import Pruning
-from quotaform.plan.revert import Revert
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
+    from quotaform.plan.revert import Revert
 
 
 _PRUNED: Final = {

@@ -27,6 +27,7 @@ from tests.dumped import dumped_receipt
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import check_told
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
+from tests.scripted_gateway import ScriptedGateway
 
 SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
 
@@ -83,6 +84,7 @@ class Story:
             self.commits.append(self.made.git("rev-parse", "HEAD"))
 
     def move(self, source: str, target: str) -> None:
+        (self.path / target).parent.mkdir(exist_ok=True)
         (self.path / source).rename(self.path / target)
 
     def remove(self, name: str) -> None:
@@ -101,6 +103,29 @@ class Story:
         self.file("event.json", text)
         self.env("GITHUB_ACTIONS", "true")
         self.env("GITHUB_EVENT_PATH", str(self.path / "event.json"))
+
+    def cd(self, folder: str) -> None:
+        """`cd FOLDER`: go on in this folder, which is made if there is none; `.` is that of the repository."""
+        self.made = replace(self.made, path=self.path / folder)
+        self.made.path.mkdir(parents=True, exist_ok=True)
+
+    def broker(self, *users: str) -> None:
+        """`broker a=1`: whoever is connected to holds this, with the id `id`."""
+        quotas = {
+            Entity(user=user): {PRODUCER: float(rate) * MIB} for user, rate in (each.split("=") for each in users)
+        }
+
+        def connect(*_: object, name: str) -> ScriptedGateway:
+            gateway = ScriptedGateway(quotas, cluster_id="id")
+            gateway.name = name
+            return gateway
+
+        self.environment.setattr("quotaform.cluster.kafka.KafkaGateway.connect", connect)
+
+    def files(self) -> Iterator[str]:
+        """`files`: tell all files below the folder."""
+        found = (path.relative_to(self.made.path).as_posix() for path in self.made.path.rglob("*") if path.is_file())
+        yield f"files: {', '.join(sorted(name for name in found if not name.startswith('.')))}"
 
     def step(self, folder: str) -> None:
         """`step FOLDER`: go on in this folder, in a step of GitHub Actions."""
@@ -188,6 +213,10 @@ class Story:
         yield f"{shlex.join(arguments)}: exit {code}"
         yield from (f"  {self.masked(line)}".rstrip() for line in (out + err).splitlines() if line)
 
+    def print(self, pattern: str, *arguments: str) -> Iterator[str]:
+        """`print PATTERN ARGUMENTS`: tell the exit code of a command, and the lines that match of what it prints."""
+        yield from (line for line in self.say(*arguments) if not line.startswith("  ") or re.search(pattern, line[2:]))
+
     def show(self, name: str, pattern: str) -> Iterator[str]:
         """`show FILE PATTERN`: tell the lines of a file that match."""
         path = self.made.path / name
@@ -216,11 +245,12 @@ class Story:
         for digest in re.findall("sha256:[0-9a-f]{64}", line):
             number = self.digests.setdefault(digest, len(self.digests) + 1)
             line = line.replace(digest, f"<digest {number}>")
-        line = line.replace(f"{self.path}/", "").replace(SOON, "DAY")
+        line = line.replace(f"{self.path}/", "").replace(str(self.path), "HERE").replace(SOON, "DAY")
+        line = re.sub(r"Live state read [-:TZ\d]+", "Live state read NOW", line)
         return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 
 
-SUBJECTS = "base guards prune ci receipts fleet approvals policy many principals removed dirty refused"
+SUBJECTS = "base guards prune ci receipts fleet approvals policy many principals removed dirty refused roots clusters snapshots"
 
 
 @pytest.mark.parametrize("name", SUBJECTS.split())

@@ -142,9 +142,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_hostile_text.py::test_what_is_on_a_cluster_forges_no_output",
         "unit/test_hostile_text.py::test_the_words_of_a_broker_forge_no_output",
     ),
-    "`import` writes only into the quotas directory": (
-        "unit/test_cluster_options.py::test_an_import_writes_into_no_folder_that_a_snapshot_names",
-    ),
+    "`import` writes only into the quotas directory": ("golden/test_stories.py::test_what_a_plan_says_after_all_that",),
     "is checked against its digest, its JSON Schema and its own contents": (
         "unit/test_planfile.py::test_a_plan_file_that_was_edited_by_hand_is_stale",
         "unit/test_planfile_mutation.py::test_no_value_in_any_place_is_an_internal_error",

@@ -19,10 +19,12 @@ from typing import Any
 import pytest
 import yaml
 
+from quotaform.apply.alter import alter_entity
 from quotaform.apply.freshness import AsIfApplied
 from quotaform.cluster.broker import BrokerRelease, split_alterations
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import KafkaGateway, refusal_of
+from quotaform.cluster.report import render_altered
 from quotaform.cluster.wire.client_quotas import AlteredQuotas
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.drift import alert as drift_alert
@@ -32,11 +34,11 @@ from quotaform.drift.report import render_drift
 from quotaform.http.client import Retry, asked_wait, send_again
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
-from quotaform.model.entity import Entity
+from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError, ConnectError, HttpError, InvalidFilesError, QuotaformError
 from quotaform.model.finding import Finding
 from quotaform.model.moment import duration_text, parse_duration
-from quotaform.model.quotas import Base, DeclaredBase, Quotas
+from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.receipt import load_receipt
@@ -44,17 +46,26 @@ from quotaform.plan.report import render_plan
 from quotaform.plan.run import bulk_of_plan
 from quotaform.report.comment import read_marker
 from quotaform.resolve.effect import NO_EFFECT, Effect
+from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.resolve.report import render_resolve
 from quotaform.resolve.request import Effective
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import Detail
 from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.run import Given, Platform, find_pull_request
-from tests.builder import HEADER, PRODUCER, declare, plan_of
+from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import Lines, Text, check_told
 from tests.scripted_connection import ScriptedConnection
-from tests.scripted_gateway import Clock, ScriptedGateway
+from tests.scripted_gateway import (
+    ANSWER_LOST,
+    NEVER_SHOWN,
+    NO_CONNECTION,
+    REQUEST_LOST,
+    Answer,
+    Clock,
+    ScriptedGateway,
+)
 from tests.unit.test_receipt_file import sealed as sealed_receipt
 
 
@@ -419,6 +430,47 @@ def of_duration(text: Text) -> Lines:
     return [f"{duration.total_seconds():g} s, shown as {duration_text(duration)}"]
 
 
+HELD: dict[Entity, Values] = {
+    ALICE: {PRODUCER: 1.0, CONSUMER: 1.0},
+    Entity(user="bob"): {PRODUCER: 7.0},
+    Entity(user="x\n::error"): {"odd\nkey": 1.0, PRODUCER: 1.0},
+}
+
+
+def of_altered(text: Text) -> Iterator[str]:
+    """Yield what is said when one entity is altered, how often that was sent, and how long was waited.
+
+    A key with `none` is removed. Brokers may lose the answer or the request, refuse, or accept and change nothing
+    (`never`); then they hold what `now:KEY=VALUE` says, go away, or show the change `late`. `validate` is a dry run.
+    """
+    address, *words = str(text).split()
+    entity = parse_address(address)
+    pairs = [word.split("=") for word in words if "=" in word and not word.startswith("now:")]
+    ops = {loads(f'"{key}"'): None if value == "none" else float(value) for key, value in pairs}
+    now = dict(word.removeprefix("now:").split("=") for word in words if word.startswith("now:"))
+    answers = {
+        "lost": ANSWER_LOST,
+        "request-lost": REQUEST_LOST,
+        "no-connection": NO_CONNECTION,
+        "never": NEVER_SHOWN,
+        "refused": Answer(refused={entity: (42, "no\nway")}),
+    }
+    writes = [answers[word] for word in words if word in answers] or [NEVER_SHOWN] * bool(now)
+    reads: list[Any] = [{entity: {key: float(value) for key, value in now.items()}}] * 200 if now else []
+    reads += [ClusterError("gone")] * 200 if "gone" in words else []
+    reads += [HELD, ClusterError("gone"), HELD] if "late" in words else []
+    gateway, clock = ScriptedGateway(HELD, writes=writes, validates=writes, reads=[None, *reads]), Clock()
+    try:
+        done = alter_entity(QuotaAdmin(gateway), entity, ops, validate_only="validate" in words, clock=clock)
+        yield from (line for line in render_altered(done).splitlines() if line)
+        yield f"{done.before} -> {done.after}{', late' if done.is_late else ''}"
+    except QuotaformError as error:
+        yield f"{type(error).__name__} ({error.exit_code}, code {getattr(error, 'code', None)}): {error}"
+    assert clock.pauses == sorted(clock.pauses)
+    waited = f"{len(clock.pauses)} pauses, {sum(clock.pauses):.0f} s"
+    yield f"sent {len(gateway.sent)} times; {waited}; {', '.join(dict.fromkeys(gateway.log))}"
+
+
 RELEASES = (BrokerRelease((2, 8), has_zookeeper=True), BrokerRelease((3, 3)), BrokerRelease((4, 3)))
 
 
@@ -481,6 +533,7 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "duration": of_duration,
     "listed": of_listed,
     "refused": of_refused,
+    "altered": of_altered,
 }
 
 

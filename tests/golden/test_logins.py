@@ -28,12 +28,14 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
+from quotaform.cli.command.scram import read_mechanisms, read_password_file, read_password_variable, read_users
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.sasl import msk_iam, token_source
 from quotaform.cluster.sasl.msk_iam import MskIam
 from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
-from quotaform.model.errors import InvalidFilesError, QuotaformError
+from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
+from quotaform.model.text import Secret
 from quotaform.usage.stream.run import client_options
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import Lines, Text, check_told
@@ -261,7 +263,40 @@ def of_msk(text: Text) -> Iterator[str]:
                 yield f"asked for {form['Action']}{f' in {region}' if region else ''}: {more}"
 
 
-SUBJECTS: dict[str, Callable[[Text], Lines]] = {"oauth": of_oauth, "msk": of_msk}
+def of_password(text: Text) -> Iterator[str]:
+    """Yield the password of a file with this content, and that of a variable, or why it is none."""
+    content = text if isinstance(text, bytes) else text.rstrip("\n").encode()
+    with TemporaryDirectory() as folder, Patch.context() as patch:
+        path = Path(folder, "hunter3")
+        path.write_bytes(content)
+        readers: dict[str, Callable[[], Secret]] = {"file": lambda: read_password_file(path)}
+        if b"\0" not in content and len(content) < 1000:
+            patch.setitem(os.environ, "PW", content.decode(errors="surrogateescape"))
+            readers["variable"] = lambda: read_password_variable("PW")
+        for name, read in readers.items():
+            try:
+                yield f"{name}: {read().reveal()!r}"
+            except UsageError as error:
+                if any(secret in str(error) for secret in (*SECRETS, path.name)):
+                    raise
+                yield f"{name}: {error}"
+
+
+def of_credentials(text: Text) -> Iterator[str]:
+    """Yield the users or the mechanisms that a command line means; `<x 5>` stands for `xxxxx`."""
+    kind, *words = sub(r"<(\w+) (\d+)>", lambda said: said[1] * int(said[2]), str(text)).split()
+    try:
+        yield f"{read_users(words, ()) if kind == 'users' else [*map(str, read_mechanisms(words))]}"
+    except UsageError as error:
+        yield str(error)
+
+
+SUBJECTS: dict[str, Callable[[Text], Lines]] = {
+    "oauth": of_oauth,
+    "msk": of_msk,
+    "password": of_password,
+    "credentials": of_credentials,
+}
 
 
 @pytest.mark.parametrize("name", SUBJECTS)

@@ -1,4 +1,4 @@
-"""What is planned in a git repository: `story-*.txt` hold what was done there and what each plan says.
+"""What commands do in a git repository: `story-*.txt` hold what was done there and what was said.
 
 A line is one of the words of `Story`; `@1` is the first commit that was made, `<1>` where it is printed. The block that
 begins with `each:` is what every later story of the file begins with.
@@ -250,11 +250,14 @@ class Story:
         return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 
 
-SUBJECTS = "base guards prune ci receipts fleet approvals policy many principals removed dirty refused roots clusters snapshots"
+SUBJECTS = (
+    "base guards prune ci receipts fleet approvals policy many principals removed dirty refused roots clusters"
+    " snapshots"
+)
 
 
 @pytest.mark.parametrize("name", SUBJECTS.split())
-def test_what_a_plan_says_after_all_that(
+def test_this_is_said_after_all_that(
     golden: Golden,
     name: str,
     tmp_path: Path,

@@ -142,7 +142,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_hostile_text.py::test_what_is_on_a_cluster_forges_no_output",
         "unit/test_hostile_text.py::test_the_words_of_a_broker_forge_no_output",
     ),
-    "`import` writes only into the quotas directory": ("golden/test_stories.py::test_what_a_plan_says_after_all_that",),
+    "`import` writes only into the quotas directory": ("golden/test_stories.py::test_this_is_said_after_all_that",),
     "is checked against its digest, its JSON Schema and its own contents": (
         "unit/test_planfile.py::test_a_plan_file_that_was_edited_by_hand_is_stale",
         "unit/test_planfile_mutation.py::test_no_value_in_any_place_is_an_internal_error",
@@ -185,7 +185,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     ),
     "no option of `quotaform` takes a password": (
         "unit/test_security_promises.py::test_no_option_takes_a_password",
-        "unit/test_scram_password.py::test_the_password_is_the_one_line_of_its_file",
+        "golden/test_logins.py::test_this_is_sent_to_log_in_or_refused_in_these_words",
     ),
     "does not repeat values of its command line in errors": (
         "unit/test_password_canary.py::test_a_password_in_any_place_of_a_scram_command_line_is_not_repeated",

@@ -42,6 +42,7 @@ from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.receipt import load_receipt
+from quotaform.plan.records import PLAN_LISTS, load_plan
 from quotaform.plan.report import render_plan
 from quotaform.plan.run import bulk_of_plan
 from quotaform.report.comment import read_marker
@@ -54,6 +55,7 @@ from quotaform.resolve.resolve import Detail
 from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.run import Given, Platform, find_pull_request
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
+from tests.dumped import dumped_plan, sealed
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import Lines, Text, check_told
 from tests.scripted_connection import ScriptedConnection
@@ -66,7 +68,10 @@ from tests.scripted_gateway import (
     Clock,
     ScriptedGateway,
 )
+from tests.unit.test_planfile_mutation import ORIGINAL, sealed_again, sealed_text
 from tests.unit.test_receipt_file import sealed as sealed_receipt
+
+ORIGINAL_TEXT = dumped_plan(ORIGINAL)
 
 
 def entity_of(address: str) -> Entity:
@@ -488,31 +493,54 @@ def of_marker(text: Text) -> Lines:
     return [f"{read_marker(str(text))}"]
 
 
+def edit(document: dict[str, Any], edits: Mapping[str, Any]) -> None:
+    """Put values where their paths lead; `<gone>` removes one, `<again>` adds the first item of a list once more."""
+    for path, value in edits.items():
+        *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
+        place: Any = document
+        for step in steps:
+            place = place[step]
+        if value == "<gone>":
+            del place[last]
+        elif value == "<again>":
+            place[last].append(place[last][0])
+        else:
+            place[last] = value
+
+
 def of_edited(text: Text) -> Lines:
-    """Return what is said of a receipt that somebody edited, who computed its digest again.
-
-    `edits` are values by their path; `<gone>` removes a field, and `<again>` adds the first item of a list once more.
-    """
-    given: dict[str, Any] = yaml.safe_load(text)
-
-    def edit(document: dict[str, Any]) -> None:
-        for path, value in given["edits"].items():
-            *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
-            place: Any = document
-            for step in steps:
-                place = place[step]
-            if value == "<gone>":
-                del place[last]
-            elif value == "<again>":
-                place[last].append(place[last][0])
-            else:
-                place[last] = value
-
+    """Return what is said of a receipt that somebody edited, who computed its digest again."""
+    edits = yaml.safe_load(text)["edits"]
     try:
-        load_receipt(sealed_receipt(edit), "r.json")
+        load_receipt(sealed_receipt(lambda document: edit(document, edits)), "r.json")
     except QuotaformError as error:
         return [f"{type(error).__name__} ({error.exit_code}): {error}"]
     return ["is read"]
+
+
+def of_tampered(text: Text) -> Lines:
+    """Return what is said of a plan file that somebody edited, or of another `content`.
+
+    `edits` are made by somebody who computed the digest again and the plan id, or the digest alone (`same_id`).
+    `replace` puts one text in the place of another, and the digest is as it was unless it is `sealed`.
+    """
+    given: dict[str, Any] = yaml.safe_load(text)
+    content = given.get("content", ORIGINAL_TEXT)
+    for old, new in given.get("replace", ()):
+        assert old in content
+        content = content.replace(old, new, 1)
+    if "edits" in given:
+        document = loads(content)
+        edit(document, given["edits"])
+        content = sealed(document, PLAN_LISTS) if "same_id" in given else sealed_again(document)
+    elif "sealed" in given:
+        content = sealed_text(content.rpartition(',\n  "digest"')[0])
+    try:
+        plan = load_plan(content, "p.json")
+    except QuotaformError as error:
+        return [f"{type(error).__name__} ({error.exit_code}): {error}"]
+    rows = "the same rows" if plan.rows == load_plan(ORIGINAL_TEXT, "p.json").rows else f"{plan.rows}"
+    return [f"is read: {'the same plan' if dumped_plan(plan) == ORIGINAL_TEXT else rows}"]
 
 
 SUBJECTS: dict[str, Callable[[Text], Lines]] = {
@@ -520,6 +548,7 @@ SUBJECTS: dict[str, Callable[[Text], Lines]] = {
     "changed": of_changed,
     "asked": of_asked,
     "edited": of_edited,
+    "tampered": of_tampered,
 }
 LINES: dict[str, Callable[[Text], Lines]] = {
     "notified": of_notified,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from hashlib import sha256
 from json import dumps, loads
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanFileError, StaleError
-from quotaform.model.finding import Allowance, Finding
+from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, DeclaredBase, Values
 from quotaform.model.scope import Pattern
 from quotaform.model.settings import CountLimit, GuardLimits, PruneMode
@@ -41,12 +40,6 @@ def signed(document: dict[str, Any]) -> str:
     return sealed(document, PLAN_LISTS)
 
 
-def resealed(text: str) -> str:
-    """A file with the digest of its bytes."""
-    content = text.rpartition(',\n  "digest"')[0]
-    return f',\n  "digest": "sha256:{sha256((content + END).encode()).hexdigest()}"{END}'.join((content, ""))
-
-
 def edited(edit: Edit) -> dict[str, Any]:
     document: dict[str, Any] = loads(TEXT)
     edit(document)
@@ -56,48 +49,6 @@ def edited(edit: Edit) -> dict[str, Any]:
 def _change(document: dict[str, Any]) -> dict[str, Any]:
     change: dict[str, Any] = document["changes"][0]
     return change
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"after": 2048', '"after": 4096'),
-        ('"applyable": true', '"applyable": false'),
-        ('"alice"', '"mallory"'),
-        ('"message": "no number"', '"message": ""'),
-        ('"dirty": false', '"dirty": true'),
-        ('"complete": true', '"complete":  true'),
-        ('"created_at"', '"added_later": 1, "created_at"'),
-        ('"digest": "sha256:', '"digest": "sha256:0'),
-        ('"digest": "sha256:', '"digests": "sha256:'),
-        ('"digest": "sha256:', '"digest": 7, "x": "'),
-    ],
-)
-def test_a_plan_file_that_was_edited_by_hand_is_stale(old: str, new: str) -> None:
-    changed = TEXT.replace(old, new, 1)
-    assert changed != TEXT
-    with pytest.raises(StaleError, match=r"plan\.json was changed after it was written.*make a new plan"):
-        load_plan(changed, "plan.json")
-
-
-@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400", "9" * 5000])
-def test_a_number_that_no_plan_has_is_refused(number: str) -> None:
-    """The digest of such a number raised, and of thousands of digits Python reads none: an internal error."""
-    for text in (TEXT, resealed(TEXT.replace("2048", number))):
-        with pytest.raises((PlanFileError, StaleError), match=r"not a valid plan file|changed after it was written"):
-            load_plan(text.replace("2048", number), "plan.json")
-
-
-def test_the_digest_covers_the_bytes() -> None:
-    for text in (dumps(loads(TEXT), indent=2), TEXT.replace("\n", "\r\n")):
-        with pytest.raises(StaleError, match="its digest does not match"):
-            load_plan(text, "plan.json")
-
-
-def test_a_sealed_file_in_another_layout_is_the_same_plan() -> None:
-    shifted = resealed(TEXT.replace('\n    {"address"', '\n     {"address"'))
-    assert shifted != TEXT
-    assert dumped_plan(load_plan(shifted, "plan.json")) == TEXT
 
 
 def test_every_line_is_spelled_as_json_dumps_spells_it() -> None:
@@ -121,10 +72,6 @@ def test_every_line_is_spelled_as_json_dumps_spells_it() -> None:
     assert dumped_plan(load_plan(text, "plan.json")) == text
 
 
-def test_bytes_are_read_as_well_as_text() -> None:
-    assert dumped_plan(load_plan(TEXT.encode(), "plan.json")) == TEXT
-
-
 def test_a_plan_file_that_is_cut_off_anywhere_is_refused() -> None:
     whole = TEXT.rstrip()
     for length in range(0, len(whole), 7):
@@ -136,34 +83,11 @@ def test_a_plan_file_that_is_cut_off_anywhere_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", " \n", "quotas: []", "{", "\0\0\0", b"", b"\xff\xfe\x00", b'{"kind": "\xe4"}', '{"kind": ' + "[" * 100_000],
+    [b"", b"\xff\xfe\x00", b'{"kind": "\xe4"}', '{"kind": ' + "[" * 100_000, TEXT.replace("2048", "9" * 5000)],
 )
 def test_what_is_no_json_is_refused(content: str | bytes) -> None:
-    with pytest.raises(PlanFileError, match="not a valid plan file"):
+    with pytest.raises((PlanFileError, StaleError), match=r"not a valid plan file|changed after"):
         load_plan(content, "plan.json")
-
-
-@pytest.mark.parametrize("content", ["[]", "null", "7", '"quotaform.plan"', "{}", '{"kind": "quotaform.receipt"}'])
-def test_json_that_is_no_plan_is_refused(content: str) -> None:
-    with pytest.raises(PlanFileError, match=r"not a plan file: it has no kind 'quotaform\.plan'"):
-        load_plan(content, "plan.json")
-
-
-@pytest.mark.parametrize("version", ["1.1", "3.0", "20.0", "", None, 1, ["1.0"], "x" * 1000])
-def test_an_unknown_major_version_is_refused(version: object) -> None:
-    with pytest.raises(PlanFileError, match=r"has format version .{0,25}; this quotaform reads 2\.0"):
-        load_plan(signed(edited(lambda document: document.update(format_version=version))), "plan.json")
-
-
-def test_a_newer_minor_version_may_have_more_fields_anywhere() -> None:
-    def add(document: dict[str, Any]) -> None:
-        document.update(format_version="2.7", added_later={"any": ["thing"]})
-        _change(document)["added_later"] = 1
-        _change(document)["keys"][0]["added_later"] = None
-
-    again = load_plan(signed(edited(add)), "plan.json")
-    assert again.rows == PLAN.rows
-    assert again.plan_id == PLAN.plan_id
 
 
 BASE = Base("origin/main", "a91be02")
@@ -227,42 +151,6 @@ def test_an_origin_that_does_not_follow_from_the_base_is_refused(base: Base | No
         load_plan(dumped_plan(plan), "plan.json")
 
 
-def test_the_plan_id_covers_what_is_allowed() -> None:
-    allowed = replace(PLAN, allowances=(Allowance("delete", 12),))
-    assert allowed.plan_id != PLAN.plan_id
-    document = loads(dumped_plan(allowed))
-    document["allowances"] = ["delete=100"]
-    with pytest.raises(StaleError):
-        load_plan(signed(document), "plan.json")
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda document: _change(document)["keys"][0].update(after=4096),
-        lambda document: document["changes"].pop(),
-        lambda document: document["cluster"].update(id="another"),
-        lambda document: document.update(plan_id="sha256:" + "0" * 64),
-    ],
-)
-def test_the_plan_id_guards_what_is_done_even_with_the_right_digest(edit: Edit) -> None:
-    with pytest.raises(StaleError, match="its plan id does not match"):
-        load_plan(signed(edited(edit)), "plan.json")
-
-
-def test_the_values_of_an_entity_agree_with_the_rows_that_the_plan_id_covers() -> None:
-    """The plan id covers rows, and what apply compared were the values of the entity as a whole: with others in their
-    place a plan was "already there", and nothing was written.
-    """
-    created = plan_of({ALICE: {"producer_byte_rate": 2048.0}}, {})
-    document = loads(dumped_plan(created))
-    document["changes"][0]["after"] = {"producer_byte_rate": 7, "consumer_byte_rate": 7}
-    with pytest.raises(
-        PlanFileError, match=r"changes\[0\]\.after does not follow from before and keys; make a new plan"
-    ):
-        load_plan(signed(document), "plan.json")
-
-
 def test_a_live_value_that_is_no_number_is_a_word() -> None:
     actual = {
         ALICE: {
@@ -277,10 +165,3 @@ def test_a_live_value_that_is_no_number_is_a_word() -> None:
     assert rows[0].before is not None
     assert rows[0].before != rows[0].before
     assert [row.before for row in rows[1:]] == [float("inf"), float("-inf")]
-
-
-def test_a_file_that_is_no_json_at_all_is_called_that() -> None:
-    with pytest.raises(PlanFileError, match="not a valid plan file: it is not JSON; "):
-        load_plan("clusters:\n  lab: {}\n", "quotaform.yaml")
-    with pytest.raises(PlanFileError, match="its JSON is truncated or invalid at line 6;"):
-        load_plan(TEXT.replace('"cluster"', "cluster"), "plan.json")

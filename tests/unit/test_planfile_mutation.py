@@ -130,59 +130,6 @@ def test_no_value_in_any_place_is_an_internal_error(path: Path) -> None:
     require_harmless(sealed_again(document), f"without {path}")
 
 
-def test_an_item_that_comes_twice_is_refused() -> None:
-    """Two changes of one entity were both sent."""
-    for name in ("changes", "declared"):
-        document = loads(dumps(DOCUMENT))
-        document[name].append(document[name][0])
-        with pytest.raises(PlanFileError, match=r"is not a valid plan file: (changes|summary|declared)\b"):
-            load_plan(sealed_again(document), "plan.json")
-    document = loads(dumps(DOCUMENT))
-    document["changes"][0]["keys"] *= 2
-    with pytest.raises(PlanFileError, match="keys has a key twice"):
-        load_plan(sealed_again(document), "plan.json")
-
-
-@pytest.mark.parametrize("is_lines", [True, False])
-def test_a_name_that_comes_twice_in_an_object_is_refused(is_lines: bool) -> None:
-    """Readers of JSON take the first or the last of them, so that people may have approved another value."""
-    text = dumped_plan(ORIGINAL) if is_lines else dumps(DOCUMENT)
-    for field, twice in (
-        ('"owner": null', '"owner": "a", "owner": null'),
-        ('"dirty": false', '"dirty": true, "dirty": false'),
-        ('"complete": true', '"complete": false, "complete": true'),
-        (f'"{CONSUMER}": 5', f'"{CONSUMER}": 6, "{CONSUMER}": 5'),
-    ):
-        assert field in text
-        content = text.replace(field, twice).rpartition('"digest"')[0].rstrip().removesuffix(",")
-        with pytest.raises(PlanFileError, match="twice in one object; make a new plan"):
-            load_plan(sealed_text(content), "plan.json")
-
-
-@pytest.mark.parametrize(
-    ("edit", "path"),
-    [
-        (lambda d: d["changes"][0].update(action="create"), r"changes\[0\]\.action"),
-        (lambda d: d["changes"][1].update(direction="none"), r"changes\[1\]\.direction"),
-        (lambda d: d["changes"][0].update(address="user=bob"), "plan id"),
-        (lambda d: d["changes"][1]["before"].update({CONSUMER: 6}), r"changes\[1\]\.after"),
-        (lambda d: d["changes"][1]["keys"][0]["effective"]["after"].update(value=1), r"effective\.after\.value"),
-        (lambda d: d["summary"].update(delete=0), r"summary\.delete"),
-        (lambda d: d.update(applyable=False), "applyable"),
-        (lambda d: d.update(complete=False), "complete"),
-        (lambda d: d["declared"].remove("user=alice"), r"changes\[1\]\.cause"),
-        (lambda d: d["unmanaged"][0].update(address="user=alice", entity={"user": "alice"}), r"unmanaged\[0\]"),
-        (lambda d: d["unmanaged"][0].update(entity={"user": "x"}), r"unmanaged\[0\]\.address"),
-    ],
-)
-def test_a_field_that_contradicts_others_is_refused_with_its_path(edit: Any, path: str) -> None:
-    """A plan file with both digests right said one thing in `keys` and another in `before` and `after`."""
-    document = loads(dumps(DOCUMENT))
-    edit(document)
-    with pytest.raises((PlanFileError, StaleError), match=path):
-        load_plan(sealed_again(document), "plan.json")
-
-
 def test_what_blocks_a_plan_is_part_of_its_id() -> None:
     """Somebody could take a finding out of a blocked plan: with the id of the approved plan it was applied."""
     blocked = plan_of({ALICE: {PRODUCER: 1.0}}, {}, findings=(rule.CLUSTER_ID.finding("pinned to another"),))
@@ -198,24 +145,6 @@ def test_what_blocks_a_plan_is_part_of_its_id() -> None:
 def sealed_text(content: str) -> str:
     """A text with the digest that belongs to it, whatever it is."""
     return f'{content},\n  "digest": "sha256:{sha256((content + END).encode()).hexdigest()}"{END}'
-
-
-def test_a_line_that_is_no_item_is_found_late_and_refused() -> None:
-    """The layout of a list is seen when its items are read: a line of another form was an internal error."""
-    content = dumped_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
-    assert '    "user=alice",' in content
-    for line in ('    "user=alice" ,', '    "user=alice", "user=bob",'):
-        moved = content.replace('    "user=alice",', line).replace('"owner": null', '"owner": 7', 1)
-        with pytest.raises(PlanFileError, match=r"changes\[0\]\.owner has a wrong type or value; make a new plan"):
-            load_plan(sealed_text(moved), "plan.json")
-    shifted = content.replace('    "user=alice",', '    "user=alice" ,')
-    assert dumped_plan(load_plan(sealed_text(shifted), "plan.json")) == dumped_plan(ORIGINAL)
-
-
-def test_a_bare_word_in_a_field_that_nobody_knows_is_refused() -> None:
-    content = dumped_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
-    with pytest.raises(PlanFileError, match="its JSON is truncated or invalid at line"):
-        load_plan(sealed_text(content.replace('"owner": null', '"owner": null, "more": NaN', 1)), "plan.json")
 
 
 def test_bytes_changed_at_random_and_sealed_again_are_no_internal_error() -> None:

@@ -144,14 +144,13 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     ),
     "`import` writes only into the quotas directory": ("golden/test_stories.py::test_this_is_said_after_all_that",),
     "is checked against its digest, its JSON Schema and its own contents": (
-        "unit/test_planfile.py::test_a_plan_file_that_was_edited_by_hand_is_stale",
+        "golden/test_decisions.py::test_this_follows_from_each_input",
         "unit/test_planfile_mutation.py::test_no_value_in_any_place_is_an_internal_error",
-        "unit/test_planfile_mutation.py::test_a_field_that_contradicts_others_is_refused_with_its_path",
+        "golden/test_decisions.py::test_this_follows_from_each_input",
         "unit/test_hostile_text.py::test_a_document_forges_no_output",
     ),
     "which covers every change, the cluster and the blocking findings": (
-        "unit/test_planfile.py::test_the_plan_id_guards_what_is_done_even_with_the_right_digest",
-        "unit/test_planfile.py::test_the_values_of_an_entity_agree_with_the_rows_that_the_plan_id_covers",
+        "golden/test_decisions.py::test_this_follows_from_each_input",
         "unit/test_planfile_mutation.py::test_what_blocks_a_plan_is_part_of_its_id",
         "unit/test_apply.py::test_another_plan_id_is_stale",
     ),

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.model.entity import Entity
+from quotaform.model.entity import Entity, parse_address
+from quotaform.model.quotas import Values
 from quotaform.plan.plan import PlanOptions, PlanSource
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receipt
@@ -27,9 +28,10 @@ from tests.dumped import dumped_receipt
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import check_told
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
-from tests.scripted_gateway import ScriptedGateway
+from tests.scripted_gateway import Answer, ScriptedGateway
 
 SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
+TODAY = f"{datetime.now(UTC):%Y%m%d}"
 
 
 class Story:
@@ -40,6 +42,7 @@ class Story:
         self.path, self.environment = self.made.path, environment
         self.commits: list[str] = []
         self.digests: dict[str, int] = {}
+        self.gateways: dict[str, ScriptedGateway] = {}
         self.path.mkdir(parents=True)
         self.made.git("init", "-q", "-b", "main")
         self.file("quotaform.yaml", CONFIG)
@@ -110,17 +113,32 @@ class Story:
         self.made.path.mkdir(parents=True, exist_ok=True)
 
     def broker(self, *users: str) -> None:
-        """`broker a=1`: whoever is connected to holds this, with the id `id`."""
-        quotas = {
-            Entity(user=user): {PRODUCER: float(rate) * MIB} for user, rate in (each.split("=") for each in users)
-        }
+        """`broker a=1`: every cluster holds this, with the id `id`; `broker eu: a=1` is about one, with its name as id.
+
+        An entity may be an address, as in `user=a,client-id=b:1`.
+        """
+        name = users[0][:-1] if users[0].endswith(":") else ""
+        quotas: dict[Entity, Values] = {}
+        for each in users[bool(name) :]:
+            said, _, rate = each.rpartition(":" if ":" in each else "=")
+            quotas[parse_address(said) if ":" in each else Entity(user=said)] = {PRODUCER: float(rate) * MIB}
+        self.gateways[name] = ScriptedGateway(quotas, cluster_id=name or "id")
 
         def connect(*_: object, name: str) -> ScriptedGateway:
-            gateway = ScriptedGateway(quotas, cluster_id="id")
+            gateway = self.gateways.get(name) or self.gateways[""]
             gateway.name = name
             return gateway
 
         self.environment.setattr("quotaform.cluster.kafka.KafkaGateway.connect", connect)
+
+    def refuse(self, name: str, address: str, code: str, words: str) -> None:
+        """`refuse eu user=a 40 WORDS`: the cluster refuses an entity when it is asked to validate."""
+        self.gateways[name]._validates.append(Answer(refused={parse_address(address): (int(code), words)}))
+
+    def sent(self) -> Iterator[str]:
+        """`sent`: tell what each cluster was asked to validate and to write."""
+        for name, gateway in self.gateways.items():
+            yield f"{name or 'every cluster'}: validated {gateway.validated}, wrote {gateway.sent}"
 
     def files(self) -> Iterator[str]:
         """`files`: tell all files below the folder."""
@@ -246,13 +264,14 @@ class Story:
             number = self.digests.setdefault(digest, len(self.digests) + 1)
             line = line.replace(digest, f"<digest {number}>")
         line = line.replace(f"{self.path}/", "").replace(str(self.path), "HERE").replace(SOON, "DAY")
+        line = re.sub(rf"{TODAY}T\d{{6}}Z-(\w+)-[0-9a-f]{{8}}", r"NOW-\1-...", line)
         line = re.sub(r"Live state read [-:TZ\d]+", "Live state read NOW", line)
         return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 
 
 SUBJECTS = (
     "base guards prune ci receipts fleet approvals policy many principals removed dirty refused roots clusters"
-    " snapshots"
+    " snapshots said init dry"
 )
 
 

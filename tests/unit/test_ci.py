@@ -56,17 +56,6 @@ def outputs(step: Path) -> dict[str, str]:
     return {each[1]: each[3].rstrip("\n") for each in found}
 
 
-def test_nothing_is_added_when_it_is_not_wanted_or_elsewhere(
-    step: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write("1XiB/s")
-    assert run(["validate", "--no-github"]) == 3
-    assert capsys.readouterr().err == ""
-    monkeypatch.delenv("GITHUB_ACTIONS")
-    assert run(["validate", "--no-github"]) == 3
-    assert (step / "output").read_text() == (step / "summary").read_text() == ""
-
-
 def test_an_apply_counts_what_it_changed_or_may_have_changed(step: Path) -> None:
     """It counted entities that the broker refused, and those that it was never asked to change."""
     plan = plan_of({Entity(user=result.value): {PRODUCER: 1.0} for result in Result}, {})

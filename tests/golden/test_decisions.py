@@ -21,7 +21,7 @@ import yaml
 
 from quotaform.apply.alter import alter_entity
 from quotaform.apply.freshness import AsIfApplied
-from quotaform.cluster.broker import BrokerRelease, split_alterations
+from quotaform.cluster.broker import BrokerRelease, service_hint, split_alterations
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import KafkaGateway, refusal_of
 from quotaform.cluster.report import render_altered
@@ -35,11 +35,12 @@ from quotaform.http.client import Retry, asked_wait, send_again
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, parse_address
-from quotaform.model.errors import ClusterError, ConnectError, HttpError, InvalidFilesError, QuotaformError
+from quotaform.model.errors import ClusterError, ConnectError, HttpError, InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.server import ALLOWED_HOSTS, Server
+from quotaform.model.settings import parse_source
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.receipt import load_receipt
 from quotaform.plan.records import PLAN_LISTS, load_plan
@@ -54,6 +55,7 @@ from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import Detail
 from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.run import Given, Platform, find_pull_request
+from quotaform.usage.record.reader import PrometheusLogin
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 from tests.dumped import dumped_plan, sealed
 from tests.golden.conftest import Golden
@@ -426,6 +428,40 @@ def of_listed(text: Text) -> Lines:
     return [server.problem({ALLOWED_HOSTS: listed}) or "is asked"]
 
 
+def of_source(text: Text) -> Lines:
+    """Return where measurements are read, without its address."""
+    try:
+        source = parse_source(str(text))
+    except ValueError as error:
+        return [error]
+    assert "://" not in repr(source)
+    return [f"broker {source.broker}, {source.kind}, {source.address}"]
+
+
+def of_login(text: Text) -> Iterator[str]:
+    """Yield what a Prometheus is sent, by variables of the environment; `hidden` is a secret."""
+    names = dict(word.split("=", 1) for word in loads(str(text)))
+    try:
+        login = PrometheusLogin.from_environment({f"QUOTAFORM_PROMETHEUS_{name}": names[name] for name in names})
+    except UsageError as error:
+        if "hidden" in str(error):
+            raise
+        yield str(error)
+    else:
+        assert not any(value and value in repr(login) for name, value in names.items() if name != "TENANT")
+        yield f"{ {name: secret.reveal() for name, secret in login.credentials.items()} } {login.headers}"
+
+
+def of_release(text: Text) -> Lines:
+    """Return the release of a broker that offers these versions of requests."""
+    return [BrokerRelease.of({int(key): tuple(value) for key, value in loads(str(text)).items()})]
+
+
+def of_service(text: Text) -> Lines:
+    """Return what is said of a host of a service that manages quotas itself."""
+    return [service_hint(["other", str(text)])] if service_hint(["other", str(text)]) else []
+
+
 def of_duration(text: Text) -> Lines:
     """Return the seconds of a duration, and how it is shown."""
     try:
@@ -561,6 +597,10 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "read": of_read,
     "duration": of_duration,
     "listed": of_listed,
+    "source": of_source,
+    "login": of_login,
+    "release": of_release,
+    "service": of_service,
     "refused": of_refused,
     "altered": of_altered,
 }

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.model.entity import Entity, parse_address
+from quotaform.model.errors import ClusterError
 from quotaform.model.quotas import Values
 from quotaform.plan.plan import PlanOptions, PlanSource
 from quotaform.plan.receipt import Receipt, Result
@@ -126,10 +127,23 @@ class Story:
 
         def connect(*_: object, name: str) -> ScriptedGateway:
             gateway = self.gateways.get(name) or self.gateways[""]
+            if isinstance(gateway, ClusterError):
+                raise gateway
             gateway.name = name
             return gateway
 
         self.environment.setattr("quotaform.cluster.kafka.KafkaGateway.connect", connect)
+
+    def down(self, name: str, *words: str) -> None:
+        """`down eu`: nobody can connect to the cluster; `down eu later`: it is gone when it is read."""
+        if words:
+            self.gateways[name]._reads.append(ClusterError("gone"))
+        else:
+            self.gateways[name] = ClusterError("down")  # type: ignore[assignment]
+
+    def same(self, name: str, other: str) -> None:
+        """`same us eu`: two names are those of one cluster."""
+        self.gateways[name] = self.gateways[other]
 
     def refuse(self, name: str, address: str, code: str, words: str) -> None:
         """`refuse eu user=a 40 WORDS`: the cluster refuses an entity when it is asked to validate."""
@@ -271,7 +285,7 @@ class Story:
 
 SUBJECTS = (
     "base guards prune ci receipts fleet approvals policy many principals removed dirty refused roots clusters"
-    " snapshots said init dry"
+    " snapshots said init dry each unknown"
 )
 
 

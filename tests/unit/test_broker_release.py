@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from quotaform.cluster.broker import (
@@ -28,22 +26,6 @@ USER, ADDRESS = Entity(user="u"), Entity(ip="10.0.0.1")
 NEW, OLD = BrokerRelease((4, 3)), BrokerRelease((2, 8), has_zookeeper=True)
 
 
-@pytest.mark.parametrize(
-    ("versions", "release"),
-    [
-        ({0: (0, 9), 1: (0, 12), 6: (0, 7), 48: (0, 1)}, "2.8 with ZooKeeper"),
-        ({0: (0, 9), 1: (0, 13), 35: (0, 4), 48: (0, 1)}, "3.3"),
-        ({0: (0, 13), 1: (4, 18), 2: (1, 12), 35: (1, 7), 48: (0, 1)}, "4.3"),
-        ({3: (0, 9), 18: (0, 3), 29: (0, 2)}, "2.5"),
-        ({}, "0.10"),
-    ],
-)
-def test_the_release_of_a_broker_is_told_from_what_it_offers(
-    versions: Mapping[int, tuple[int, int]], release: str
-) -> None:
-    assert str(BrokerRelease.of(versions)) == release
-
-
 def test_the_newest_release_does_everything_in_the_table_and_the_oldest_hardly_anything() -> None:
     assert all(fact.holds(NEW) for fact in FACTS.values())
     assert {name for name, fact in FACTS.items() if fact.holds(OLD)} == {"client-quotas", "ip", "scram"}
@@ -66,23 +48,6 @@ def test_a_refused_entity_is_not_sent_and_the_others_are(validate_only: bool) ->
 
 
 CLOUD = "Confluent Cloud manages client quotas itself: set them for service accounts and identity pools with its API "
-
-
-@pytest.mark.parametrize(
-    ("host", "service"),
-    [
-        ("pkc-1.us-east-1.aws.confluent.cloud", "Confluent Cloud"),
-        ("KAFKA-1.project.aivencloud.com.", "Aiven for Apache Kafka"),
-        ("seed-1.abc.byoc.prd.cloud.redpanda.com", "Redpanda Cloud"),
-        ("boot-1.c1.kafka-serverless.us-east-1.amazonaws.com", "Amazon MSK Serverless"),
-        ("ns.servicebus.windows.net", "Azure Event Hubs"),
-        ("b-1.lab.abc.c1.kafka.us-east-1.amazonaws.com", ""),
-        ("confluent.cloud.example.com", ""),
-        ("broker-1", ""),
-    ],
-)
-def test_a_service_with_an_api_of_its_own_is_told_by_its_hosts(host: str, service: str) -> None:
-    assert service_hint(["other", host]).partition(" manages ")[0] == service
 
 
 def test_a_refusal_by_a_service_says_where_quotas_are_set() -> None:

@@ -11,7 +11,6 @@ from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import UsageError
-from quotaform.model.settings import SizingSettings
 from tests.builder import PRODUCER, REQUEST
 
 MIB = 2.0**20
@@ -32,46 +31,6 @@ def config_of(text: str) -> tuple[Config, list[str]]:
     """A configuration, and what is wrong with it."""
     config, problems = read_config(SourceFile("quotaform.yaml", text), Path())
     return config, [str(problem) for problem in problems]
-
-
-def test_the_section_gives_all_settings() -> None:
-    config, problems = config_of(ALL)
-    assert problems == []
-    assert config.sizing == SizingSettings(
-        percentile=99.9,
-        outlier_days=1,
-        headroom=1.25,
-        floors={PRODUCER: MIB, REQUEST: 10.0},
-        caps={PRODUCER: MIB + 1},
-        min_history_days=7.0,
-        min_samples=50,
-        unused_after_days=1.5,
-    )
-    assert config_of("clusters: {}\n")[0].sizing == SizingSettings()
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("recommend: {percentile: 99}\n", "quotaform.yaml:1:25: error: "),
-        ("recommend: {percentile: p0}\n", 'percentile: "p0" is not a percentile; write for example p95'),
-        ("recommend: {headroom: 0.5}\n", "headroom"),
-        ("recommend: {headroom: yes}\n", "headroom"),
-        ("recommend: {min_history: long}\n", 'min_history: "long" is not a duration'),
-        ("recommend: {unused_after: 0d}\n", "unused_after"),
-        ("recommend: {floor: {producer_rate: 1}}\n", "unknown quota key"),
-        ("recommend: {cap: {producer_byte_rate: fast}}\n", "producer_byte_rate"),
-        ("recommend: {floors: {producer_byte_rate: 1}}\n", "floors"),
-        ("recommend: {outlier_days: 101}\n", "outlier_days"),
-        ("recommend: {outlier_days: 1.5}\n", "outlier_days"),
-        ("recommend: {min_samples: 0}\n", "min_samples"),
-    ],
-)
-def test_a_setting_that_cannot_be_used_is_an_error_at_its_place(text: str, problem: str) -> None:
-    _, problems = config_of(text)
-    assert len(problems) == 1
-    assert problems[0].startswith("quotaform.yaml:1:")
-    assert problem in problems[0]
 
 
 def test_options_come_before_the_section() -> None:

@@ -4,44 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.model.settings import SourceKind, parse_source, require_distinct
+from quotaform.model.settings import parse_source, require_distinct
 from quotaform.usage.record.run import next_slot
-
-
-@pytest.mark.parametrize(
-    ("written", "broker", "kind", "address"),
-    [
-        ("http://b1:7071/metrics", "b1:7071", SourceKind.EXPORTER, "http://b1:7071/metrics"),
-        ("https://b1/metrics?a=b", "b1", SourceKind.EXPORTER, "https://b1/metrics?a=b"),
-        ("1=http://b1:7071/metrics", "1", SourceKind.EXPORTER, "http://b1:7071/metrics"),
-        ("jmx:b1:9999", "b1:9999", SourceKind.JMX, "b1:9999"),
-        ("2=jmx:[::1]:9999", "2", SourceKind.JMX, "[::1]:9999"),
-    ],
-)
-def test_a_source_has_a_broker_a_kind_and_an_address(written: str, broker: str, kind: SourceKind, address: str) -> None:
-    source = parse_source(written)
-    assert (source.broker, source.kind, source.address) == (broker, kind, address)
-    assert "://" not in repr(source)
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        "",
-        "b1:7071",
-        "ftp://b1/x",
-        "1=b1",
-        "jmx:b1",
-        "jmx:http://b1/x",
-        "http://b1 /x",
-        "=http://b1/x",
-        "http://",
-        "1=jolokia:http://b1/jolokia",
-    ],
-)
-def test_what_is_no_source_is_refused_with_what_to_write(written: str) -> None:
-    with pytest.raises(ValueError, match="write 1=http://broker-1:7071/metrics for an exporter"):
-        parse_source(written)
 
 
 def test_two_sources_of_one_broker_would_count_twice() -> None:

@@ -71,6 +71,7 @@ from tests.scripted_gateway import (
     ScriptedGateway,
 )
 from tests.unit.test_planfile_mutation import ORIGINAL, sealed_again, sealed_text
+from tests.unit.test_receipt_file import TEXT as RECEIPT_TEXT
 from tests.unit.test_receipt_file import sealed as sealed_receipt
 
 ORIGINAL_TEXT = dumped_plan(ORIGINAL)
@@ -544,11 +545,23 @@ def edit(document: dict[str, Any], edits: Mapping[str, Any]) -> None:
             place[last] = value
 
 
+def replaced(given: Mapping[str, Any], text: str) -> str:
+    content = given.get("content", text)
+    for old, new in given.get("replace", ()):
+        assert old in content
+        content = content.replace(old, new, 1)
+    return str(content)
+
+
 def of_edited(text: Text) -> Lines:
-    """Return what is said of a receipt that somebody edited, who computed its digest again."""
-    edits = yaml.safe_load(text)["edits"]
+    """Return what is said of a receipt that somebody edited, as in `tampered`, or cut after some characters."""
+    given: dict[str, Any] = yaml.safe_load(text)
     try:
-        load_receipt(sealed_receipt(lambda document: edit(document, edits)), "r.json")
+        if "edits" in given:
+            content = sealed_receipt(lambda document: edit(document, given["edits"]))
+        else:
+            content = replaced(given, RECEIPT_TEXT)[: given.get("cut")]
+        load_receipt(content, "r.json")
     except QuotaformError as error:
         return [f"{type(error).__name__} ({error.exit_code}): {error}"]
     return ["is read"]
@@ -561,10 +574,7 @@ def of_tampered(text: Text) -> Lines:
     `replace` puts one text in the place of another, and the digest is as it was unless it is `sealed`.
     """
     given: dict[str, Any] = yaml.safe_load(text)
-    content = given.get("content", ORIGINAL_TEXT)
-    for old, new in given.get("replace", ()):
-        assert old in content
-        content = content.replace(old, new, 1)
+    content = replaced(given, ORIGINAL_TEXT)
     if "edits" in given:
         document = loads(content)
         edit(document, given["edits"])

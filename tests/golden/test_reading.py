@@ -15,6 +15,7 @@ from quotaform.http.client import send
 from quotaform.http.message import Request, Url
 from quotaform.model.errors import FileReadError, HttpError
 from quotaform.model.text import Secret
+from quotaform.repository.repository import Repository
 from quotaform.system.files import is_folder, read_text
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import Lines, Text, check_told
@@ -74,6 +75,22 @@ def of_file(text: Text) -> Iterator[str]:
             yield f"{word}: {read if len(read) < 200 else len(read)}"
 
 
+def of_tree(text: Text) -> Iterator[str]:
+    """Yield what is read of quotas directories after `?`, which somebody named."""
+    made, _, asked = str(text).partition("?")
+    with TemporaryDirectory() as name:
+        for word in made.split():
+            make(Path(name), word)
+        for word in asked.split():
+            repository = Repository.at(Path(name, unescaped(word).decode()), None)
+            tree = repository.revision.read_tree(repository.directory)
+            yield f"{word}: {tree.root.name.lower()} of {', '.join(sorted(tree.files)) or 'no files'}"
+            for kind, names in (("directories", tree.folders), ("not read", tree.others)):
+                if names:
+                    yield f"  {kind}: {', '.join(sorted(names))}"
+            yield from (f"  {path or 'it'}: {reason}" for path, reason in sorted(tree.unreadable.items()))
+
+
 def of_http(text: Text) -> Lines:
     """Return what is said of an answer to a request with a token, and whether it may have arrived and may pass."""
     method, _, reply = str(text).partition(" ")
@@ -94,6 +111,9 @@ def of_http(text: Text) -> Lines:
     return [said.replace(server.url, "URL").replace(server.url.replace("http:", "https:"), "URL with TLS") + asked]
 
 
-@pytest.mark.parametrize("name", ["file", "http"])
+SUBJECTS = {"file": of_file, "tree": of_tree, "http": of_http}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
 def test_this_is_read_or_refused_in_these_words(golden: Golden, no_proxy: None, name: str) -> None:
-    check_told(golden, f"reading-{name}.txt", {"file": of_file, "http": of_http}[name], is_line=True)
+    check_told(golden, f"reading-{name}.txt", SUBJECTS[name], is_line=True)

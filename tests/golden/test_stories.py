@@ -15,7 +15,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError
@@ -24,6 +26,7 @@ from quotaform.plan.plan import PlanOptions, PlanSource
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
+from quotaform.usage.table.schema import USAGE
 from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
 from tests.dumped import dumped_receipt
 from tests.golden.conftest import Golden
@@ -159,6 +162,15 @@ class Story:
         found = (path.relative_to(self.made.path).as_posix() for path in self.made.path.rglob("*") if path.is_file())
         yield f"files: {', '.join(sorted(name for name in found if not name.startswith('.')))}"
 
+    def table(self, path: str, *columns: str) -> None:
+        """`table PATH COLUMN...`: a file of Parquet; `usage` stands for the columns of usage. There is no Java."""
+        (self.path / path).parent.mkdir(parents=True, exist_ok=True)
+        names = USAGE.names if columns == ("usage",) else columns
+        parquet.write_table(pyarrow.table({name: [1] for name in names}), self.path / path)
+        self.environment.setattr("quotaform.fleet.session._active_session", lambda: None)
+        self.env("JAVA_HOME", "/nowhere")
+        self.env("PATH", "")
+
     def step(self, folder: str) -> None:
         """`step FOLDER`: go on in this folder, in a step of GitHub Actions."""
         self.made = replace(self.made, path=self.path / folder)
@@ -285,7 +297,7 @@ class Story:
 
 SUBJECTS = (
     "base guards prune ci receipts fleet approvals policy many principals removed dirty refused roots clusters"
-    " snapshots said init dry each unknown"
+    " snapshots said init dry each unknown valid tables"
 )
 
 

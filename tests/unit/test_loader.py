@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import pickle
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -15,12 +14,9 @@ from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.scope import FULL_SCOPE, Pattern, Scope
-from quotaform.plan.validate import validate_files
-from quotaform.repository.repository import Repository
 from tests.loading import check, load
 
 GOLD = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}}
-CLUSTERS = "clusters: {lab: {bootstrap_servers: [b:9092]}, prod: {bootstrap_servers: [b:9092]}}\n"
 TODAY = date(2026, 12, 31)
 PLAIN = b"quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1}\n"
 PROD = b"quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 2}\n"
@@ -154,40 +150,6 @@ def test_an_unknown_folder_or_an_unreadable_file_hides_no_other_problem() -> Non
         ("quotas.d/c.yaml:2:19", "bad-name"),
         ("quotas.d/prdo", "unknown-cluster"),
     ]
-
-
-def test_validate_finds_the_problems_of_all_clusters_once(tmp_path: Path) -> None:
-    (tmp_path / "quotaform.yaml").write_text(CLUSTERS)
-    for name, text in {"a": BAD, "prod/b": BAD, "lab/team/c": PLAIN}.items():
-        path = tmp_path / "quotas.d" / f"{name}.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text)
-    report = validate_files(Repository.at(tmp_path, None)).report
-    assert sorted((Path(str(problem.location)).name, problem.rule) for problem in report.problems) == [
-        ("a.yaml:2:19", "bad-name"),
-        ("b.yaml:2:19", "bad-name"),
-        ("team", "nested-directory"),
-    ]
-
-
-def test_validate_warns_of_a_cluster_without_entities_and_of_an_expired_approval(tmp_path: Path) -> None:
-    (tmp_path / "quotaform.yaml").write_text(CLUSTERS)
-    (tmp_path / "approvals.yaml").write_text(
-        "- {rule: protect, address: user=a, reason: less load, approver: alice, expires: 2020-01-01}\n",
-        encoding="utf-8",
-    )
-    (tmp_path / "quotas.d" / "lab").mkdir(parents=True)
-    (tmp_path / "quotas.d" / "lab" / "a.yaml").write_bytes(PLAIN)
-    (tmp_path / "quotas.d" / "b.yaml").write_text("quotas: []\n", encoding="utf-8")
-    report = validate_files(Repository.at(tmp_path, None)).report
-    assert report.is_valid
-    found = {problem.rule: problem for problem in report.problems}
-    assert set(found) == {"nothing-declared", "expired-approval", "suspicious-unit"}
-    assert found["nothing-declared"].message == (
-        "the files declare no entity for cluster prod; if that is meant, plan and apply need --allow empty"
-    )
-    assert "expired on 2020-01-01" in found["expired-approval"].message
-    assert Path(str(found["expired-approval"].location)).name.startswith("approvals.yaml:1:")
 
 
 def test_a_tree_needs_no_disk() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow
 import pytest
@@ -17,9 +16,7 @@ from quotaform.model.errors import InvalidFilesError, UsageError
 from quotaform.usage.ingest.source import CSV, SourceTable, require_sources
 from quotaform.usage.table.append import require_free
 from quotaform.usage.table.schema import USAGE
-from tests.workflow.command import Repository
 
-NO_JAVA = {"JAVA_HOME": "/nowhere", "PATH": ""}
 """Whoever asks for Java is told first that there is none."""
 NO_FILE = "cannot be read: there is no such file or directory; correct the path"
 NO_TABLE = "cannot be read: there is neither such a file nor such a table in the catalog; correct the name"
@@ -142,54 +139,3 @@ def test_sources_name_files(folder: Path) -> None:
     for table in (SourceTable("none.csv", CSV), SourceTable("none.parquet", "parquet")):
         with pytest.raises(InvalidFilesError, match=NO_FILE):
             require_sources([table.name], [table], LOCAL_SESSION)
-
-
-COMMANDS: list[tuple[tuple[Any, ...], int, str]] = [
-    (("usage", "headroom", "--cluster", "lab", "--usage", "usag"), 3, f"usag: error: the table {NO_TABLE}"),
-    (("usage", "headroom", "--quotas", "q/none", "--usage", "usage"), 3, f"q/none: error: the table {NO_FILE}"),
-    (
-        ("usage", "headroom", "--quotas", "usage", "--usage", "usage"),
-        3,
-        "usage: error: the table lacks the columns",
-    ),
-    (
-        ("usage", "backtest", "--cluster", "lab", "--usage", "quotas.d"),
-        3,
-        "quotas.d: error: the table cannot be",
-    ),
-    (("usage", "recommend", "--cluster", "lab", "--usage", "usag"), 3, f"usag: error: the table {NO_TABLE}"),
-    (("plan", "--cluster", "lab", "--backtest", "./usag"), 3, f"./usag: error: the table {NO_FILE}"),
-    (
-        ("plan", "--cluster", "lab", "--engine", "spark", "--principals", "none.parquet"),
-        3,
-        f"none.parquet: error: it {NO_FILE}",
-    ),
-    (("resolve", "--cluster", "lab", "--engine", "spark", "--from", "none.parquet", "--out", "x"), 3, f"it {NO_FILE}"),
-    (("usage", "ingest", "none.json", "--usage", "usage"), 64, 'Error: "none.json" is not a file, and no file'),
-    (("usage", "ingest", "none.parquet", "--usage", "usage"), 3, f"none.parquet: error: the table {NO_FILE}"),
-    (("usage", "ingest", "lab.json", "--usage", "lab.json"), 64, "Error: lab.json is a file, and a table that"),
-    (("usage", "ingest", "lab.json", "--usage", "quotas.d"), 3, "quotas.d: error: the table cannot be"),
-    (
-        ("usage", "ingest", "lab.json", "--usage", "new", "--out", "lab.json/a"),
-        1,
-        "lab.json/a cannot be written",
-    ),
-    (("usage", "recommend", "--cluster", "bad", "--usage", "usage", "--diff"), 3, "quotas.d/bad/a.yaml:1:9: error:"),
-]
-
-
-@pytest.mark.parametrize(("command", "code", "message"), COMMANDS)
-def test_commands_report_it_before_they_start_spark(
-    folder: Path, command: tuple[str, ...], code: int, message: str
-) -> None:
-    """A misspelt table was found after Spark had started, seconds later."""
-    repository = Repository(folder, "127.0.0.1:1")
-    repository.config("clusters: {lab: {snapshot: lab.json}, bad: {snapshot: lab.json}}\n")
-    repository.quotas("  - match: {user: alice}\n    values: {producer_byte_rate: 1MiB/s}\n")
-    repository.write("lab.json", "{}")
-    if "bad" in command:
-        repository.write("quotas.d/bad/a.yaml", "quotas: 1\n")
-    write(folder / "usage/part-0.parquet", *USAGE.names)
-    done = repository(*command, env=NO_JAVA)
-    assert (done.code, done.out, message in done.err, "Java" in done.err) == (code, "", True, False), done.err
-    assert not (folder / "new").exists()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from quotaform.cli.command.plan import read_changes_path
 from quotaform.cli.main import run
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
@@ -79,23 +78,11 @@ def test_a_list_that_is_too_long_for_one_process_says_what_is_not(monkeypatch: p
         read_principals("clients.csv")
 
 
-@pytest.mark.parametrize("table", ["people.parquet", "quotas.d", "prod.usage.principals"])
-def test_a_table_needs_spark(table: str) -> None:
-    with pytest.raises(UsageError, match="is a table, which is read on Spark only; add --engine spark"):
-        read_principals(table)
-
-
 def test_a_file_that_is_there_is_no_table() -> None:
     Path("my.principals").write_text("user\nalice\n")
     listed = read_principals("my.principals").known
     assert listed is not None
     assert listed.entities == (Entity(user="alice"),)
-
-
-@pytest.mark.parametrize("text", ["changed.txt", "csv=", "-", "xml=changed.xml"])
-def test_a_file_of_changes_has_a_known_format(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^--principals-out "):
-        read_changes_path(text)
 
 
 def test_the_example_of_the_page_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

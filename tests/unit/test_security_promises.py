@@ -43,18 +43,18 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     "Only regular files are read, each up to a size that the error states": (
         "golden/test_reading.py::test_this_is_read_or_refused_in_these_words",
     ),
-    "refused and never waited for": ("unit/test_work_tree.py::test_what_is_not_read_is_not_opened",),
+    "refused and never waited for": ("golden/test_reading.py::test_this_is_read_or_refused_in_these_words",),
     "The number of files and of reported problems is limited": (
         "unit/test_work_tree.py::test_the_number_and_the_size_of_the_files_are_bounded",
         "unit/test_file_limits.py::test_of_a_great_many_problems_the_first_hundred_are_shown",
     ),
     "Symbolic links are followed only within the directory that was given": (
         "golden/test_reading.py::test_this_is_read_or_refused_in_these_words",
-        "unit/test_work_tree.py::test_a_link_out_of_the_directory_is_not_followed",
+        "golden/test_reading.py::test_this_is_read_or_refused_in_these_words",
         "unit/test_work_tree.py::test_a_directory_that_was_found_leads_nowhere_else_and_one_that_was_named_may",
         "unit/test_client_properties_attack.py::test_a_link_in_a_repository_leads_to_no_store_elsewhere",
     ),
-    "A Kubernetes ConfigMap mount": ("unit/test_work_tree.py::test_the_files_of_a_config_map_are_read",),
+    "A Kubernetes ConfigMap mount": ("golden/test_reading.py::test_this_is_read_or_refused_in_these_words",),
     "A path written in `quotaform.yaml` or client properties may lead elsewhere": (
         "unit/test_files.py::test_a_path_that_plainly_leads_out_of_a_repository_is_followed",
     ),

@@ -12,7 +12,7 @@ import pytest
 
 from quotaform.cluster.snapshot import SnapshotGateway
 from quotaform.desired.config import Cluster, Config
-from quotaform.desired.tree import Layout, Root, SourceFile, Tree
+from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model.entity import Entity
 from quotaform.model.errors import FileReadError, InvalidFilesError, LayerDirectoryError
 from quotaform.model.quotas import Snapshot
@@ -58,57 +58,11 @@ def make(folder: Path, /, **entries: str | bytes | None) -> None:
             path.write_bytes(content)
 
 
-def test_the_files_of_a_config_map_are_read(tmp_path: Path) -> None:
-    """Kubernetes mounts each file as a link to a folder that is a link itself, so that it can change all at once."""
-    version = tmp_path / "..2026_11_21_10_00_00.123456"
-    make(version, a_yaml=QUOTAS, quotaform_yaml=b"prune: report\n", lab__b_yaml=QUOTAS)
-    (tmp_path / "..data").symlink_to(version.name)
-    for name in ("a.yaml", "lab", "quotaform.yaml"):
-        (tmp_path / name).symlink_to(f"..data/{name}")
-    tree = read(tmp_path)
-    assert set(tree.files) == {"a.yaml", "lab/b.yaml", "quotaform.yaml"}
-    assert (list(tree.folders), tree.unreadable) == (["lab"], {})
-    config = WORK_TREE.read_config(tmp_path / "quotaform.yaml")
-    assert config is not None
-    assert config.text == b"prune: report\n"
-
-
-def test_a_link_out_of_the_directory_is_not_followed(quotas: Path, tmp_path: Path) -> None:
-    """A pull request could have files of the machine that plans read, and shown in messages."""
-    secret = f"{tmp_path}/secret"
-    make(tmp_path, secret__s_yaml=QUOTAS, repository__beside_yaml=QUOTAS)
-    make(quotas, file_yaml=f"{secret}/s.yaml", beside_yaml="../beside.yaml", folder=secret, device_yaml="/dev/zero")
-    make(quotas, lab__common_yaml="../a.yaml", lab__out_yaml=f"{secret}/s.yaml")
-    tree = read(quotas)
-    assert set(tree.files) == {"a.yaml", "lab/common.yaml"}
-    names = {"file.yaml", "beside.yaml", "folder", "device.yaml", "lab/out.yaml"}
-    assert tree.unreadable == dict.fromkeys(names, LEADS_OUT)
-
-
-def test_what_is_no_regular_file_has_a_reason_and_the_rest_is_read(quotas: Path) -> None:
-    """A pipe hung the command, and a link to nowhere hid what was wrong with all other files."""
-    make(quotas, pipe_yaml=None, gone_yaml="nowhere.yaml", gone="nowhere", loop_yaml="loop.yaml", big_yaml=b"")
-    (quotas / "folder.yaml").mkdir()
-    os.truncate(quotas / "big.yaml", QUOTAS_LIMIT + 1)
-    tree = read(quotas)
-    assert set(tree.files) == {"a.yaml"}
-    assert tree.unreadable == {
-        "big.yaml": "it is larger than 64 MiB",
-        "gone": GONE,
-        "gone.yaml": GONE,
-        "loop.yaml": "Too many levels of symbolic links",
-        "pipe.yaml": "it is a named pipe, not a regular file",
-    }
-    assert list(tree.folders) == ["folder.yaml"]
-
-
-def test_what_is_not_read_is_not_opened(quotas: Path) -> None:
-    make(quotas, README=None, _hidden_yaml=None)
-    tree = read(quotas)
-    assert (list(tree.others), tree.unreadable) == (["README"], {})
-
-
 def test_the_number_and_the_size_of_the_files_are_bounded(quotas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (quotas / "big.yaml").touch()
+    os.truncate(quotas / "big.yaml", QUOTAS_LIMIT + 1)
+    assert read(quotas).unreadable == {"big.yaml": "it is larger than 64 MiB"}
+    (quotas / "big.yaml").unlink()
     monkeypatch.setattr(tree_reading, "MOST_BYTES", 25)
     make(quotas, b_yaml=QUOTAS, c_yaml=QUOTAS)
     assert read(quotas).unreadable == {"": "its files are larger than 0 MiB together"}
@@ -155,25 +109,6 @@ def test_a_configuration_that_cannot_be_read_is_never_taken_for_none(tmp_path: P
     os.mkfifo(path)
     with pytest.raises(FileReadError, match="named pipe"):
         tree.read_config(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "root", "unreadable"),
-    [
-        ("nowhere", Root.MISSING, {}),
-        ("quotas.d/a.yaml", Root.FILE, {}),
-        ("quotas.d/a.yaml/inner", Root.MISSING, {}),
-        ("x" * 300, Root.DIRECTORY, {"": "File name too long"}),
-        ("a\0b", Root.DIRECTORY, {"": "its name contains a NUL character"}),
-    ],
-)
-def test_a_path_that_is_no_directory_is_told_apart(
-    quotas: Path, name: str, root: Root, unreadable: dict[str, str]
-) -> None:
-    """A name that is too long for the file system ended as an internal error."""
-    repository = Repository.at(quotas.parent / name, None)
-    tree = repository.revision.read_tree(repository.directory)
-    assert (tree.root, tree.unreadable) == (root, unreadable)
 
 
 @pytest.mark.parametrize("field", ["snapshot", "command_config"])

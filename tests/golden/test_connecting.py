@@ -94,7 +94,7 @@ def hearing(connection: socket) -> None:
 
 def sending(content: bytes, *, goes_on: bool = False) -> Talk:
     def talk(connection: socket) -> None:
-        connection.recv(1)
+        connection.recv(65536)
         connection.sendall(content)
         if goes_on:
             silent(connection)

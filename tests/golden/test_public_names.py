@@ -1,12 +1,20 @@
-"""What `import quotaform` promises: these names, and functions with these signatures."""
+"""What `import quotaform` promises: these names, functions with these signatures, and a sentence about wrong calls.
+
+Most wrong calls ended in an `AttributeError` or another error from within, some of them after the cluster was asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from inspect import Parameter, signature
+from typing import Any
 
 import quotaform
+from quotaform.cluster.broker import split_alterations
+from quotaform.model.errors import ClusterError
 from tests.golden.conftest import Golden
+from tests.golden.test_texts import Text, check_told
+from tests.scripted_gateway import ScriptedGateway
 
 
 def test_the_public_names_and_signatures(golden: Golden) -> None:
@@ -37,3 +45,29 @@ def shown(default: object) -> str:
     return getattr(default, "__name__", None) or (
         repr(default) if " at 0x" not in repr(default) else type(default).__name__
     )
+
+
+class Checked(ScriptedGateway):
+    """Refuses what a running cluster refuses before it sends."""
+
+    def alter(self, alterations: Any, **more: Any) -> Any:
+        split_alterations(alterations)
+        return super().alter(alterations, **more)
+
+
+def test_wrong_calls_are_refused_in_these_words_and_nothing_is_sent(golden: Golden) -> None:
+    def of_call(text: Text) -> Iterator[str]:
+        """Yield the error of an expression; `admin` is open, and `closed` is not any more."""
+        gateway = Checked({})
+        closed = quotaform.QuotaAdmin(Checked({}))
+        closed.close()
+        names = {name: getattr(quotaform, name) for name in quotaform.__all__}
+        names |= {"admin": quotaform.QuotaAdmin(gateway), "closed": closed, "ALICE": quotaform.Entity(user="alice")}
+        try:
+            yield f"returns {eval(str(text), names)!r}"  # noqa: S307 (our own)
+        except (TypeError, ValueError, ClusterError) as error:
+            if gateway.log or "canary" in str(error):
+                raise
+            yield f"{type(error).__name__}: {error}"
+
+    check_told(golden, "public-calls.txt", of_call, is_line=True)

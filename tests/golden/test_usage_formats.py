@@ -15,10 +15,12 @@ import pytest
 
 from quotaform.desired.tree import SourceFile
 from quotaform.usage.format import FORMATS
+from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.format.table import TableMapping, TimeUnit, guess_mapping, parse_rows
 from quotaform.usage.ingest.input import read_usage_mapping
 from quotaform.usage.metric import Measure, read_metric, read_object_name
 from quotaform.usage.metric_name import Origin
+from quotaform.usage.record.recording import explain_no_rows, read_rows
 from quotaform.usage.sample import Dropped, DropReason, Item, Sample, Series, Unreadable
 from tests.golden.conftest import FOLDER, Golden
 
@@ -104,11 +106,17 @@ def of_failure(case: str) -> Iterator[str]:
     yield f"{type(error).__name__}: {error}"
 
 
+def of_silent(case: str) -> Iterator[str]:
+    """Why a page of an exporter gives no rows."""
+    yield explain_no_rows(read_rows(parse_exposition(case.encode(), ORIGIN, TS))) or "it gives rows"
+
+
 READERS: Final = {
     **{name: of_recording(name) for name in FORMATS},
     "metric": of_metric,
     "table": of_table,
     "mapping": of_mapping,
+    "silent": of_silent,
     "stream-failure": of_failure,
 }
 

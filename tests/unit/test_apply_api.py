@@ -13,11 +13,9 @@ import pytest
 from quotaform.apply.ledger import ClusterPlan
 from quotaform.apply.lock import apply_lock
 from quotaform.apply.run import apply
-from quotaform.desired.config import Cluster
-from quotaform.model import rule
 from quotaform.model.alteration import AlterRow
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ApplyRunningError, NotApprovedError, PlanBlockedError, PlanIdError, UsageError
+from quotaform.model.errors import ApplyRunningError, NotApprovedError, PlanIdError, UsageError
 from quotaform.plan.plan import Plan
 from quotaform.plan.receipt_file import load_receipt_file
 from quotaform.repository.repository import Repository
@@ -84,16 +82,6 @@ def test_an_apply_is_locked_on_record_and_audited(repository: Repository, tmp_pa
     assert (applied.unsaved, applied.late) == (None, ())
     assert load_receipt_file(receipts(repository)[0]).is_complete
     assert [loads(line)["event"] for line in audit.read_text().splitlines()] == ["start", "change", "end"]
-
-
-def test_a_blocked_plan_reaches_no_cluster(repository: Repository) -> None:
-    blocked = replace(LAB, findings=(rule.DELETE.finding("too many", number=1),))
-
-    def connect(_: Cluster) -> ScriptedGateway:
-        raise AssertionError("a connection was made")
-
-    [outcome] = apply(repository, [blocked], connect=connect)
-    assert isinstance(outcome.error, PlanBlockedError)
 
 
 def test_what_is_not_approved_is_audited_and_not_applied(repository: Repository, tmp_path: Path) -> None:

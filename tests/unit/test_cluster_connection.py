@@ -205,25 +205,6 @@ class TestConnecting:
         with promptly(), pytest.raises(ConnectError, match=r"did not answer within 10 s"):
             open_one(broker.address)
 
-    @pytest.mark.parametrize(
-        "garbage",
-        [
-            b"\0\0\0\0",
-            b"\0\0\0\3abc",
-            b"\0\0\0\4abcd",
-            pack(">ii", 6, 77) + b"\0\0",
-            pack(">ii", 5, 1) + b"\0",
-            b"\xff\xff\xff\xff",
-            b"\x7f\xff\xff\xff",
-            b"SSH-2.0-OpenSSH\r\n",
-        ],
-    )
-    def test_what_is_not_kafkas_protocol_is_told(self, broker: FakeBroker, garbage: bytes) -> None:
-        """Short frames were told as "unpack requires a buffer of 4 bytes"."""
-        broker.spoil = at(API_VERSIONS, garbage)
-        with promptly(), pytest.raises(ConnectError, match="does not speak the Kafka protocol; use the port of a Kaf"):
-            connect(broker)
-
     def test_a_huge_length_takes_no_memory(self, broker: FakeBroker) -> None:
         """Within the limit of a frame, room was to be made for what never comes."""
         import tracemalloc

@@ -30,12 +30,6 @@ def drift_of(files: Quotas | Desired, actual: Quotas, **more: object) -> Drift:
     return make_drift(plan_of(files, actual, **more))
 
 
-def test_a_declared_entity_keeps_its_owner_and_place() -> None:
-    (drifted,) = drift_of(declare({ALICE: {PRODUCER: 1.0}}, owner="team-a"), {}).entities
-    assert drifted.owner == "team-a"
-    assert str(drifted.location) == "quotas.d/all.yaml:2:5"
-
-
 def test_an_undeclared_entity_out_of_scope_is_no_drift() -> None:
     scope = Scope(exclude=(Pattern((("user", "dave"),)),))
     assert DAVE not in [drifted.entity for drifted in drift_of(FILES, LIVE, scope=scope).entities]

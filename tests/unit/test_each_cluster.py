@@ -41,17 +41,6 @@ def test_more_clusters_than_threads_all_have_an_outcome_in_their_order() -> None
     assert outcomes(100, lambda cluster, gateway: cluster.name) == [f"c{number}" for number in range(100)]
 
 
-def test_one_cluster_that_is_down_does_not_hide_the_others() -> None:
-    down = ClusterError("down")
-
-    def reach(cluster: Cluster) -> ScriptedGateway:
-        if cluster.name == "c1":
-            raise down
-        return ScriptedGateway({})
-
-    assert outcomes(3, lambda cluster, gateway: cluster.name, reach) == ["c0", down, "c2"]
-
-
 def test_a_mistake_of_our_own_is_no_outcome() -> None:
     def work(cluster: Cluster, gateway: Gateway) -> None:
         raise RuntimeError("a mistake")

@@ -5,15 +5,12 @@ from __future__ import annotations
 from base64 import b64decode
 from hashlib import sha256
 from hmac import digest
-from json import loads
 from typing import Any
 
 import pytest
 
 from quotaform.cluster import kafka as broker_gateway
 from quotaform.cluster import scram
-from quotaform.cluster.records import dump_scram, dump_scram_result
-from quotaform.cluster.report import render_scram, render_scram_result
 from quotaform.cluster.scram import (
     AlteredCredentials,
     AlterUserScramCredentials,
@@ -41,13 +38,10 @@ from quotaform.model.errors import (
     InvalidRequestError,
     UnsupportedError,
 )
-from quotaform.model.records.validator import explainer
 from quotaform.model.text import Secret
-from quotaform.report.format import schema_builder
 from tests.scripted_connection import ScriptedConnection
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
-LINE_FORGED = "x\n::error::"
 
 
 def upsertion(user: str, mechanism: ScramMechanism = SHA_512, iterations: int = 4096) -> ScramUpsertion:
@@ -198,57 +192,3 @@ class TestDescribing:
         with pytest.raises(ClusterError, match=r"did not answer within 10 s\. Some brokers do not respond .* DESCRIBE"):
             made.describe()
         assert len(connection.requests) == 3
-
-
-class TestViews:
-    USERS = (
-        ScramUser("alice", (ScramCredential("SCRAM-SHA-256", 8192), ScramCredential("SCRAM-SHA-512", 4096))),
-        ScramUser(LINE_FORGED, (), 91, f"Attempt to describe a user credential that does not exist: {LINE_FORGED}"),
-        ScramUser("d", (), 92, "refused\n::error::"),
-    )
-    RESULT = ScramResult(
-        (
-            ScramRow(upsertion("alice"), Outcome.OK),
-            ScramRow(upsertion(LINE_FORGED), Outcome.REFUSED, 93, LINE_FORGED),
-            ScramRow(upsertion("c"), Outcome.UNKNOWN, None, "No answer."),
-            ScramRow(upsertion("d"), Outcome.NOT_SENT, None, "Not sent: no connection"),
-        )
-    )
-
-    def test_credentials_are_a_table(self) -> None:
-        assert render_scram(self.USERS, "lab").splitlines() == [
-            "USER   MECHANISM      ITERATIONS",
-            "alice  SCRAM-SHA-256  8192",
-            "alice  SCRAM-SHA-512  4096",
-            "",
-            r'"x\n::error::" has no SCRAM credentials',
-            r'd: "refused\n::error::"',
-            "2 SCRAM credentials of 1 user on lab.",
-        ]
-
-    def test_a_cluster_without_any_says_so(self) -> None:
-        assert render_scram((), "lab") == "lab has no SCRAM credentials.\n"
-
-    def test_each_change_has_a_line(self) -> None:
-        assert render_scram_result(self.RESULT).splitlines() == [
-            "alice           SCRAM-SHA-512  set (4096 iterations)",
-            r'"x\n::error::"  SCRAM-SHA-512  refused by the broker: "x\n::error::"',
-            "c               SCRAM-SHA-512  outcome unknown: No answer.",
-            "d               SCRAM-SHA-512  Not sent: no connection",
-            "1 credential set, 1 failed, 1 unknown, 1 not sent.",
-        ]
-
-    def test_a_deletion_says_deleted(self) -> None:
-        result = ScramResult((ScramRow(ScramDeletion("a", SHA_256), Outcome.OK),))
-        assert render_scram_result(result) == "a  SCRAM-SHA-256  deleted\n1 credential deleted.\n"
-
-    def test_machines_get_the_same(self) -> None:
-        document = loads(dump_scram(self.USERS, "lab", "id"))
-        assert document["kind"] == "quotaform.scram"
-        assert document["users"][0]["credentials"][0] == {"mechanism": "SCRAM-SHA-256", "iterations": 8192}
-        assert document["users"][1]["error"]["code"] == 91
-        explainer(schema_builder("scram")).validate(document)
-        text = dump_scram_result(self.RESULT, "lab", "id")
-        explainer(schema_builder("scram-result")).validate(loads(text))
-        assert [row["outcome"] for row in loads(text)["results"]] == ["ok", "refused", "unknown", "not-sent"]
-        assert "hidden" not in text

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
 from json import dumps
 from pathlib import Path
 from re import fullmatch
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,7 @@ from quotaform.model.errors import InvalidFilesError
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.jmxtool import parse_jmxtool_lines
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
-from quotaform.usage.format.table import TableMapping, TimeUnit, mapping_problem, parse_rows, read_cell_time
+from quotaform.usage.format.table import TableMapping, mapping_problem, parse_rows
 from quotaform.usage.format.text import detect_format
 from quotaform.usage.ingest.input import load_usage_mapping
 from quotaform.usage.metric import LONGEST_NAME, Measure, read_metric
@@ -125,33 +123,6 @@ def test_a_prometheus_is_asked_for_each_name_that_is_read_and_for_no_other() -> 
     )
     others = ("kafka_server_brokertopicmetrics_bytesin_total", "kafka_servers", "kafka_server_request_queue_size")
     assert not any(fullmatch(QUERY, name) for name in others)
-
-
-@pytest.mark.parametrize(
-    ("cell", "unit"),
-    [
-        (TS, None),
-        (int(TS * 1e3), None),
-        (int(TS * 1e6), None),
-        (str(int(TS * 1e9)), None),
-        (TS, TimeUnit.S),
-        (TS * 1e3, TimeUnit.MS),
-        ("2025-11-20T22:04:16Z", None),
-        ("2025-11-20 23:04:16+01:00", None),
-        (datetime(2025, 11, 20, 22, 4, 16, tzinfo=UTC), None),
-        (datetime(2025, 11, 20, 22, 4, 16), None),
-    ],
-)
-def test_a_time_is_a_moment_or_a_number(cell: object, unit: TimeUnit | None) -> None:
-    assert read_cell_time(cell, TableMapping(columns={"ts": "t"}, time_unit=unit)) == TS
-    assert read_cell_time(date(2025, 11, 20), TableMapping(columns={"ts": "t"})) == 1763596800.0
-
-
-@pytest.mark.parametrize("labels", [{"user": "CN%3Da", "client_id": None}, [("user", "CN%3Da")]])
-def test_labels_are_a_map_or_pairs(labels: Any) -> None:
-    mapping = TableMapping(columns={"ts": "t", "metric": "m", "value": "v", "labels": "l"})
-    found = list(parse_rows([{"t": TS, "m": NAME, "v": 5.5, "l": labels}], mapping, ORIGIN))
-    assert found == [Sample(series(user="CN=a"), TS, 5.5, 11.5)]
 
 
 def test_values_need_something_that_names_the_metric() -> None:

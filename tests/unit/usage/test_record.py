@@ -25,7 +25,7 @@ from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema
 from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.record.reader import Reading, open_reader, origin_of, read_items
-from quotaform.usage.record.recording import Recording, UsageRow, explain_no_rows, read_rows, render_recording
+from quotaform.usage.record.recording import Recording, UsageRow, read_rows, render_recording
 from quotaform.usage.record.run import RecordRequest, UsageDirectory, record, usage_table
 from quotaform.usage.sample import Dropped, DropReason
 from quotaform.usage.table.schema import USAGE
@@ -285,34 +285,6 @@ def test_an_interrupt_ends_a_recording_that_is_written(monkeypatch: pytest.Monke
         thread.join()
         signal.signal(signal.SIGINT, before)
     assert result.rows == len(kept.rows) >= 6
-
-
-@pytest.mark.parametrize(
-    ("page", "said"),
-    [
-        (b"", "there are no metrics of client quotas yet"),
-        (
-            b'kafka_server_quota_queue_size{quota_type="Produce"} 1.0\njvm_threads 5\n',
-            "there are no metrics of client quotas yet",
-        ),
-        (b"jvm_threads 5\n", "either the rules of its exporter leave them out, or"),
-        (
-            b'kafka_producer_outgoing_byte_total{client_id="app"} 5.0\n',
-            "its metrics of client quotas are counters, of which one answer gives no rate",
-        ),
-        (b"<p>hello\n", "its answer cannot be read: line 1:"),
-        (b"kafka_server_produce_user_alice_client_id_app_byte_rate 5.0\n", "put rules that keep labels"),
-        # A page with metrics of whole quota managers, too, was said to have no bucket yet.
-        (
-            b"kafka_server_Produce_user_alice_byte_rate 5\nkafka_server_Produce_queue_size 0\n",
-            "put rules that keep labels before the catch-all rule of the exporter",
-        ),
-    ],
-    ids=["nothing", "no-bucket", "no-quota", "counters", "no-page", "no-labels", "no-labels-and-managers"],
-)
-def test_a_page_without_rows_says_why(page: bytes, said: str) -> None:
-    assert said in (explain_no_rows(read_rows(parse_exposition(page, origin_of("lab", "1"), 1.0))) or "")
-    assert explain_no_rows(read_rows(parse_exposition(page + PAGE, origin_of("lab", "1"), 1.0))) is None
 
 
 # Sources

@@ -24,8 +24,9 @@ from pyspark.sql import functions as f
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.history.append import append
+from quotaform.history.spark import history_of
 from quotaform.history.table import ParquetHistory
-from quotaform.resolve.spark_quotas import QUOTAS
+from quotaform.resolve.spark_quotas import QUOTAS, completed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,16 +48,16 @@ def snapshot(spark: SparkSession, values: int, number: int) -> DataFrame:
         name.alias("name"),
         f.posexplode(f.array(*map(f.lit, KEYS))).alias("place", "key"),
     )
-    return rows.select(
+    found = rows.select(
         "cluster",
         f.concat(f.lit("id-"), "cluster").alias("cluster_id"),
         f.concat(f.lit("user="), "name").alias("entity_key"),
         f.create_map(f.lit("user"), "name").alias("entity"),
         "key",
         (1024.0 * (1 + age)).alias("value"),
-        f.lit(None).cast(QUOTAS["failure"].dataType).alias("failure"),
         f.lit(START + timedelta(days=number)).alias("read_at"),
     )
+    return completed(found, QUOTAS)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -85,7 +86,7 @@ def measure(spark: SparkSession, folder: Path, values: int, snapshots: int, repe
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(kept, copy)
         appends.append(seconds(lambda: append_from(spark, source, copy)))
-    held = ParquetHistory(spark, str(copy)).rows().where("valid_to IS NULL").count()
+    held = history_of(ParquetHistory(spark, str(copy)).readings()).where("valid_to IS NULL").count()
     if held != values:
         raise SystemExit(f"the history holds {held} values, not {values}")
     return {

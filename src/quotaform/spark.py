@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from quotaform.fleet.data_source import register
-from quotaform.history.spark import HISTORY, HISTORY_CHANGES, history_changes
+from quotaform.history.spark import HISTORY, HISTORY_CHANGES, history_changes, history_of
 from quotaform.history.spark import as_of as history_at
 from quotaform.history.table import open_history, require_history
 from quotaform.plan import spark as planned
@@ -182,7 +182,7 @@ def history(spark: SparkSession, location: str) -> DataFrame:
     Raises `HistoryError` if it is no history.
     """
     require_history(location, is_read=True)
-    return open_history(spark, location).rows()
+    return history_of(open_history(spark, location).readings())
 
 
 def _usage(table: DataFrame) -> DataFrame:

@@ -6,13 +6,13 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.history.append import append
+from quotaform.history.spark import history_of
 from quotaform.history.table import DeltaHistory, open_history
 from quotaform.model.errors import HistoryError
 from tests.spark.shared_classes import CONF
@@ -41,7 +41,7 @@ def main() -> None:
             for taken in rounds:
                 result = append(partial(open_history, spark, location), quotas_of(spark, taken))
                 seen[location.partition(":")[0]] = [each.status for each in result.snapshots]
-        rows = open_history(spark, "table:history").rows()
+        rows = history_of(open_history(spark, "table:history").readings())
         require_same(rows, [FIRST, SECOND], [hour(n) for n in range(-1, 4)])
         seen["slower"] = slower(f"delta:{folder}/kept", spark)
         spark.range(1).write.format("delta").save(str(folder / "foreign"))
@@ -57,13 +57,15 @@ def slower(location: str, spark: SparkSession) -> list[object]:
     others = [SECOND]
 
     class Overtaken(DeltaHistory):
-        def replace(self, *arguments: Any, **options: Any) -> bool:
+        def add(self, rows: DataFrame) -> bool:
             if others:
                 append(lambda: open_history(spark, location), quotas_of(spark, [others.pop()]))
-            return super().replace(*arguments, **options)
+            return super().add(rows)
 
     result = append(lambda: Overtaken(spark, location), quotas_of(spark, [LATE]))
-    require_same(open_history(spark, location).rows(), [FIRST, SECOND, LATE], [hour(n) for n in range(4)])
+    require_same(
+        history_of(open_history(spark, location).readings()), [FIRST, SECOND, LATE], [hour(n) for n in range(4)]
+    )
     return [each.status for each in result.snapshots]
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from quotaform.history.history import Append
-from quotaform.history.version import VersionStore
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError
 from quotaform.model.quotas import Quotas, same_values
@@ -133,50 +132,24 @@ def require_held(found: Held, taken: Sequence[Taken], at: datetime) -> None:
 def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through the append of the command, with parts that are made one at once: each cluster is a case of its own."""
+    """Through the append of the command, with folders that are brought together: each cluster is a case of its own."""
     from quotaform.history import table as parquet_table
     from quotaform.history.append import append
-    from quotaform.history.table import ParquetHistory
+    from quotaform.history.spark import history_of
+    from quotaform.history.table import ParquetHistory, appends_of
 
     monkeypatch.setattr(parquet_table, "_MOST_FOLDERS", 3)
-    monkeypatch.setattr(parquet_table, "_MOST_ENDED", 10)
+    monkeypatch.setattr(parquet_table, "_KEPT_S", -60)
     path = str(tmp_path / "history")
     rounds = made_rounds(Random(20261122))
-    late = []
-    for number, taken in enumerate(rounds):
-        # In one of the rounds in order more values change than executors are told of.
-        monkeypatch.setattr("quotaform.history.append._MOST_CHANGES", 0 if number == 1 else 1_000_000)
-        late.append(append(lambda: ParquetHistory(spark, path), quotas_of(spark, taken)).count(Append.LATE))
+    late = [append(lambda: ParquetHistory(spark, path), quotas_of(spark, taken)).count(Append.LATE) for taken in rounds]
     assert late[:ORDERED] == [0] * ORDERED
     assert min(late[ORDERED:]) > 40
-    history = ParquetHistory(spark, path).rows().localCheckpoint()
+    history = history_of(ParquetHistory(spark, path).readings()).localCheckpoint()
     every = [each for taken in rounds for each in taken]
     require_same(history, every, [hour(number) for number in (-1, 1, 7, 11)])
     require_rows_of_one_value_joined(history)
-    assert max(map(len, VersionStore(Path(path)).current().parts.values())) <= 3
-
-
-def test_of_snapshots_in_order_only_what_changes_is_merged(spark: SparkSession) -> None:
-    from quotaform.history.append import merged_in_any_order, merged_in_order
-    from quotaform.history.spark import HISTORY, new_snapshots
-
-    random = Random(7)
-    names = [f"cluster-{number}" for number in range(CLUSTERS)]
-    first, second = (
-        [Taken(name, random.choice(IDS), hour(number), made_quotas(random)) for name in names] for number in range(2)
-    )
-    columns = "cluster string, cluster_id string, read_at timestamp"
-    known, new = ([(each.cluster, each.cluster_id, each.read_at) for each in taken] for taken in (first, second))
-    before = new_snapshots(spark.createDataFrame([], columns), known)
-    held = merged_in_any_order(spark.createDataFrame([], HISTORY), quotas_of(spark, first), before).localCheckpoint()
-    quotas, snapshots = quotas_of(spark, second), new_snapshots(spark.createDataFrame(known, columns), new)
-    in_order = merged_in_order(held, quotas, snapshots)
-    assert in_order.kept is not None
-    found = [
-        sorted(map(repr, rows.toArrow().to_pylist()))
-        for rows in (in_order.rows(), merged_in_any_order(held, quotas, snapshots))
-    ]
-    assert found[0] == found[1]
+    assert [folder.name for folder in appends_of(path)[0]] == ["append=00000001-00000003", "append=00000004"]
 
 
 def require_rows_of_one_value_joined(history: DataFrame) -> None:

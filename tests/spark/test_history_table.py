@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import resource
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from quotaform.fleet.session import spark_session
 from quotaform.history.history import Append
-from quotaform.history.version import Version, VersionStore
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, EngineError, HistoryError
 from quotaform.model.moment import spell_moment
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.history_oracle import Taken
-from tests.spark.test_history_append import hour, quotas_of, require_same
+from tests.spark.test_history_append import hour, quotas_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 FIRST = Taken("lab", "id", hour(0), {ALICE: {PRODUCER: 1.0}, BOB: {REQUEST: 5.0}})
@@ -44,9 +42,11 @@ def append_to(spark: SparkSession, path: Path, *taken: Taken) -> list[Append | N
 
 def rows_of(spark: SparkSession, path: Path) -> list[tuple[object, ...]]:
     """The rows of a history, sorted."""
+    from quotaform.history.spark import history_of
     from quotaform.history.table import ParquetHistory
 
-    rows = ParquetHistory(spark, str(path)).rows().where("entity_key IS NOT NULL").toArrow().to_pylist()
+    history = history_of(ParquetHistory(spark, str(path)).readings())
+    rows = history.where("entity_key IS NOT NULL").toArrow().to_pylist()
     return sorted(
         (
             row["entity_key"],
@@ -77,27 +77,19 @@ def test_a_late_snapshot_is_inserted_into_the_past_and_a_known_one_changes_nothi
         ("user=alice", 2.0, "10", None),
         ("user=bob", 5.0, "09", "11"),
     ]
-    assert len(list((path / "versions").iterdir())) == 3
+    assert len(list(path.iterdir())) == 3
 
 
-def test_an_append_writes_what_has_changed_until_much_has_ended(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.history.table import ParquetHistory
-
+def test_an_append_writes_what_has_changed(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "history"
     users = [Entity(user=f"user-{number}") for number in range(500)]
     before = {user: {PRODUCER: 1.0, REQUEST: 50.0} for user in users}
     one_more = {**before, users[0]: {PRODUCER: 2.0}, ALICE: {PRODUCER: 1.0}}
-    after = {user: {PRODUCER: 3.0} for user in users}
-    taken = [Taken("lab", "id", hour(n), quotas) for n, quotas in enumerate((before, one_more, after))]
-    store = VersionStore(path)
-    written = []
-    for each in taken:
-        append_to(spark, path, each)
-        folder = store.folder(store.current().parts["open"][-1], "open")
-        written.append((len(store.current().parts["open"]), spark.read.parquet(str(folder)).count()))
-    require_same(ParquetHistory(spark, str(path)).rows(), taken, [hour(n) for n in range(3)])
-    # A file of one row has as many bytes as those of hundreds.
-    assert written == [(1, 1000), (2, 2), (1, 500)]
+    for number, quotas in enumerate((before, one_more, one_more)):
+        append_to(spark, path, Taken("lab", "id", hour(number), quotas))
+    # With a row for the snapshot. Of the user whose value changes, another one is gone.
+    written = [spark.read.parquet(str(folder)).count() for folder in sorted(path.iterdir())]
+    assert written == [1001, 4, 1]
 
 
 @contextmanager
@@ -124,48 +116,45 @@ def test_an_append_that_cannot_write_its_rows_leaves_the_table_as_it_was(spark: 
     ):
         append_to(spark, path, large)
     assert rows_of(spark, path) == before
-    assert len(list((path / "data").iterdir())) == 1
+    assert [each.name for each in path.iterdir()] == ["append=00000001"]
     assert append_to(spark, path, large) == [Append.APPENDED]
 
 
 def test_of_two_appends_at_once_the_slower_one_begins_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from quotaform.history.table import ParquetHistory
+
     path = tmp_path / "history"
     append_to(spark, path, FIRST)
-    add, others = VersionStore.add, [SECOND]
+    add, others = ParquetHistory.add, [SECOND]
 
-    def after_another(store: VersionStore, *arguments: Any) -> Version | None:
+    def after_another(table: ParquetHistory, rows: DataFrame) -> bool:
         if others:
             append_to(spark, path, others.pop())
-        return add(store, *arguments)
+        return add(table, rows)
 
-    monkeypatch.setattr(VersionStore, "add", after_another)
+    monkeypatch.setattr(ParquetHistory, "add", after_another)
     assert append_to(spark, path, LATE) == [Append.LATE]
     assert [row[1:] for row in rows_of(spark, path)] == [(1.0, "09", "10"), (2.0, "10", None), (5.0, "09", "11")]
 
 
 def test_what_is_no_history_of_this_version_is_refused_and_left_alone(spark: SparkSession, tmp_path: Path) -> None:
-    foreign, path = tmp_path / "foreign", tmp_path / "history"
+    foreign, path, earlier = tmp_path / "foreign", tmp_path / "history", tmp_path / "earlier"
     foreign.mkdir()
     (foreign / "part-0.parquet").write_text("mine", encoding="utf-8")
     with pytest.raises(HistoryError, match="it is not a history of quotaform"):
         append_to(spark, foreign, FIRST)
     assert [file.name for file in foreign.iterdir()] == ["part-0.parquet"]
-    append_to(spark, path, FIRST)
-    file = next((path / "versions").iterdir())
-    written = file.read_text(encoding="utf-8")
-    for before, after, message in (
-        ('"1.0"', '"2.0"', r"its format_version is 2\.0"),
-        # A version names only folders of its own table.
-        ('"00000001-', '"../../00000001-', "is not what quotaform writes"),
-    ):
-        file.write_text(written.replace(before, after), encoding="utf-8")
-        with pytest.raises(HistoryError, match=message):
-            rows_of(spark, path)
-    file.write_text(written, encoding="utf-8")
-    for folder in path.glob("data/*/part=*"):
-        shutil.rmtree(folder)
-        spark.range(1).write.parquet(str(folder))
+    for name in ("versions", "data"):
+        (earlier / name).mkdir(parents=True)
+    with pytest.raises(HistoryError, match="it was written by an earlier version of quotaform"):
+        append_to(spark, earlier, FIRST)
+    for each in (FIRST, SECOND):
+        append_to(spark, path, each)
+    (path / "append=00000001").rename(tmp_path / "moved")
+    with pytest.raises(HistoryError, match="append=00000001 is missing; restore it"):
+        rows_of(spark, path)
+    spark.range(1).write.parquet(str(path / "append=00000001"))
     with pytest.raises(HistoryError, match="it has no column cluster string, so it is not a history"):
-        append_to(spark, path, SECOND)
+        append_to(spark, path, LATE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -62,8 +63,8 @@ def take_snapshots(
 
 
 _PATHS: Final = StructType([SNAPSHOTS["file"]])
-_MOST_TASKS: Final = 4096
-"""Into how many groups files are read; up to so many, each is a group of its own."""
+FILES_PER_TASK: Final = 100
+"""How many small files a task reads: starting it takes longer than reading one."""
 
 
 def read_snapshots(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -75,8 +76,7 @@ def read_snapshots(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
             for path in batch.column("file").to_pylist():
                 yield row_batch(SNAPSHOTS, _rows(path, directory))
 
-    tasks = max(1, min(len(paths), _MOST_TASKS))
-    files = make_table(spark, _PATHS, [list(paths)]).repartition(tasks)
+    files = make_table(spark, _PATHS, [list(paths)]).repartition(ceil(len(paths) / FILES_PER_TASK))
     return files.mapInArrow(read, SNAPSHOTS).select(*SNAPSHOTS.names)
 
 

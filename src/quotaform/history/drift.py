@@ -33,7 +33,7 @@ from quotaform.fleet.job import (
 )
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
-from quotaform.history.spark import held_at, last_snapshots, require_known
+from quotaform.history.spark import held_at, history_of, last_snapshots, require_known
 from quotaform.history.table import open_history
 from quotaform.model import rule
 from quotaform.model.entity import Entity
@@ -86,9 +86,10 @@ def check_drift_against(
     work = HistoryDrift(request=request, past=past, source=source, clock=clock)
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
         table = open_history(spark, past.location)
-        require_known(table, table.snapshots(), past.at)
+        history = history_of(table.readings())
+        require_known(table, history, past.at)
         shipped = ship_job(spark, new_bundle(folder), work, request.clusters)
-        rows = drift_outcomes(spark, shipped, table.rows(), past.at)
+        rows = drift_outcomes(spark, shipped, history, past.at)
         return in_order(collected([rows], shipped.names, "Comparing clusters on Spark", progress), shipped.names)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -62,6 +62,29 @@ So a value that changed between two snapshots changes in the table at the second
 `ended_by` who replaced or removed it; both are null when no receipt says so.
 """
 
+READINGS: Final = struct(
+    cluster=TEXT,
+    cluster_id=TEXT,
+    read_at=TIME,
+    entity_key=TEXT,
+    entity=NAMES,
+    key=TEXT,
+    value=DOUBLE,
+    changed_by=CHANGED_BY,
+    ended_by=CHANGED_BY,
+)
+"""What is stored: what each snapshot showed that the one before it of its cluster did not.
+
+| row | meaning |
+| --- | --- |
+| with an entity | the snapshot of `read_at` had this value; null: it had none |
+| without an entity | the snapshot was taken |
+
+A row is a fact about one snapshot, so none is ever changed: a snapshot that becomes known late adds rows of its own and
+of the snapshot after it. A row that says what the one before it says, or that is there twice, changes nothing.
+`changed_by` is who set the value, `ended_by` who replaced or removed the one before it.
+"""
+
 HISTORY_CHANGES: Final = struct(
     cluster=TEXT,
     entity_key=TEXT,
@@ -76,6 +99,39 @@ HISTORY_CHANGES: Final = struct(
 
 
 _TEXTS: Final = frozenset({"cluster", "cluster_id", "file"})
+
+
+def history_of(readings: DataFrame) -> DataFrame:
+    """Return `HISTORY` of `READINGS`: a value is valid until the next row of its key that says another one."""
+    of_key = ["cluster", "entity_key", "key"]
+    in_order = Window.partitionBy(*of_key).orderBy("read_at")
+    found = (
+        readings.where(f.col("entity_key").isNotNull())
+        .groupBy(*of_key, "read_at")
+        .agg(
+            *(f.first(name).alias(name) for name in ("cluster_id", "entity", "value")),
+            *(f.max_by(name, f"{name}.at").alias(name) for name in ("changed_by", "ended_by")),
+        )
+        .withColumn("before", f.lag(f.struct("cluster_id", "value")).over(in_order))
+    )
+    is_same = f.col("before.value").eqNullSafe(f.col("value")) & (
+        f.col("before.cluster_id").eqNullSafe(f.col("cluster_id"))
+    )
+    values = (
+        found.where(f.col("before").isNull() | ~is_same)
+        .withColumn("valid_to", f.lead("read_at").over(in_order))
+        .withColumn("ended_by", f.lead("ended_by").over(in_order))
+        .where(f.col("value").isNotNull())
+        .withColumnRenamed("read_at", "valid_from")
+    )
+    taken = snapshots_of(readings)
+    taken = taken.withColumns({"valid_from": f.col("read_at"), "valid_to": f.col("read_at")})
+    return values.select(*HISTORY.names).unionByName(completed(taken, HISTORY))
+
+
+def snapshots_of(readings: DataFrame) -> DataFrame:
+    """Return which snapshots `READINGS` know: cluster, cluster_id, read_at."""
+    return readings.where(f.col("entity_key").isNull()).select("cluster", "cluster_id", "read_at").distinct()
 
 
 def known_snapshots(history: DataFrame) -> DataFrame:
@@ -96,6 +152,13 @@ class NewSnapshot:
     """The time of the snapshot of the cluster before it, known or new; `None` if there is none."""
     next_at: datetime | None  # The time of the one after it
     is_late: bool
+
+    def intervals(self) -> Iterator[tuple[datetime, datetime]]:
+        """Yield the times of snapshots that follow each other now: the one before and this, this and the one after."""
+        if self.previous_at is not None:
+            yield self.previous_at, self.read_at
+        if self.next_at is not None:
+            yield self.read_at, self.next_at
 
 
 def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) -> list[NewSnapshot]:
@@ -123,13 +186,6 @@ def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) 
     )
     found = (NewSnapshot(**row) for row in rows.toArrow().to_pylist())
     return sorted(found, key=lambda snapshot: (snapshot.cluster, snapshot.read_at))
-
-
-def snapshot_rows(spark: SparkSession, new: Sequence[NewSnapshot]) -> DataFrame:
-    """Return the rows of `HISTORY` that say that snapshots are known."""
-    names = ["cluster", "cluster_id", "valid_from", "valid_to"]
-    times = ((each.cluster, each.cluster_id, each.read_at, each.read_at) for each in new)
-    return completed(small_table(spark, names, times), HISTORY)
 
 
 def small_table(spark: SparkSession, names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> DataFrame:
@@ -208,16 +264,17 @@ def of_clusters(table: HistoryTable, patterns: Sequence[str]) -> DataFrame:
 
     Raises `UsageError` or `HistoryError`.
     """
-    known = known_snapshots(table.snapshots()).select("cluster").distinct().toArrow().column("cluster").to_pylist()
+    known = snapshots_of(table.readings()).select("cluster").distinct().toArrow().column("cluster").to_pylist()
     if not known:
         raise HistoryError(table.name, "it is empty", "append snapshots with quotaform history append")
+    rows = history_of(table.readings())
     if not patterns:
-        return table.rows()
+        return rows
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
             raise UsageError(f"--cluster {quote(pattern)}: {table.name} has no snapshot of such a cluster")
     names = [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    return table.rows().where(f.col("cluster").isin(names))
+    return rows.where(f.col("cluster").isin(names))
 
 
 def rows_of_entities(rows: DataFrame, entities: Sequence[Entity]) -> DataFrame:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import reduce
+from contextlib import suppress
+from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
+from re import compile as regex
 from secrets import token_hex
+from shutil import rmtree
+from time import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as f
 
-from quotaform.fleet.table import located_exactly
-from quotaform.history.spark import HISTORY
-from quotaform.history.version import CLOSED, OPEN, PART, PARTS, SNAPSHOTS, VersionStore
+from quotaform.fleet.table import located, located_exactly
+from quotaform.history.spark import READINGS
 from quotaform.model.errors import HistoryError, UsageError
 from quotaform.model.text import quote
-from quotaform.system.clock import SYSTEM_CLOCK, Clock
+from quotaform.system.files import reason_of, sync_folder, sync_tree
+from quotaform.system.staging import remove_dead, staged_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -41,9 +42,7 @@ def require_history(location: str, *, is_read: bool) -> None:
             f"--history {quote(location)}: a history in Parquet is a directory on a file system; "
             f"write {DELTA}{location} for one in Delta Lake"
         )
-    from quotaform.history.version import VersionStore
-
-    if VersionStore(Path(location)).current().number == 0 and is_read:
+    if appends_of(location)[1] == 0 and is_read:
         raise HistoryError(location, "there is none", "make it with quotaform history append, or correct --history")
 
 
@@ -62,44 +61,25 @@ def open_history(spark: SparkSession, location: str) -> HistoryTable:
     if location.startswith((DELTA, TABLE)):
         return DeltaHistory(spark, location)
     require_history(location, is_read=False)
-
     return ParquetHistory(spark, location)
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """What becomes of rows by new snapshots: two tables of `HISTORY`, which take the place of the rows."""
-
-    changed: DataFrame
-    """Rows that are new, or have ended now: a row that ends has the key and `valid_from` that it had. Also rows that
-    stay as they are, if there are no `kept` ones."""
-    kept: DataFrame | None = None  # The rows that stay as they are; `None` if it is not known which
-
-    def rows(self) -> DataFrame:
-        """Return all rows."""
-        return self.changed if self.kept is None else self.changed.unionByName(self.kept)
-
-
 class HistoryTable(Protocol):
-    """A history in storage. Everything that is read between two appends is one version of it."""
+    """A history in storage: rows are added, and none is changed. It shows those of when it was opened."""
 
     name: str
     """What messages call it: as it was given."""
 
-    def rows(self) -> DataFrame:
-        """Return `HISTORY`, whole. Raises `HistoryError` if it is no history, or cannot be read."""
-
-    def snapshots(self) -> DataFrame:
-        """Return the rows without an entity: the snapshots that are known."""
+    def readings(self) -> DataFrame:
+        """Return `READINGS`. Raises `HistoryError` if it is no history, or cannot be read."""
 
     def require_writable(self) -> None:
         """Make sure that it can be written, before anything else is done."""
 
-    def replace(self, merge: Callable[[DataFrame], Merged], snapshots: DataFrame, *, is_late: bool) -> bool:
-        """Write the next version: whole, or not at all.
+    def add(self, rows: DataFrame) -> bool:
+        """Add `READINGS`: all, or none.
 
-        `is_late`: Whether rows that have ended may change, too.
-        Returns false if another append was faster, and nothing was written.
+        Returns false if another append was faster, and nothing was added.
         """
 
 
@@ -108,114 +88,144 @@ def require_columns(found: StructType, name: str) -> None:
     types = {field.name: field.dataType.simpleString() for field in found}
     missing = [
         f"{field.name} {field.dataType.simpleString()}"
-        for field in HISTORY
+        for field in READINGS
         if types.get(field.name) != field.dataType.simpleString()
     ]
     if missing:
         raise HistoryError(name, f"it has no column {missing[0]}, so it is not a history", "give another path")
 
 
-_MOST_FOLDERS: Final = 32
-"""Of how many folders a part consists before an append makes one of them."""
-_MOST_ENDED: Final = 0.25
-"""How many bytes of ended rows there may be for each of open ones, before an append removes those which have ended."""
-_ROW: Final = ["cluster", "entity_key", "key", "valid_from"]
-"""What no two rows with an entity have in common, and what a row keeps when it ends."""
+_FOLDER: Final = regex(r"append=([0-9]{8})(?:-([0-9]{8}))?").fullmatch
+_EARLIER: Final = frozenset({"versions", "data"})
+_MOST_FOLDERS: Final = 64
+"""Of how many folders a history consists before an append brings their rows together in one."""
+_KEPT_S: Final = 24 * 3600
+"""For how many seconds folders are kept whose rows are in another one as well, for those who still read them."""
 
 
 class ParquetHistory:
-    """A history in a folder; see `quotaform.history.version` for what is in it."""
+    """A history in a folder that has a folder for each append.
 
-    def __init__(self, spark: SparkSession, path: str, clock: Clock = SYSTEM_CLOCK) -> None:
+    | path | content |
+    | --- | --- |
+    | `append=00000007` | what the seventh append has added |
+    | `append=00000001-00000064` | all that the first 64 have added; the folders of those are removed a day later |
+
+    An append makes its folder elsewhere, makes it last through a power cut, and renames it to the next number, which
+    only one of two appends at once can do.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
         """Open a history; it need not exist.
 
         Raises `HistoryError` if the folder is no history, or one that this version of quotaform does not know.
         """
         self.name = path
         self._spark = spark
-        self._clock = clock
-        self._store = VersionStore(Path(path))
-        self._version = self._store.current()
+        self._path = Path(path).absolute()
+        self._folders, self._last = appends_of(path)
         self._is_checked = False
 
-    def rows(self) -> DataFrame:
-        """Return `HISTORY`, whole."""
-        return self._read(*PARTS)
-
-    def snapshots(self) -> DataFrame:
-        """Return the rows without an entity: the snapshots that are known."""
-        return self._read(SNAPSHOTS)
-
-    def require_writable(self) -> None:
-        """Make sure that it can be written, before anything else is done."""
-        self._store.begin()
-
-    def replace(self, merge: Callable[[DataFrame], Merged], snapshots: DataFrame, *, is_late: bool) -> bool:
-        """Write the next version: whole, or not at all."""
-        rewritten: tuple[str, ...]
-        has_many = any(len(names) >= _MOST_FOLDERS for names in self._version.parts.values())
-        merged = merge(self._read(OPEN, CLOSED) if is_late else self._read(OPEN))
-        if has_many:
-            rewritten = PARTS
-            rows = merged.rows().unionByName(self._read(SNAPSHOTS) if is_late else self._read(CLOSED, SNAPSHOTS))
-        elif is_late:
-            rewritten, rows = (OPEN, CLOSED), merged.rows()
-        elif merged.kept is None or self._has_many_ended():
-            rewritten, rows = (OPEN,), merged.rows()
-        else:
-            rewritten, rows = (), merged.changed
-        part = f.when(f.col("entity_key").isNull(), SNAPSHOTS).when(f.col("valid_to").isNull(), OPEN).otherwise(CLOSED)
-        parted = rows.unionByName(snapshots).withColumn(PART, part)
-        new = self._store.add(
-            self._version,
-            lambda folder: parted.write.partitionBy(PART).parquet(f"file://{folder}"),
-            rewritten,
-            self._clock.now(),
-        )
-        if new is None:
-            return False
-        self._version = new
-        return True
-
-    def _has_many_ended(self) -> bool:
-        ended = self._store.size(CLOSED, self._version.ending())
-        return ended > self._store.size(OPEN, self._version.parts[OPEN]) * _MOST_ENDED
-
-    def _read(self, *parts: str) -> DataFrame:
-        rows = [self._folders(part, self._version.parts[part]) for part in parts]
-        if OPEN in parts and (ending := self._version.ending()):
-            place = parts.index(OPEN)
-            rows[place] = rows[place].join(self._folders(CLOSED, ending), _ROW, "left_anti")
-        return reduce(lambda one, other: one.unionByName(other), rows)
-
-    def _folders(self, part: str, names: Sequence[str]) -> DataFrame:
-        folders = [self._store.folder(name, part) for name in names]
-        if not folders:
-            return self._spark.createDataFrame([], HISTORY)
-        missing = next((folder for folder in folders if not folder.is_dir()), None)
-        if missing is not None:
-            raise HistoryError(self.name, f"{missing} is missing", "restore it, or give another path")
-        paths = [located_exactly(str(folder)) for folder in folders]
+    def readings(self) -> DataFrame:
+        """Return `READINGS`."""
+        if not self._folders:
+            return self._spark.createDataFrame([], READINGS)
+        paths = [located_exactly(str(folder)) for folder in self._folders]
         if not self._is_checked:
             require_columns(self._spark.read.parquet(paths[0]).schema, self.name)
             self._is_checked = True
-        return self._spark.read.schema(HISTORY).parquet(*paths)
+        return self._spark.read.schema(READINGS).parquet(*paths)
+
+    def require_writable(self) -> None:
+        """Make sure that it can be written, before anything else is done."""
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            with staged_folder(self._path):
+                remove_dead(self._path, time())
+        except OSError as error:
+            problem = f"it cannot be written: {reason_of(error)}"
+            raise HistoryError(self.name, problem, "make it writable, or give another path") from None
+
+    def add(self, rows: DataFrame) -> bool:
+        """Add `READINGS`: all, or none."""
+        number = self._last + 1
+        if not self._add(rows, f"append={number:08}"):
+            return False
+        if len(self._folders) + 1 >= _MOST_FOLDERS:
+            # What this append did is done, and the next one can do this as well.
+            with suppress(OSError, HistoryError):
+                self._merge()
+        return True
+
+    def _add(self, rows: DataFrame, name: str) -> bool:
+        """Add a folder; return false if there is one of its name."""
+        place = self._path / name
+        with staged_folder(self._path) as staged:
+            rows.hint("rebalance").write.parquet(located(str(staged)))
+            if not staged.is_dir():
+                raise HistoryError(
+                    self.name,
+                    "what Spark wrote is not there for this process, so it is not on a file system that both see",
+                    "give a path on a shared one, or delta:PATH",
+                )
+            try:
+                sync_tree(staged)
+                staged.rename(place)
+            except OSError as error:
+                if error.errno in (EEXIST, ENOTEMPTY):
+                    return False
+                raise HistoryError(self.name, f"it cannot be written: {reason_of(error)}", "it is as it was") from None
+        sync_folder(self._path)
+        return True
+
+    def _merge(self) -> None:
+        """Bring the rows of all folders together, and remove those of which that was done a day ago."""
+        self._folders, self._last = appends_of(self.name)
+        kept = {folder.name for folder in self._folders}
+        for folder in self._path.glob("append=*"):
+            if folder.name not in kept and folder.stat().st_mtime < time() - _KEPT_S:
+                rmtree(folder, ignore_errors=True)
+        self._add(self.readings(), f"append={1:08}-{self._last:08}")
+
+
+def appends_of(path: str) -> tuple[list[Path], int]:
+    """Return the folders of a history in Parquet, and the number of the last append; 0 if there is none.
+
+    Raises `HistoryError` if it is no history, or not all of it is there.
+    """
+    try:
+        paths = [each for each in Path(path).absolute().iterdir() if not each.name.startswith(("_", "."))]
+    except FileNotFoundError:
+        return [], 0
+    except OSError as error:
+        raise HistoryError(path, f"it cannot be read: {reason_of(error)}", "give the path of a directory") from None
+    if {each.name for each in paths} >= _EARLIER:
+        remedy = "append its snapshots again, to another path"
+        raise HistoryError(path, "it was written by an earlier version of quotaform", remedy)
+    found: list[tuple[int, int, Path]] = []
+    for each in paths:
+        match = _FOLDER(each.name)
+        if match is None:
+            raise HistoryError(path, "it is not a history of quotaform", "give another path")
+        found.append((int(match[1]), int(match[2] or match[1]), each))
+    folders, last = [], 0
+    for first, end, folder in sorted(found, key=lambda each: (each[0], -each[1])):
+        if end > last:
+            if first > last + 1:
+                raise HistoryError(path, f"append={last + 1:08} is missing", "restore it, or give another path")
+            folders.append(folder)
+            last = end
+    return folders, last
 
 
 _FORMAT: Final = "delta"
-_PART: Final = "part"
-_OPEN: Final = "open"
-_CLOSED: Final = "closed"
-_SNAPSHOTS: Final = "snapshots"
 _APPLICATION: Final = "quotaform.history"
 
 
 class DeltaHistory:
     """A history in Delta Lake.
 
-    Besides the columns of a history the table has `part`, by which it is partitioned: `open`, and for each append
-    `closed-N` and `snapshots-N`. So one commit of Delta can replace the rows that are still valid and add the others.
-    An append is the N-th transaction of quotaform on the table; Delta accepts only one of them.
+    An append is one commit, and the N-th transaction of quotaform on the table; Delta accepts only one of them.
     """
 
     def __init__(self, spark: SparkSession, location: str) -> None:
@@ -230,46 +240,23 @@ class DeltaHistory:
         self._is_path = kind == _FORMAT
         self._version = self._current()
 
-    def rows(self) -> DataFrame:
-        """Return `HISTORY`, whole."""
-        return self._read().select(*HISTORY.names)
-
-    def snapshots(self) -> DataFrame:
-        """Return the rows without an entity: the snapshots that are known."""
-        return self._part(f.col(_PART).startswith(_SNAPSHOTS))
+    def readings(self) -> DataFrame:
+        """Return `READINGS`."""
+        if self._version < 0:
+            return self._spark.createDataFrame([], READINGS)
+        reader = self._spark.read.format(_FORMAT).option("versionAsOf", self._version)
+        table = reader.load(self._place) if self._is_path else reader.table(self._place)
+        require_columns(table.schema, self.name)
+        return table.select(*READINGS.names)
 
     def require_writable(self) -> None:
         """Do nothing: where Spark writes, only Spark knows whether it can."""
 
-    def replace(self, merge: Callable[[DataFrame], Merged], snapshots: DataFrame, *, is_late: bool) -> bool:
-        """Write the next version: whole, or not at all."""
-        number = self._version + 1
-        new_parts = {_CLOSED: f"{_CLOSED}-{number}", _SNAPSHOTS: f"{_SNAPSHOTS}-{number}"}
-        changed = f.col(_PART) == _OPEN
-        replaced = f"{_PART} IN ('{_OPEN}', '{new_parts[_CLOSED]}', '{new_parts[_SNAPSHOTS]}')"
-        if is_late:
-            changed |= f.col(_PART).startswith(_CLOSED)
-            replaced += f" OR {_PART} LIKE '{_CLOSED}-%'"
-        part = (
-            f.when(f.col("entity_key").isNull(), new_parts[_SNAPSHOTS])
-            .when(f.col("valid_to").isNull(), _OPEN)
-            .otherwise(new_parts[_CLOSED])
-        )
+    def add(self, rows: DataFrame) -> bool:
+        """Add `READINGS`: all, or none."""
         token = token_hex(16)
-        writer = (
-            merge(self._part(changed))
-            .rows()
-            .unionByName(snapshots)
-            .withColumn(_PART, part)
-            .write.format(_FORMAT)
-            .partitionBy(_PART)
-            .option("txnAppId", _APPLICATION)
-            .option("txnVersion", number)
-            .option("userMetadata", token)
-        )
-        writer = (
-            writer.mode("error") if self._version < 0 else writer.mode("overwrite").option("replaceWhere", replaced)
-        )
+        options = {"txnAppId": _APPLICATION, "txnVersion": str(self._version + 1), "userMetadata": token}
+        writer = rows.write.format(_FORMAT).options(**options).mode("error" if self._version < 0 else "append")
         try:
             if self._is_path:
                 writer.save(self._place)
@@ -282,19 +269,6 @@ class DeltaHistory:
             raise
         # A transaction whose number another one had is left out without an error.
         return not self._log().where(f.col("userMetadata") == token).isEmpty()
-
-    def _part(self, condition: Column) -> DataFrame:
-        return self._read().where(condition).select(*HISTORY.names)
-
-    def _read(self) -> DataFrame:
-        if self._version < 0:
-            return self._spark.createDataFrame([], HISTORY).withColumn(_PART, f.lit(_OPEN))
-        reader = self._spark.read.format(_FORMAT).option("versionAsOf", self._version)
-        table = reader.load(self._place) if self._is_path else reader.table(self._place)
-        require_columns(table.schema, self.name)
-        if _PART not in table.columns:
-            raise HistoryError(self.name, f"it has no column {_PART}, so it is not a history", "give another table")
-        return table
 
     def _current(self) -> int:
         """Return the version of the table; -1 if there is none."""

@@ -10,14 +10,14 @@ from time import time
 
 import pytest
 
-from quotaform.usage.table import append as module
-from quotaform.usage.table.append import remove_dead, staged_folder
+from quotaform.system import staging as module
+from quotaform.system.staging import remove_dead, staged_folder
 
 WEEK = 7 * 24 * 3600
 INGEST = """
 import sys
 from pathlib import Path
-from quotaform.usage.table.append import staged_folder
+from quotaform.system.staging import staged_folder
 with staged_folder(Path(sys.argv[1])) as staged:
     staged.mkdir()
     print("ready", flush=True)

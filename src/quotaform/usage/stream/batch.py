@@ -24,8 +24,8 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.table import located
 from quotaform.system.files import sync_folder, sync_tree
+from quotaform.system.staging import staged_folder
 from quotaform.usage.sample import DropReason
-from quotaform.usage.table.append import staged_folder
 from quotaform.usage.table.schema import QUARANTINE, USAGE
 
 if TYPE_CHECKING:

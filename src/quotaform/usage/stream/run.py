@@ -43,11 +43,11 @@ from quotaform.model.text import inert, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.gateway import connection_of
 from quotaform.system.files import take_lock
+from quotaform.system.staging import remove_dead
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.stream.batch import BatchWriter
 from quotaform.usage.stream.message import SETTINGS, messages
 from quotaform.usage.stream.topic import Topic, TopicGateway
-from quotaform.usage.table.append import remove_dead
 from quotaform.usage.table.table import read_usage
 
 if TYPE_CHECKING:

@@ -13,12 +13,9 @@ a folder, the one moment that counts is when the folder is renamed to
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from platform import node
 from shutil import rmtree
 from time import time
 from typing import TYPE_CHECKING, Final
@@ -44,7 +41,7 @@ from quotaform.fleet.table import (
 )
 from quotaform.model.errors import EngineError, InvalidFilesError, UsageError
 from quotaform.model.text import inert
-from quotaform.system.files import take_lock
+from quotaform.system.staging import remove_dead, staged_folder
 from quotaform.usage.table.schema import LATER_COLUMNS, first_columns
 
 if TYPE_CHECKING:
@@ -199,52 +196,3 @@ def _require_folder(name: str, path: Path) -> None:
 
 def _has_files(path: Path) -> bool:
     return path.is_dir() and any(not each.name.startswith((".", "_")) for each in path.iterdir())
-
-
-_PREFIX: Final = "_staged-"
-_HOST: Final = "host"
-_LONGEST_S: Final = 7 * 24 * 3600
-
-
-@contextmanager
-def staged_folder(table: Path) -> Iterator[Path]:
-    """Yield the path of a folder in a table that does not exist yet; it is removed if it is there at the end."""
-    staged = table / f"{_PREFIX}{uuid4().hex[:12]}"
-    staged.mkdir()
-    descriptor = os.open(staged, os.O_RDONLY)
-    try:
-        if take_lock(descriptor) and _is_locked(staged):
-            (staged / _HOST).write_text(node(), encoding="utf-8")
-        yield staged / "rows"
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-        os.close(descriptor)
-
-
-def remove_dead(table: Path, now: float) -> None:
-    """Remove what ingests that were killed have left in a table.
-
-    `now`: the time, in seconds since the epoch.
-    """
-    for staged in table.glob(f"{_PREFIX}*"):
-        # Another ingest may do the same now, or may not let this one.
-        with suppress(OSError):
-            if _is_dead(staged, now):
-                shutil.rmtree(staged, ignore_errors=True)
-
-
-def _is_dead(staged: Path, now: float) -> bool:
-    host = staged / _HOST
-    if host.exists() and host.read_text(encoding="utf-8") == node():
-        return not _is_locked(staged)
-    changed = max(path.lstat().st_mtime for path in (staged, *staged.rglob("*")))
-    return now - changed > _LONGEST_S
-
-
-def _is_locked(folder: Path) -> bool:
-    """Whether a process holds the lock of a folder; never where there are no locks."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        return not take_lock(descriptor)
-    finally:
-        os.close(descriptor)

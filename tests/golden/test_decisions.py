@@ -162,7 +162,7 @@ def of_changed(text: Text) -> Lines:
     yield f"{plan.unchanged} unchanged, {len(plan.unmanaged)} unmanaged"
     drift = make_drift(plan)
     for each in drift.entities:
-        keys = ", ".join(change.key for change in each.changes)
+        keys = ", ".join(change.key for change in each.keys)
         yield f"drift: {each.entity} is {each.drift_class} ({'declared' if each.is_declared else 'undeclared'}; {keys})"
     yield from (f"pending: {change.action} {change.entity}" for change in drift.pending)
     yield f"drift: {drift.status}, {drift.in_sync} in sync"

@@ -7,7 +7,7 @@ from hypothesis import given
 from quotaform.desired.writable import is_out_of_reach
 from quotaform.drift.drift import make_drift
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Base, DeclaredBase, Desired, Quotas
+from quotaform.model.quotas import Base, Change, DeclaredBase, Desired, Quotas
 from quotaform.plan.difference import diff, make_plan
 from tests.builder import HEADER, altered
 from tests.strategies import desired, live_quotas
@@ -35,7 +35,8 @@ def test_without_a_baseline_nothing_is_pending(head: Desired, live: Quotas) -> N
     plan = make_plan(diff(head, live), head, live, HEADER)
     drift = make_drift(plan)
     assert drift.pending == ()
-    assert [row for each in drift.entities if each.is_declared for row in each.changes] == [
+    keys = [(each.entity, key) for each in drift.entities if each.is_declared for key in each.keys]
+    assert [Change(entity, key.key, key.actual, key.desired) for entity, key in keys] == [
         row for change in sorted(plan.changes, key=lambda change: change.entity.address) for row in change.changes
     ]
 
@@ -65,4 +66,4 @@ def test_a_cluster_that_is_as_the_baseline_says_has_no_drift(base: Desired, head
     live = {entity: entry.values for entity, entry in base.items() if entry.values}
     drift = make_drift(make_plan(diff(head, live), head, live, HEADER, base=agreed))
     assert drift.status == "in-sync"
-    assert all(change.key in QUOTA_KEYS for each in drift.pending for change in each.changes)
+    assert all(change.key in QUOTA_KEYS for each in drift.pending for change in each.keys)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from msgspec import field, structs
 
 from quotaform.desired.writable import is_out_of_reach
 from quotaform.model import rule
@@ -16,6 +18,8 @@ from quotaform.model.finding import Finding, Location, by_severity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, SnapshotFile, Values, same_value
 from quotaform.model.records.document import digest, json_number
+from quotaform.model.records.field import Address, QuotaKeyName
+from quotaform.model.records.record import UNSET, Double, Record, UnsetType, about, derived
 from quotaform.model.settings import DriftIgnore, active_ignores, check_ignores
 from quotaform.plan.change import EntityChange, Origin, key_origin
 from quotaform.plan.plan import Plan, PlanOptions, Unmanaged
@@ -48,61 +52,101 @@ class DriftClass(StrEnum):
     UNEXPECTED = "unexpected"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftedEntity:
+class DriftedKey(Record):
+    """One quota key that differs."""
+
+    key: QuotaKeyName
+    desired: Annotated[Double | None, about("The declared value, or null.")]
+    actual: Annotated[Double | None, about("The live value, or null.")]
+    baseline: Annotated[
+        Double | UnsetType | None, about("The value in the baseline, or null; omitted if there is none.")
+    ] = UNSET
+
+    @property
+    def agreed(self) -> float | None:
+        """The value that was last agreed: that of the baseline, or of the files if it has none."""
+        return self.desired if self.baseline is UNSET else self.baseline
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the files say something else than what was last agreed."""
+        return not same_value(self.agreed, self.desired)
+
+
+def _keys(rows: Iterable[Change], baseline: Values | None = None) -> tuple[DriftedKey, ...]:
+    """Return changes that would make the cluster as the files say as what differs.
+
+    `baseline` is what the baseline declares, empty when the entity must not exist; `None` when it does not declare it
+    or its values are not known, and without a baseline.
+    """
+    return tuple(
+        DriftedKey(
+            key=row.key,
+            desired=row.after,
+            actual=row.before,
+            baseline=UNSET if baseline is None else baseline.get(row.key),
+        )
+        for row in rows
+    )
+
+
+class Drifted(Record):
     """One entity that differs."""
 
+    address: Address = derived(lambda drifted: drifted.entity.address)
     entity: Entity
-    drift_class: DriftClass  # In what way
-    changes: tuple[Change, ...]  # The keys that differ, as the changes that would make the cluster as the files say
-    # What the baseline declares for it, empty when it must not exist; `None` when it does not declare it or its values
-    # are not known, and without a baseline
-    baseline: Values | None = None
-    is_declared: bool = True  # Whether an entry of the files is about it
-    # Why the files say that it must not exist: `state: absent` or `expired DATE`; `None` if they do not
-    absent: str | None = None
-    owner: str | None = None  # Whose entry it is
-    location: Location | None = None
-
-    def agreed(self, change: Change) -> float | None:
-        """Return the value of a key that was last agreed: that of the baseline, or of the files if it has none."""
-        return change.after if self.baseline is None else self.baseline.get(change.key)
-
-    def has_moved(self, change: Change) -> bool:
-        """Whether the files say something else of a key than what was last agreed."""
-        return not same_value(self.agreed(change), change.after)
+    drift_class: Annotated[
+        DriftClass, about("modified: other values; missing: declared but not live; unexpected: live but not declared.")
+    ] = field(name="class")
+    is_declared: Annotated[bool, about("Whether the files declare it.")] = field(default=True, name="declared")
+    absent: Annotated[
+        str | None,
+        about(
+            "Why it must not exist, according to the files; null if it is declared or in no file.", "expired 2026-12-31"
+        ),
+    ] = None
+    keys: Annotated[tuple[DriftedKey, ...], about("The quota keys that differ.", min_length=1)]
+    location: Annotated[Location | None, about("The location of its entry.")] = None
+    owner: Annotated[str | None, about("The owner, from the files.")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingChange:
-    """One entity that is as the baseline says, while the files say something else: an apply is due."""
+class Ignored(Drifted):
+    """Ignored differences of an entity."""
 
+    reason: Annotated[str, about("The reason given in drift_ignore.")]
+    expires: Annotated[date, about("The date (UTC) from which it counts.", "2026-12-31")]
+    ignored_by: Annotated[Location | None, about("The location of the item of drift_ignore.")]
+
+
+class Pending(Record):
+    """One entity that matches the baseline but not the files."""
+
+    address: Address = derived(lambda pending: pending.entity.address)
     entity: Entity
-    action: Action  # What an apply would do to it
-    changes: tuple[Change, ...]  # The keys that differ from the files
-    is_declared: bool = True  # Whether an entry of the files is about it
-    owner: str | None = None  # Whose entry it is
-    location: Location | None = None
+    action: Annotated[Action, about("What an apply would do.")]
+    is_declared: Annotated[bool, about("Whether the files declare it.")] = field(default=True, name="declared")
+    keys: Annotated[tuple[DriftedKey, ...], about("The quota keys that differ.", min_length=1)]
+    location: Annotated[Location | None, about("The location of its entry.")] = None
+    owner: Annotated[str | None, about("The owner, from the files.")] = None
 
 
-def read_change(change: EntityChange) -> DriftedEntity | PendingChange:
+def read_change(change: EntityChange) -> Drifted | Pending:
     """Return what the changes of an entity are: drift if any of its keys has drifted."""
     is_declared = change.cause is not Cause.UNDECLARED
     rows = tuple(row for row in change.changes if change.origin_of(row) is not Origin.CONFIG)
     if not rows:
-        return PendingChange(
+        return Pending(
             entity=change.entity,
             action=change.action,
-            changes=change.changes,
+            keys=_keys(change.changes),
             is_declared=is_declared,
             owner=change.owner,
             location=change.location,
         )
-    return DriftedEntity(
+    return Drifted(
         entity=change.entity,
         drift_class=_class_of(change.cause is Cause.ENTRY if change.base is None else bool(change.base), change.before),
-        changes=rows,
-        baseline=change.base,
+        keys=_keys(rows, change.base),
         is_declared=is_declared,
         absent=change.reason if change.cause in (Cause.TOMBSTONE, Cause.EXPIRED) else None,
         owner=change.owner,
@@ -117,25 +161,24 @@ def _class_of(is_agreed: bool, live: Values) -> DriftClass:
     return DriftClass.MODIFIED if live else DriftClass.MISSING
 
 
-def read_unmanaged(item: Unmanaged, baseline: DeclaredBase | None) -> DriftedEntity | PendingChange:
+def read_unmanaged(item: Unmanaged, baseline: DeclaredBase | None) -> Drifted | Pending:
     """Return what a live entity is that no file declares: pending when the baseline declares it as it is."""
     agreed = None if baseline is None else baseline.values(item.entity)
     keys = sorted(item.values, key=key_order)
     rows = tuple(Change(item.entity, key, item.values[key], None) for key in keys)
     if baseline is not None and agreed is None and item.entity in baseline.unvalued:
-        return PendingChange(entity=item.entity, action=Action.DELETE, changes=rows, is_declared=False)
+        return Pending(entity=item.entity, action=Action.DELETE, keys=_keys(rows), is_declared=False)
     if agreed:
         known = [key for key in QUOTA_KEYS if key in item.values or key in agreed]
         every = (Change(item.entity, key, item.values.get(key), None) for key in known)
         moved = tuple(row for row in every if key_origin(agreed.get(row.key), row) is not Origin.CONFIG)
         if not moved:
-            return PendingChange(entity=item.entity, action=Action.DELETE, changes=rows, is_declared=False)
+            return Pending(entity=item.entity, action=Action.DELETE, keys=_keys(rows), is_declared=False)
         rows = moved
-    return DriftedEntity(
+    return Drifted(
         entity=item.entity,
         drift_class=_class_of(bool(agreed), item.values),
-        changes=rows,
-        baseline=agreed,
+        keys=_keys(rows, agreed),
         is_declared=False,
     )
 
@@ -164,14 +207,6 @@ _FINDINGS: Final = frozenset(
 """What a plan finds that is about the cluster and how it was compared; its guards are about an apply."""
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredDrift:
-    """Keys of an entity that differ and do not count, and why."""
-
-    drifted: DriftedEntity
-    ignore: DriftIgnore
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
     """All that differs, by address."""
@@ -179,14 +214,14 @@ class Drift:
     cluster_name: str
     cluster_id: str
     read_at: str  # When the cluster or its snapshot was read, ISO 8601 UTC
-    entities: tuple[DriftedEntity, ...]
+    entities: tuple[Drifted, ...]
     in_sync: int  # How many declared entities match the cluster
     findings: tuple[Finding, ...]  # Warnings and notes about the live cluster
     options: PlanOptions  # What was asked for when the plan was made that it was read from
     snapshot: SnapshotFile | None = None
     baseline: Base | None = None  # What was last agreed; `None` when the cluster was compared with the files
-    pending: tuple[PendingChange, ...] = ()  # What an apply would change and is no drift; empty without a baseline
-    ignored: tuple[IgnoredDrift, ...] = ()  # What differs and does not count, because of `drift_ignore`
+    pending: tuple[Pending, ...] = ()  # What an apply would change and is no drift; empty without a baseline
+    ignored: tuple[Ignored, ...] = ()  # What differs and does not count, because of `drift_ignore`
     managed: int = 0  # How many entities the files declare values for
     unmanaged_in_scope: int = 0  # How many live entities in scope no file declares
     unmanaged_out_of_scope: int = 0
@@ -232,7 +267,7 @@ class Drift:
     @property
     def ignored_entities(self) -> int:
         """How many entities have keys that differ and do not count."""
-        return len({ignored.drifted.entity for ignored in self.ignored})
+        return len({ignored.entity for ignored in self.ignored})
 
     @property
     def fingerprint(self) -> str:
@@ -242,14 +277,14 @@ class Drift:
         """
         rows = [
             [
-                drifted.entity.address,
+                drifted.address,
                 drifted.drift_class.value,
-                change.key,
-                json_number(change.before),
-                json_number(drifted.agreed(change)),
+                each.key,
+                json_number(each.actual),
+                json_number(each.agreed),
             ]
             for drifted in self.entities
-            for change in drifted.changes
+            for each in drifted.keys
         ]
         return digest([self.cluster_id, rows])
 
@@ -327,20 +362,20 @@ def make_drift(
     if wrong_cluster:
         return _not_compared(plan, wrong_cluster)
     baseline = plan.base
-    found: list[DriftedEntity | PendingChange] = [read_change(change) for change in plan.changes]
+    found: list[Drifted | Pending] = [read_change(change) for change in plan.changes]
     in_scope = [item for item in plan.unmanaged if item.in_scope]
     found += [read_unmanaged(item, baseline) for item in in_scope if not is_out_of_reach(item.entity)]
     found.sort(key=lambda each: each.entity.address)
     every_ignore = tuple(ignores)
     active = active_ignores(every_ignore, today)
-    entities: list[DriftedEntity] = []
-    ignored: list[IgnoredDrift] = []
+    entities: list[Drifted] = []
+    ignored: list[Ignored] = []
+    used: set[int] = set()
     for each in found:
-        if isinstance(each, DriftedEntity):
-            counted, left_out = _split(each, active)
+        if isinstance(each, Drifted):
+            counted, left_out = _split(each, active, used)
             entities += counted
             ignored += left_out
-    used = {id(each.ignore) for each in ignored}
     findings = [finding for finding in plan.findings if finding.rule in _FINDINGS]
     findings += check_ignores(every_ignore, used, today)
     findings += _check_unvalued(entities, baseline)
@@ -355,7 +390,7 @@ def make_drift(
         options=plan.header.options,
         snapshot=plan.header.snapshot,
         baseline=None if baseline is None else baseline.base,
-        pending=tuple(each for each in found if isinstance(each, PendingChange)),
+        pending=tuple(each for each in found if isinstance(each, Pending)),
         ignored=tuple(ignored),
         managed=len(plan.declared or ()),
         unmanaged_in_scope=len(in_scope) + undeclared,
@@ -379,24 +414,27 @@ def _not_compared(plan: Plan, why: tuple[Finding, ...]) -> Drift:
     )
 
 
-def _split(drifted: DriftedEntity, ignores: tuple[DriftIgnore, ...]) -> tuple[list[DriftedEntity], list[IgnoredDrift]]:
-    """Return what counts of an entity that differs, if anything, and what is ignored, by the first ignore that fits."""
-    by_ignore: dict[int | None, list[Change]] = {}
-    for change in drifted.changes:
-        first = (place for place, each in enumerate(ignores) if each.covers(change.entity, change.key))
-        by_ignore.setdefault(next(first, None), []).append(change)
+def _split(drifted: Drifted, ignores: tuple[DriftIgnore, ...], used: set[int]) -> tuple[list[Drifted], list[Ignored]]:
+    """Return what counts of an entity that differs, if anything, and what is ignored, by the first ignore that fits.
+
+    The ids of the ignores are added to those that are used.
+    """
+    by_ignore: dict[int | None, list[DriftedKey]] = {}
+    for key in drifted.keys:
+        first = (place for place, each in enumerate(ignores) if each.covers(drifted.entity, key.key))
+        by_ignore.setdefault(next(first, None), []).append(key)
     counted = by_ignore.pop(None, [])
-    return (
-        [replace(drifted, changes=tuple(counted))] if counted else [],
-        [
-            IgnoredDrift(replace(drifted, changes=tuple(rows)), ignores[place])
-            for place, rows in by_ignore.items()
-            if place is not None
-        ],
-    )
+    left_out = []
+    for place, keys in by_ignore.items():
+        ignore = ignores[place or 0]
+        used.add(id(ignore))
+        fields = {**structs.asdict(drifted), "keys": tuple(keys)}
+        del fields["address"]
+        left_out.append(Ignored(**fields, reason=ignore.reason, expires=ignore.expires, ignored_by=ignore.location))
+    return [structs.replace(drifted, keys=tuple(counted))] if counted else [], left_out
 
 
-def _check_unvalued(entities: Iterable[DriftedEntity], baseline: DeclaredBase | None) -> list[Finding]:
+def _check_unvalued(entities: Iterable[Drifted], baseline: DeclaredBase | None) -> list[Finding]:
     """Note that the values of entities that differ are not in the baseline."""
     if baseline is None:
         return []

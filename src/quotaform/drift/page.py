@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quotaform.drift.drift import Drift, DriftedEntity
+from quotaform.drift.drift import Drift, Drifted, Pending
 from quotaform.drift.report import drift_line
-from quotaform.model.entity import Entity, spell_name
-from quotaform.model.finding import Location
+from quotaform.model.entity import spell_name
 from quotaform.model.quotas import Change
 from quotaform.model.text import inert
 from quotaform.plan.page import findings_sections, value_bar, value_cell
@@ -21,12 +20,8 @@ _COLUMNS = ("entity", "what", "key", "on the cluster", "in the files", "agreed",
 def render_drift_html(drift: Drift) -> Iterator[str]:
     """Yield what differs, what is pending and what is ignored, a row for each value, as a page."""
     drifted = tuple(row for each in drift.entities for row in _rows(each, each.drift_class.value))
-    pending = tuple(
-        _row(each.entity, row, each.action.value, row.before, each.owner, each.location)
-        for each in drift.pending
-        for row in each.changes
-    )
-    ignored = tuple(row for each in drift.ignored for row in _rows(each.drifted, f"until {each.ignore.expires}"))
+    pending = tuple(row for each in drift.pending for row in _rows(each, each.action.value))
+    ignored = tuple(row for each in drift.ignored for row in _rows(each, f"until {each.expires}"))
     tables = (
         ("Drift", drifted),
         ("Pending: in the files and not applied yet", pending),
@@ -45,14 +40,10 @@ def render_drift_html(drift: Drift) -> Iterator[str]:
     return render_html(report)
 
 
-def _rows(drifted: DriftedEntity, what: str) -> Iterator[tuple[Cell, ...]]:
-    for row in drifted.changes:
-        yield _row(drifted.entity, row, what, drifted.agreed(row), drifted.owner, drifted.location)
-
-
-def _row(
-    entity: Entity, row: Change, what: str, agreed: float | None, owner: str | None, location: Location | None
-) -> tuple[Cell, ...]:
-    values = (value_cell(row.key, value) for value in (row.before, row.after, agreed))
-    about = (inert(owner or "-"), str(location or "-"))
-    return (entity.address, what, spell_name(row.key), *values, value_bar(row), *about)
+def _rows(each: Drifted | Pending, what: str) -> Iterator[tuple[Cell, ...]]:
+    for row in each.keys:
+        agreed = row.actual if isinstance(each, Pending) else row.agreed
+        values = (value_cell(row.key, value) for value in (row.actual, row.desired, agreed))
+        bar = value_bar(Change(each.entity, row.key, row.actual, row.desired))
+        about = (inert(each.owner or "-"), str(each.location or "-"))
+        yield (each.address, what, spell_name(row.key), *values, bar, *about)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from msgspec import DecodeError, field
+from msgspec import DecodeError
 from msgspec.structs import replace
 
-from quotaform.drift.drift import Drift, DriftClass, DriftedEntity, IgnoredDrift, PendingChange
+from quotaform.drift.drift import Drift, Drifted, Ignored, Pending
 from quotaform.drift.event import ClusterState, Notification, NotificationEvent
-from quotaform.model.finding import Finding, Location
-from quotaform.model.quotas import Action, Change, SnapshotFile
+from quotaform.model.finding import Finding
+from quotaform.model.quotas import SnapshotFile
 from quotaform.model.records.document import DRIFT, NOTIFICATION, NOTIFY_STATE, indented, spell
 from quotaform.model.records.field import (
-    Address,
     ClusterRecord,
-    Names,
-    QuotaKeyName,
 )
 from quotaform.model.records.record import (
     UNSET,
@@ -28,7 +24,6 @@ from quotaform.model.records.record import (
     ShapeError,
     Timestamp,
     UnsetType,
-    Value,
     about,
     builtins,
     decode,
@@ -78,108 +73,6 @@ class DriftSummaryRecord(Record):
         return cls(**drift.summary, in_sync=drift.in_sync, pending=len(drift.pending), ignored=drift.ignored_entities)
 
 
-class DriftedKeyRecord(Record):
-    """One quota key that differs."""
-
-    key: QuotaKeyName
-    desired: Annotated[Value | None, about("The declared value, or null.")]
-    actual: Annotated[Value | None, about("The live value, or null.")]
-    baseline: Annotated[
-        Value | UnsetType | None, about("The value in the baseline, or null; omitted if there is none.")
-    ] = UNSET
-
-    @classmethod
-    def of(cls, change: Change, baseline: float | UnsetType | None = UNSET) -> Self:
-        """Return the record."""
-        return cls(key=change.key, desired=change.after, actual=change.before, baseline=baseline)
-
-
-class DriftedRecord(Record):
-    """One entity that differs."""
-
-    address: Address
-    entity: Names
-    drift_class: Annotated[
-        DriftClass, about("modified: other values; missing: declared but not live; unexpected: live but not declared.")
-    ] = field(name="class")
-    declared: Annotated[bool, about("Whether the files declare it.")]
-    absent: Annotated[
-        str | None,
-        about(
-            "Why it must not exist, according to the files; null if it is declared or in no file.", "expired 2026-12-31"
-        ),
-    ]
-    keys: Annotated[list[DriftedKeyRecord], about("The quota keys that differ.", min_length=1)]
-    location: Annotated[Location | None, about("The location of its entry.")]
-    owner: Annotated[str | None, about("The owner, from the files.")]
-
-    @classmethod
-    def of(cls, drifted: DriftedEntity, most_keys: int | None = None) -> Self:
-        """Return the record."""
-        return cls(**_drifted_fields(drifted, most_keys))
-
-
-def _drifted_fields(drifted: DriftedEntity, most_keys: int | None = None) -> dict[str, Any]:
-    has_baseline = drifted.baseline is not None
-    return {
-        "address": drifted.entity.address,
-        "entity": drifted.entity.names,
-        "drift_class": drifted.drift_class,
-        "declared": drifted.is_declared,
-        "absent": drifted.absent,
-        "keys": [
-            DriftedKeyRecord.of(change, drifted.agreed(change) if has_baseline else UNSET)
-            for change in drifted.changes[:most_keys]
-        ],
-        "location": drifted.location,
-        "owner": drifted.owner,
-    }
-
-
-class IgnoredRecord(DriftedRecord):
-    """Ignored differences of an entity."""
-
-    reason: Annotated[str, about("The reason given in drift_ignore.")]
-    expires: Annotated[date, about("The date (UTC) from which it counts.", "2026-12-31")]
-    ignored_by: Annotated[Location | None, about("The location of the item of drift_ignore.")]
-
-    @classmethod
-    def of_ignored(cls, ignored: IgnoredDrift) -> Self:
-        """Return the record."""
-        ignore = ignored.ignore
-        return cls(
-            **_drifted_fields(ignored.drifted),
-            reason=ignore.reason,
-            expires=ignore.expires,
-            ignored_by=ignore.location,
-        )
-
-
-class PendingRecord(Record):
-    """One entity that matches the baseline but not the files."""
-
-    address: Address
-    entity: Names
-    action: Annotated[Action, about("What an apply would do.")]
-    declared: Annotated[bool, about("Whether the files declare it.")]
-    keys: Annotated[list[DriftedKeyRecord], about("The quota keys that differ.", min_length=1)]
-    location: Annotated[Location | None, about("The location of its entry.")]
-    owner: Annotated[str | None, about("The owner, from the files.")]
-
-    @classmethod
-    def of(cls, pending: PendingChange) -> Self:
-        """Return the record."""
-        return cls(
-            address=pending.entity.address,
-            entity=pending.entity.names,
-            action=pending.action,
-            declared=pending.is_declared,
-            keys=list(map(DriftedKeyRecord.of, pending.changes)),
-            location=pending.location,
-            owner=pending.owner,
-        )
-
-
 class DriftRecord(Record, document=DRIFT):
     """The differences between a cluster and the files, as quotaform drift writes them."""
 
@@ -192,11 +85,9 @@ class DriftRecord(Record, document=DRIFT):
     status: Annotated[Literal["in-sync", "drift", "unknown"], about("Whether there are differences.")]
     fingerprint: Annotated[Digest, about("A digest of the drift; it changes only if the differences change.")]
     summary: DriftSummaryRecord
-    entities: Annotated[list[DriftedRecord], about("The entities that differ, by address.")]
-    pending: Annotated[
-        list[PendingRecord], about("The changes that are not applied yet, by address; these are not drift.")
-    ]
-    ignored: Annotated[list[IgnoredRecord], about("Differences listed in drift_ignore, by address; not counted.")]
+    entities: Annotated[list[Drifted], about("The entities that differ, by address.")]
+    pending: Annotated[list[Pending], about("The changes that are not applied yet, by address; these are not drift.")]
+    ignored: Annotated[list[Ignored], about("Differences listed in drift_ignore, by address; not counted.")]
     findings: Annotated[list[Finding], about("Findings about the live cluster.")]
 
 
@@ -212,9 +103,9 @@ def dump_drift(drift: Drift) -> str:
         status=drift.status,
         fingerprint=drift.fingerprint,
         summary=DriftSummaryRecord.of(drift),
-        entities=list(map(DriftedRecord.of, drift.entities)),
-        pending=list(map(PendingRecord.of, drift.pending)),
-        ignored=list(map(IgnoredRecord.of_ignored, drift.ignored)),
+        entities=list(drift.entities),
+        pending=list(drift.pending),
+        ignored=list(drift.ignored),
         findings=list(drift.findings),
     )
     return indented(builtins(record))
@@ -255,7 +146,7 @@ class NotificationRecord(Record, document=NOTIFICATION):
     baseline: Annotated[BaselineRecord | None, about("Null if the check failed.")]
     summary: Annotated[DriftSummaryRecord | None, about("Null if the check failed.")]
     items: Annotated[
-        list[DriftedRecord],
+        list[Drifted],
         about(f"The entities that differ, by address; at most {MOST_ITEMS}.", max_length=MOST_ITEMS),
     ]
     truncated: Annotated[bool, about("Whether entities were left out.")]
@@ -266,6 +157,7 @@ class NotificationRecord(Record, document=NOTIFICATION):
 def dump_notification(notification: Notification) -> str:
     """Return a notification as JSON on one line."""
     drift = notification.drift
+    shown = () if drift is None else drift.entities[:MOST_ITEMS]
     record = NotificationRecord(
         event=notification.event,
         cluster=NotifiedCluster(name=notification.cluster, id=None if drift is None else drift.cluster_id),
@@ -274,7 +166,7 @@ def dump_notification(notification: Notification) -> str:
         fingerprint=None if drift is None else drift.fingerprint,
         baseline=None if drift is None else BaselineRecord.of(drift),
         summary=None if drift is None else DriftSummaryRecord.of(drift),
-        items=[] if drift is None else [DriftedRecord.of(each, MOST_KEYS) for each in drift.entities[:MOST_ITEMS]],
+        items=[replace(each, keys=each.keys[:MOST_KEYS]) for each in shown],
         truncated=drift is not None and len(drift.entities) > MOST_ITEMS,
         error=None if notification.error is None else notification.error[:_LONGEST_ERROR],
         links=LinksRecord(run=notification.run, runbook=RUNBOOK),

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from json import dumps
 from typing import Final
 
-from quotaform.drift.drift import Drift, DriftClass, DriftDigest, DriftedEntity, IgnoredDrift, PendingChange
+from quotaform.drift.drift import Drift, DriftClass, DriftDigest, Drifted, DriftedKey, Ignored, Pending
 from quotaform.drift.event import Notification, NotificationEvent
 from quotaform.model import rule
-from quotaform.model.entity import Entity, spell_name
+from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding, Location
 from quotaform.model.outcome import ClusterOutcome, values_of
-from quotaform.model.quotas import Base, Change
+from quotaform.model.quotas import Base
 from quotaform.model.text import inert, listed
 from quotaform.plan.report import NOTHING_SELECTED
 from quotaform.report.annotation import Problems
@@ -106,26 +106,25 @@ def summary_line(
     return f"Drift{partial}: {'; '.join([classes, f'{in_sync:,} in sync', *others])}."
 
 
-def _entity_lines(drifted: DriftedEntity, style: Style, baseline: Base | None) -> Iterator[str]:
+def _entity_lines(drifted: Drifted, style: Style, baseline: Base | None) -> Iterator[str]:
     about = [] if drifted.is_declared or _is_history(baseline) else ["not declared in any file"]
     name = style.paint(f"{drifted.drift_class.value:<10}", _COLOURS[drifted.drift_class])
-    yield f"  {name} {drifted.entity.address}{_about(drifted.location, drifted.owner, about)}"
+    yield f"  {name} {drifted.address}{_about(drifted.location, drifted.owner, about)}"
     yield from _key_lines(drifted, baseline)
 
 
-def _pending_lines(pending: PendingChange) -> Iterator[str]:
+def _pending_lines(pending: Pending) -> Iterator[str]:
     about = [] if pending.is_declared else ["not declared in any file any more"]
-    yield f"  {pending.action.value:<10} {pending.entity.address}{_about(pending.location, pending.owner, about)}"
-    width = max(len(change.key) for change in pending.changes)
-    for change in pending.changes:
-        yield f"      {spell_name(change.key):<{width}} : {_difference(change, None)}"
+    yield f"  {pending.action.value:<10} {pending.address}{_about(pending.location, pending.owner, about)}"
+    width = max(len(each.key) for each in pending.keys)
+    for each in pending.keys:
+        yield f"      {spell_name(each.key):<{width}} : {_difference(each, None)}"
 
 
-def _ignored_lines(ignored: IgnoredDrift, baseline: Base | None) -> Iterator[str]:
-    drifted, ignore = ignored.drifted, ignored.ignore
-    about = [f"until {ignore.expires}: {inert(ignore.reason)}"]
-    yield f"  {drifted.drift_class.value:<10} {drifted.entity.address}{_about(ignore.location, None, about)}"
-    yield from _key_lines(drifted, baseline)
+def _ignored_lines(ignored: Ignored, baseline: Base | None) -> Iterator[str]:
+    about = [f"until {ignored.expires}: {inert(ignored.reason)}"]
+    yield f"  {ignored.drift_class.value:<10} {ignored.address}{_about(ignored.ignored_by, None, about)}"
+    yield from _key_lines(ignored, baseline)
 
 
 def _about(location: Location | None, owner: str | None, more: Iterable[str]) -> str:
@@ -140,22 +139,23 @@ def _is_history(baseline: Base | None) -> bool:
     return baseline is not None and baseline.is_history
 
 
-def _key_lines(drifted: DriftedEntity, baseline: Base | None) -> Iterator[str]:
+def _key_lines(drifted: Drifted, baseline: Base | None) -> Iterator[str]:
     place = "history" if _is_history(baseline) else "files"
-    width = max((len(change.key) for change in drifted.changes), default=0)
-    for change in drifted.changes:
-        text = _difference(change, drifted.absent, place)
-        if drifted.has_moved(change):
-            agreed = drifted.agreed(change)
-            text += f", {'not set' if agreed is None else value_text(change.key, agreed)} in the baseline"
-        yield f"      {spell_name(change.key):<{width}} : {text}"
+    width = max((len(each.key) for each in drifted.keys), default=0)
+    for each in drifted.keys:
+        text = _difference(each, drifted.absent, place)
+        if each.has_moved:
+            text += f", {_value(each.key, each.agreed)} in the baseline"
+        yield f"      {spell_name(each.key):<{width}} : {text}"
 
 
-def _difference(change: Change, absent: str | None, place: str = "files") -> str:
-    actual = "not set" if change.before is None else value_text(change.key, change.before)
-    if change.after is None:
-        return f"{actual} on the cluster, {'not' if absent is None else inert(absent)} in the {place}"
-    return f"{actual} on the cluster, {value_text(change.key, change.after)} in the {place}"
+def _difference(each: DriftedKey, absent: str | None, place: str = "files") -> str:
+    wanted = ("not" if absent is None else inert(absent)) if each.desired is None else _value(each.key, each.desired)
+    return f"{_value(each.key, each.actual)} on the cluster, {wanted} in the {place}"
+
+
+def _value(key: str, value: float | None) -> str:
+    return "not set" if value is None else value_text(key, value)
 
 
 MARKER: Final = "drift"
@@ -179,12 +179,12 @@ def render_drift_markdown(
     `limit` is how many bytes the document may have; what has no room is counted.
     """
     by_class = [each for drift_class in DriftClass for each in drift.entities if each.drift_class is drift_class]
-    pending = [(each.entity, each.action.value, each.owner, each.changes) for each in drift.pending]
-    ignored = [(each.drifted.entity, each.ignore.reason, None, each.drifted.changes) for each in drift.ignored]
+    pending = [(each.address, each.action.value, each.owner, each.keys) for each in drift.pending]
+    ignored = [(each.address, each.reason, None, each.keys) for each in drift.ignored]
     blocking = [finding for finding in drift.findings if finding.blocking]
     others = [finding for finding in drift.findings if not finding.blocking]
     entities = Part(
-        [form(_drifted_table, by_class, drift.baseline), form(_counted, [each.entity for each in by_class])]
+        [form(_drifted_table, by_class, drift.baseline), form(_counted, [each.address for each in by_class])]
     )
     folded = [
         Part([form(_folded, title, rows, _other_table), form(_folded, title, rows, _other_counts)])
@@ -212,7 +212,7 @@ def _head(drift: Drift, root: str, place: Place) -> Iterator[str]:
     yield f"{drift_line(drift) if drift.is_known else 'This is not the cluster that the files are for.'}\n\n"
 
 
-def _drifted_table(entities: Sequence[DriftedEntity], baseline: Base | None) -> Iterator[str]:
+def _drifted_table(entities: Sequence[Drifted], baseline: Base | None) -> Iterator[str]:
     if entities:
         has_baseline = baseline is not None and not baseline.is_history
         header = _HEADER if baseline is None else _HISTORY_HEADER if baseline.is_history else _BASED_HEADER
@@ -221,31 +221,27 @@ def _drifted_table(entities: Sequence[DriftedEntity], baseline: Base | None) -> 
         yield "\n"
 
 
-def _drifted_rows(drifted: DriftedEntity, has_baseline: bool) -> Iterator[Sequence[str]]:
+def _drifted_rows(drifted: Drifted, has_baseline: bool) -> Iterator[Sequence[str]]:
     """Yield a row for each key; what was agreed is what the files say when there is no baseline."""
-    first = drifted.drift_class.value, code_cell(drifted.entity.address)
+    first = drifted.drift_class.value, code_cell(drifted.address)
     owner = words_cell(drifted.owner) if drifted.owner else ""
-    for change in drifted.changes:
-        declared = _value(change, change.after)
-        if change.after is None and drifted.absent is not None:
-            declared = words_cell(inert(drifted.absent))
+    for each in drifted.keys:
+        declared = _value(each.key, each.desired)
+        if each.desired is None and drifted.absent is not None:
+            declared = inert(drifted.absent)
         yield (
             *first,
-            code_cell(spell_name(change.key)),
-            _value(change, change.before),
-            *((_value(change, drifted.agreed(change)),) if has_baseline else ()),
-            declared,
+            code_cell(spell_name(each.key)),
+            words_cell(_value(each.key, each.actual)),
+            *((words_cell(_value(each.key, each.agreed)),) if has_baseline else ()),
+            words_cell(declared),
             owner,
         )
         first, owner = ("", ""), ""
 
 
-def _value(change: Change, value: float | None) -> str:
-    return "not set" if value is None else words_cell(value_text(change.key, value))
-
-
-Others = Sequence[tuple[Entity, str, str | None, Sequence[Change]]]
-"""Entities, each with a word about it, its owner and its keys that differ from the files."""
+Others = Sequence[tuple[str, str, str | None, Sequence[DriftedKey]]]
+"""Addresses, each with a word about it, its owner and its keys that differ from the files."""
 
 
 def _folded(title: str, rows: Others, make: Callable[[Others], Iterable[str]]) -> Iterator[str]:
@@ -259,26 +255,26 @@ def _other_table(rows: Others) -> Iterator[str]:
     cells = (
         (
             words_cell(word),
-            code_cell(entity.address),
-            code_cell(spell_name(change.key)),
-            _value(change, change.before),
-            _value(change, change.after),
+            code_cell(address),
+            code_cell(spell_name(each.key)),
+            words_cell(_value(each.key, each.actual)),
+            words_cell(_value(each.key, each.desired)),
             words_cell(owner) if owner else "",
         )
-        for entity, word, owner, changes in rows
-        for change in changes
+        for address, word, owner, keys in rows
+        for each in keys
     )
     yield from table(("", "Entity", "Quota", "On the cluster", "In the files", "Owner"), cells)
     yield "\n"
 
 
 def _other_counts(rows: Others) -> Iterator[str]:
-    return _counted([entity for entity, *_ in rows])
+    return _counted([address for address, *_ in rows])
 
 
-def _counted(entities: Sequence[Entity]) -> Iterator[str]:
-    if entities:
-        groups = by_prefix([entity.address for entity in entities])
+def _counted(addresses: Sequence[str]) -> Iterator[str]:
+    if addresses:
+        groups = by_prefix(addresses)
         yield from table(("Entities", "Number"), ((shown, f"{len(some):,}") for shown, some in groups))
         yield "\nThis is too much for one document: see the output of `quotaform drift`.\n\n"
 
@@ -346,19 +342,16 @@ def _slack_lines(notification: Notification) -> Iterator[str]:
 def _slack_drift_lines(drift: Drift) -> Iterator[str]:
     yield drift_summary(drift)
     for drifted in drift.entities[:MOST_ITEMS]:
-        yield f"• {drifted.drift_class.value}: {harmless(drifted.entity.address)} {_values(drifted)}"
+        yield f"• {drifted.drift_class.value}: {harmless(drifted.address)} {_values(drifted)}"
     if len(drift.entities) > MOST_ITEMS:
         yield f"… and {len(drift.entities) - MOST_ITEMS:,} more"
 
 
-def _values(drifted: DriftedEntity) -> str:
+def _values(drifted: Drifted) -> str:
     parts = []
-    for change in drifted.changes[:MOST_ITEMS]:
-        agreed = drifted.agreed(change)
-        live, wanted = (
-            "not set" if value is None else harmless(value_text(change.key, value)) for value in (change.before, agreed)
-        )
-        parts.append(f"{harmless(spell_name(change.key))} {live}, agreed {wanted}")
+    for each in drifted.keys[:MOST_ITEMS]:
+        live, wanted = (harmless(_value(each.key, value)) for value in (each.actual, each.agreed))
+        parts.append(f"{harmless(spell_name(each.key))} {live}, agreed {wanted}")
     return f"({'; '.join(parts)})"
 
 
@@ -375,20 +368,11 @@ def drift_problems(drift: Drift) -> Problems:
     return Problems(findings=findings, command="drift", cluster=drift.cluster_name)
 
 
-def _drifted(drifted: DriftedEntity) -> Finding:
+def _drifted(drifted: Drifted) -> Finding:
     row = _RULES[drifted.drift_class]
-    message = f"{drifted.entity.address} is {drifted.drift_class.value}: {listed(_differences(drifted))}"
-    return row.finding(message, address=drifted.entity.address, location=drifted.location)
-
-
-def _differences(drifted: DriftedEntity) -> Iterator[str]:
-    for change in drifted.changes:
-        live = "not set" if change.before is None else value_text(change.key, change.before)
-        if change.after is not None:
-            declared = f"{value_text(change.key, change.after)} in the files"
-        else:
-            declared = f"{'not' if drifted.absent is None else inert(drifted.absent)} in the files"
-        yield f"{spell_name(change.key)} is {live} on the cluster, {declared}"
+    keys = (f"{spell_name(each.key)} is {_difference(each, drifted.absent)}" for each in drifted.keys)
+    message = f"{drifted.address} is {drifted.drift_class.value}: {listed(keys)}"
+    return row.finding(message, address=drifted.address, location=drifted.location)
 
 
 def render_drift_total(outcomes: Sequence[ClusterOutcome[DriftDigest]], style: Style = PLAIN) -> str:

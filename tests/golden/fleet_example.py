@@ -9,7 +9,7 @@ from quotaform.fleet.fleet_report import FleetReport, make_fleet_report
 from quotaform.model.errors import ConnectError, InvalidFilesError, NotReadError, PlanBlockedError
 from quotaform.model.finding import Finding
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.plan.blast_radius import DirectionCount, LimitDirection, RadiusCounts
+from quotaform.plan.blast_radius import LimitCount, LimitDirection, RadiusCounts
 from quotaform.plan.plan import PlanDigest, PlanOptions
 from quotaform.plan.receipt import ReceiptDigest
 
@@ -20,7 +20,8 @@ _NONE = dict.fromkeys(
 
 def radius(affected: int, **principals: int) -> RadiusCounts:
     """How many limits of four principals change, by direction; two keys each."""
-    counts = {each: DirectionCount(number := principals.get(each, 0), 2 * number) for each in LimitDirection}
+    numbers = {each: principals.get(each, 0) for each in LimitDirection}
+    counts = {each: LimitCount(principals=number, limits=2 * number) for each, number in numbers.items()}
     return RadiusCounts(source="clients.csv", principals=4, affected=affected, counts=counts)
 
 

@@ -22,5 +22,5 @@ PEOPLE = (
 
 def principals_plan() -> Plan:
     plan = guarded(example_plan(with_findings=False))
-    radius = make_blast_radius(Principals.of("clients.csv", PEOPLE), ACTUAL, plan.changes, file="changed.csv")
-    return replace(plan, blast_radius=radius)
+    radius, changes = make_blast_radius(Principals.of("clients.csv", PEOPLE), ACTUAL, plan.changes, file="changed.csv")
+    return replace(plan, blast_radius=radius, limit_changes=changes)

@@ -299,8 +299,8 @@ def of_principal(text: Text) -> Lines:
     """Yield what a plan changes of the limits of those who connect, the largest change first."""
     case = Case.read(text)
     principals = Principals.of("list", case.principals)
-    radius = make_blast_radius(principals, case.live, plan_for(case, ()).changes, file="all.csv")
-    for row in sorted(radius.changes, key=size_order):
+    _, changes = make_blast_radius(principals, case.live, plan_for(case, ()).changes, file="all.csv")
+    for row in sorted(changes, key=size_order):
         buckets = " -> ".join(",".join(each.level.bucket) for each in (row.before, row.after) if each.level)
         factor = "" if row.factor is None else f" by {row.factor:g}"
         yield f"{row.principal.address} {row.key}: {row.direction}{factor} ({buckets})"

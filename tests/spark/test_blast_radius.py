@@ -90,10 +90,11 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
     largest: list[Row] = []
     counts: dict[Row, Row] = {}
     for name, quotas in actual.items():
-        radius = make_blast_radius(listed, quotas, plans[name].changes, file="all.csv")
-        rows += [(name, *change_row(change).values()) for change in radius.changes]
-        largest += [(name, *change_row(change).values()) for change in radius.largest]
-        counts |= {(name, each.value): count for each, count in radius.counts.items() if count.limits}
+        radius, changes = make_blast_radius(listed, quotas, plans[name].changes, file="all.csv")
+        rows += [(name, *change_row(change).values()) for change in changes]
+        largest += [(name, *change_row(each.limits).values()) for each in radius.largest]
+        numbers = {(name, each.value): count for each, count in radius.counts.items()}
+        counts |= {key: (count.principals, count.limits) for key, count in numbers.items() if count.limits}
         if radius.affected:
             counts[name, None] = radius.affected, sum(count.limits for count in radius.counts.values())
     assert {row[5] for row in rows} == set(LimitDirection)

@@ -21,10 +21,9 @@ from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Action
 from quotaform.model.records.document import FLEET_REPORT, document_lines
 from quotaform.model.records.record import UNSET, Count, Record, UnsetType, about, builtins, given, omitted
-from quotaform.plan.blast_radius import DirectionCount, LimitDirection, RadiusCounts
+from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
 from quotaform.plan.plan import PlanDigest
 from quotaform.plan.receipt import ReceiptDigest, Result
-from quotaform.plan.records import RadiusCountsRecord, radius_counts_record
 
 MOST_LARGEST: Final = 10
 """How many of the clusters with the most differences are listed."""
@@ -116,7 +115,7 @@ class FleetRow(Record):
     differences: Differences = 0
     rules: Annotated[tuple[RuleName, ...], about("The rules that block it.")] = field(default=(), name="blocked_by")
     blast_radius: Annotated[
-        RadiusCountsRecord | UnsetType, about("That of its plan. Omitted if not asked for, or without a plan.")
+        RadiusCounts | UnsetType, about("That of its plan. Omitted if not asked for, or without a plan.")
     ] = UNSET
     error: Annotated[ErrorRecord | None, about("Why there is no result; null if there is one.")] = None
 
@@ -170,7 +169,7 @@ class FleetReport(Record, document=FLEET_REPORT):
         about(f"The clusters with the most differences; at most {MOST_LARGEST}.", max_length=MOST_LARGEST),
     ] = ()
     blast_radius: Annotated[
-        RadiusCountsRecord | UnsetType,
+        RadiusCounts | UnsetType,
         about("That of all clusters together: a principal counts on each. Omitted if not asked for."),
     ] = UNSET
     rows: Annotated[tuple[FleetRow, ...], about("One item per cluster, in the order of the run.")] = ()
@@ -184,7 +183,7 @@ class FleetReport(Record, document=FLEET_REPORT):
     @property
     def radius(self) -> RadiusCounts | None:
         """The counts of all clusters together; `None` if nobody asked."""
-        return radius_of(self.blast_radius)
+        return given(self.blast_radius)
 
     def by_severity(self) -> Sequence[FleetRow]:
         """Return the rows, the most severe status first, then those with the most differences."""
@@ -197,7 +196,7 @@ class FleetReport(Record, document=FLEET_REPORT):
 
     def by_tightening(self) -> Sequence[tuple[str, RadiusCounts]]:
         """Return the clusters whose principals get other limits: those with the most tighter ones first."""
-        radii = [(row.cluster, radius_of(row.blast_radius)) for row in self.rows]
+        radii = [(row.cluster, given(row.blast_radius)) for row in self.rows]
         found = [(cluster, radius) for cluster, radius in radii if radius is not None and radius.affected]
         return sorted(found, key=lambda each: (-_tightened(each[1]), -each[1].affected, each[0]))
 
@@ -208,19 +207,6 @@ _LISTS: Final = frozenset({"blocked", "errors", "largest", "rows"})
 def fleet_report_lines(report: FleetReport) -> Iterator[str]:
     """Yield a report as JSON, with one line per cluster."""
     return document_lines(builtins(report).items(), _LISTS)
-
-
-def radius_of(record: RadiusCountsRecord | UnsetType) -> RadiusCounts | None:
-    """Return the counts of a blast radius; `None` if nobody asked."""
-    if (found := given(record)) is None:
-        return None
-    each = {direction: getattr(found.counts, direction.value) for direction in LimitDirection}
-    return RadiusCounts(
-        source=found.source,
-        principals=found.principals,
-        affected=found.affected,
-        counts={direction: DirectionCount(count.principals, count.limits) for direction, count in each.items()},
-    )
 
 
 def _tightened(radius: RadiusCounts) -> int:
@@ -244,7 +230,7 @@ def make_fleet_report(
     oldest = min(snapshots, key=lambda row: (_moment(row), row.cluster), default=None)
     changed = (row for row in rows if row.differences)
     largest = nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))
-    radii = [radius for row in rows if (radius := radius_of(row.blast_radius)) is not None]
+    radii = [radius for row in rows if (radius := given(row.blast_radius)) is not None]
     return FleetReport(
         command=command,
         is_interrupted=any(map(_is_interrupted, found)),
@@ -258,7 +244,7 @@ def make_fleet_report(
         blocked=_blocked(rows),
         errors=_errors(rows),
         largest=tuple(LargestCluster(cluster=row.cluster, differences=row.differences) for row in largest),
-        blast_radius=radius_counts_record(RadiusCounts.sum(radii)) if radii else UNSET,
+        blast_radius=RadiusCounts.sum(radii) if radii else UNSET,
         rows=rows,
     )
 
@@ -304,7 +290,7 @@ def _planned(cluster: str, plan: PlanDigest) -> FleetRow:
         },
         differences=plan.changes,
         rules=plan.blocking,
-        blast_radius=omitted(None if plan.blast_radius is None else radius_counts_record(plan.blast_radius)),
+        blast_radius=omitted(plan.blast_radius),
     )
 
 

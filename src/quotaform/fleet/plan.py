@@ -44,7 +44,7 @@ from quotaform.model.errors import BaseError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.precedence import level_of
 from quotaform.plan.base import ClusterBases
-from quotaform.plan.blast_radius import BlastRadius, DirectionCount, LimitChange, LimitDirection
+from quotaform.plan.blast_radius import BlastRadius, LimitChange, LimitChangeRecord, LimitCount, LimitDirection
 from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
 from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with_same_clusters
@@ -266,19 +266,19 @@ def _totals(principals: DataFrame, clusters: Sequence[str]) -> Mapping[str, int]
 
 def _radii(changes: DataFrame, totals: Mapping[str, int], principal_list: PrincipalList) -> Mapping[str, BlastRadius]:
     """Return the blast radius of the plan of each cluster; of the changes, only the largest come to the driver."""
-    counts: dict[tuple[str, str | None], DirectionCount] = {
-        (row["cluster"], row["direction"]): DirectionCount(row["principals"], row["limits"])
+    counts: dict[tuple[str, str | None], LimitCount] = {
+        (row["cluster"], row["direction"]): LimitCount(principals=row["principals"], limits=row["limits"])
         for row in limit_counts(changes).collect()
     }
-    largest: dict[str, list[LimitChange]] = {}
+    largest: dict[str, list[LimitChangeRecord]] = {}
     for row in largest_changes(changes).collect():
-        largest.setdefault(row["cluster"], []).append(_limit_change(row))
+        largest.setdefault(row["cluster"], []).append(LimitChangeRecord.of(_limit_change(row)))
     return {
         name: BlastRadius(
             source=principal_list.table or "",
             principals=total,
-            affected=counts.get((name, None), DirectionCount()).principals,
-            counts={each: counts.get((name, each.value), DirectionCount()) for each in LimitDirection},
+            affected=counts.get((name, None), LimitCount()).principals,
+            counts={each: counts.get((name, each.value), LimitCount()) for each in LimitDirection},
             largest=tuple(largest.get(name, ())),
             file=principal_list.folder,
         )

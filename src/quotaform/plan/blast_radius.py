@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from heapq import nsmallest
 from math import inf
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self, TypeAlias, TypedDict
+
+from msgspec import Meta
 
 from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
-from quotaform.model.precedence import Level
+from quotaform.model.precedence import Level, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, same_value
+from quotaform.model.records.field import Address, QuotaKeyName
+from quotaform.model.records.record import Count, Double, Record, about, derived
 from quotaform.model.units import is_unlimited
 from quotaform.plan.change import EntityChange
 from quotaform.resolve.index import QuotaIndex
@@ -39,6 +43,9 @@ from quotaform.resolve.request import PRECEDENCE_OF, Effective, effective, reque
 # | unlimited | unlimited, by whichever entry | no row |
 #
 # A value that is the maximum of its key means unlimited, as on a broker.
+
+
+EntityTypeName: TypeAlias = Annotated[str, Meta(pattern="^(user|client-id|ip)$")]
 
 
 class LimitDirection(StrEnum):
@@ -235,23 +242,29 @@ class Principals:
         return cls(source, tuple(sorted(set(entities), key=principal_order)))
 
 
-class DirectionCount(NamedTuple):
-    """How often limits change in one direction."""
+class LimitCount(Record):
+    """How often limits change in this direction."""
 
-    # The principals with such a limit; one whose limits change in several directions counts in each.
-    principals: int = 0
-    limits: int = 0  # The effective limits: one per principal and quota key
+    principals: Annotated[Count, about("Principals with such a limit; one can count in several directions.")] = 0
+    limits: Annotated[Count, about("Effective limits: one per principal and quota key.")] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RadiusCounts:
-    """How many limits a plan changes for those who really connect, and nothing of the size of their list."""
+if TYPE_CHECKING:
+    DirectionCounts: TypeAlias = Mapping[LimitDirection, LimitCount]
+else:
+    DirectionCounts = TypedDict("DirectionCounts", {each.value: LimitCount for each in LimitDirection})
+    DirectionCounts.__doc__ = "One field per direction."
 
-    source: str  # Where the list of principals comes from, as it was given
-    principals: int  # How many principals the list has, each counted once
-    affected: int  # How many of them get another effective limit
-    # How often limits change in each direction; all directions are there.
-    counts: Mapping[LimitDirection, DirectionCount]
+
+class RadiusCounts(Record):
+    """How many limits a plan changes for those who really connect."""
+
+    source: Annotated[
+        str, about("The list of principals: scram, or a file or table as given.", "principals.csv", "scram")
+    ]
+    principals: Annotated[Count, about("Principals in the list, each counted once.")]
+    affected: Annotated[Count, about("Principals that get another effective limit.")]
+    counts: DirectionCounts
 
     @classmethod
     def sum(cls, items: Sequence[RadiusCounts]) -> RadiusCounts:
@@ -260,8 +273,9 @@ class RadiusCounts:
         `items` are the counts of one or more clusters, for the same list.
         """
         counts = {
-            each: DirectionCount(
-                sum(item.counts[each].principals for item in items), sum(item.counts[each].limits for item in items)
+            each: LimitCount(
+                principals=sum(item.counts[each].principals for item in items),
+                limits=sum(item.counts[each].limits for item in items),
             )
             for each in LimitDirection
         }
@@ -273,14 +287,68 @@ class RadiusCounts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlastRadius(RadiusCounts):
-    """What a plan changes for those who really connect. It is information: nothing of it is applied."""
+class BucketLimit(Record):
+    """An effective limit, and who shares it."""
 
-    largest: tuple[LimitChange, ...] = ()  # The `MOST_LARGEST` largest changes, by `size_order`
-    file: str | None = None  # The file with all changes, as it was given; `None` if none is written
-    # All changes, for that file; not in a plan file.
-    changes: Iterable[LimitChange] = field(default=(), compare=False, repr=False)
+    value: Annotated[Double | None, about("The limit, or null if there is none.")]
+    source: Annotated[str | None, about("The address of the entity that it comes from, or null.")] = derived(
+        lambda limit: None if limit.entity is None else limit.entity.address
+    )
+    entity: Annotated[Entity | None, about("The entity that it comes from, by type and name, or null.")]
+    bucket: Annotated[
+        tuple[EntityTypeName, ...] | None,
+        about("The entity types whose names tell one rate from another; null if there is no limit."),
+    ] = derived(lambda limit: _bucket(limit.effective.level) or None)
+
+    @property
+    def effective(self) -> Effective:
+        """The same as what a request has."""
+        return Effective(self.value, self.entity, None if self.entity is None else level_of(self.entity))
+
+
+class LimitChangeRecord(Record):
+    """An effective limit of a principal that changes."""
+
+    address: Address = derived(lambda change: change.entity.address)
+    entity: Annotated[Entity, about("The principal: a user, a client-id or both, or an ip.")]
+    key: QuotaKeyName
+    direction: Annotated[
+        LimitDirection | None,
+        about("What becomes of the limit; other_bucket: the same limit, but shared with others than before."),
+    ] = derived(lambda change: change.limits.direction)
+    factor: Annotated[
+        Double | None, about("The limit after, divided by that before; null unless both are above 0.")
+    ] = derived(lambda change: change.limits.factor)
+    before: BucketLimit
+    after: BucketLimit
+
+    @classmethod
+    def of(cls, change: LimitChange) -> Self:
+        """Return the record of a change."""
+        before, after = (BucketLimit(value=each.value, entity=each.source) for each in (change.before, change.after))
+        return cls(entity=change.principal, key=change.key, before=before, after=after)
+
+    @property
+    def limits(self) -> LimitChange:
+        """The change."""
+        return LimitChange(self.entity, self.key, self.before.effective, self.after.effective)
+
+
+class BlastRadius(RadiusCounts):
+    """The principals whose effective limits change (--principals).
+
+    It is information that is not applied: the plan id does not cover it.
+    """
+
+    largest: Annotated[
+        tuple[LimitChangeRecord, ...],
+        about(
+            f"The {MOST_LARGEST} largest changes: by direction in the order of counts; lower limits by the "
+            "smallest factor, higher ones by the largest; then by user, client-id, ip and key.",
+            max_length=MOST_LARGEST,
+        ),
+    ] = ()
+    file: Annotated[str | None, about("The file with all changes, as given with --principals-out, or null.")] = None
 
     def without_changes(self) -> RadiusCounts:
         """Return the counts alone."""
@@ -289,24 +357,24 @@ class BlastRadius(RadiusCounts):
 
 def make_blast_radius(
     principals: Principals, actual: Quotas, changes: Iterable[EntityChange], *, file: str | None = None
-) -> BlastRadius:
-    """Return the blast radius of a plan on one cluster.
+) -> tuple[BlastRadius, Iterable[LimitChange]]:
+    """Return the blast radius of a plan on one cluster, and all changes if they are wanted.
 
     `actual` holds all quotas of the cluster, as the plan read them. `file` is the file in which all changes are wanted;
     for it, they are kept together with the quotas.
     """
     rows = LimitChanges(principals.entities, actual, changes)
     counter = _Counter()
-    largest = tuple(nsmallest(MOST_LARGEST, counter.counted(rows), key=size_order))
-    return BlastRadius(
+    largest = nsmallest(MOST_LARGEST, counter.counted(rows), key=size_order)
+    radius = BlastRadius(
         source=principals.source,
         principals=len(principals.entities),
         affected=counter.affected,
         counts=counter.counts(),
-        largest=largest,
+        largest=tuple(map(LimitChangeRecord.of, largest)),
         file=file,
-        changes=rows if file is not None else (),
     )
+    return radius, rows if file is not None else ()
 
 
 class _Counter:
@@ -330,5 +398,7 @@ class _Counter:
                 seen.add(direction)
             yield row
 
-    def counts(self) -> Mapping[LimitDirection, DirectionCount]:
-        return {each: DirectionCount(self._principals[each], self._limits[each]) for each in LimitDirection}
+    def counts(self) -> DirectionCounts:
+        return {
+            each: LimitCount(principals=self._principals[each], limits=self._limits[each]) for each in LimitDirection
+        }

@@ -42,7 +42,7 @@ def render_plan_html(plan: Plan) -> Iterator[str]:
                 each.principal.address, spell_name(each.key), limit_text(each.key, each.before),
                 limit_text(each.key, each.after), change_text(each),
             )
-            for each in radius.largest
+            for each in (large.limits for large in radius.largest)
         )  # fmt: skip
         columns = ("principal", "key", "limit now", "limit after", "change")
         sections.append(Section(Table("Principals whose limits change most", columns, rows)))

@@ -16,7 +16,7 @@ from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Quotas, SnapshotFile, Values
 from quotaform.model.records.document import digest_of, json_number, json_pieces
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits, PruneMode
-from quotaform.plan.blast_radius import BlastRadius, RadiusCounts
+from quotaform.plan.blast_radius import BlastRadius, LimitChange, RadiusCounts
 from quotaform.plan.change import EntityChange, Origin
 from quotaform.resolve.effect import Direction
 
@@ -101,6 +101,8 @@ class Plan:
     # Whose effective limits it changes of those who connect, if that was asked for. Nothing of it is applied, so the
     # plan id does not cover it.
     blast_radius: BlastRadius | None = None
+    # All limits that it changes, if they are wanted in a file; not in a plan file.
+    limit_changes: Iterable[LimitChange] = field(default=(), compare=False, repr=False)
     # What it would have throttled of recorded usage, if that was asked for; like the blast radius.
     backtest: ClusterBacktest | None = None
     # Everything that the cluster holds, if the blast radius or a backtest is computed elsewhere; not in a plan file.

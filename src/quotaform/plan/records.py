@@ -53,12 +53,8 @@ from quotaform.model.scope import count_problem
 from quotaform.model.settings import GuardLimits, PruneMode
 from quotaform.plan.backtest import ClusterBacktest
 from quotaform.plan.blast_radius import (
-    MOST_LARGEST,
     BlastRadius,
-    DirectionCount,
-    LimitChange,
-    LimitDirection,
-    RadiusCounts,
+    EntityTypeName,
     change_row,
 )
 from quotaform.plan.change import EntityChange, Origin
@@ -68,7 +64,6 @@ from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 from quotaform.resolve.effect import Direction, Effect
 from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
 
-EntityTypeName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^(user|client-id|ip)$")]
 Glob: TypeAlias = dict[str, str | None]
 
 
@@ -206,7 +201,11 @@ class EffectiveRecord(Record):
         if limit is NO_LIMIT:
             return _NO_LIMIT
         value, source, _ = limit
-        return cls(value=json_number(value), **_names(source))
+        return cls(
+            value=json_number(value),
+            source=None if source is None else source.address,
+            entity=None if source is None else source.names,
+        )
 
     def load(self, own: Entity, names: Glob) -> Effective:
         """Return the limit; `own` is an entity that it may come from, and `names` are its names."""
@@ -215,10 +214,6 @@ class EffectiveRecord(Record):
             return NO_LIMIT if value is None else Effective(value)
         source = own if self.entity == names else Entity(self.entity)
         return Effective(value, source, level_of(source))
-
-
-def _names(source: Entity | None) -> dict[str, Any]:
-    return {"source": None, "entity": None} if source is None else {"source": source.address, "entity": source.names}
 
 
 _NO_LIMIT: Final = EffectiveRecord(value=None, source=None, entity=None)
@@ -381,141 +376,9 @@ class SummaryRecord(Record):
     both: Annotated[Count | UnsetType, about("Changed entities of origin both; omitted without a base.")] = UNSET
 
 
-# The blast radius.
-
-
-class LimitCountRecord(Record):
-    """How often limits change in this direction."""
-
-    principals: Annotated[Count, about("Principals with such a limit; one can count in several directions.")]
-    limits: Annotated[Count, about("Effective limits: one per principal and quota key.")]
-
-
-class DirectionCountsRecord(Record):
-    """One field per direction."""
-
-    newly_limited: LimitCountRecord
-    lower: LimitCountRecord
-    no_longer_limited: LimitCountRecord
-    higher: LimitCountRecord
-    other_bucket: LimitCountRecord
-    not_comparable: LimitCountRecord
-
-
-class RadiusCountsRecord(Record):
-    """How many limits a plan changes for those who really connect."""
-
-    source: Annotated[
-        str, about("The list of principals: scram, or a file or table as given.", "principals.csv", "scram")
-    ]
-    principals: Annotated[Count, about("Principals in the list, each counted once.")]
-    affected: Annotated[Count, about("Principals that get another effective limit.")]
-    counts: DirectionCountsRecord
-
-
-class BucketLimitRecord(EffectiveRecord):
-    """An effective limit, and who shares it."""
-
-    bucket: Annotated[
-        list[EntityTypeName] | None,
-        about("The entity types whose names tell one rate from another; null if there is no limit."),
-    ] = None
-
-    @classmethod
-    def of(cls, limit: Effective) -> BucketLimitRecord:
-        """Return the record."""
-        value, source, level = limit
-        return cls(value=json_number(value), **_names(source), bucket=list(level.bucket) if level else None)
-
-
-class LimitChangeRecord(Record):
-    """An effective limit of a principal that changes."""
-
-    address: Address
-    entity: Annotated[Names, about("The principal: a user, a client-id or both, or an ip.")]
-    key: QuotaKeyName
-    direction: Annotated[
-        LimitDirection | None,
-        about("What becomes of the limit; other_bucket: the same limit, but shared with others than before."),
-    ]
-    factor: Annotated[Value | None, about("The limit after, divided by that before; null unless both are above 0.")]
-    before: BucketLimitRecord
-    after: BucketLimitRecord
-
-    @classmethod
-    def of(cls, change: LimitChange) -> Self:
-        """Return the record."""
-        return cls(
-            address=change.principal.address,
-            entity=change.principal.names,
-            key=change.key,
-            direction=change.direction,
-            factor=json_number(change.factor),
-            before=BucketLimitRecord.of(change.before),
-            after=BucketLimitRecord.of(change.after),
-        )
-
-    def load(self) -> LimitChange:
-        """Return the change."""
-        principal = Entity(self.entity)
-        limits = (each.load(principal, self.entity) for each in (self.before, self.after))
-        return LimitChange(principal, self.key, *limits)
-
-
-class BlastRadiusRecord(RadiusCountsRecord):
-    """The principals whose effective limits change (--principals).
-
-    It is information that is not applied: the plan id does not cover it.
-    """
-
-    largest: Annotated[
-        list[LimitChangeRecord],
-        about(
-            f"The {MOST_LARGEST} largest changes: by direction in the order of counts; lower limits by the "
-            "smallest factor, higher ones by the largest; then by user, client-id, ip and key.",
-            max_length=MOST_LARGEST,
-        ),
-    ]
-    file: Annotated[str | None, about("The file with all changes, as given with --principals-out, or null.")]
-
-    @classmethod
-    def of(cls, radius: BlastRadius) -> Self:
-        """Return the record."""
-        return cls(
-            **_counts(radius), largest=[LimitChangeRecord.of(change) for change in radius.largest], file=radius.file
-        )
-
-    def load(self) -> BlastRadius:
-        """Return the blast radius."""
-        counts = {each: getattr(self.counts, each.value) for each in LimitDirection}
-        return BlastRadius(
-            source=self.source,
-            principals=self.principals,
-            affected=self.affected,
-            counts={each: DirectionCount(found.principals, found.limits) for each, found in counts.items()},
-            largest=tuple([each.load() for each in self.largest]),
-            file=self.file,
-        )
-
-
-def _counts(radius: RadiusCounts) -> dict[str, Any]:
-    counts = {direction.value: LimitCountRecord(**radius.counts[direction]._asdict()) for direction in LimitDirection}
-    return {
-        "source": radius.source,
-        "principals": radius.principals,
-        "affected": radius.affected,
-        "counts": DirectionCountsRecord(**counts),
-    }
-
-
-def radius_counts_record(radius: RadiusCounts) -> RadiusCountsRecord:
-    """Return the counts of a blast radius, as a plan file and a report of many clusters have them."""
-    return RadiusCountsRecord(**_counts(radius))
-
-
 def limit_change_lines(plan: Plan) -> Iterator[str]:
     """Yield all changes of limits by a plan as JSON lines, with the fields of `change_row`."""
-    for change in plan.blast_radius.changes if plan.blast_radius else ():
+    for change in plan.limit_changes:
         row = change_row(change)
         yield f"{spell({name: json_number(cell) if type(cell) is float else cell for name, cell in row.items()})}\n"
 
@@ -545,7 +408,7 @@ class PlanRecord(Record, document=PLAN):
     complete: Annotated[bool, about("Whether the plan covers all entities; false with a selection.")]
     applyable: Annotated[bool, about("Whether it has no blocking findings.")]
     summary: SummaryRecord
-    blast_radius: Annotated[BlastRadiusRecord | UnsetType, about("Omitted if that was not asked for.")] = UNSET
+    blast_radius: Annotated[BlastRadius | UnsetType, about("Omitted if that was not asked for.")] = UNSET
     backtest: Annotated[
         ClusterBacktest | UnsetType,
         about(
@@ -594,7 +457,7 @@ class PlanRecord(Record, document=PLAN):
                 approvals=tuple(load_items("approvals", given(self.approvals) or (), ApprovalRecord.load)),
                 findings=tuple(self.findings),
                 is_complete=self.complete,
-                blast_radius=None if self.blast_radius is UNSET else self.blast_radius.load(),
+                blast_radius=given(self.blast_radius),
                 backtest=given(self.backtest),
             )
 
@@ -649,7 +512,7 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
         complete=plan.is_complete,
         applyable=plan.is_applyable,
         summary=SummaryRecord(**plan.summary),
-        blast_radius=UNSET if plan.blast_radius is None else BlastRadiusRecord.of(plan.blast_radius),
+        blast_radius=omitted(plan.blast_radius),
         backtest=omitted(plan.backtest),
         changes=[],
         declared=omitted(dump_declared(plan.declared)),

@@ -57,7 +57,7 @@ def blast_radius_lines(radius: BlastRadius | None, style: Style = PLAIN) -> Iter
     if radius is None:
         return
     yield f"{style.paint(f'{TITLE}:', 'bold')} {affected_text(radius, inert(source_text(radius)))}"
-    for change in radius.largest:
+    for change in (each.limits for each in radius.largest):
         yield (
             f"    {change.principal.address} {spell_name(change.key)} = {limit_text(change.key, change.before)} -> "
             f"{limit_text(change.key, change.after)}   ({change_text(change)})"
@@ -147,7 +147,7 @@ def blast_radius_section(radius: BlastRadius | None) -> Iterator[str]:
                 _limit_cell(change.key, change.after),
                 words_cell(change_text(change)),
             )
-            for change in radius.largest
+            for change in (each.limits for each in radius.largest)
         ),
     )
     yield "\n"
@@ -186,7 +186,7 @@ def render_limit_changes_csv(plan: Plan) -> Iterator[str]:
     buffer = StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(CHANGE_COLUMNS)
-    for change in plan.blast_radius.changes if plan.blast_radius else ():
+    for change in plan.limit_changes:
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()

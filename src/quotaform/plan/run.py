@@ -151,7 +151,8 @@ def make_cluster_plan(
     if reading.principals is None:
         return made
     file = None if request.principals is None else request.principals.files.get(cluster.name)
-    return replace(made, blast_radius=make_blast_radius(reading.principals, reading.quotas, made.changes, file=file))
+    radius, limit_changes = make_blast_radius(reading.principals, reading.quotas, made.changes, file=file)
+    return replace(made, blast_radius=radius, limit_changes=limit_changes)
 
 
 def _claimed(source: Source, cluster: Cluster, cluster_id: str) -> frozenset[Entity]:

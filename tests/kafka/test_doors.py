@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 
 from quotaform.cluster.checkup import Step, StepStatus
-from quotaform.cluster.records import dump_checkup
 from quotaform.cluster.report import render_checkup
 from quotaform.desired.config import Cluster
+from quotaform.model.records.record import dump_record
 from quotaform.repository.run import check_cluster
 from quotaform.sandbox.security import render_properties
 from tests.doors import SASL, Doors
@@ -75,7 +75,7 @@ def failed_step(
     server = doors.address(listener)
     with log.at_level(logging.DEBUG):
         checkup = check_cluster(Cluster(name="prod", bootstrap_servers=(server,), command_config=path))
-    written = dump_checkup(checkup) + render_checkup(checkup) + repr(checkup) + log.text
+    written = dump_record(checkup) + render_checkup(checkup) + repr(checkup) + log.text
     assert not [secret for secret in doors.secrets if secret in written]
     failed = [step for step in checkup.steps if step.status is StepStatus.FAILED]
     assert checkup.is_healthy is not bool(failed)

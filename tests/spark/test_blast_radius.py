@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from msgspec import structs
 
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -163,7 +164,7 @@ def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository:
         radius, expected = made.blast_radius, plans[cluster].blast_radius
         assert radius is not None
         assert expected is not None
-        assert replace(radius, source="", file=None) == replace(expected, source="", file=None)
+        assert structs.replace(radius, source="", file=None) == structs.replace(expected, source="", file=None)
         assert replace(made, blast_radius=None) == replace(plans[cluster], blast_radius=None)
         rows = [row["user"] for row in found.where(f"cluster = '{cluster}'").collect()]
         assert sorted(rows) == [row["user"] for row in DictReader(written[f"{cluster}.csv"].splitlines())]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
+
+from msgspec import field
 
 from quotaform.model.errors import ExitCode
+from quotaform.model.records.document import DOCTOR
+from quotaform.model.records.record import Record, Timestamp, about, derived
 
 
 class Step(StrEnum):
@@ -32,30 +35,34 @@ class StepStatus(StrEnum):
     NOT_REACHED = "not-reached"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedStep:
-    """A step, with which server, how it ended, what it showed, and why it failed; nothing of it is secret."""
+class ReachedCluster(Record):
+    """The cluster."""
 
-    step: Step
-    server: str | None = None
-    status: StepStatus = StepStatus.OK
-    facts: Mapping[str, str] = field(default_factory=dict)
-    problem: str | None = None
+    name: Annotated[str, about("The name in quotaform.yaml, or the bootstrap servers.")]
+    id: Annotated[str | None, about("The cluster id; null if unknown.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Checkup:
-    """All steps, in their order; `cluster_id` is what the cluster called itself, if it was reached."""
+class CheckedStep(Record):
+    """One step; nothing in it is secret."""
 
-    cluster_name: str
-    cluster_id: str | None
-    checked_at: str
-    steps: tuple[CheckedStep, ...]
+    step: Annotated[Step, about("Which step.")]
+    server: Annotated[str | None, about("The bootstrap server; null for the client properties and for rights.")] = None
+    status: Annotated[StepStatus, about("How it ended; not-reached after an earlier step failed.")] = StepStatus.OK
+    facts: Annotated[dict[str, str], about("What it showed, by name.", {"version": "TLSv1.3"})] = field(
+        default_factory=dict
+    )
+    problem: Annotated[str | None, about("Why it failed and what to change; null if it did not.")] = None
 
-    @property
-    def is_healthy(self) -> bool:
-        """Whether all steps succeeded."""
-        return all(step.status is StepStatus.OK for step in self.steps)
+
+class Checkup(Record, document=DOCTOR):
+    """The steps of using a Kafka cluster, as quotaform doctor --format json prints them."""
+
+    cluster: ReachedCluster
+    checked_at: Annotated[Timestamp, about("When they were taken, as ISO 8601 in UTC.")]
+    is_healthy: Annotated[bool, about("Whether all steps succeeded.")] = derived(
+        lambda checkup: all(step.status is StepStatus.OK for step in checkup.steps), name="healthy"
+    )
+    steps: Annotated[tuple[CheckedStep, ...], about("The steps, in their order.", min_length=1)]
 
     @property
     def exit_code(self) -> ExitCode:

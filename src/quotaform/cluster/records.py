@@ -1,21 +1,21 @@
-"""The JSON of described and altered quotas, SCRAM credentials and checkups; the records of snapshots and outcomes."""
+"""The JSON of described and altered quotas and of SCRAM credentials; the records of snapshots and outcomes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from msgspec import convert, field
 
-from quotaform.cluster.checkup import Checkup, Step, StepStatus
+from quotaform.cluster.checkup import ReachedCluster
 from quotaform.cluster.scram_credential import ScramResult, ScramRow, ScramUpsertion, ScramUser
 from quotaform.model.alteration import Altered, Outcome
 from quotaform.model.filter import EntityFilter, Rule
 from quotaform.model.quota_key import key_order
-from quotaform.model.quotas import Quotas, SnapshotFile, Values
-from quotaform.model.records.document import ALTER, DESCRIBE, DOCTOR, OUTCOMES, SCRAM, SCRAM_RESULT, SNAPSHOT, indented
-from quotaform.model.records.field import Address, ClusterRecord, KeyValues, Names, QuotaKeyName
-from quotaform.model.records.record import Record, Timestamp, Value, about, builtins
+from quotaform.model.quotas import Quotas, SnapshotFile
+from quotaform.model.records.document import ALTER, DESCRIBE, OUTCOMES, SCRAM, SCRAM_RESULT, SNAPSHOT, indented
+from quotaform.model.records.field import Address, ClusterRecord, KeyDoubles, Names, QuotaKeyName, in_order
+from quotaform.model.records.record import Double, Record, about, builtins
 
 ReadAt = Annotated[str, about("When it or its snapshot was read, as ISO 8601 in UTC.")]
 
@@ -24,7 +24,7 @@ class SnapshotItem(Record):
     """The quotas of one entity."""
 
     entity: Names
-    values: KeyValues
+    values: KeyDoubles
 
 
 class SnapshotDocument(Record, document=SNAPSHOT):
@@ -40,7 +40,7 @@ class EntityQuotas(Record):
 
     address: Address
     entity: Names
-    values: KeyValues
+    values: KeyDoubles
 
 
 class FilterComponentRecord(Record):
@@ -101,17 +101,12 @@ def dump_described(
     return indented(builtins(described))
 
 
-def in_order(values: Values) -> dict[str, Any]:
-    """Return values in the order of the keys."""
-    return {key: values[key] for key in sorted(values, key=key_order)}
-
-
 class AlteredKey(Record):
     """A changed quota key."""
 
     key: QuotaKeyName
-    before: Annotated[Value | None, about("The value before; null for none.")]
-    after: Annotated[Value | None, about("The value now; null for none.")]
+    before: Annotated[Double | None, about("The value before; null for none.")]
+    after: Annotated[Double | None, about("The value now; null for none.")]
 
 
 class AlteredRecord(Record, document=ALTER):
@@ -125,7 +120,7 @@ class AlteredRecord(Record, document=ALTER):
     address: Address
     entity: Names
     values: Annotated[
-        dict[str, Value], about("Quota key to value, read back from the cluster; empty if the entity was deleted.")
+        Mapping[str, Double], about("Quota key to value, read back from the cluster; empty if the entity was deleted.")
     ]
     changes: Annotated[list[AlteredKey], about("The changed keys.")]
 
@@ -146,43 +141,6 @@ def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: 
         changes=[AlteredKey(key=key, before=done.before.get(key), after=done.after.get(key)) for key in changed],
     )
     return indented(builtins(altered))
-
-
-class ReachedCluster(Record):
-    """The cluster."""
-
-    name: Annotated[str, about("The name in quotaform.yaml, or the bootstrap servers.")]
-    id: Annotated[str | None, about("The cluster id; null if unknown.")]
-
-
-class CheckedStepRecord(Record):
-    """One step; nothing in it is secret."""
-
-    step: Annotated[Step, about("Which step.")]
-    server: Annotated[str | None, about("The bootstrap server; null for the client properties and for rights.")]
-    status: Annotated[StepStatus, about("How it ended; not-reached after an earlier step failed.")]
-    facts: Annotated[dict[str, str], about("What it showed, by name.", {"version": "TLSv1.3"})]
-    problem: Annotated[str | None, about("Why it failed and what to change; null if it did not.")]
-
-
-class CheckupRecord(Record, document=DOCTOR):
-    """The steps of using a Kafka cluster, as quotaform doctor --format json prints them."""
-
-    cluster: ReachedCluster
-    checked_at: Annotated[Timestamp, about("When they were taken, as ISO 8601 in UTC.")]
-    healthy: Annotated[bool, about("Whether all steps succeeded.")]
-    steps: Annotated[list[CheckedStepRecord], about("The steps, in their order.", min_length=1)]
-
-
-def dump_checkup(checkup: Checkup) -> str:
-    """Return the steps as JSON."""
-    record = CheckupRecord(
-        cluster=ReachedCluster(name=checkup.cluster_name, id=checkup.cluster_id),
-        checked_at=checkup.checked_at,
-        healthy=checkup.is_healthy,
-        steps=convert(checkup.steps, list[CheckedStepRecord], from_attributes=True),
-    )
-    return indented(builtins(record))
 
 
 class CredentialRecord(Record):

@@ -217,7 +217,7 @@ def render_checkup(checkup: Checkup, style: Style = PLAIN) -> str:
 
 
 def _checkup_lines(checkup: Checkup, style: Style) -> Iterator[str]:
-    yield f"{cluster_line(checkup.cluster_name, style)}   Checked {inert(checkup.checked_at)}"
+    yield f"{cluster_line(checkup.cluster.name, style)}   Checked {inert(checkup.checked_at)}"
     for number, (server, steps) in enumerate(groupby(checkup.steps, lambda step: step.server)):
         yield ""
         if number:

@@ -25,6 +25,7 @@ from quotaform.model.quotas import (
     Values,
     same_value,
 )
+from quotaform.model.records.field import in_order
 from quotaform.model.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import PruneMode
 from quotaform.model.text import inert
@@ -195,7 +196,7 @@ def make_plan(
     ]
     changes.sort(key=lambda change: ACTION_ORDER[change.action])
     unmanaged = [
-        Unmanaged(entity, values, scope.contains(entity) and entity not in claimed)
+        Unmanaged(entity=entity, values=in_order(values), in_scope=scope.contains(entity) and entity not in claimed)
         for entity, values in actual.items()
         if entity not in desired and entity not in planned and selection.contains(entity)
     ]

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, PlanClusterError, blocked_word
 from quotaform.model.finding import Allowance, Approval, Finding
-from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Quotas, SnapshotFile, Values
+from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Quotas, SnapshotFile
 from quotaform.model.records.document import digest_of, json_number, json_pieces
+from quotaform.model.records.field import Address, KeyDoubles
+from quotaform.model.records.record import Record, about, derived
 from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits, PruneMode
 from quotaform.plan.blast_radius import BlastRadius, LimitChange, RadiusCounts
 from quotaform.plan.change import EntityChange, Origin
@@ -48,13 +50,13 @@ class PlanOptions:
         return self.revert is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Unmanaged:
-    """A live entity that no file declares, reported and left alone."""
+class Unmanaged(Record):
+    """A live entity that no file declares."""
 
+    address: Address = derived(lambda item: item.entity.address)
     entity: Entity
-    values: Values
-    in_scope: bool
+    values: KeyDoubles
+    in_scope: Annotated[bool, about("Whether it is in scope.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

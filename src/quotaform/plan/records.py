@@ -350,15 +350,6 @@ class ChangeRecord(Record):
         )
 
 
-class UnmanagedRecord(Record):
-    """A live entity that no file declares."""
-
-    address: Address
-    entity: Names
-    values: KeyValues
-    in_scope: Annotated[bool, about("Whether it is in scope.")]
-
-
 class SummaryRecord(Record):
     """The number of entities per kind of change."""
 
@@ -426,7 +417,7 @@ class PlanRecord(Record, document=PLAN):
             "and expired entries are not among them."
         ),
     ] = UNSET
-    unmanaged: Annotated[list[UnmanagedRecord], about("The live entities that no file declares, by address.")]
+    unmanaged: Annotated[list[Unmanaged], about("The live entities that no file declares, by address.")]
     findings: Annotated[list[Finding], about("Findings about the live cluster and the plan, blocking ones first.")]
     digest: Annotated[Digest, about("A digest of everything else in this file.")] = ""
 
@@ -449,9 +440,7 @@ class PlanRecord(Record, document=PLAN):
                 changes=changes,
                 unchanged=self.summary.no_op,
                 in_scope=self.summary.in_scope,
-                unmanaged=tuple(
-                    [Unmanaged(Entity(item.entity), load_values(item.values), item.in_scope) for item in self.unmanaged]
-                ),
+                unmanaged=tuple(self.unmanaged),
                 declared=load_declared(given(self.declared), (change.entity for change in changes)),
                 allowances=tuple(load_items("allowances", given(self.allowances) or (), Allowance.parse)),
                 approvals=tuple(load_items("approvals", given(self.approvals) or (), ApprovalRecord.load)),
@@ -520,19 +509,9 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
         findings=list(plan.findings),
     )
     # One by one: of a large plan these take the memory.
-    long: dict[str, Iterator[Record]] = {
-        "changes": map(ChangeRecord.of, plan.changes),
-        "unmanaged": (
-            UnmanagedRecord(
-                address=item.entity.address,
-                entity=item.entity.names,
-                values=dump_values(item.values),
-                in_scope=item.in_scope,
-            )
-            for item in plan.unmanaged
-        ),
-    }
-    return sealed_fields(record, PLAN_LISTS, **long)
+    return sealed_fields(
+        record, PLAN_LISTS, changes=map(ChangeRecord.of, plan.changes), unmanaged=map(builtins, plan.unmanaged)
+    )
 
 
 def load_plan(text: str | bytes, file: str) -> Plan:

@@ -70,7 +70,7 @@ class SealedFormat(Generic[R]):
 Fields = Iterable[tuple[str, Any]]
 
 
-def sealed_fields(record: Record, lists: Collection[str], **made: Iterable[Record]) -> Fields:
+def sealed_fields(record: Record, lists: Collection[str], **made: Iterable[object]) -> Fields:
     """Return the fields of a record without its digest; `made` are items of long lists that are made one by one."""
     return [(name, made.get(name, value)) for name, value in written_fields(record, lists) if name != "digest"]
 

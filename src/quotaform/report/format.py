@@ -69,7 +69,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "yaml": "desired.writer:render_quotas_yaml",
         "csv": "cluster.report:render_quotas_csv",
     },
-    "doctor": {"text": "cluster.report:render_checkup", "json": "cluster.records:dump_checkup"},
+    "doctor": {"text": "cluster.report:render_checkup", "json": "model.records.record:dump_record"},
     "resolve": {
         "text": "resolve.report:render_resolve",
         "json": "resolve.records:dump_resolved",
@@ -240,7 +240,7 @@ SCHEMAS: Final = {
     "audit": "apply.records:audit",
     "config": "desired.schema:config",
     "describe": "cluster.records:Described",
-    "doctor": "cluster.records:CheckupRecord",
+    "doctor": "cluster.checkup:Checkup",
     "drift": "drift.records:DriftRecord",
     "entry": "desired.schema:entry",
     "explain": "resolve.explain:ExplainedRecord",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -10,8 +10,10 @@ from socket import gaierror
 from ssl import SSLError
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from quotaform.cluster.broker import BrokerRelease
-from quotaform.cluster.checkup import CheckedStep, Checkup, Step, StepStatus
+from quotaform.cluster.checkup import CheckedStep, Checkup, ReachedCluster, Step, StepStatus
 from quotaform.cluster.gateway import Gateway, read_actual
 from quotaform.cluster.kafka import CONNECT_TIMEOUT, KafkaGateway
 from quotaform.cluster.scram import ScramGateway
@@ -54,9 +56,11 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
     try:
         given, config = connection_of(cluster)
     except InvalidFilesError as error:
-        failed = CheckedStep(Step.PROPERTIES, status=StepStatus.FAILED, problem="; ".join(map(str, error.problems)))
-        rights = (CheckedStep(step, status=StepStatus.NOT_REACHED) for step in _RIGHTS)
-        return Checkup(cluster.label, None, timestamp(clock), (failed, *rights))
+        failed = CheckedStep(
+            step=Step.PROPERTIES, status=StepStatus.FAILED, problem="; ".join(map(str, error.problems))
+        )
+        rights = (CheckedStep(step=step, status=StepStatus.NOT_REACHED) for step in _RIGHTS)
+        return _checkup(cluster, None, (failed, *rights), clock)
     try:
         servers = parse_servers(given or config.bootstrap_servers)
     except ValueError as error:
@@ -65,13 +69,15 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
     facts = {"file": str(file or "none"), "security_protocol": config.security_protocol}
     if config.credentials is not None:
         facts["mechanism"] = config.credentials.mechanism
-    steps = [CheckedStep(Step.PROPERTIES, facts=facts)]
+    steps = [CheckedStep(step=Step.PROPERTIES, facts=facts)]
     used: KafkaGateway | None = None
     with ExitStack() as opened:
         for server in servers:
             progress(f"Connecting to {server}", 0, 0)
             if any(step.step is Step.AUTHENTICATE and step.status is StepStatus.FAILED for step in steps):
-                steps += [CheckedStep(step, str(server), StepStatus.NOT_REACHED) for step in _facts(config)]
+                steps += [
+                    CheckedStep(step=step, server=str(server), status=StepStatus.NOT_REACHED) for step in _facts(config)
+                ]
                 continue
             taken, gateway = _connect(server, config, cluster, used)
             steps += taken
@@ -82,7 +88,12 @@ def check_cluster(cluster: Cluster, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
         for step in _RIGHTS:
             steps.append(_check_right(step, used))
         cluster_id = used.connection.cluster_id if used else None
-    return Checkup(cluster.label, cluster_id, timestamp(clock), tuple(steps))
+    return _checkup(cluster, cluster_id, steps, clock)
+
+
+def _checkup(cluster: Cluster, cluster_id: str | None, steps: Iterable[CheckedStep], clock: Clock) -> Checkup:
+    reached = ReachedCluster(name=cluster.label, id=cluster_id)
+    return Checkup(cluster=reached, checked_at=timestamp(clock), steps=tuple(steps))
 
 
 def _connect(
@@ -110,16 +121,17 @@ def _connect(
     steps = []
     for step, facts in _facts(config, broker, gateway).items():
         if failure and step is _failed_step(failure):
-            steps.append(CheckedStep(step, str(server), StepStatus.FAILED, problem=problem))
+            steps.append(CheckedStep(step=step, server=str(server), status=StepStatus.FAILED, problem=problem))
             status = StepStatus.NOT_REACHED
         else:
-            steps.append(CheckedStep(step, str(server), status, facts if status is StepStatus.OK else {}))
+            shown = facts if status is StepStatus.OK else {}
+            steps.append(CheckedStep(step=step, server=str(server), status=status, facts=shown))
     if gateway:
         try:
             require_pinned(cluster.name, cluster.cluster_id, gateway.connection.cluster_id, is_reading=True)
         except ClusterIdError as error:
             gateway.close()
-            return [*steps[:-1], replace(steps[-1], status=StepStatus.FAILED, problem=str(error))], None
+            return [*steps[:-1], structs.replace(steps[-1], status=StepStatus.FAILED, problem=str(error))], None
     return steps, gateway
 
 
@@ -158,7 +170,7 @@ def _facts(
 
 def _check_right(step: Step, gateway: KafkaGateway | None) -> CheckedStep:
     if gateway is None:
-        return CheckedStep(step, status=StepStatus.NOT_REACHED)
+        return CheckedStep(step=step, status=StepStatus.NOT_REACHED)
     try:
         if step is Step.DESCRIBE_QUOTAS:
             gateway.describe_entities([_PROBE.entity])
@@ -168,8 +180,8 @@ def _check_right(step: Step, gateway: KafkaGateway | None) -> CheckedStep:
             for error in gateway.broker_config(CALLBACK).errors.values():
                 raise error
     except ClusterError as error:
-        return CheckedStep(step, status=StepStatus.FAILED, problem=str(error))
-    return CheckedStep(step)
+        return CheckedStep(step=step, status=StepStatus.FAILED, problem=str(error))
+    return CheckedStep(step=step)
 
 
 def open_scram(cluster: Cluster) -> ScramGateway:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from quotaform.model.entity import ENTITY_TYPES, parse_address
 from quotaform.model.finding import CHANGE, DELETE, Approval
@@ -14,6 +14,7 @@ from quotaform.model.quotas import Base, Values
 from quotaform.model.records.document import Number, json_number
 from quotaform.model.records.record import (
     UNSET,
+    Double,
     Record,
     UnsetType,
     Value,
@@ -43,16 +44,19 @@ SourceName: TypeAlias = Annotated[
         extra_json_schema={"enum": [*(level.source for level in LEVELS), None]},
     ),
 ]
-KeyValues: TypeAlias = Annotated[
-    dict[str, Value],
-    about("Quota key to value.", {"producer_byte_rate": 10485760, "request_percentage": 150}, min_length=1),
-]
+_VALUES: Final = about("Quota key to value.", {"producer_byte_rate": 10485760, "request_percentage": 150}, min_length=1)
+KeyValues: TypeAlias = Annotated[dict[str, Value], _VALUES]
+KeyDoubles: TypeAlias = Annotated[Mapping[str, Double], _VALUES]
+
+
+def in_order(values: Values) -> dict[str, float]:
+    """Return values in the order of the keys."""
+    return {key: values[key] for key in (values if len(values) == 1 else sorted(values, key=key_order))}
 
 
 def dump_values(values: Values) -> dict[str, Any]:
     """Return values as JSON holds them, in the order of the keys."""
-    keys = values if len(values) == 1 else sorted(values, key=key_order)
-    return {key: json_number(values[key]) for key in keys}
+    return {key: json_number(value) for key, value in in_order(values).items()}
 
 
 def load_values(values: Mapping[str, Number] | UnsetType | None) -> Values:

@@ -107,7 +107,7 @@ def record_definitions(*kinds: type[Record]) -> dict[str, Node]:
         return {
             name: _REF + _definition(value.removeprefix(_REF)) if name == "$ref" else renamed(value)
             for name, value in item.items()
-            if name not in {"title", "default"} or isinstance(value, dict)
+            if name not in {"title", "default"} or (isinstance(value, dict) and value)
         }
 
     _, found = schema_components(kinds, ref_template=_REF + "{name}", schema_hook=schema_of)

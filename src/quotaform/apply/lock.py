@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.git.process import GitError
 from quotaform.model.entity import spell_name
@@ -24,9 +24,11 @@ from quotaform.model.records.record import given
 from quotaform.model.scope import Selection
 from quotaform.model.text import inert
 from quotaform.plan.plan import PlanOptions
-from quotaform.plan.receipt import HEAD, Result, SavedReceipt, is_started_head
 from quotaform.repository.repository import Repository
 from quotaform.system.files import read_bytes, require_no_way_out, take_lock
+
+if TYPE_CHECKING:
+    from quotaform.plan.receipt import SavedReceipt
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LIST_LIMIT: Final = 1 << 16
@@ -130,6 +132,8 @@ def note_end(lock: HeldLock, repository: Repository, cluster_id: str, options: P
 
 
 def _settles(options: PlanOptions, started: SavedReceipt) -> bool:
+    from quotaform.plan.receipt import Result
+
     if options.is_revert:
         own = None if started.options is None else given(started.options.revert)
         if options.revert not in (started.plan_id, own):
@@ -146,6 +150,7 @@ def _started(folder: Path, cluster_id: str) -> list[tuple[Path, SavedReceipt]]:
     found = []
     for path in dict.fromkeys(listed_receipts(folder, cluster_id)):
         # Most clusters have none, and most plans read no receipt.
+        from quotaform.plan.receipt import HEAD, is_started_head
         from quotaform.plan.receipt_file import load_receipt_file
 
         with suppress(QuotaformError):

@@ -28,8 +28,6 @@ from quotaform.plan.check.facts import ClusterBase, Facts, LintRequest, Safeguar
 from quotaform.plan.check.guard import GUARDS, check_second_plan
 from quotaform.plan.difference import Pruning, diff, make_plan, prune, removable_entities, removals
 from quotaform.plan.plan import Plan, PlanDigest, PlanHeader, PlanOptions, PlanSource
-from quotaform.plan.receipt import SavedReceipt
-from quotaform.plan.revert import Revert, as_revert, find_revert, require_receipt_cluster, require_revertible
 from quotaform.plan.source import Source, read_source
 from quotaform.repository.cluster_work import ClusterWork, Connect, Steps
 from quotaform.repository.gateway import open_gateway
@@ -44,6 +42,8 @@ if TYPE_CHECKING:
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.blast_radius import Principals
     from quotaform.plan.principals import PrincipalList
+    from quotaform.plan.receipt import SavedReceipt
+    from quotaform.plan.revert import Revert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +134,8 @@ def make_cluster_plan(
         claimed=claimed,
     )
     if revert is not None:
+        from quotaform.plan.revert import as_revert  # Most plans are none.
+
         made = as_revert(made, revert)
     undeclared = [item.entity for item in made.unmanaged if item.in_scope]
     facts = replace(
@@ -431,6 +433,8 @@ def plan_revert(
     `request.revert` is the receipt, and the only cluster is that of the receipt. The error of its outcome may be a
     `ReceiptClusterError` or a `RevertError`.
     """
+    from quotaform.plan.revert import require_receipt_cluster, require_revertible
+
     receipt = request.revert
     if receipt is None:
         raise ValueError("no receipt to revert")
@@ -474,6 +478,7 @@ def _settle(
     receipt: SavedReceipt, selection: Selection, gateway: Gateway, clock: Clock, progress: Progress
 ) -> tuple[Quotas, Revert]:
     """Read a cluster and find out what there is to put back; what has moved on counts only in two equal reads."""
+    from quotaform.plan.revert import find_revert
 
     def make(actual: Quotas) -> tuple[Quotas, Revert]:
         return actual, find_revert(receipt, actual, selection)

@@ -153,7 +153,7 @@ def guarded_plan() -> Plan:
     plan = example_plan(with_findings=False)
     plan = replace(
         plan,
-        header=replace(plan.header, options=PlanOptions(limits=limits)),
+        header=replace(plan.header, options=PlanOptions.of(limits=limits)),
         allowances=(Allowance("delete", 9), Allowance("update", 60)),
     )
     approval = Approval(

@@ -32,7 +32,7 @@ def test_limits_that_differ_from_the_default_are_under_the_plan_id() -> None:
     plan = plan_of({Entity(user="kafka-1"): {PRODUCER: 1.0}}, {Entity(user="kafka-1"): {PRODUCER: 1.5}})
     protect = GuardLimits(protect=(Pattern((("user", "kafka-*"),)),))
     ids = [
-        replace(plan, header=replace(plan.header, options=PlanOptions(limits=limits))).plan_id
+        replace(plan, header=replace(plan.header, options=PlanOptions.of(limits=limits))).plan_id
         for limits in (GuardLimits(), protect, GuardLimits(change_factor=1000), GuardLimits(delete=CountLimit(9, 20)))
     ]
     assert len(set(ids)) == 4

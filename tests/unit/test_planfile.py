@@ -103,7 +103,7 @@ def test_every_option_reads_back_and_only_the_limits_of_guards_are_in_the_plan_i
     limits = GuardLimits(delete=CountLimit(0, 1), protect=(Pattern((("user", "kafka-*"), ("client-id", None))),))
     asked = {"prune": PruneMode.REMOVED, "bootstrap_server": "b:9092"}
     by_default, strict = (
-        replace(PLAN, header=replace(PLAN.header, options=PlanOptions(limits=each, **asked)))  # type: ignore[arg-type]
+        replace(PLAN, header=replace(PLAN.header, options=PlanOptions.of(limits=each, **asked)))
         for each in (GuardLimits(), limits)
     )
 

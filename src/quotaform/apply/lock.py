@@ -20,7 +20,6 @@ from quotaform.git.process import GitError
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ApplyRunningError, FileReadError, QuotaformError
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.model.records.record import given
 from quotaform.model.scope import Selection
 from quotaform.model.text import inert
 from quotaform.plan.plan import PlanOptions
@@ -135,7 +134,7 @@ def _settles(options: PlanOptions, started: SavedReceipt) -> bool:
     from quotaform.plan.receipt import Result
 
     if options.is_revert:
-        own = None if started.options is None else given(started.options.revert)
+        own = None if started.options is None else started.options.revert
         if options.revert not in (started.plan_id, own):
             return False
     selection = Selection(options.select, options.exclude)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
+
+import msgspec
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, PlanClusterError, blocked_word
@@ -16,8 +18,8 @@ from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Quotas, SnapshotFile
 from quotaform.model.records.document import digest_of, json_number, json_pieces
 from quotaform.model.records.field import Address, KeyDoubles
-from quotaform.model.records.record import Record, about, derived
-from quotaform.model.settings import DEFAULT_GUARD_LIMITS, GuardLimits, PruneMode
+from quotaform.model.records.record import Count, Digest, Record, about, builtins, derived, optional
+from quotaform.model.settings import GuardLimits, PruneMode
 from quotaform.plan.blast_radius import BlastRadius, LimitChange, RadiusCounts
 from quotaform.plan.change import EntityChange, Origin
 from quotaform.resolve.effect import Direction
@@ -26,18 +28,61 @@ if TYPE_CHECKING:
     from quotaform.plan.backtest import ClusterBacktest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
-    """What was asked for when a plan was made, and what its guards went by."""
+Glob: TypeAlias = dict[str, str | None]
 
-    prune: PruneMode = PruneMode.REPORT  # What happens to entities in scope that no file declares
-    select: tuple[str, ...] = ()  # Globs of the addresses to include; empty for all
-    exclude: tuple[str, ...] = ()  # Globs of the addresses to leave out
-    # What guards went by; the defaults for a plan that was made without guards.
-    limits: GuardLimits = DEFAULT_GUARD_LIMITS
-    bootstrap_server: str | None = None  # What was given with `--bootstrap-server`, when it stands for the cluster
-    revert: str | None = None  # The id of the plan that this one reverts, if it reverts one
-    is_prune_given: bool = False  # Whether the option `--prune` said what `prune` is, and not quotaform.yaml
+
+class CountLimitRecord(Record):
+    """A number of entities."""
+
+    count: Annotated[Count, about("At most so many.")]
+    percent: Annotated[Count, about("At most this share, in percent.")]
+
+
+class GuardsRecord(Record):
+    """The limits of quotaform.yaml that differ from the defaults."""
+
+    delete: CountLimitRecord | None = optional(default=None)
+    update: CountLimitRecord | None = optional(default=None)
+    change_factor: Annotated[Count | None, about("The factor.")] = optional(default=None)
+
+
+class PlanOptions(Record):
+    """The options of the command."""
+
+    prune: Annotated[PruneMode, about("What happens to entities in scope that no file declares.")] = PruneMode.REPORT
+    is_prune_given: Annotated[
+        bool, about("Whether --prune was given; omitted if the mode is that of quotaform.yaml.")
+    ] = optional(default=False, name="prune_given")
+    select: Annotated[tuple[str, ...], about("Globs of addresses to include; all entities if empty.")] = ()
+    exclude: Annotated[tuple[str, ...], about("Globs of addresses to exclude.")] = ()
+    guards: Annotated[GuardsRecord | None, about("Omitted if there are no other limits than the defaults.")] = optional(
+        default=None
+    )
+    protect: Annotated[
+        tuple[Glob, ...],
+        about("The protected entities, by entity type: a glob, or null for the default; omitted if there are none."),
+    ] = optional(default=())
+    bootstrap_server: Annotated[
+        str | None,
+        about(
+            "The value of --bootstrap-server when it stands for the cluster, whose files are used; omitted otherwise."
+        ),
+    ] = optional(default=None)
+    revert: Annotated[
+        Digest | None, about("The id of the plan that this plan reverts; omitted if it reverts none.")
+    ] = optional(default=None)
+
+    @classmethod
+    def of(cls, limits: GuardLimits, **asked: Any) -> Self:
+        """Return options with limits that guards go by: those of a plan without guards are the defaults."""
+        written = limits.dump()
+        guards = msgspec.convert(written["guards"], GuardsRecord) if "guards" in written else None
+        return cls(**asked, guards=guards, protect=tuple(written.get("protect", ())))
+
+    @property
+    def limits(self) -> GuardLimits:
+        """What guards went by."""
+        return GuardLimits.load(builtins(self))
 
     @property
     def is_partial(self) -> bool:

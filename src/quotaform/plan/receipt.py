@@ -22,7 +22,6 @@ from quotaform.model.quotas import Action, Change, same_value
 from quotaform.model.records.document import RECEIPT, sealed_lines
 from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, QuotaKeyName
 from quotaform.model.records.record import (
-    UNSET,
     Count,
     Digest,
     Double,
@@ -36,7 +35,7 @@ from quotaform.model.records.record import (
 )
 from quotaform.plan.check.saved import Problem, entity_problems, value_problem
 from quotaform.plan.plan import Plan, PlanOptions
-from quotaform.plan.records import OptionsRecord, SourceRecord, dump_declared, load_declared
+from quotaform.plan.records import SourceRecord, checked_options, dump_declared, load_declared
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 
 
@@ -194,7 +193,7 @@ class Receipt:
             state="started" if self.is_started else None,
             cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
             source=SourceRecord.of(header.source, omits_base=True),
-            options=OptionsRecord.of(header.options),
+            options=header.options,
             allowances=tuple(map(str, plan.allowances)),
             approvals=tuple(map(ApprovalRecord.of, plan.approvals)),
             applied_by=self.applied_by,
@@ -234,7 +233,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True):
     ] = optional(default=None)
     cluster: ClusterRecord
     source: Annotated[SourceRecord, about("Where the files came from; base is omitted if there is none.")]
-    options: Annotated[OptionsRecord | None, about("The options of the plan; omitted before version 1.2.")] = optional(
+    options: Annotated[PlanOptions | None, about("The options of the plan; omitted before version 1.2.")] = optional(
         default=None
     )
     allowances: Annotated[tuple[str, ...], about("The rules allowed for the plan, as RULE or RULE=N.")] = ()
@@ -271,13 +270,13 @@ class SavedReceipt(Record, document=RECEIPT, dict=True):
     @property
     def is_whole(self) -> bool:
         """Whether the cluster held everything that the files declared: a whole plan, and all of it was applied."""
-        is_partial = self.options is not None and bool(self.options.select or self.options.exclude)
+        is_partial = self.options is not None and self.options.is_partial
         return self.is_complete and not (is_partial or self.is_revert)
 
     @property
     def is_revert(self) -> bool:
         """Whether it put back what another apply had changed, and did not follow the files."""
-        return self.options is not None and self.options.revert is not UNSET
+        return self.options is not None and self.options.is_revert
 
     @cached_property
     def declared(self) -> frozenset[Entity] | None:
@@ -393,7 +392,7 @@ def _checked(receipt: SavedReceipt) -> SavedReceipt:
         for each in receipt.approvals:
             each.load()
         if receipt.options is not None:
-            receipt.options.load()
+            checked_options(receipt.options)
         if receipt.declared_addresses != dump_declared(receipt.declared):
             raise ShapeError("declared", "is not a sorted list of addresses")
     if problem := saved_receipt_problem(receipt):

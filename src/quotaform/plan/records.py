@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import date
-from typing import Annotated, Any, Final, Self, TypeAlias
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 
@@ -50,7 +50,6 @@ from quotaform.model.records.record import (
     readable,
 )
 from quotaform.model.scope import count_problem
-from quotaform.model.settings import GuardLimits, PruneMode
 from quotaform.plan.backtest import ClusterBacktest
 from quotaform.plan.blast_radius import (
     BlastRadius,
@@ -63,23 +62,6 @@ from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource, Unman
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 from quotaform.resolve.effect import Direction, Effect
 from quotaform.resolve.request import NO_LIMIT, NO_NAMES, Effective
-
-Glob: TypeAlias = dict[str, str | None]
-
-
-class CountLimitRecord(Record):
-    """A number of entities."""
-
-    count: Annotated[Count, about("At most so many.")]
-    percent: Annotated[Count, about("At most this share, in percent.")]
-
-
-class GuardsRecord(Record):
-    """The limits of quotaform.yaml that differ from the defaults."""
-
-    delete: CountLimitRecord | UnsetType = UNSET
-    update: CountLimitRecord | UnsetType = UNSET
-    change_factor: Annotated[Count | UnsetType, about("The factor.")] = UNSET
 
 
 class DriftOptionsRecord(Record):
@@ -101,63 +83,6 @@ class DriftOptionsRecord(Record):
             select=list(options.select),
             exclude=list(options.exclude),
             bootstrap_server=omitted(options.bootstrap_server),
-        )
-
-
-class OptionsRecord(Record):
-    """The options of the command."""
-
-    prune: Annotated[PruneMode, about("What happens to entities in scope that no file declares.")]
-    prune_given: Annotated[
-        bool | UnsetType, about("Whether --prune was given; omitted if the mode is that of quotaform.yaml.")
-    ] = UNSET
-    select: Annotated[list[str], about("Globs of addresses to include; all entities if empty.")]
-    exclude: Annotated[list[str], about("Globs of addresses to exclude.")]
-    guards: Annotated[GuardsRecord | UnsetType, about("Omitted if there are no other limits than the defaults.")] = (
-        UNSET
-    )
-    protect: Annotated[
-        list[Glob] | UnsetType,
-        about("The protected entities, by entity type: a glob, or null for the default; omitted if there are none."),
-    ] = UNSET
-    bootstrap_server: Annotated[
-        str | UnsetType,
-        about(
-            "The value of --bootstrap-server when it stands for the cluster, whose files are used; omitted otherwise."
-        ),
-    ] = UNSET
-    revert: Annotated[
-        Digest | UnsetType, about("The id of the plan that this plan reverts; omitted if it reverts none.")
-    ] = UNSET
-
-    @classmethod
-    def of(cls, options: PlanOptions) -> Self:
-        """Return the record; limits that are the defaults are left out."""
-        limits = options.limits.dump()
-        return cls(
-            prune=options.prune,
-            prune_given=options.is_prune_given or UNSET,
-            select=list(options.select),
-            exclude=list(options.exclude),
-            guards=msgspec.convert(limits["guards"], GuardsRecord) if "guards" in limits else UNSET,
-            protect=limits.get("protect", UNSET),
-            bootstrap_server=omitted(options.bootstrap_server),
-            revert=omitted(options.revert),
-        )
-
-    def load(self) -> PlanOptions:
-        """Return the options. Raises `ShapeError` if they protect more than a quotaform.yaml can say."""
-        item = builtins(self)
-        if problem := count_problem(item.get("protect", ())):
-            raise ShapeError("options.protect", f"is too long: {problem}")
-        return PlanOptions(
-            prune=self.prune,
-            select=tuple(self.select),
-            exclude=tuple(self.exclude),
-            limits=GuardLimits.load(item),
-            bootstrap_server=given(self.bootstrap_server),
-            revert=given(self.revert),
-            is_prune_given=self.prune_given is True,
         )
 
 
@@ -207,7 +132,7 @@ class EffectiveRecord(Record):
             entity=None if source is None else source.names,
         )
 
-    def load(self, own: Entity, names: Glob) -> Effective:
+    def load(self, own: Entity, names: dict[str, str | None]) -> Effective:
         """Return the limit; `own` is an entity that it may come from, and `names` are its names."""
         value = load_number(self.value)
         if self.entity is None:
@@ -388,7 +313,7 @@ class PlanRecord(Record, document=PLAN):
     cluster: ClusterRecord
     snapshot: Annotated[SnapshotFile | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
     source: SourceRecord
-    options: OptionsRecord
+    options: PlanOptions
     allowances: Annotated[
         list[str] | UnsetType, about("The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.")
     ] = UNSET
@@ -434,7 +359,7 @@ class PlanRecord(Record, document=PLAN):
                     cluster_id=self.cluster.id,
                     created_at=self.created_at,
                     source=self.source.load(),
-                    options=self.options.load(),
+                    options=checked_options(self.options),
                     snapshot=given(self.snapshot),
                 ),
                 changes=changes,
@@ -449,6 +374,13 @@ class PlanRecord(Record, document=PLAN):
                 blast_radius=given(self.blast_radius),
                 backtest=given(self.backtest),
             )
+
+
+def checked_options(options: PlanOptions) -> PlanOptions:
+    """Return options that were read. Raises `ShapeError` if they protect more than a quotaform.yaml can say."""
+    if problem := count_problem(options.protect):
+        raise ShapeError("options.protect", f"is too long: {problem}")
+    return options
 
 
 def load_declared(addresses: Iterable[str] | None, entities: Iterable[Entity]) -> frozenset[Entity] | None:
@@ -495,7 +427,7 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
         cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
         snapshot=omitted(header.snapshot),
         source=SourceRecord.of(header.source),
-        options=OptionsRecord.of(header.options),
+        options=header.options,
         allowances=[str(allowance) for allowance in plan.allowances] or UNSET,
         approvals=[ApprovalRecord.of(approval) for approval in plan.approvals] or UNSET,
         complete=plan.is_complete,

@@ -165,11 +165,11 @@ def _claimed(source: Source, cluster: Cluster, cluster_id: str) -> frozenset[Ent
 
 
 def _options(request: PlanRequest, cluster: Cluster, revert: Revert | None) -> PlanOptions:
-    return PlanOptions(
+    return PlanOptions.of(
+        request.config.guard_limits if request.is_guarded else DEFAULT_GUARD_LIMITS,
         prune=request.prune_mode,
         select=tuple(request.selection.select),
         exclude=tuple(request.selection.exclude),
-        limits=request.config.guard_limits if request.is_guarded else DEFAULT_GUARD_LIMITS,
         bootstrap_server=cluster.given_servers or None,
         revert=revert.receipt.plan_id if revert else None,
         is_prune_given=request.prune is not None and revert is None,

@@ -43,7 +43,7 @@ def example_drift() -> Drift:
         Entity(user="new", client_id=None): {PRODUCER: MIB},
     }
     del files[OLD]
-    agreed = DeclaredBase(Base("origin/main", "a91be02c"), declare(base))
+    agreed = DeclaredBase(Base(ref="origin/main", commit="a91be02c"), declare(base))
     head = declare(files, owner="team-a")
     plan = make_plan(diff(head, live), head, live, HEADER, base=agreed)
     ignore = DriftIgnore(

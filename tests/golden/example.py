@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from msgspec import structs
+
 from quotaform.model.entity import Entity
 from quotaform.model.finding import DELETE, Allowance, Approval, Finding, Severity, by_severity, pack_position
 from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired, Entry, LayerFile
@@ -94,7 +96,7 @@ def of_the_right_cluster(plan: Plan) -> Plan:
     return replace(plan, findings=tuple(each for each in plan.findings if each.rule != "cluster-id"))
 
 
-BASE = Base("origin/main", "a91be02d41")
+BASE = Base(ref="origin/main", commit="a91be02d41")
 NAMES = ("audit", "both", "config", "drifted", "expired", "gone", "keys", "moved", "new", "strange", "tombstone")
 AUDIT, BOTH, CONFIG, DRIFTED, EXPIRED, GONE, KEYS, MOVED, NEW, STRANGE, TOMBSTONE = (
     Entity(user=name) for name in NAMES
@@ -141,7 +143,9 @@ FILES: Desired = {
 
 def based_plan() -> Plan:
     header = example_plan().header
-    header = replace(header, source=replace(header.source, base=BASE), options=PlanOptions(prune=PruneMode.SCOPE))
+    header = replace(
+        header, source=structs.replace(header.source, base=BASE), options=PlanOptions(prune=PruneMode.SCOPE)
+    )
     base = DeclaredBase(BASE, AT_BASE)
     pruned = prune(list(removable_entities(FILES, LIVE)), PruneMode.SCOPE, base)
     return make_plan(diff(FILES, LIVE, pruned), FILES, LIVE, header, base=base, pruned=pruned)

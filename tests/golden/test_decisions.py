@@ -148,7 +148,7 @@ def of_changed(text: Text) -> Lines:
     base = None
     if "base" in given:
         unvalued = frozenset(map(entity_of, given.get("unvalued", ())))
-        base = DeclaredBase(Base("origin/main", "a91be02"), declare(quotas_of(given["base"])), unvalued)
+        base = DeclaredBase(Base(ref="origin/main", commit="a91be02"), declare(quotas_of(given["base"])), unvalued)
     pruned = [entity for entity in live if entity not in files] if given.get("prune", "base" in given) else []
     plan = make_plan(diff(files, live, pruned), files, live, HEADER, base=base)
     for change in plan.changes:

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
+from msgspec import structs
 
 from quotaform.apply.freshness import check_fresh, require_fresh
 from quotaform.desired.config import Config
@@ -158,7 +159,9 @@ class Case:
             policies=tuple(self.policies),
             pinned_id=self.pin,
             base=ClusterBase(
-                declared=DeclaredBase(Base("origin/main", "a91be02"), declare(self.base)) if self.base else None,
+                declared=DeclaredBase(Base(ref="origin/main", commit="a91be02"), declare(self.base))
+                if self.base
+                else None,
                 safeguards=base,
                 approvals=frozenset(self.earlier) if self.earlier else None,
             ),
@@ -221,7 +224,7 @@ def plan_for(case: Case, checks: Iterable[Check] = GUARDS) -> Plan:
     base = facts.base.declared if case.has_origins else None
     header = replace(HEADER, options=PlanOptions.of(limits=facts.safeguards.limits))
     if base is not None:
-        header = replace(header, source=replace(header.source, base=base.base))
+        header = replace(header, source=structs.replace(header.source, base=base.base))
     plan = plan_of(facts.desired, facts.actual, allowances=case.allowances, header=header, base=base)
     return with_findings(plan, facts, checks)
 

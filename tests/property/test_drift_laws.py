@@ -12,7 +12,7 @@ from quotaform.plan.difference import diff, make_plan
 from tests.builder import HEADER, altered
 from tests.strategies import desired, live_quotas
 
-BASE = Base("origin/main", "a91be02")
+BASE = Base(ref="origin/main", commit="a91be02")
 
 
 @given(desired(), desired(), live_quotas())

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from quotaform.apply.report import render_receipt_markdown
 from quotaform.drift.drift import make_drift
@@ -73,7 +74,7 @@ def plans(draw: st.DrawFn) -> Plan:
         Finding(rule=text, message=f"{text} is {text}.", blocking=draw(st.booleans()), address=each.address)
         for each in entities[:2]
     )
-    header = replace(HEADER, cluster_name=text, source=replace(HEADER.source, directory=text))
+    header = replace(HEADER, cluster_name=text, source=structs.replace(HEADER.source, directory=text))
     return replace(make_plan(diff(files, live), files, live, header), findings=findings)
 
 

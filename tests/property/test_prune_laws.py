@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import event, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from quotaform.desired.writable import is_removable
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -21,7 +22,7 @@ from tests.dumped import dumped_plan
 from tests.property.test_plan_laws import spelled, within
 from tests.strategies import SCOPES, desired, live_quotas, quotas
 
-BASE = Base("origin/main", "a91be02")
+BASE = Base(ref="origin/main", commit="a91be02")
 MODES = st.sampled_from(PruneMode)
 
 
@@ -30,7 +31,7 @@ def plan_of(
 ) -> Plan:
     declared = DeclaredBase(BASE, base)
     pruned = prune(list(removable_entities(files, actual, scope)), mode, declared)
-    header = replace(HEADER, source=replace(HEADER.source, base=BASE), options=PlanOptions(prune=mode))
+    header = replace(HEADER, source=structs.replace(HEADER.source, base=BASE), options=PlanOptions(prune=mode))
     return make_plan(diff(files, actual, pruned), files, actual, header, scope=scope, base=declared, pruned=pruned)
 
 

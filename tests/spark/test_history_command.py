@@ -256,14 +256,13 @@ def write_receipt(folder: Path, finished_at: str) -> None:
     """Write the receipt of an apply that changed one key."""
     from quotaform.model.quotas import Action
     from quotaform.model.records.field import ClusterRecord
-    from quotaform.plan.receipt import EntityResult, Result, RowRecord, SavedReceipt, receipt_lines
-    from quotaform.plan.records import SourceRecord
+    from quotaform.plan.receipt import EntityResult, ReceiptSource, Result, RowRecord, SavedReceipt, receipt_lines
 
     folder.mkdir()
     receipt = SavedReceipt(
         plan_id=f"sha256:{'0' * 64}",
         cluster=ClusterRecord(name="lab", id="id-lab"),
-        source=SourceRecord(directory="quotas.d", commit="4f2c1d9", dirty=False),
+        source=ReceiptSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
         applied_by="ana",
         started_at=finished_at,
         finished_at=finished_at,

@@ -25,7 +25,7 @@ def drift_of(
     baseline: Files, live: Quotas, files: Files, *, unvalued: frozenset[Entity] = frozenset(), pruned: bool = False
 ) -> Drift:
     """The drift of a cluster; `{}` for an entity is a tombstone."""
-    agreed = DeclaredBase(Base("origin/main", "a91be02c"), declare(baseline), unvalued)
+    agreed = DeclaredBase(Base(ref="origin/main", commit="a91be02c"), declare(baseline), unvalued)
     head = declare(files)
     pruning = [entity for entity in live if entity not in head] if pruned else []
     plan = make_plan(diff(head, live, pruning), head, live, HEADER, base=agreed)
@@ -48,7 +48,7 @@ def test_what_is_pending_is_not_in_the_fingerprint() -> None:
 
 def test_the_heading_names_a_receipt_that_is_the_baseline() -> None:
     drift = drift_of({ALICE: ONE}, {ALICE: ONE}, {ALICE: ONE})
-    receipt = replace(drift, baseline=Base("receipts/1.json", None, is_receipt=True))
+    receipt = replace(drift, baseline=Base(ref="receipts/1.json", commit=None, is_receipt=True))
     assert render_drift(receipt).splitlines()[1] == "Baseline  receipt receipts/1.json"
     assert loads(dump_drift(receipt))["baseline"] == {"type": "receipt", "ref": "receipts/1.json", "commit": None}
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
+from msgspec import structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Allowance, Approval, Finding, Severity
@@ -101,9 +102,9 @@ def test_a_cell_shows_the_same_text_in_every_parser() -> None:
 
 def based(base: dict[Entity, Values], wanted: dict[Entity, Values], live: dict[Entity, Values]) -> Plan:
     """A plan whose files are compared with what a base declares."""
-    declared = DeclaredBase(Base("origin/main", "a91be02ff"), declare(base))
+    declared = DeclaredBase(Base(ref="origin/main", commit="a91be02ff"), declare(base))
     files = declare(wanted)
-    header = replace(HEADER, source=replace(HEADER.source, base=declared.base))
+    header = replace(HEADER, source=structs.replace(HEADER.source, base=declared.base))
     return make_plan(diff(files, live), files, live, header, base=declared)
 
 

@@ -8,6 +8,7 @@ from json import dumps, loads
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanFileError, StaleError
@@ -90,11 +91,11 @@ def test_what_is_no_json_is_refused(content: str | bytes) -> None:
         load_plan(content, "plan.json")
 
 
-BASE = Base("origin/main", "a91be02")
+BASE = Base(ref="origin/main", commit="a91be02")
 BASED = plan_of(
     {ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 3.0}, CAROL: {PRODUCER: 1.0}},
     {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}, CAROL: {PRODUCER: 2.0}},
-    header=replace(PLAN.header, source=replace(PLAN.header.source, base=BASE)),
+    header=replace(PLAN.header, source=structs.replace(PLAN.header.source, base=BASE)),
     base=DeclaredBase(BASE, declare({ALICE: {PRODUCER: 1.0}, BOB: {}, CAROL: {PRODUCER: 1.0}})),
 )
 
@@ -122,11 +123,11 @@ def test_a_plan_file_that_protects_more_than_quotaform_yaml_can_is_refused() -> 
 
 
 def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_known() -> None:
-    base = Base(".quotaform/receipts/lab.json", None, is_receipt=True)
+    base = Base(ref=".quotaform/receipts/lab.json", commit=None, is_receipt=True)
     plan = plan_of(
         {ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 3.0}},
         {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}},
-        header=replace(PLAN.header, source=replace(PLAN.header.source, base=base)),
+        header=replace(PLAN.header, source=structs.replace(PLAN.header.source, base=base)),
         base=DeclaredBase(base, declare({ALICE: {PRODUCER: 1.0}}), frozenset({BOB})),
     )
     assert [change.origin for change in plan.changes] == [Origin.CONFIG, None]
@@ -145,7 +146,7 @@ def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_kno
     ],
 )
 def test_an_origin_that_does_not_follow_from_the_base_is_refused(base: Base | None, changed: dict[str, Any]) -> None:
-    header = replace(BASED.header, source=replace(BASED.header.source, base=base))
+    header = replace(BASED.header, source=structs.replace(BASED.header.source, base=base))
     plan = replace(BASED, header=header, changes=(replace(BASED.changes[0], **changed), *BASED.changes[1:]))
     with pytest.raises(PlanFileError, match=r"changes\[0\]\.origin does not follow from the base"):
         load_plan(dumped_plan(plan), "plan.json")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from jsonschema import Draft7Validator
+from msgspec import structs
 
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.drift.drift import make_drift
@@ -43,7 +44,7 @@ VALUES = load_schema("quotas")["definitions"]["values"]["properties"]
 NAMES = ("plan", "drift", "receipt", "resolve", "validation", "explain", "fleet-report", "doctor")
 HEADER = replace(
     builder.HEADER,
-    source=replace(builder.HEADER.source, base=Base("origin/main", "a91be02")),
+    source=structs.replace(builder.HEADER.source, base=Base(ref="origin/main", commit="a91be02")),
     options=PlanOptions(exclude=("user=svc-*",)),
 )
 
@@ -102,7 +103,7 @@ def test_every_field_that_is_written_is_described_and_required(name: str) -> Non
     schema = load_schema(name)
     seen = list(objects(example(name), schema, schema))
     added = {
-        "plan": {"declared", "blast_radius", "base"},
+        "plan": {"declared", "blast_radius"},
         "receipt": {"declared", "keys", "options"},
         "fleet-report": {"blast_radius"},
     }  # in 1.1 or later

@@ -123,7 +123,7 @@ class HistoryDrift:
     def _plan(self, cluster: Cluster, held: Held) -> Plan:
         """Return what would make a cluster what it was."""
         desired = self._entries(cluster.name, held)
-        base = Base(f"{self.past.location} at {spell_moment(held.read_at)}", None, is_history=True)
+        base = Base(ref=f"{self.past.location} at {spell_moment(held.read_at)}", commit=None)
         with open_gateway(cluster) as gateway:
             live_id = gateway.cluster_id()
             text = (

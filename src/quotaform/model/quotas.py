@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location, Position
-from quotaform.model.records.record import about
+from quotaform.model.records.record import Record, about, optional
 from quotaform.model.text import inert
 
 Values: TypeAlias = Mapping[str, float]
@@ -171,14 +171,19 @@ Desired: TypeAlias = Mapping[Entity, Entry]
 """The declared entries by entity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
-    """What the files were compared with."""
+class Base(Record):
+    """The revision that the files were compared with."""
 
-    ref: str  # a git revision as it was given, or the path of a receipt
-    commit: str | None  # the commit of the revision; of a receipt, that of the files that were applied, if it says so
-    is_receipt: bool = False
-    is_history: bool = False  # whether it is what a cluster held at a moment, by a history
+    ref: Annotated[str, about("The git revision or the receipt, as given.", "origin/main")]
+    commit: Annotated[str | None, about("The commit of the revision; null for a receipt without one.")]
+    is_receipt: Annotated[bool, about("Whether it is a receipt; omitted for a git revision.")] = optional(
+        default=False, name="receipt"
+    )
+
+    @property
+    def is_history(self) -> bool:
+        """Whether it is what a cluster held at a moment, by a history."""
+        return self.commit is None and not self.is_receipt
 
     @property
     def type(self) -> Literal["git", "receipt", "history"]:

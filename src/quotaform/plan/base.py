@@ -302,7 +302,9 @@ def read_base(
                 )
                 at_base = replace(repository, revision=revision, needs_config=False)
                 files = revision.folder(folder) or DiskFolder(folder)
-                return _declared_bases(at_base, config, Base(_ref_name(ref), at.id), names, today, similar, files)
+                return _declared_bases(
+                    at_base, config, Base(ref=_ref_name(ref), commit=at.id), names, today, similar, files
+                )
 
             folder = repository.config_path.parent
             found = declared_at(commit)

@@ -104,15 +104,14 @@ class Unmanaged(Record):
     in_scope: Annotated[bool, about("Whether it is in scope.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSource:
-    """Where the files came from."""
+class PlanSource(Record):
+    """The origin of the files."""
 
-    directory: str  # As it was given
-    commit: str | None = None  # The git commit, if there is one
-    # Whether the files differ from it: those of the directory, quotaform.yaml, approvals.yaml and policies.
-    dirty: bool | None = None
-    base: Base | None = None  # What the files were compared with, if anything
+    directory: Annotated[str, about("The directory, as given.", "quotas.d")]
+    commit: Annotated[str | None, about("The git commit, or null outside of git.")] = None
+    # Those of the directory, quotaform.yaml, approvals.yaml and policies.
+    dirty: Annotated[bool | None, about("Whether the files differed from that commit; null outside of git.")] = None
+    base: Annotated[Base | None, about("What the files were compared with, or null.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from msgspec import structs
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, ReceiptFileChangedError, ReceiptFileError
 from quotaform.model.finding import Allowance
-from quotaform.model.quotas import Action, Change, same_value
+from quotaform.model.quotas import Action, Base, Change, same_value
 from quotaform.model.records.document import RECEIPT, sealed_lines
 from quotaform.model.records.field import Address, ApprovalRecord, ClusterRecord, QuotaKeyName
 from quotaform.model.records.record import (
@@ -35,7 +35,7 @@ from quotaform.model.records.record import (
 )
 from quotaform.plan.check.saved import Problem, entity_problems, value_problem
 from quotaform.plan.plan import Plan, PlanOptions
-from quotaform.plan.records import SourceRecord, checked_options, dump_declared, load_declared
+from quotaform.plan.records import checked_options, dump_declared, load_declared
 from quotaform.plan.sealed import SealedFormat, read_sealed, sealed_fields
 
 
@@ -192,7 +192,7 @@ class Receipt:
             plan_id=plan.plan_id,
             state="started" if self.is_started else None,
             cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
-            source=SourceRecord.of(header.source, omits_base=True),
+            source=ReceiptSource(**structs.asdict(header.source)),
             options=header.options,
             allowances=tuple(map(str, plan.allowances)),
             approvals=tuple(map(ApprovalRecord.of, plan.approvals)),
@@ -220,6 +220,15 @@ class Receipt:
         )
 
 
+class ReceiptSource(Record):
+    """The origin of the files."""
+
+    directory: Annotated[str, about("The directory, as given.", "quotas.d")]
+    commit: Annotated[str | None, about("The git commit, or null outside of git.")]
+    dirty: Annotated[bool | None, about("Whether the files differed from that commit; null outside of git.")]
+    base: Annotated[Base | None, about("What the files were compared with.")] = optional(default=None)
+
+
 class SavedReceipt(Record, document=RECEIPT, dict=True):
     """The result of applying a plan, as quotaform apply writes it."""
 
@@ -232,7 +241,7 @@ class SavedReceipt(Record, document=RECEIPT, dict=True):
         ),
     ] = optional(default=None)
     cluster: ClusterRecord
-    source: Annotated[SourceRecord, about("Where the files came from; base is omitted if there is none.")]
+    source: Annotated[ReceiptSource, about("Where the files came from; base is omitted if there is none.")]
     options: Annotated[PlanOptions | None, about("The options of the plan; omitted before version 1.2.")] = optional(
         default=None
     )

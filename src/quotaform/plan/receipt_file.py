@@ -190,7 +190,7 @@ def read_receipt_base(path: str) -> ReceiptBase:
         text = "it is a receipt of an earlier version of quotaform, which does not list what was declared"
         raise BaseError(inert(path), f"{text}; give a git revision")
     desired = _desired(receipt)
-    base = Base(path, receipt.source.commit, is_receipt=True)
+    base = Base(ref=path, commit=receipt.source.commit, is_receipt=True)
     declared = DeclaredBase(base, desired, receipt.declared - desired.keys())
     return ReceiptBase(
         ClusterBase(declared=declared, cluster_id=receipt.cluster.id),
@@ -236,7 +236,7 @@ def last_receipt_base(
     elif found.skipped:
         why = f"there is no base, and a newer receipt than {found.last.path} cannot be used ({found.skipped[0]})"
     else:
-        base = Base(str(found.last.path), found.last.commit, is_receipt=True)
+        base = Base(ref=str(found.last.path), commit=found.last.commit, is_receipt=True)
         return DeclaredBase(base, {}, found.last.declared), "", ignored
     remedy = "give the git revision that was applied last: --base REF"
     if find_work_tree(repository.directory) is None:

@@ -24,7 +24,6 @@ from quotaform.model.records.document import PLAN, json_number, sealed_lines, sp
 from quotaform.model.records.field import (
     Address,
     ApprovalRecord,
-    BaseRecord,
     ClusterRecord,
     KeyValues,
     Names,
@@ -83,33 +82,6 @@ class DriftOptionsRecord(Record):
             select=list(options.select),
             exclude=list(options.exclude),
             bootstrap_server=omitted(options.bootstrap_server),
-        )
-
-
-class SourceRecord(Record):
-    """The origin of the files."""
-
-    directory: Annotated[str, about("The directory, as given.", "quotas.d")]
-    commit: Annotated[str | None, about("The git commit, or null outside of git.")]
-    dirty: Annotated[bool | None, about("Whether the files differed from that commit; null outside of git.")]
-    base: Annotated[BaseRecord | UnsetType | None, about("What the files were compared with, or null.")] = UNSET
-
-    @classmethod
-    def of(cls, source: PlanSource, *, omits_base: bool = False) -> Self:
-        """Return the record; a receipt leaves out that there is no base."""
-        base = BaseRecord.of(source.base)
-        return cls(
-            directory=source.directory,
-            commit=source.commit,
-            dirty=source.dirty,
-            base=UNSET if base is None and omits_base else base,
-        )
-
-    def load(self) -> PlanSource:
-        """Return the source."""
-        base = given(self.base)
-        return PlanSource(
-            directory=self.directory, commit=self.commit, dirty=self.dirty, base=None if base is None else base.load()
         )
 
 
@@ -312,7 +284,7 @@ class PlanRecord(Record, document=PLAN):
     created_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
     cluster: ClusterRecord
     snapshot: Annotated[SnapshotFile | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
-    source: SourceRecord
+    source: PlanSource
     options: PlanOptions
     allowances: Annotated[
         list[str] | UnsetType, about("The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.")
@@ -358,7 +330,7 @@ class PlanRecord(Record, document=PLAN):
                     cluster_name=self.cluster.name,
                     cluster_id=self.cluster.id,
                     created_at=self.created_at,
-                    source=self.source.load(),
+                    source=self.source,
                     options=checked_options(self.options),
                     snapshot=given(self.snapshot),
                 ),
@@ -426,7 +398,7 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
         created_at=header.created_at,
         cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
         snapshot=omitted(header.snapshot),
-        source=SourceRecord.of(header.source),
+        source=header.source,
         options=header.options,
         allowances=[str(allowance) for allowance in plan.allowances] or UNSET,
         approvals=[ApprovalRecord.of(approval) for approval in plan.approvals] or UNSET,

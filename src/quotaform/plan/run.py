@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import structs
+
 from quotaform.cluster.gateway import Gateway, bulk_of, read_settled
 from quotaform.desired.loader import Claim, check_claims
 from quotaform.model import rule
@@ -122,7 +124,7 @@ def make_cluster_plan(
             cluster_name=cluster.name,
             cluster_id=reading.cluster_id,
             created_at=plan_timestamp(clock),
-            source=replace(source.plan_source, base=base.declared.base if base.declared else None),
+            source=structs.replace(source.plan_source, base=base.declared.base if base.declared else None),
             options=_options(request, cluster, revert),
             snapshot=reading.snapshot,
         ),

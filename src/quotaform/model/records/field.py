@@ -10,7 +10,7 @@ from quotaform.model.entity import ENTITY_TYPES, parse_address
 from quotaform.model.finding import CHANGE, DELETE, Approval
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import key_order
-from quotaform.model.quotas import Base, Values
+from quotaform.model.quotas import Values
 from quotaform.model.records.document import Number, json_number
 from quotaform.model.records.record import (
     UNSET,
@@ -74,23 +74,6 @@ class ClusterRecord(Record):
 
     name: Annotated[str, about("The name in quotaform.yaml, or the bootstrap servers.")]
     id: Annotated[str, about("The cluster id.")]
-
-
-class BaseRecord(Record):
-    """The revision that the files were compared with."""
-
-    ref: Annotated[str, about("The git revision or the receipt, as given.", "origin/main")]
-    commit: Annotated[str | None, about("The commit of the revision; null for a receipt without one.")]
-    receipt: Annotated[bool | UnsetType, about("Whether it is a receipt; omitted for a git revision.")] = UNSET
-
-    @classmethod
-    def of(cls, base: Base | None) -> Self | None:
-        """Return the record."""
-        return None if base is None else cls(ref=base.ref, commit=base.commit, receipt=base.is_receipt or UNSET)
-
-    def load(self) -> Base:
-        """Return the base."""
-        return Base(self.ref, self.commit, self.receipt is True)
 
 
 class ApprovalRecord(Record):

@@ -60,7 +60,7 @@ def edited(case: str, folder: Path) -> str:
         lines += [f"@ {path.relative_to(folder)}", *path.read_text(encoding="utf-8").splitlines()]
     for left in found.edit.unwritten:
         reason = left.reason.replace(f"{folder}/", "")
-        lines.append(f"! {left.proposal.cluster} {left.proposal.entity.address} {left.proposal.key}: {reason}")
+        lines.append(f"! {left.cluster} {left.address} {left.key}: {reason}")
     return "".join(f"=> {line}".rstrip() + "\n" for line in lines)
 
 

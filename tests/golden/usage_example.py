@@ -231,7 +231,7 @@ SEVERAL: Final = replace(
     backtest=ProposalBacktest(
         clusters=(TESTED, changed(TESTED, cluster="prod-us", changed=Buckets(buckets=1))), unwritten=1
     ),
-    edit=QuotaEdit(unwritten=(UnwrittenProposal(proposal=ALICE, reason="apply them first"),)),
+    edit=QuotaEdit(unwritten=(UnwrittenProposal.of(ALICE, "apply them first"),)),
 )
 """Of several clusters, with a proposal that the files cannot follow."""
 UNTESTED: Final = replace(RECOMMENDED, backtest=ProposalBacktest(unwritten=1))

@@ -106,7 +106,7 @@ def test_what_cannot_be_written_of_one_cluster_does_not_keep_that_of_another_fro
     right = placement._spelled
     monkeypatch.setattr(placement, "_spelled", lambda each: right(each) if each.cluster == "lab" else "-1")
     edited = files.edit(update(), replace(update(), cluster="lab"))
-    assert [(each.proposal.cluster, each.reason) for each in edited.edit.unwritten] == [
+    assert [(each.cluster, each.reason) for each in edited.edit.unwritten] == [
         ("prod", "its entry cannot be changed without changing others")
     ]
     assert [file.name.endswith("lab/a.yaml") for file in edited.edit.files] == [True]
@@ -118,7 +118,7 @@ def test_what_does_not_read_back_as_proposed_is_not_written(files: Files, monkey
     right = placement._spelled
     monkeypatch.setattr(placement, "_spelled", lambda each: "1KiB/s" if each.entity == ALICE else right(each))
     edited = files.edit(update(), update(entity=Entity(user="bob")))
-    assert [(each.proposal.entity, each.reason) for each in edited.edit.unwritten] == [
+    assert [(each.entity, each.reason) for each in edited.edit.unwritten] == [
         (ALICE, "its entry cannot be changed without changing others")
     ]
     (file,) = edited.edit.files
@@ -186,6 +186,6 @@ def test_an_entity_that_files_cannot_hold_does_not_keep_others_from_being_writte
     odd = update(entity=Entity(user=""))
     edited = files.edit(update(), odd, live={PRODUCER: MIB})
     assert [file.name.endswith("a.yaml") for file in edited.edit.files] == [True]
-    assert [(each.proposal, each.reason) for each in edited.edit.unwritten] == [
-        (odd, "files cannot hold this entity; see quotaform import")
+    assert [(each.entity, each.reason) for each in edited.edit.unwritten] == [
+        (odd.entity, "files cannot hold this entity; see quotaform import")
     ]

@@ -243,7 +243,7 @@ def edit_quotas(
     blocked = dict(_claimed(editor.proposals, read_claims(repository, config, today), config))
     for _ in range(_MOST_ROUNDS):
         files, unwritten = editor.edited(blocked)
-        wrong = editor.wrong(files, {(each.proposal.cluster, each.proposal.entity) for each in unwritten})
+        wrong = editor.wrong(files, {(each.cluster, each.entity) for each in unwritten})
         if not wrong:
             break
         blocked |= dict.fromkeys(wrong, _ENTANGLED)
@@ -318,7 +318,7 @@ class _Editor:
         refused: list[UnwrittenProposal] = []
         for (cluster, entity), proposals in list(self.proposals.items()):
             reasons = [(each, self.entries[cluster].refusal(each, proposals)) for each in proposals]
-            refused += [UnwrittenProposal(proposal=each, reason=reason) for each, reason in reasons if reason]
+            refused += [UnwrittenProposal.of(each, reason) for each, reason in reasons if reason]
             self.proposals[cluster, entity] = [each for each, reason in reasons if not reason]
             if not self.proposals[cluster, entity]:
                 del self.proposals[cluster, entity]
@@ -340,7 +340,7 @@ class _Editor:
                 except UneditableError as error:
                     reason = str(error)
             if reason is not None:
-                unwritten += [UnwrittenProposal(proposal=each, reason=reason) for each in proposals]
+                unwritten += [UnwrittenProposal.of(each, reason) for each in proposals]
         after = {path: (file, file.after()) for path, file in sorted(files.items())}
         return after, tuple(unwritten)
 

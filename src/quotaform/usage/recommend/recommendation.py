@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil, isfinite
 from re import DOTALL
 from re import compile as regex
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Self, TypeAlias
 
 import msgspec
 
@@ -117,12 +117,19 @@ class ClusterRecording(Record):
     last: Annotated[Moment | None, about("When it was; null if nothing is recorded.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnwrittenProposal:
+class UnwrittenProposal(Record):
     """A proposal that the files do not follow, and why."""
 
-    proposal: Recommendation
-    reason: str
+    cluster: ClusterName
+    address: Address = derived(lambda each: each.entity.address)
+    entity: Entity
+    key: QuotaKeyName
+    reason: Annotated[str, about("Why.")]
+
+    @classmethod
+    def of(cls, proposal: Recommendation, reason: str) -> Self:
+        """Return what is not written of a proposal."""
+        return cls(cluster=proposal.cluster, entity=proposal.entity, key=proposal.key, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Self, TypeAlias
 
 from quotaform.model.records.document import USAGE_RECOMMEND, indented
-from quotaform.model.records.field import Address, Names, QuotaKeyName
 from quotaform.model.records.record import Count, Record, about, builtins
 from quotaform.usage.recommend.recommendation import (
-    ClusterName,
     ClusterRecording,
     ProposalBacktest,
     QuotaEdit,
@@ -52,40 +50,17 @@ class SummaryRecord(Record):
     none: Annotated[Count, about("Values for which nothing is proposed.")]
 
 
-class UnwrittenRecord(Record):
-    """A proposal that the files do not follow, and why."""
-
-    cluster: ClusterName
-    address: Address
-    entity: Names
-    key: QuotaKeyName
-    reason: Annotated[str, about("Why.")]
-
-    @classmethod
-    def of(cls, each: UnwrittenProposal) -> Self:
-        """Return the record."""
-        proposal = each.proposal
-        return cls(
-            cluster=proposal.cluster,
-            address=proposal.entity.address,
-            entity=proposal.entity.names,
-            key=proposal.key,
-            reason=each.reason,
-        )
-
-
 class EditRecord(Record):
     """What becomes of the quota files."""
 
     written: Annotated[bool, about("Whether the files were written.")]
     files: Annotated[tuple[str, ...], about("The files that change.")]
-    unwritten: Annotated[tuple[UnwrittenRecord, ...], about("Proposals that the files do not follow.")]
+    unwritten: Annotated[tuple[UnwrittenProposal, ...], about("Proposals that the files do not follow.")]
 
     @classmethod
     def of(cls, edit: QuotaEdit) -> Self:
         """Return the record."""
-        unwritten = tuple(map(UnwrittenRecord.of, edit.unwritten))
-        return cls(written=edit.is_written, files=tuple(file.name for file in edit.files), unwritten=unwritten)
+        return cls(written=edit.is_written, files=tuple(file.name for file in edit.files), unwritten=edit.unwritten)
 
 
 class RecommendationsRecord(Record, document=USAGE_RECOMMEND):

@@ -13,7 +13,13 @@ from quotaform.plan.backtest_report import note_lines, proposal_section, row_tex
 from quotaform.plan.backtest_report import total_text as total_of_backtest
 from quotaform.report.markdown import code, code_cell, details, table, words_cell
 from quotaform.report.text import PLAIN, Style, counted
-from quotaform.usage.recommend.recommendation import Action, ClusterRecording, Recommendation, RecommendReport
+from quotaform.usage.recommend.recommendation import (
+    Action,
+    ClusterRecording,
+    Recommendation,
+    RecommendReport,
+    UnwrittenProposal,
+)
 
 SIGNS = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
@@ -87,7 +93,7 @@ def busiest_text(each: Recommendation) -> str | None:
     return f"{inert(each.bucket)}{where}"
 
 
-def _place_text(each: Recommendation, *, several: bool) -> str:
+def _place_text(each: Recommendation | UnwrittenProposal, *, several: bool) -> str:
     """Return which value it is, with its cluster if there are several."""
     return f"{f'{spell_name(each.cluster)} ' if several else ''}{each.entity.address} {each.key}"
 
@@ -165,7 +171,7 @@ def unwritten_lines(report: RecommendReport) -> Iterator[str]:
     if unwritten:
         yield "Not written into the files:"
     for each in unwritten[:_MOST_REASONS]:
-        yield f"  {_place_text(each.proposal, several=len(report.clusters) > 1)}: {each.reason}"
+        yield f"  {_place_text(each, several=len(report.clusters) > 1)}: {each.reason}"
     if len(unwritten) > _MOST_REASONS:
         yield f"  ... and {len(unwritten) - _MOST_REASONS:,} more (all: --format json)"
 

@@ -38,6 +38,7 @@ from quotaform.usage.recommend.recommendation import (
     Recommendation,
     RecommendReport,
     RecommendSettings,
+    UnwrittenProposal,
 )
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.recommend.spark import bucket_days, bucket_demands, recorded_keys
@@ -107,7 +108,7 @@ def plan_proposals(
     `clusters`: the clusters, which are read now. `edited`: the files that follow the proposals, written or not. Raises
     `InvalidFilesError` if the files are invalid.
     """
-    left = {_place(each.proposal) for each in edited.edit.unwritten}
+    left = {_place(each) for each in edited.edit.unwritten}
     followed: set[Changed] = {(each.cluster, each.entity) for each in proposals if _place(each) not in left}
     concerned = {cluster for cluster, _ in followed}
     chosen = tuple(cluster for cluster in clusters if cluster.name in concerned)
@@ -136,7 +137,7 @@ def plan_proposals(
     )
 
 
-def _place(each: Recommendation) -> tuple[str, Entity, str]:
+def _place(each: Recommendation | UnwrittenProposal) -> tuple[str, Entity, str]:
     return each.cluster, each.entity, each.key
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
 from re import compile as regex
-from typing import Any, Final, Self
+from typing import Annotated, Final
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.quotas import Values
+from quotaform.model.records.record import Count, about
 from quotaform.model.scope import Pattern, Scope, not_covered
 from quotaform.model.server import parse_server
 from quotaform.model.text import inert, quote
@@ -23,10 +24,11 @@ LEAST_MANAGED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class CountLimit:
-    """How many entities one plan may change in one way."""
+    """A number of entities."""
 
-    count: int  # at most this many
-    percent: int  # at most this share of the managed entities, when there are at least `LEAST_MANAGED`
+    count: Annotated[Count, about("At most so many.")]
+    # Of the managed entities, when there are at least `LEAST_MANAGED`
+    percent: Annotated[Count, about("At most this share, in percent.")]
 
     def is_over(self, number: int, managed: int) -> bool:
         """Whether a number of entities is over the limit.
@@ -73,34 +75,6 @@ class GuardLimits:
             yield f"guards.change_factor is {self.change_factor} instead of {base.change_factor}"
         for pattern in not_covered(base.protect, self.protect):
             yield f"protect has no {inert(str(pattern))}"
-
-    def dump(self) -> dict[str, Any]:
-        """Return the options of a plan that hold the limits: what is not the default."""
-        guards: dict[str, Any] = {
-            name: {"count": limit.count, "percent": limit.percent}
-            for name, limit in (("delete", self.delete), ("update", self.update))
-            if limit != getattr(DEFAULT_GUARD_LIMITS, name)
-        }
-        if self.change_factor != DEFAULT_GUARD_LIMITS.change_factor:
-            guards["change_factor"] = self.change_factor
-        protect = [dict(pattern.parts) for pattern in self.protect]
-        return {**({"guards": guards} if guards else {}), **({"protect": protect} if protect else {})}
-
-    @classmethod
-    def load(cls, options: Mapping[str, Any]) -> Self:
-        """Return the limits that the options of a plan hold, as `dump` had them."""
-        guards = options.get("guards", {})
-
-        def count_limit(name: str, default: CountLimit) -> CountLimit:
-            item = guards.get(name)
-            return default if item is None else CountLimit(item["count"], item["percent"])
-
-        return cls(
-            delete=count_limit("delete", DEFAULT_GUARD_LIMITS.delete),
-            update=count_limit("update", DEFAULT_GUARD_LIMITS.update),
-            change_factor=guards.get("change_factor", DEFAULT_GUARD_LIMITS.change_factor),
-            protect=tuple(Pattern(tuple(item.items())) for item in options.get("protect", ())),
-        )
 
 
 DEFAULT_GUARD_LIMITS: Final = GuardLimits()

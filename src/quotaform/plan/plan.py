@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
-import msgspec
+from msgspec import structs
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, PlanClusterError, blocked_word
@@ -19,7 +19,8 @@ from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Qu
 from quotaform.model.records.document import digest_of, json_number, json_pieces
 from quotaform.model.records.field import Address, KeyDoubles
 from quotaform.model.records.record import Count, Digest, Record, about, builtins, derived, optional
-from quotaform.model.settings import GuardLimits, PruneMode
+from quotaform.model.scope import Pattern
+from quotaform.model.settings import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits, PruneMode
 from quotaform.plan.blast_radius import BlastRadius, LimitChange, RadiusCounts
 from quotaform.plan.change import EntityChange, Origin
 from quotaform.resolve.effect import Direction
@@ -31,18 +32,11 @@ if TYPE_CHECKING:
 Glob: TypeAlias = dict[str, str | None]
 
 
-class CountLimitRecord(Record):
-    """A number of entities."""
-
-    count: Annotated[Count, about("At most so many.")]
-    percent: Annotated[Count, about("At most this share, in percent.")]
-
-
 class GuardsRecord(Record):
     """The limits of quotaform.yaml that differ from the defaults."""
 
-    delete: CountLimitRecord | None = optional(default=None)
-    update: CountLimitRecord | None = optional(default=None)
+    delete: CountLimit | None = optional(default=None)
+    update: CountLimit | None = optional(default=None)
     change_factor: Annotated[Count | None, about("The factor.")] = optional(default=None)
 
 
@@ -75,14 +69,17 @@ class PlanOptions(Record):
     @classmethod
     def of(cls, limits: GuardLimits, **asked: Any) -> Self:
         """Return options with limits that guards go by: those of a plan without guards are the defaults."""
-        written = limits.dump()
-        guards = msgspec.convert(written["guards"], GuardsRecord) if "guards" in written else None
-        return cls(**asked, guards=guards, protect=tuple(written.get("protect", ())))
+        found = {name: getattr(limits, name) for name in GuardsRecord.__struct_fields__}
+        guards = {name: value for name, value in found.items() if value != getattr(DEFAULT_GUARD_LIMITS, name)}
+        protect = tuple(dict(pattern.parts) for pattern in limits.protect)
+        return cls(**asked, guards=GuardsRecord(**guards) if guards else None, protect=protect)
 
     @property
     def limits(self) -> GuardLimits:
         """What guards went by."""
-        return GuardLimits.load(builtins(self))
+        found = {} if self.guards is None else structs.asdict(self.guards)
+        guards = {name: value for name, value in found.items() if value is not None}
+        return GuardLimits(**guards, protect=tuple(Pattern(tuple(each.items())) for each in self.protect))
 
     @property
     def is_partial(self) -> bool:
@@ -229,7 +226,8 @@ class Plan:
                 ]
                 for each in self.approvals
             ]
-        if limits := self.header.options.limits.dump():
+        options = builtins(self.header.options)
+        if limits := {name: options[name] for name in ("guards", "protect") if name in options}:
             content["limits"] = limits
         blocking = [finding for finding in self.findings if finding.blocking]
         if blocking:

@@ -64,6 +64,23 @@ def test_the_predicted_time_is_that_which_the_windows_of_a_broker_throttle(
     assert least - 2 * step - 1.0 <= predicted <= most + 2 * step + 1.0
 
 
+@pytest.mark.parametrize("step", [1.0, 5.0, 10.0])
+@given(phases=st.lists(st.tuples(st.sampled_from([0.0, 0.3, 2.0, 4.0]), st.sampled_from([10.0, 20.0])), min_size=1))
+@example(phases=[(2.0, 10.0), (0.3, 20.0)] * 9)
+def test_what_the_windows_of_a_broker_throttle_is_within_the_bounds(
+    step: float, phases: list[tuple[float, float]]
+) -> None:
+    """Of samples 10 seconds apart the bounds had no width: all of 8 simulations lay outside.
+
+    An episode that is over between two samples is in none of them; these are longer.
+    """
+    due = requests(phases)
+    until = 2 * WINDOW_S + sum(seconds for _, seconds in phases) + 1.2 * sum(size for _, size in due) + 2 * WINDOW_S
+    waits = replayed(recorded_rates(due, until, step), 1.0, PRODUCER_BYTE_RATE.name, {}).waits
+    assert waits["_low"].waited.sum() <= throttled_seconds(due, 0.9)
+    assert throttled_seconds(due, 1.1) <= waits["_high"].waited.sum()
+
+
 SAMPLES = st.lists(
     st.tuples(
         st.sampled_from([1.0] * 9 + [2.0, 3.0, 700.0]),

@@ -32,6 +32,8 @@ class Oracle:
     over_max: float = 0.0
     refused: float = 0.0
     backlog_s: float = 0.0
+    waits: dict[str, dict[float, tuple[float, float, float]]] = field(default_factory=lambda: {v: {} for v in VARIANTS})
+    """By variant and time: how long requests waited, after which delay, and how long they may if they did before."""
 
 
 def replay(
@@ -52,6 +54,19 @@ def replay(
         combs = 1
     for comb in range(combs):
         _replay_comb(found, times, rates, range(comb, len(times), combs), combs, limit, key, windows, pace)
+    for variant, waits in found.waits.items():
+        rows = [row for _, row in sorted(waits.items())]
+        for place, (waited, delay, longer) in enumerate(rows):
+            # When an episode begins and ends is known to a step.
+            beside = [row[0] for row in rows[max(0, place - 1) : place] + rows[place + 1 : place + 2]]
+            wait = waited
+            if variant == "_low" and not all(beside):
+                wait = max(0.0, waited - WINDOW)
+            if variant == "_high" and waited == 0 and any(beside):
+                wait = longer
+            found.throttled[variant] += wait
+            if wait > 0:
+                found.delay[variant] = max(found.delay[variant], delay)
     return found
 
 
@@ -120,11 +135,9 @@ def _replay_comb(
             if is_mutation and variant == "_low":
                 is_asked = start > burst and (is_asked or rate > 0)
                 wait = wait if is_asked else 0.0
-            found.throttled[variant] += wait
-            if wait > 0:
-                found.delay[variant] = max(found.delay[variant], delay)
-                if not variant:
-                    found.times.append(time)
+            found.waits[variant][time] = (wait, delay, 0.0 if is_gap else min(counted, WINDOW))
+            if wait > 0 and not variant:
+                found.times.append(time)
             backlog[variant] = end
             if not variant and place == len(times) - 1:
                 found.backlog_s = max(0.0, end - burst) / used

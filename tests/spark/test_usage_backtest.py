@@ -216,7 +216,7 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
         "Backtest  lab   usage usage, 2 series from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z",
         "",
         "Changed by the plan",
-        "  user=alice on broker 1  producer_byte_rate 10 MiB/s -> 4 MiB/s: throttled for 23m 15s (2m 52s to 25m 8s)",
+        "  user=alice on broker 1  producer_byte_rate 10 MiB/s -> 4 MiB/s: throttled for 23m 15s (2m 35s to 25m 31s)",
         "    # from 2026-10-01T00:10:00Z to 2026-10-01T00:33:00Z, longest 23m 15s, longest delay 10m (11s to 10m 48s) "
         "at 2026-10-01T00:19:00Z",
         "    # peak rate 200% of the limit, 59m 11s recorded",

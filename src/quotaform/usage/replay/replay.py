@@ -27,6 +27,8 @@ How a recording is read:
 Of a step longer than the window that a rate covers, the rest is not known. `_low` takes it as idle, `_high` as the
 larger of the two samples around it, and the estimate as the sample. Within a step, rates are constant and the window of
 the broker follows within W, so that a step in which the limit is passed counts from when its window is over the limit.
+When requests began and ended to wait is known to a step, or to W if that is shorter: at both ends, each episode is that
+much shorter in `_low`, and longer in `_high`.
 The bounds are also those of what else is not known: how long request time has a backlog (`_low`: none), whether refused
 connections come again (`_low`: none does), whether mutations come at once (`_high`) or spread over a window, and
 whether those of a step are one request, which is admitted as a whole (`_low`). When they came is known where samples
@@ -260,6 +262,8 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
         return Replay(steps.step_s, dict.fromkeys(VARIANTS, Wait(none, none)), none, numpy.full(len(none), numpy.nan))
     backlogs = {variant: _backlog(steps, variant, used, enforcement) for variant, used in limits.items()}
     waits = {variant: _wait(steps, variant, backlogs[variant], used, enforcement) for variant, used in limits.items()}
+    low, high = waits["_low"], waits["_high"]
+    waits |= {"_low": Wait(_shorter(low.waited), low.delay), "_high": Wait(_longer(steps, high.waited), high.delay)}
     end, burst = backlogs[""].end, enforcement.burst_s * limit
     left = numpy.fmax(0.0, divided(end - burst, limits[""]))
     return Replay(steps.step_s, waits, left, _episodes(steps, waits[""].waited, end <= burst))
@@ -411,6 +415,25 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
         waited = numpy.where(is_used, numpy.fmax(waited, numpy.fmin(steps.step_s, at_once)), waited)
         delay = numpy.where(is_used, numpy.fmax(delay, at_once), delay)
     return Wait(waited, delay)
+
+
+def _shorter(waited: Floats) -> Floats:
+    """Return how long requests waited at least: an episode may have begun a step later and ended a step sooner."""
+    return numpy.where(_is_beside(waited == 0), numpy.fmax(0.0, waited - QUOTA_WINDOW_S), waited)
+
+
+def _longer(steps: _Steps, waited: Floats) -> Floats:
+    """Return how long requests waited at most: an episode may have begun a step sooner and ended a step later."""
+    is_next = (waited == 0) & _is_beside(waited > 0) & ~steps.is_gap
+    return numpy.where(is_next, numpy.fmin(steps.step_s, QUOTA_WINDOW_S), waited)
+
+
+def _is_beside(found: Booleans) -> Booleans:
+    """Return whether something holds for the step before or after each."""
+    beside = numpy.zeros(len(found), dtype=bool)
+    beside[1:] |= found[:-1]
+    beside[:-1] |= found[1:]
+    return beside
 
 
 def _is_asked_since(is_over: Booleans, is_asked: Booleans) -> Booleans:

@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "import": "Write live quotas as YAML.",
     "snapshot": "Write live quotas to one JSON file.",
     "history": "Keep snapshots over time: who had what when, and who changed it.",
-    "usage": "Measure usage: record, ingest, headroom, backtest, recommend.",
+    "usage": "Measure usage: record, ingest, compact, headroom, backtest, recommend.",
     "top": "Show who is throttled now, and by which quota.",
     "comment": "Write plans as comments to a pull request.",
     "schema": "Print the JSON Schemas of the files.",
@@ -45,6 +45,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "usage": {
         "ingest": "Add existing recordings to a usage table.",
         "record": "Record the usage metrics of brokers.",
+        "compact": "Bring the files of each day of a usage table together.",
         "headroom": "Show how close clients are to their quotas.",
         "backtest": "Show what a plan would have throttled, from recorded usage.",
         "recommend": "Propose quotas that fit the recorded usage.",

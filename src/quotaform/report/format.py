@@ -93,6 +93,10 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "usage.ingest.ingest:render_ingested",
         "json": "usage.ingest.ingest:dump_usage",
     },
+    "usage-compact": {
+        "text": "usage.table.compact:render_compacted",
+        "json": "model.records.record:dump_record",
+    },
     "usage-headroom": {
         "text": "usage.headroom.report:render_headroom",
         "json": "usage.headroom.headroom:dump_headroom",
@@ -259,6 +263,7 @@ SCHEMAS: Final = {
     "snapshot": "cluster.records:SnapshotDocument",
     "top": "usage.top.top:Top",
     "usage-backtest": "plan.backtest:Backtest",
+    "usage-compact": "usage.table.compact:Compacted",
     "usage-headroom": "usage.headroom.headroom:Headroom",
     "usage-ingest": "usage.ingest.ingest:Ingested",
     "usage-mapping": "usage.format.table:usage_mapping",

@@ -1,0 +1,54 @@
+"""`quotaform usage compact`: one file for each day of a usage table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from quotaform.cli.option.common import UsageOption
+from quotaform.cli.option.engine import SparkPlace, spark_job
+from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.value import read_duration
+from quotaform.model.errors import ExitCode
+from quotaform.report.format import render
+from quotaform.system.clock import SYSTEM_CLOCK
+
+_SUBJECT = "usage-compact"
+
+
+@with_option_groups
+def compact(
+    *,
+    usage: UsageOption,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="DURATION", help="Remove rows of days that ended longer ago, such as 90d."),
+    ] = None,
+    place: SparkPlace,
+    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
+    output: Output,
+) -> int:
+    """Bring the files of each day that is over (UTC) together in one, and remove days that are too old.
+
+    A table that is read from few sorted files takes a fraction of the time. Run it once a day, while nothing reads the
+    table: files that were replaced are removed.
+
+    \b
+    Examples:
+      quotaform usage compact --usage /srv/usage
+      quotaform usage compact --usage /srv/usage --keep 90d
+    """
+    console = output.console(_SUBJECT, format_name)
+    age = None if keep is None else read_duration("--keep", keep)
+    session = place.session()
+    from quotaform.usage.table.compact import compact as compact_files
+    from quotaform.usage.table.compact import require_folder
+    from quotaform.usage.table.table import require_usage
+
+    require_folder(usage)
+    require_usage(usage, session)
+    with spark_job(console, "Compacting", session) as (spark, _):
+        result = compact_files(spark, usage, SYSTEM_CLOCK.now(), age)
+    console.echo(render(_SUBJECT, format_name, result, style=console.style()))
+    return ExitCode.DONE

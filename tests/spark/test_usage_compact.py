@@ -1,0 +1,102 @@
+"""`quotaform usage compact`: the files of a day become one, and nothing is lost or read twice."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from quotaform.model.errors import FileReadError
+from quotaform.resolve.spark_quotas import arrow_schema
+from quotaform.usage.table.compact import compact
+from quotaform.usage.table.schema import USAGE
+from quotaform.usage.table.table import read_usage
+from tests.workflow.command import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOW = datetime(2026, 11, 24, 9, 30, tzinfo=UTC)
+Row = tuple[datetime, str, float]
+
+
+def write(folder: Path, name: str, rows: list[Row], **options: Any) -> None:
+    """Write a file of rows: time, user and rate."""
+    folder.mkdir(exist_ok=True)
+    cells = [
+        {"ts": ts, "window_s": 11.5, "cluster": "lab", "broker": "1", "key": "producer_byte_rate", "user": user}
+        | {"client_id": None, "ip": None, "rate": rate, "throttle_ms": None, "instance": None}
+        for ts, user, rate in rows
+    ]
+    parquet.write_table(
+        pyarrow.Table.from_pylist(cells, schema=arrow_schema(USAGE)), folder / f"{name}.parquet", **options
+    )
+
+
+def hours(day: int, *users: str) -> list[Row]:
+    """A row of each user for each hour of a day."""
+    start = datetime(2026, 11, day, tzinfo=UTC)
+    return [(start + timedelta(hours=hour), user, float(hour)) for hour in range(24) for user in users]
+
+
+def found(spark: SparkSession, folder: Path) -> list[Row]:
+    """The rows of a table, sorted."""
+    rows = read_usage(spark, str(folder)).select("ts", "user", "rate").collect()
+    return sorted((row.ts.astimezone(UTC), row.user, row.rate) for row in rows)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name.partition(".")[0][:14] for path in folder.glob("*.parquet"))
+
+
+def test_each_day_that_is_over_becomes_one_sorted_file_with_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "usage"
+    for hour in range(24):
+        write(folder, f"record-{hour}", hours(22, "bob", "alice")[2 * hour : 2 * hour + 2])
+    write(folder, "again", hours(22, "alice")[:3])
+    write(folder, "days", hours(22, "carol") + hours(23, "carol"), use_deprecated_int96_timestamps=True)
+    write(folder, "today", hours(24, "alice")[:9])
+    before = sorted({*found(spark, folder)})
+    result = compact(spark, str(folder), NOW)
+    assert (result.files, result.replaced, result.written, result.rows, result.expired) == (27, 26, 2, 96, 0)
+    assert found(spark, folder) == before
+    assert names(folder) == ["day-2026-11-22", "day-2026-11-23", "today"]
+    [file] = folder.glob("day-2026-11-22-*")
+    assert [row["user"] for row in parquet.read_table(file).to_pylist()[::24]] == ["alice", "bob", "carol"]
+    assert parquet.read_metadata(file).schema.column(0).physical_type == "INT64"
+    again = compact(spark, str(folder), NOW)
+    assert (again.replaced, again.written) == (0, 0)
+    # What comes late goes into the file of its day.
+    write(folder, "late", hours(22, "dave"))
+    assert compact(spark, str(folder), NOW).replaced == 2
+    assert names(folder) == ["day-2026-11-22", "day-2026-11-23", "today"]
+    assert found(spark, folder) == sorted([*before, *hours(22, "dave")])
+
+
+def test_days_that_are_too_old_are_removed_and_other_files_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "usage"
+    write(folder, "old", hours(1, "alice"))
+    write(folder, "days", hours(20, "alice") + hours(21, "alice"))
+    result = compact(spark, str(folder), NOW, timedelta(days=3))
+    assert (result.expired, result.written, result.kept_from) == (1, 1, "2026-11-21")
+    assert found(spark, folder) == hours(21, "alice")
+    (folder / "other.parquet").write_text("no Parquet")
+    with pytest.raises(FileReadError, match="it is no file of a usage table"):
+        compact(spark, str(folder), NOW)
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_command_says_what_became_of_the_files(tmp_path: Path) -> None:
+    write(tmp_path / "usage", "a", hours(20, "alice"))
+    write(tmp_path / "usage", "b", hours(20, "bob"))
+    done = run("usage", "compact", "--usage", "usage", "--keep", "10000d", cwd=tmp_path)
+    assert (done.code, done.last) == (0, "Files: 2 files became 1, with 48 rows; 2 before.")
+    again = run("usage", "compact", "--usage", "usage", "--format", "json", cwd=tmp_path)
+    assert (json.loads(again.out)["files"], json.loads(again.out)["replaced"]) == (1, 0)
+    none = run("usage", "compact", "--usage", "nowhere", cwd=tmp_path)
+    assert (none.code, "nowhere is not a directory" in none.err) == (64, True)

@@ -17,17 +17,15 @@ from quotaform.model.records.field import (
     ClusterRecord,
 )
 from quotaform.model.records.record import (
-    UNSET,
     Count,
     Digest,
     Record,
     ShapeError,
     Timestamp,
-    UnsetType,
     about,
     builtins,
     decode,
-    omitted,
+    optional,
 )
 from quotaform.plan.records import DriftOptionsRecord
 
@@ -78,7 +76,7 @@ class DriftRecord(Record, document=DRIFT):
 
     cluster: ClusterRecord
     read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
-    snapshot: Annotated[SnapshotFile | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
+    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = optional(default=None)
     options: DriftOptionsRecord
     baseline: BaselineRecord
     complete: Annotated[bool, about("Whether all entities were compared; false with a selection.")]
@@ -96,7 +94,7 @@ def dump_drift(drift: Drift) -> str:
     record = DriftRecord(
         cluster=ClusterRecord(name=drift.cluster_name, id=drift.cluster_id),
         read_at=drift.read_at,
-        snapshot=omitted(drift.snapshot),
+        snapshot=drift.snapshot,
         options=DriftOptionsRecord.of(drift.options),
         baseline=BaselineRecord.of(drift),
         complete=drift.is_complete,

@@ -20,7 +20,7 @@ from quotaform.model.errors import ClusterIdError, NotReadError, PlanBlockedErro
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Action
 from quotaform.model.records.document import FLEET_REPORT, document_lines
-from quotaform.model.records.record import UNSET, Count, Record, UnsetType, about, builtins, given, omitted
+from quotaform.model.records.record import Count, Record, about, builtins, optional
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
 from quotaform.plan.plan import PlanDigest
 from quotaform.plan.receipt import ReceiptDigest, Result
@@ -115,8 +115,8 @@ class FleetRow(Record):
     differences: Differences = 0
     rules: Annotated[tuple[RuleName, ...], about("The rules that block it.")] = field(default=(), name="blocked_by")
     blast_radius: Annotated[
-        RadiusCounts | UnsetType, about("That of its plan. Omitted if not asked for, or without a plan.")
-    ] = UNSET
+        RadiusCounts | None, about("That of its plan. Omitted if not asked for, or without a plan.")
+    ] = optional(default=None)
     error: Annotated[ErrorRecord | None, about("Why there is no result; null if there is one.")] = None
 
 
@@ -169,9 +169,9 @@ class FleetReport(Record, document=FLEET_REPORT):
         about(f"The clusters with the most differences; at most {MOST_LARGEST}.", max_length=MOST_LARGEST),
     ] = ()
     blast_radius: Annotated[
-        RadiusCounts | UnsetType,
+        RadiusCounts | None,
         about("That of all clusters together: a principal counts on each. Omitted if not asked for."),
-    ] = UNSET
+    ] = optional(default=None)
     rows: Annotated[tuple[FleetRow, ...], about("One item per cluster, in the order of the run.")] = ()
 
     @property
@@ -179,11 +179,6 @@ class FleetReport(Record, document=FLEET_REPORT):
         """How many clusters have each status that the command knows."""
         known = ((status, status.value.replace("-", "_")) for status in FleetStatus)
         return {status: self.clusters[name] for status, name in known if name in self.clusters}
-
-    @property
-    def radius(self) -> RadiusCounts | None:
-        """The counts of all clusters together; `None` if nobody asked."""
-        return given(self.blast_radius)
 
     def by_severity(self) -> Sequence[FleetRow]:
         """Return the rows, the most severe status first, then those with the most differences."""
@@ -196,7 +191,7 @@ class FleetReport(Record, document=FLEET_REPORT):
 
     def by_tightening(self) -> Sequence[tuple[str, RadiusCounts]]:
         """Return the clusters whose principals get other limits: those with the most tighter ones first."""
-        radii = [(row.cluster, given(row.blast_radius)) for row in self.rows]
+        radii = [(row.cluster, row.blast_radius) for row in self.rows]
         found = [(cluster, radius) for cluster, radius in radii if radius is not None and radius.affected]
         return sorted(found, key=lambda each: (-_tightened(each[1]), -each[1].affected, each[0]))
 
@@ -230,7 +225,7 @@ def make_fleet_report(
     oldest = min(snapshots, key=lambda row: (_moment(row), row.cluster), default=None)
     changed = (row for row in rows if row.differences)
     largest = nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))
-    radii = [radius for row in rows if (radius := given(row.blast_radius)) is not None]
+    radii = [radius for row in rows if (radius := row.blast_radius) is not None]
     return FleetReport(
         command=command,
         is_interrupted=any(map(_is_interrupted, found)),
@@ -244,7 +239,7 @@ def make_fleet_report(
         blocked=_blocked(rows),
         errors=_errors(rows),
         largest=tuple(LargestCluster(cluster=row.cluster, differences=row.differences) for row in largest),
-        blast_radius=RadiusCounts.sum(radii) if radii else UNSET,
+        blast_radius=RadiusCounts.sum(radii) if radii else None,
         rows=rows,
     )
 
@@ -290,7 +285,7 @@ def _planned(cluster: str, plan: PlanDigest) -> FleetRow:
         },
         differences=plan.changes,
         rules=plan.blocking,
-        blast_radius=omitted(plan.blast_radius),
+        blast_radius=plan.blast_radius,
     )
 
 

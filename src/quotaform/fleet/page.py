@@ -33,7 +33,7 @@ def render_fleet_report_html(report: FleetReport) -> Iterator[str]:
     )
     about = [f"Clusters: {status_words(report)}", f"Entities: {count_words(report.totals)}"]
     about += [] if report.oldest is None else [f"Oldest snapshot: {oldest_words(report.oldest)}"]
-    if (radius := report.radius) is not None:
+    if (radius := report.blast_radius) is not None:
         about.append(f"{TITLE}: {affected_text(radius, inert(source_text(radius)))}")
     page = Report(
         title=f"Kafka quota {report.command} for {counted(len(report.rows), 'cluster')}",

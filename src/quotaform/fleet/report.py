@@ -62,7 +62,7 @@ def _lines(report: FleetReport, style: Style) -> Iterator[str]:
     yield f"Entities         {count_words(report.totals)}"
     if report.oldest is not None:
         yield f"Oldest snapshot  {oldest_words(report.oldest)}"
-    if (radius := report.radius) is not None:
+    if (radius := report.blast_radius) is not None:
         yield f"Blast radius     {_radius_words(radius, inert(source_text(radius)), len(report.rows))}"
     yield ""
     yield from _blocks(report, style)
@@ -226,7 +226,7 @@ def _head(report: FleetReport) -> Iterator[str]:
     yield f"Entities: {count_words(report.totals)}.\n\n"
     if report.oldest is not None:
         yield f"Oldest snapshot: {code(report.oldest.captured_at)} ({_name(report.oldest.cluster)}).\n\n"
-    if (radius := report.radius) is not None:
+    if (radius := report.blast_radius) is not None:
         yield f"**{TITLE}:** {_radius_words(radius, shown_source(radius), len(report.rows))}\n\n"
 
 
@@ -316,5 +316,5 @@ def _radius_cells(report: FleetReport, radius: RadiusCounts) -> Iterator[str]:
 
 
 def _directions(report: FleetReport) -> list[LimitDirection]:
-    total = report.radius
+    total = report.blast_radius
     return [each for each in LimitDirection if total is not None and total.counts[each].principals]

@@ -33,19 +33,16 @@ from quotaform.model.records.field import (
     load_values,
 )
 from quotaform.model.records.record import (
-    UNSET,
     Count,
     Digest,
     Record,
     ShapeError,
     Timestamp,
-    UnsetType,
     Value,
     about,
     builtins,
-    given,
     load_items,
-    omitted,
+    optional,
     readable,
 )
 from quotaform.model.scope import count_problem
@@ -69,11 +66,11 @@ class DriftOptionsRecord(Record):
     select: Annotated[list[str], about("Globs of addresses to include; all entities if empty.")]
     exclude: Annotated[list[str], about("Globs of addresses to exclude.")]
     bootstrap_server: Annotated[
-        str | UnsetType,
+        str | None,
         about(
             "The value of --bootstrap-server when it stands for the cluster, whose files are used; omitted otherwise."
         ),
-    ] = UNSET
+    ] = optional(default=None)
 
     @classmethod
     def of(cls, options: PlanOptions) -> Self:
@@ -81,7 +78,7 @@ class DriftOptionsRecord(Record):
         return cls(
             select=list(options.select),
             exclude=list(options.exclude),
-            bootstrap_server=omitted(options.bootstrap_server),
+            bootstrap_server=options.bootstrap_server,
         )
 
 
@@ -122,13 +119,13 @@ class EffectRecord(Record):
     before: Annotated[EffectiveRecord, about("The limit before the change.")]
     after: Annotated[EffectiveRecord, about("The limit after the change.")]
     differs: Annotated[
-        dict[EntityTypeName, Annotated[int, msgspec.Meta(ge=1)]] | UnsetType,
+        dict[EntityTypeName, Annotated[int, msgspec.Meta(ge=1)]] | None,
         about(
             "Entity type to the number of names under this entity that will resolve to another value; omitted if there "
             "are none.",
             {"client-id": 3},
         ),
-    ] = UNSET
+    ] = optional(default=None)
 
 
 class KeyRecord(Record):
@@ -151,7 +148,7 @@ class KeyRecord(Record):
             effective=EffectRecord(
                 before=EffectiveRecord.of(effect.before),
                 after=EffectiveRecord.of(effect.after),
-                differs=dict(effect.differs) or UNSET,
+                differs=dict(effect.differs) or None,
             ),
         )
 
@@ -181,19 +178,19 @@ class ChangeRecord(Record):
     before: Annotated[KeyValues | None, about("All live values, or null if the entity does not exist.")]
     after: Annotated[KeyValues | None, about("All values after the change, or null if the entity will be deleted.")]
     base: Annotated[
-        dict[str, Value] | UnsetType,
+        dict[str, Value] | None,
         about(
             "All values that the base declares, none if the entity must not exist; omitted if the base does not "
             "declare it, and without a base.",
             {"producer_byte_rate": 10485760},
         ),
-    ] = UNSET
+    ] = optional(default=None)
     keys: Annotated[list[KeyRecord], about("One item per quota key that changes.", min_length=1)]
     location: Annotated[Location | None, about("The location of its entry.")]
     owner: Annotated[str | None, about("The owner, from the files.")]
     expires: Annotated[
-        date | UnsetType, about("The day (UTC) on which the entry expires; omitted if it does not.", "2026-12-31")
-    ] = UNSET
+        date | None, about("The day (UTC) on which the entry expires; omitted if it does not.", "2026-12-31")
+    ] = optional(default=None)
 
     @classmethod
     def of(cls, change: EntityChange) -> Self:
@@ -209,11 +206,11 @@ class ChangeRecord(Record):
             direction=change.direction,
             before=dump_values(change.before) or None,
             after=dump_values(change.after) or None,
-            base=UNSET if change.base is None else dump_values(change.base),
+            base=None if change.base is None else dump_values(change.base),
             keys=list(map(KeyRecord.of, change.changes, change.effects)),
             location=change.location,
             owner=change.owner,
-            expires=omitted(change.expires),
+            expires=change.expires,
         )
 
     def load(self) -> EntityChange:
@@ -240,10 +237,10 @@ class ChangeRecord(Record):
             reason=self.reason,
             cause=self.cause,
             origin=self.origin,
-            base=None if self.base is UNSET else load_values(self.base),
+            base=None if self.base is None else load_values(self.base),
             owner=self.owner,
             location=self.location,
-            expires=given(self.expires),
+            expires=self.expires,
         )
 
 
@@ -260,8 +257,12 @@ class SummaryRecord(Record):
     to_unlimited: Annotated[Count, about("Changed entities with a limit that becomes unlimited.")]
     blocked: Annotated[Count, about("Findings that block the plan.")]
     in_scope: Annotated[Count, about("Live entities in scope.")]
-    drift: Annotated[Count | UnsetType, about("Changed entities of origin drift; omitted without a base.")] = UNSET
-    both: Annotated[Count | UnsetType, about("Changed entities of origin both; omitted without a base.")] = UNSET
+    drift: Annotated[Count | None, about("Changed entities of origin drift; omitted without a base.")] = optional(
+        default=None
+    )
+    both: Annotated[Count | None, about("Changed entities of origin both; omitted without a base.")] = optional(
+        default=None
+    )
 
 
 def limit_change_lines(plan: Plan) -> Iterator[str]:
@@ -283,37 +284,37 @@ class PlanRecord(Record, document=PLAN):
     plan_id: Annotated[Digest, about("A digest of the changes, the cluster and the allowances.")]
     created_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
     cluster: ClusterRecord
-    snapshot: Annotated[SnapshotFile | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
+    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = optional(default=None)
     source: PlanSource
     options: PlanOptions
     allowances: Annotated[
-        list[str] | UnsetType, about("The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.")
-    ] = UNSET
+        list[str] | None, about("The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.")
+    ] = optional(default=None)
     approvals: Annotated[
-        list[ApprovalRecord] | UnsetType,
+        list[ApprovalRecord] | None,
         about("The approvals of approvals.yaml that the plan depends on; omitted if there are none."),
-    ] = UNSET
+    ] = optional(default=None)
     complete: Annotated[bool, about("Whether the plan covers all entities; false with a selection.")]
     applyable: Annotated[bool, about("Whether it has no blocking findings.")]
     summary: SummaryRecord
-    blast_radius: Annotated[BlastRadius | UnsetType, about("Omitted if that was not asked for.")] = UNSET
+    blast_radius: Annotated[BlastRadius | None, about("Omitted if that was not asked for.")] = optional(default=None)
     backtest: Annotated[
-        ClusterBacktest | UnsetType,
+        ClusterBacktest | None,
         about(
             "What it would have throttled of recorded usage (--backtest); omitted if that was not asked for. It is "
             "information that is not applied: the plan id does not cover it."
         ),
-    ] = UNSET
+    ] = optional(default=None)
     changes: Annotated[
         list[ChangeRecord], about("One item per entity that differs: deletes, updates, creates, each by address.")
     ]
     declared: Annotated[
-        tuple[Address, ...] | UnsetType,
+        tuple[Address, ...] | None,
         about(
             "The addresses of all entities that the files declare for the cluster, selected or not, sorted; tombstones "
             "and expired entries are not among them."
         ),
-    ] = UNSET
+    ] = optional(default=None)
     unmanaged: Annotated[list[Unmanaged], about("The live entities that no file declares, by address.")]
     findings: Annotated[list[Finding], about("Findings about the live cluster and the plan, blocking ones first.")]
     digest: Annotated[Digest, about("A digest of everything else in this file.")] = ""
@@ -332,19 +333,19 @@ class PlanRecord(Record, document=PLAN):
                     created_at=self.created_at,
                     source=self.source,
                     options=checked_options(self.options),
-                    snapshot=given(self.snapshot),
+                    snapshot=self.snapshot,
                 ),
                 changes=changes,
                 unchanged=self.summary.no_op,
                 in_scope=self.summary.in_scope,
                 unmanaged=tuple(self.unmanaged),
-                declared=load_declared(given(self.declared), (change.entity for change in changes)),
-                allowances=tuple(load_items("allowances", given(self.allowances) or (), Allowance.parse)),
-                approvals=tuple(load_items("approvals", given(self.approvals) or (), ApprovalRecord.load)),
+                declared=load_declared(self.declared, (change.entity for change in changes)),
+                allowances=tuple(load_items("allowances", self.allowances or (), Allowance.parse)),
+                approvals=tuple(load_items("approvals", self.approvals or (), ApprovalRecord.load)),
                 findings=tuple(self.findings),
                 is_complete=self.complete,
-                blast_radius=given(self.blast_radius),
-                backtest=given(self.backtest),
+                blast_radius=self.blast_radius,
+                backtest=self.backtest,
             )
 
 
@@ -397,18 +398,18 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
         plan_id=plan.plan_id,
         created_at=header.created_at,
         cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
-        snapshot=omitted(header.snapshot),
+        snapshot=header.snapshot,
         source=header.source,
         options=header.options,
-        allowances=[str(allowance) for allowance in plan.allowances] or UNSET,
-        approvals=[ApprovalRecord.of(approval) for approval in plan.approvals] or UNSET,
+        allowances=[str(allowance) for allowance in plan.allowances] or None,
+        approvals=[ApprovalRecord.of(approval) for approval in plan.approvals] or None,
         complete=plan.is_complete,
         applyable=plan.is_applyable,
         summary=SummaryRecord(**plan.summary),
-        blast_radius=omitted(plan.blast_radius),
-        backtest=omitted(plan.backtest),
+        blast_radius=plan.blast_radius,
+        backtest=plan.backtest,
         changes=[],
-        declared=omitted(dump_declared(plan.declared)),
+        declared=dump_declared(plan.declared),
         unmanaged=[],
         findings=list(plan.findings),
     )

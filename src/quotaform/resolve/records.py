@@ -15,15 +15,13 @@ from quotaform.model.quotas import SnapshotFile
 from quotaform.model.records.document import RESOLVE, document_lines, json_number
 from quotaform.model.records.field import Address, ClusterRecord, Names, QuotaKeyName, SourceName
 from quotaform.model.records.record import (
-    UNSET,
     Digest,
     Record,
     Timestamp,
-    UnsetType,
     Value,
     about,
     builtins,
-    omitted,
+    optional,
 )
 from quotaform.model.units import is_unlimited
 from quotaform.resolve.request import Effective, Resolved, shared_by
@@ -113,13 +111,13 @@ class ResolvedKeyRecord(Record):
     ]
     shared_by: Annotated[str | None, about("The bucket in words.")]
     differs: Annotated[
-        dict[str, Annotated[int, Meta(ge=1)]] | UnsetType,
+        dict[str, Annotated[int, Meta(ge=1)]] | None,
         about(
             "Entity type to the number of names that resolve to another value than a name that no quota mentions; "
             "omitted if there are none.",
             {"client-id": 3},
         ),
-    ] = UNSET
+    ] = optional(default=None)
     overridden: Annotated[list[EntryRecord], about("The overridden entries with the key, in order of precedence.")]
     before: Annotated[LimitRecord | None, about("The limit before the plan is applied; null without a plan.")]
 
@@ -134,7 +132,7 @@ class ResolvedKeyRecord(Record):
             per=known.per if known else None,
             bucket=level.bucket if level else None,
             shared_by=shared_by(level, asked) if level else None,
-            differs=dict(resolved.differs) or UNSET,
+            differs=dict(resolved.differs) or None,
             overridden=list(map(EntryRecord.of, resolved.overridden)),
             before=None if row.before is None else LimitRecord(**_limit(row.key, row.before)),
         )
@@ -183,7 +181,7 @@ class ResolveRecord(Record, document=RESOLVE):
 
     cluster: ClusterRecord
     read_at: Annotated[Timestamp, about("When the cluster or its snapshot was read, as ISO 8601 in UTC.")]
-    snapshot: Annotated[SnapshotFile | UnsetType, about("Omitted if a running cluster was read.")] = UNSET
+    snapshot: Annotated[SnapshotFile | None, about("Omitted if a running cluster was read.")] = optional(default=None)
     plan_id: Annotated[Digest | None, about("The plan that is assumed to be applied, or null.")]
     options: ResolveOptionsRecord
     requests: Annotated[list[RequestRecord], about("The effective quotas per request, in the order of the requests.")]
@@ -201,7 +199,7 @@ def dump_resolved(
     head = ResolveRecord(
         cluster=ClusterRecord(name=header.cluster_name, id=header.cluster_id),
         read_at=header.read_at,
-        snapshot=omitted(header.snapshot),
+        snapshot=header.snapshot,
         plan_id=header.plan_id,
         options=ResolveOptionsRecord(keys=detail.keys, inherited=detail.inherited, overridden=detail.overridden),
         requests=[],

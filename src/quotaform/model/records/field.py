@@ -13,14 +13,11 @@ from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
 from quotaform.model.records.document import Number, json_number
 from quotaform.model.records.record import (
-    UNSET,
     Double,
     Record,
-    UnsetType,
     Value,
     about,
-    given,
-    omitted,
+    optional,
 )
 
 Address: TypeAlias = Annotated[
@@ -59,7 +56,7 @@ def dump_values(values: Values) -> dict[str, Any]:
     return {key: json_number(value) for key, value in in_order(values).items()}
 
 
-def load_values(values: Mapping[str, Number] | UnsetType | None) -> Values:
+def load_values(values: Mapping[str, Number] | None) -> Values:
     """Return values as `dump_values` had them; nothing for `None`."""
     return {key: float(value) for key, value in (values or {}).items()}
 
@@ -81,22 +78,22 @@ class ApprovalRecord(Record):
 
     rule: Annotated[str, about("The rule that would block.")]
     address: Address
-    cluster: Annotated[str | UnsetType, about("The cluster that it is for, or a glob; omitted if it is for any.")] = (
-        UNSET
+    cluster: Annotated[str | None, about("The cluster that it is for, or a glob; omitted if it is for any.")] = (
+        optional(default=None)
     )
     reason: Annotated[str, about("The reason.")]
     approver: Annotated[str, about("The person who approved it.")]
     expires: Annotated[date, about("The day (UTC) on which it expires.", "2026-12-31")]
     action: Annotated[
-        Literal["delete"] | UnsetType, about("The approved action if the entity is deleted; omitted otherwise.")
-    ] = UNSET
-    to: Annotated[KeyValues | UnsetType, about("The approved keys and values; omitted if the approval is for any.")] = (
-        UNSET
+        Literal["delete"] | None, about("The approved action if the entity is deleted; omitted otherwise.")
+    ] = optional(default=None)
+    to: Annotated[KeyValues | None, about("The approved keys and values; omitted if the approval is for any.")] = (
+        optional(default=None)
     )
     new: Annotated[
-        bool | UnsetType,
+        bool | None,
         about("Whether it is new or changed compared with the base; omitted if not, or without a base."),
-    ] = UNSET
+    ] = optional(default=None)
 
     @classmethod
     def of(cls, approval: Approval) -> Self:
@@ -104,13 +101,13 @@ class ApprovalRecord(Record):
         return cls(
             rule=approval.rule,
             address=approval.entity.address,
-            cluster=omitted(approval.cluster),
+            cluster=approval.cluster,
             reason=approval.reason,
             approver=approval.approver,
             expires=approval.expires,
-            action="delete" if approval.action == DELETE else UNSET,
-            to=dump_values(dict(approval.to)) or UNSET,
-            new=approval.is_new or UNSET,
+            action="delete" if approval.action == DELETE else None,
+            to=dump_values(dict(approval.to)) or None,
+            new=approval.is_new or None,
         )
 
     def load(self) -> Approval:
@@ -118,11 +115,11 @@ class ApprovalRecord(Record):
         return Approval(
             rule=self.rule,
             entity=parse_address(self.address),
-            cluster=given(self.cluster),
+            cluster=self.cluster,
             reason=self.reason,
             approver=self.approver,
             expires=self.expires,
-            action=CHANGE if self.action is UNSET else self.action,
+            action=CHANGE if self.action is None else self.action,
             to=tuple(sorted(load_values(self.to).items())),
             is_new=self.new is True,
         )

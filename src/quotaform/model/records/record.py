@@ -123,16 +123,6 @@ def about(description: str, *examples: Any, **constraints: Any) -> Meta:
     return Meta(description=description, examples=list(examples) or None, **constraints)
 
 
-def omitted(value: T | None) -> T | UnsetType:
-    """Return a value, or that its field is left out."""
-    return UNSET if value is None else value
-
-
-def given(value: T | UnsetType) -> T | None:
-    """Return the value of a field that may be left out."""
-    return None if isinstance(value, UnsetType) else value
-
-
 Value: TypeAlias = Annotated[
     Number,
     about("The exact decimal of an IEEE-754 double; NaN and infinities are strings.", 10485760, 12.5, 2**63, "NaN"),

@@ -463,6 +463,14 @@ def of_service(text: Text) -> Lines:
     return [service_hint(["other", str(text)])] if service_hint(["other", str(text)]) else []
 
 
+def of_effect(text: Text) -> Lines:
+    """Return what a change of a limit does to who sends requests."""
+    key, *values = str(text).split()
+    before, after = (Effective(None if value == "None" else float(value)) for value in values)
+    effect = Effect(before, after)
+    return [f"{effect.direction(key)}{', becomes unlimited' if effect.becomes_unlimited(key) else ''}"]
+
+
 def of_duration(text: Text) -> Lines:
     """Return the seconds of a duration, and how it is shown."""
     try:
@@ -607,6 +615,7 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "read": of_read,
     "duration": of_duration,
     "listed": of_listed,
+    "effect": of_effect,
     "source": of_source,
     "login": of_login,
     "release": of_release,

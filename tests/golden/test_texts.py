@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator
+from csv import reader as csv_rows
 from dataclasses import astuple, fields, replace
 from datetime import date
+from io import StringIO
 from itertools import groupby
 from json import dumps, loads
 from pathlib import Path
@@ -21,8 +23,10 @@ import pytest
 import yaml
 
 from quotaform.apply.report import render_receipt, render_receipt_markdown
+from quotaform.cli.client_quotas.command import read_properties
 from quotaform.cli.stream import make_harmless
 from quotaform.cluster.client.reader import from_properties
+from quotaform.cluster.report import render_quotas_csv
 from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.desired.approval import read_approvals
 from quotaform.desired.config import Cluster, Config, choose_clusters
@@ -50,11 +54,14 @@ from quotaform.model.variable import expand, problem_text
 from quotaform.plan.check.lint import LintFacts, check_lints, declared_quotas
 from quotaform.plan.receipt import Result
 from quotaform.plan.validate import check_users
+from quotaform.report.text import csv_cell
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import read_work_tree
 from quotaform.resolve.report import render_explained
 from quotaform.resolve.run import explain_entity
+from quotaform.sandbox.security import render_properties
 from tests.builder import PRODUCER, REQUEST, plan_of, receipt_of, result_of
+from tests.command_line import COMMANDS
 from tests.golden.conftest import FOLDER, Golden
 from tests.loading import check
 
@@ -374,6 +381,40 @@ def of_choice(text: Text) -> Lines:
         return [error]
 
 
+def of_cell(text: Text) -> Lines:
+    """Return how a name is written in a table of comma-separated values, in which it stays on one line."""
+    name = str(text)
+    table = render_quotas_csv({Entity(user=name): {PRODUCER: 1.0}})
+    [_, row] = csv_rows(StringIO(table))
+    assert row[1] == csv_cell(name)
+    assert table.count("\n") == 2
+    assert "##[" not in table
+    return [row[1]]
+
+
+def of_completed(text: Text) -> Lines:
+    """Return what a shell is offered for the beginning of a value: `COMMAND | OPTION BEGINNING`."""
+    path, _, typed = str(text).partition(" | ")
+    option, _, begun = typed.partition(" ")
+    command = COMMANDS[f"quotaform {path}"]
+    [parameter] = [each for each in command.params if each.name == option]
+    context = command.make_context(path, [], resilient_parsing=True)
+    return [" ".join(item.value for item in parameter.shell_complete(context, begun))]
+
+
+def of_pairs(text: Text) -> Lines:
+    """Return the properties of lists of pairs, in which commas may belong to a value."""
+    try:
+        return [read_properties(loads(str(text)))]
+    except UsageError as error:
+        return [error]
+
+
+def of_written_property(text: Text) -> Lines:
+    """Return a line of a properties file, which is ASCII, of a value."""
+    return [render_properties({"a": loads(str(text))}).removesuffix("\n")]
+
+
 def of_output(text: Text) -> Lines:
     """Yield what is written of a text, and what is where colours are allowed; to escape it again changes nothing."""
     harmless = make_harmless(str(text))
@@ -455,6 +496,10 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "server": of_server,
     "choice": of_choice,
     "output": of_output,
+    "cell": of_cell,
+    "completed": of_completed,
+    "pairs": of_pairs,
+    "written-property": of_written_property,
     "live": of_live,
     "layout": of_layout,
     "reference": of_reference,

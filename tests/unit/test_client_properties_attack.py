@@ -99,24 +99,9 @@ def test_reading_takes_time_in_proportion(tmp_path: Path, text: str) -> None:
     assert len(shown) < 50_000 or text.startswith(("client.id", "bootstrap.servers"))
 
 
-@pytest.mark.parametrize(
-    "value", ["9" * 1_000_000, "1e400", "-1", "٣", "²", "1_000", "1.5", " ", "99999999999", "0x10"]
-)
-def test_a_number_that_is_none_is_a_problem(tmp_path: Path, value: str) -> None:
+def test_a_number_of_very_many_digits_is_a_problem(tmp_path: Path) -> None:
     """5 million digits, which Python does not turn into a number, ended as an internal error."""
-    if not value.strip():
-        assert load(tmp_path, f"request.timeout.ms={value}\n") == ClientConfig()
-        return
-    assert "request.timeout.ms" in refused(tmp_path, f"request.timeout.ms={value}\n")
-
-
-@pytest.mark.parametrize(
-    "location", ["a\\u0000b", "~nobody-here/ca.pem", "~\\u0000", "x" * 300, "a/" * 3000, "\\ud83d\\ude00"]
-)
-def test_a_store_that_no_file_can_be_is_a_problem(tmp_path: Path, location: str) -> None:
-    """A name that is too long for the file system, a NUL or an unknown home ended as an internal error."""
-    told = refused(tmp_path, f"{STORE}ssl.truststore.location={location}\n")
-    assert "ssl.truststore.location names a file that" in told
+    assert "request.timeout.ms" in refused(tmp_path, f"request.timeout.ms={'9' * 1_000_000}\n")
 
 
 def test_what_is_around_certificates_may_be_in_any_language(tmp_path: Path, certificates: Certificates) -> None:

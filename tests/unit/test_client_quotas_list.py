@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.cli.client_quotas.command import read_ops, read_parts, read_properties, render_described
 from quotaform.model.entity import Entity, sanitized_entity
-from quotaform.model.errors import UsageError
 from quotaform.model.quotas import same_value
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -33,29 +31,6 @@ def test_any_printed_values_are_read_as_themselves_bit_for_bit(values: dict[str,
 
 def test_an_equals_sign_belongs_to_the_name() -> None:
     assert read_parts(["user=CN=a,client-id=b=c="], []) == {"user": "CN=a", "client-id": "b=c="}
-
-
-@pytest.mark.parametrize(
-    ("lists", "properties"),
-    [
-        ([], {}),
-        (["a=1,b=2"], {"a": "1", "b": "2"}),
-        (["a=1", "b=2"], {"a": "1", "b": "2"}),
-        (["bootstrap.servers=h1:1,h2:2,a=b"], {"bootstrap.servers": "h1:1,h2:2", "a": "b"}),
-        (["sasl.jaas.config=X required username=\"a\" password=\"p,q\";"],
-         {"sasl.jaas.config": "X required username=\"a\" password=\"p,q\";"}),
-        (["a=,b= 1 "], {"a": "", "b": " 1 "}),
-    ],
-)  # fmt: skip
-def test_properties_keep_commas_that_begin_no_pair(lists: list[str], properties: dict[str, str]) -> None:
-    assert read_properties(lists) == properties
-
-
-@pytest.mark.parametrize("lists", [["x"], ["a=1,a=2"], ["a=1", "a=2"], ["=hunter2"]])
-def test_properties_that_are_no_pairs_are_refused_without_their_values(lists: list[str]) -> None:
-    with pytest.raises(UsageError) as caught:
-        read_properties(lists)
-    assert "hunter2" not in str(caught.value)
 
 
 def test_a_comma_in_a_password_cuts_nothing() -> None:

@@ -36,7 +36,7 @@ from quotaform.sandbox.release import (
     kafka_download,
     release_of,
 )
-from quotaform.sandbox.security import Certificates, render_properties
+from quotaform.sandbox.security import Certificates
 
 
 @pytest.mark.parametrize(
@@ -278,20 +278,6 @@ def test_a_node_of_three_knows_the_others(tmp_path: Path) -> None:
     assert properties["listeners"] == "PLAINTEXT://127.0.0.1:2,CONTROLLER://127.0.0.1:12"
     assert properties["offsets.topic.replication.factor"] == "3"
     assert nodes[1].initial_controller == "2@127.0.0.1:12:id"
-
-
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        ("b\\c", "b\\\\c"),
-        ("/tmp/é", "/tmp/\\u00e9"),
-        ("😀", "\\ud83d\\ude00"),
-        ("a b=c:d#e", "a b=c:d#e"),
-        ("x\ny", "x\\ny"),
-    ],
-)
-def test_a_properties_file_is_ascii(value: str, written: str) -> None:
-    assert render_properties({"a": value}) == f"a={written}\n"
 
 
 def test_client_properties_name_the_user_and_the_files(certificates: Certificates) -> None:

@@ -56,12 +56,19 @@ class _Optional(NamedTuple):
 
 
 def optional(*, default: Any, name: str | None = None) -> Any:
-    """Return the default of a field that is left out when it has it. `name` is what JSON calls the field."""
+    """Return the default of a field that is left out when it has it. `name` is what JSON calls the field.
+
+    >>> class Rate(Record):
+    ...     value: Double
+    ...     unit: str | None = optional(default=None)
+    >>> builtins(Rate(value=5.0)), decode(b'{"value": "Infinity", "unit": "B/s"}', Rate)
+    ({'value': 5}, Rate(value=inf, unit='B/s'))
+    """
     return _Optional(default, name)
 
 
-OPTIONAL: Final[dict[str, dict[str, Any]]] = {}
-"""By the name of a class, the fields (as JSON calls them) that are `optional`, with their defaults."""
+OPTIONAL: Final[dict[str, set[str]]] = {}
+"""By the name of classes, the fields that are `optional` in one of them, as JSON calls them; for schemas."""
 
 
 _NONE: Final = object()
@@ -88,11 +95,12 @@ class _RecordMeta(StructMeta):
             namespace |= {"__annotations__": fields, "format_version": document.version, "kind": document.kind}
         own = {field: value for field, value in namespace.items() if isinstance(value, _Derived)}
         left_out = {field: value for field, value in namespace.items() if isinstance(value, _Optional)}
-        inherited = {field: value for base in bases for field, value in OPTIONAL.get(base.__name__, {}).items()}
+        defaults = {field: value for base in bases for field, value in getattr(base, "_optional", {}).items()}
+        defaults |= {value.name or field: value.default for field, value in left_out.items()}
         unmade: dict[str, Any] = {"default": None}
-        if left_out or inherited:
-            own_defaults = {value.name or field: value.default for field, value in left_out.items()}
-            OPTIONAL[name] = {**inherited, **own_defaults}
+        if defaults:
+            namespace["_optional"] = defaults
+            OPTIONAL.setdefault(name, set()).update(defaults)
             unmade = {"default_factory": NoneType}
             for field in namespace["__annotations__"]:
                 value = namespace.get(field, _NONE)
@@ -101,7 +109,8 @@ class _RecordMeta(StructMeta):
                 elif value is not _NONE and not isinstance(value, _Derived):
                     # A field that is written with its default has none that msgspec could compare.
                     default, other = (value.default, value.name) if isinstance(value, _FIELD) else (value, None)
-                    namespace[field] = msgspec.field(default_factory=partial(_itself, default), name=other)
+                    if default is not msgspec.NODEFAULT:
+                        namespace[field] = msgspec.field(default_factory=partial(_itself, default), name=other)
         if own:
             namespace |= {field: msgspec.field(name=value.name, **unmade) for field, value in own.items()}
             namespace["_derived"] = {
@@ -109,7 +118,7 @@ class _RecordMeta(StructMeta):
                 **{field: value.make for field, value in own.items()},
             }
             namespace["__post_init__"] = _derive
-        options = {"omit_defaults": name in OPTIONAL, "frozen": True, "kw_only": True, "gc": "dict" in more, **more}
+        options = {"omit_defaults": bool(defaults), "frozen": True, "kw_only": True, "gc": "dict" in more, **more}
         return super().__new__(mcls, name, bases, namespace, **options)  # type: ignore[arg-type]
 
 
@@ -156,7 +165,7 @@ def builtins(record: Record) -> dict[str, Any]:
 
 def written_fields(record: Record, lists: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a record as JSON; the items of long lists are made one by one."""
-    left_out = OPTIONAL.get(type(record).__name__, {})
+    left_out = getattr(record, "_optional", {})
     for field, name in zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True):
         value = getattr(record, field)
         if value is not UNSET and (name not in left_out or value is not left_out[name]):

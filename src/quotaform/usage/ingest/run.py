@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import bad_table, located, read_table, reason_of, require_columns
-from quotaform.model.errors import EngineError
+from quotaform.model.errors import EngineError, InvalidFilesError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.repository.cluster_work import repeated
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
@@ -172,6 +172,7 @@ class _Ingest:
 
     def run(self, rows: DataFrame, progress: Progress) -> Ingested:
         before, after = Counter(), Counter()
+        first: list[RejectedRecords] = []
         size = total_bytes(self.files) + sum(table_bytes(table) for table in self.tables)
         tasks = max(1, min(_MOST_TASKS, -(-size // _MERGED_BYTES)))
         found = usage_rows(after.merged(merged(before.parsed(rows), tasks)))
@@ -184,26 +185,38 @@ class _Ingest:
 
         def quarantine() -> None:
             if rejected := before.counts().rejected:
-                self._write_quarantine(rows, rejected, progress)
+                first.extend(self._write_quarantine(rows, rejected, progress))
 
         with repeated(progress, "Ingesting"):
             add_rows(found, self.request.usage, check, prefix="usage", before=quarantine)
-        return self._result(rows.sparkSession, before.counts(), after.counts())
+        return self._result(before.counts(), after.counts(), first)
 
-    def _write_quarantine(self, rows: DataFrame, expected: int, progress: Progress) -> None:
-        counter = Counter()
-        rejected = counter.parsed(rows.where(f.col("reason").isNotNull()))
-        found = rejected.select("file", "position", "reason", "record", f.lit(self.now).alias("ingested_at"))
+    def _write_quarantine(self, rows: DataFrame, expected: int, progress: Progress) -> list[RejectedRecords]:
+        """Add the records that could not be read, but for those that are there already, and return the first ones."""
+        found = rows.where(f.col("reason").isNotNull()).select("file", "position", "reason", "record").persist()
+        try:
+            with repeated(progress, "Writing the quarantine"):
+                if (again := found.count()) != expected:
+                    raise _lost(f"{expected:,} records could not be read, and {again:,} when they were read again")
+                new = self._not_known(found)
+                number = new.count()
+                if number:
+                    add_rows(new, self.request.quarantine, lambda: number, prefix="quarantine")
+                first = found.orderBy("file", "position").limit(_MOST_SHOWN).collect()
+        finally:
+            found.unpersist()
+        return [RejectedRecords(file=row.file, position=row.position, reason=row.reason) for row in first]
 
-        def check() -> int:
-            if (again := counter.counts().rejected) != expected:
-                raise _lost(f"{expected:,} records could not be read, and {again:,} when they were read again")
-            return expected
+    def _not_known(self, found: DataFrame) -> DataFrame:
+        """Return `QUARANTINE` of records that it does not have, as when a file is ingested again."""
+        found = found.withColumn("ingested_at", f.lit(self.now)).select(*QUARANTINE.names)
+        try:
+            known = read_table(found.sparkSession, self.request.quarantine)
+        except InvalidFilesError:
+            return found  # There is none yet: what cannot be a quarantine was refused before.
+        return found.join(known.select("file", "position", "reason"), ["file", "position", "reason"], "left_anti")
 
-        with repeated(progress, "Writing the quarantine"):
-            add_rows(found.select(*QUARANTINE.names), self.request.quarantine, check, prefix="quarantine")
-
-    def _result(self, spark: SparkSession, read: Counts, made: Counts) -> Ingested:
+    def _result(self, read: Counts, made: Counts, first: Sequence[RejectedRecords]) -> Ingested:
         request = self.request
         dropped = {each: read.dropped.get(each, 0) + made.dropped.get(each, 0) for each in read.dropped | made.dropped}
         return Ingested(
@@ -219,7 +232,7 @@ class _Ingest:
             rows=made.rows,
             dropped=by_reason(dropped.items()),
             quarantine=request.quarantine if read.rejected else None,
-            rejected=tuple(self._rejected(spark)) if read.rejected else (),
+            rejected=tuple(first),
             clusters=tuple(
                 IngestedCluster(name=name, is_declared=None if request.declared is None else name in request.declared)
                 for name in made.clusters
@@ -227,12 +240,6 @@ class _Ingest:
             since=made.since,
             until=made.until,
         )
-
-    def _rejected(self, spark: SparkSession) -> list[RejectedRecords]:
-        table = read_table(spark, self.request.quarantine)
-        own = table.where(f.col("ingested_at") == f.lit(self.now)).orderBy("file", "position")
-        found = own.select("file", "position", "reason").limit(_MOST_SHOWN).collect()
-        return [RejectedRecords(file=row.file, position=row.position, reason=row.reason) for row in found]
 
 
 def _lost(what: str) -> EngineError:

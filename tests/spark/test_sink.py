@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from quotaform.desired.config import Cluster as Place
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ApplyRunningError, PartialError, QuotaformError
+from quotaform.model.errors import QuotaformError
 from quotaform.plan.receipt_file import load_receipt_file
 from quotaform.sandbox import Sandbox
 from tests.builder import CONSUMER, PRODUCER
@@ -33,12 +32,12 @@ def cluster(cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture
-def places(sandbox: Sandbox) -> list[Place]:
-    """The broker, and one that is down."""
-    return [
-        Place(name="eu", bootstrap_servers=(sandbox.bootstrap_servers,)),
-        Place(name="down", bootstrap_servers=("127.0.0.1:1",)),
-    ]
+def repository(sandbox: Sandbox, tmp_path: Path) -> Path:
+    """Of the broker under two names, and of one that is down."""
+    brokers = {"eu": sandbox.bootstrap_servers, "us": sandbox.bootstrap_servers, "down": "127.0.0.1:1"}
+    clusters = "".join(f"  {name}: {{bootstrap_servers: ['{servers}']}}\n" for name, servers in brokers.items())
+    (tmp_path / "quotaform.yaml").write_text(f"clusters:\n{clusters}", encoding="utf-8")
+    return tmp_path
 
 
 Row = tuple[Any, ...]
@@ -54,59 +53,59 @@ def table(spark: SparkSession, rows: list[Row]) -> DataFrame:
     return spark.createDataFrame(rows, PLAN_ROWS)
 
 
-def results(spark: SparkSession, path: Path) -> list[tuple[str, str, str]]:
-    """Return all rows: an entity that is there twice is one too many."""
-    found = spark.read.parquet(str(path)).select("cluster", "entity_key", "result").collect()
-    return sorted((each[0], each[1], each[2]) for each in found)
+def write(spark: SparkSession, repository: Path, rows: list[Row], receipts: Path | None = None) -> None:
+    """Write rows in one task."""
+    from quotaform.fleet.data_source import register
+
+    register(spark)
+    options = {"repository": str(repository), **({} if receipts is None else {"receipts": str(receipts)})}
+    table(spark, rows).coalesce(1).write.format("kafka_quotas").options(**options).mode("append").save()
 
 
 def test_rows_are_applied_and_what_holds_already_is_left_alone(
-    spark: SparkSession, cluster: Cluster, places: list[Place], tmp_path: Path
+    spark: SparkSession, cluster: Cluster, repository: Path
 ) -> None:
-    from quotaform.fleet.plan_rows import write_plan_rows
-
     rows = [
         row(cluster.id, ALICE, None, 2 * MIB),
         row(cluster.id, BOB, MIB, 3 * MIB),
         row(cluster.id, CAROL, MIB, None),
     ]
     for result in ("applied", "already-applied"):
-        write_plan_rows(table(spark, rows), places[:1], str(tmp_path / result), str(tmp_path / f"receipts-{result}"))
-        assert results(spark, tmp_path / result) == [("eu", each[2], result) for each in rows]
+        write(spark, repository, rows, repository / result)
         assert cluster.read() == {ALICE: {PRODUCER: 2 * MIB}, BOB: {PRODUCER: 3 * MIB, CONSUMER: MIB}}
-    (path,) = (tmp_path / "receipts-applied").iterdir()
-    receipt = load_receipt_file(path)
-    assert receipt.cluster.id == cluster.id
-    assert {each.entity: each.result.value for each in receipt.results} == dict.fromkeys((ALICE, BOB, CAROL), "applied")
+        (path,) = (repository / result).iterdir()
+        receipt = load_receipt_file(path)
+        assert receipt.cluster.id == cluster.id
+        assert {each.entity: each.result.value for each in receipt.results} == dict.fromkeys(
+            (ALICE, BOB, CAROL), result
+        )
 
 
 def test_a_cluster_that_is_down_or_has_changed_or_is_locked_keeps_no_other_from_being_written(
-    spark: SparkSession, cluster: Cluster, places: list[Place], tmp_path: Path
+    spark: SparkSession, cluster: Cluster, repository: Path
 ) -> None:
-    from quotaform.apply.lock import cluster_lock
-    from quotaform.fleet.plan_rows import write_plan_rows
+    from pyspark.errors import PySparkException
 
-    # Other names of the broker: one whose row was planned when bob had another value; one that is locked.
-    stale, locked = replace(places[0], name="us"), replace(places[0], name="ap", folder=tmp_path)
+    from quotaform.apply.lock import cluster_lock
+
     rows = [
         row(cluster.id, ALICE, None, MIB),
+        # Planned when bob had another value.
         row(cluster.id, BOB, 7 * MIB, 3 * MIB, "us"),
         row("another", ALICE, None, MIB, "down"),
-        row(cluster.id, BOB, MIB, 3 * MIB, "ap"),
+        row(cluster.id, ALICE, None, MIB, "unknown"),
     ]
-    with cluster_lock(tmp_path, "ap", cluster.id), pytest.raises(PartialError) as raised:
-        write_plan_rows(table(spark, rows), [*places, stale, locked], str(tmp_path / "results"))
-    assert "2 of 3 entities do not hold what was written (2 not-attempted)" in str(raised.value)
+    with pytest.raises(PySparkException) as raised:
+        write(spark, repository, rows)
+    assert "3 of 4 entities do not hold what was written (3 not-attempted)" in str(raised.value)
     assert "the cluster has changed since the plan was made, in 1 entity" in str(raised.value)
-    assert results(spark, tmp_path / "results") == [
-        ("down", "user=alice", "not-attempted"),
-        ("eu", "user=alice", "applied"),
-        ("us", "user=bob", "not-attempted"),
-    ]
+    assert "the options name no cluster unknown, but" in str(raised.value)
+    assert cluster.read() == {ALICE: {PRODUCER: MIB}, BOB: {PRODUCER: MIB, CONSUMER: MIB}, CAROL: {PRODUCER: MIB}}
+    change = [row(cluster.id, BOB, MIB, 3 * MIB)]
+    with cluster_lock(repository, "eu", cluster.id), pytest.raises(PySparkException, match="another apply"):
+        write(spark, repository, change)
     assert cluster.read()[BOB] == {PRODUCER: MIB, CONSUMER: MIB}
-    with cluster_lock(tmp_path, "ap", cluster.id), pytest.raises(ApplyRunningError, match="ap"):
-        write_plan_rows(table(spark, rows[3:]), [locked])
-    write_plan_rows(table(spark, rows[3:]), [locked])
+    write(spark, repository, change)
     assert cluster.read()[BOB] == {PRODUCER: 3 * MIB, CONSUMER: MIB}
 
 
@@ -136,26 +135,16 @@ def test_a_frame_is_written_by_its_options(
 
 
 def test_an_executor_that_does_not_see_the_folder_of_receipts_writes_nothing(
-    cluster: Cluster, places: list[Place], tmp_path: Path
+    cluster: Cluster, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     from quotaform.fleet.plan_rows import PLAN_ROWS, RowApplier
     from quotaform.fleet.table import row_batch
 
     before = cluster.read()
-    applier = RowApplier.of(places, None, str(tmp_path / "driver"))
+    applier = RowApplier.of(
+        [Place(name="eu", bootstrap_servers=(sandbox.bootstrap_servers,))], None, str(tmp_path / "driver")
+    )
     (tmp_path / "driver").rmdir()
     with pytest.raises(QuotaformError, match=r"does not see the folder .*driver of the option receipts"):
-        applier.results([row_batch(PLAN_ROWS, [row(cluster.id, ALICE, None, MIB)])])
-    assert cluster.read() == before
-
-
-def test_rows_of_an_unknown_cluster_are_refused_before_anything_is_written(
-    spark: SparkSession, cluster: Cluster, places: list[Place]
-) -> None:
-    from quotaform.fleet.plan_rows import write_plan_rows
-
-    before = cluster.read()
-    rows = [row(cluster.id, ALICE, None, MIB), row(cluster.id, ALICE, None, MIB, "us")]
-    with pytest.raises(QuotaformError, match="there are rows of cluster us, which is not given"):
-        write_plan_rows(table(spark, rows), places)
+        applier.apply([row_batch(PLAN_ROWS, [row(cluster.id, ALICE, None, MIB)])])
     assert cluster.read() == before

@@ -14,7 +14,7 @@ from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.desired.config import Cluster
 from quotaform.fleet.bundle import DriverContext
 from quotaform.fleet.data_source import QuotaSourceReader, clusters_of, failure_row, require_read
-from quotaform.fleet.plan_rows import PLAN_ROWS, Written, cluster_changes, require_written, summary_of
+from quotaform.fleet.plan_rows import PLAN_ROWS, Tally, Written, cluster_changes, require_written
 from quotaform.model.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -30,6 +30,7 @@ from quotaform.model.errors import (
 from quotaform.model.finding import Allowance, Finding, Location, Severity
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
+from quotaform.plan.receipt import Result
 from quotaform.resolve.spark_quotas import FAILURE
 from tests.builder import CONSUMER, PRODUCER
 
@@ -88,27 +89,27 @@ def test_a_row_that_no_plan_has_is_refused_with_its_cluster(changed: dict[int, A
         cluster_changes("eu", [dict(zip(PLAN_ROWS.names, row, strict=True)) for row in rows])
 
 
-def result(cluster: str | None, result: str, message: str | None = None, unsaved: str | None = None) -> tuple[Any, ...]:
-    return (cluster, None, "user=a", {}, result, message, None, unsaved)
-
-
 def test_the_size_of_what_a_task_reports_does_not_grow_with_the_entities() -> None:
-    written = summary_of(
-        result("eu", "refused" if number % 2 else "applied", f"reason {number % 20}") for number in range(1000)
-    )
+    tally, other = Tally(), Tally()
+    for number in range(1000):
+        tally.add("eu", Result.REFUSED if number % 2 else Result.APPLIED, f"reason {number % 20}")
+    other.add(None, Result.APPLIED, "")
+    written = tally.written()
     assert written.counts == {"applied": 500, "refused": 500}
     assert (sorted(written.reasons.values()), written.more) == ([50] * 5, 5)
     with pytest.raises(PartialError) as raised:
-        require_written([written, Written(), summary_of([result(None, "applied")])], "r")
+        require_written([written, Written(), other.written()])
     assert str(raised.value).startswith(
         "500 of 1,001 entities do not hold what was written (500 refused): eu: 50 reason "
     )
-    assert str(raised.value).endswith("; and for 5 more reasons; the results are in r")
+    assert str(raised.value).endswith("; and for 5 more reasons")
 
 
 def test_a_receipt_that_cannot_be_written_is_a_failure() -> None:
+    tally = Tally(unsaved=["eu: disk full"])
+    tally.add("eu", Result.APPLIED, "")
     with pytest.raises(PartialError, match="all is written, but 1 receipts are not: eu: disk full"):
-        require_written([summary_of([result("eu", "applied", unsaved="eu: disk full")] * 2)])
+        require_written([tally.written()])
 
 
 def test_what_the_operator_allows_goes_to_the_executors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,6 @@ rows.repartition("cluster").write.format("kafka_quotas").option("repository", "/
 Spark shows options in plans and logs, so credentials never are among them: a properties file is read where the cluster
 is read, and must be there. A cluster that cannot be read is a row with a `failure`, so that the others are read
 nevertheless; see `require_read`. What rows must be that are written: `quotaform.fleet.plan_rows`.
-
-A writer of a data source has no process that lives as long as the write does, so that `write` holds no locks;
-`write_plan_rows` holds those of `quotaform apply`.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ from pyspark.sql.datasource import (
 
 from quotaform.desired.config import Cluster
 from quotaform.fleet.bundle import DriverContext
-from quotaform.fleet.plan_rows import PLAN_ROWS, RowApplier, Written, require_written, summary_of
+from quotaform.fleet.plan_rows import PLAN_ROWS, RowApplier, Written, require_written
 from quotaform.fleet.table import row_batch
 from quotaform.model import errors
 from quotaform.model.errors import ClusterError, InvalidFilesError, QuotaformError, UsageError
@@ -317,7 +314,7 @@ class QuotaSinkWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Apply the rows of a partition, cluster by cluster."""
-        return summary_of(self.applier.results(iterator))
+        return self.applier.apply(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Fail if anything does not hold."""

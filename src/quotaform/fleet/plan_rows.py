@@ -4,21 +4,20 @@ A task applies the rows of each cluster that it is given by `quotaform.apply.run
 cluster, dry-run, written, read back. Attempts that Spark repeats do no harm, as `quotaform.fleet.apply` says. A cluster
 that fails keeps no other from being written. What was done is on record in receipts, which each task writes at once.
 
-Guards are not checked: the rows are taken for those of plans that passed them. Rows of one entity in several tasks may
-be refused as stale, so that the rows of a cluster belong into one: `rows.repartition("cluster")`.
+Guards are not checked: the rows are taken for those of plans that passed them. A task holds the lock of
+`quotaform apply` where it sees its folder. Rows of one entity in several tasks may be refused as stale, so that the
+rows of a cluster belong into one: `rows.repartition("cluster")`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql.datasource import WriterCommitMessage
 
 from quotaform.apply.applier import Applier
@@ -26,10 +25,8 @@ from quotaform.apply.ledger import ClusterPlan
 from quotaform.apply.lock import cluster_lock
 from quotaform.apply.run import apply_cluster
 from quotaform.fleet.bundle import DriverContext
-from quotaform.fleet.job import by_place, final_rows
-from quotaform.fleet.table import located, row_batch
 from quotaform.model.entity import Entity, spell_name
-from quotaform.model.errors import ApplyRunningError, PartialError, QuotaformError
+from quotaform.model.errors import PartialError, QuotaformError
 from quotaform.model.quotas import Change, Quotas, Values, same_value
 from quotaform.model.text import listed, quote
 from quotaform.plan.change import EntityChange
@@ -44,7 +41,6 @@ from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import DataFrame
 
     from quotaform.desired.config import Cluster
 
@@ -54,27 +50,8 @@ PLAN_ROWS: Final = struct(
 )
 """The rows of plans as they are written: what each value is and will be; null is no value."""
 
-RESULTS: Final = struct(
-    cluster=TEXT,
-    cluster_id=TEXT,
-    entity_key=TEXT,
-    entity=NAMES,
-    result=TEXT,
-    message=TEXT,
-    finished_at=TEXT,
-    unsaved=TEXT,
-)
-"""What became of each entity that was written: `quotaform.plan.receipt.Result`, and why if it was not applied.
-
-`finished_at` is null where nothing was written to the cluster; `unsaved` is why its receipt could not be written.
-"""
-
 PlanRow = Mapping[str, Any]
-ResultRow = tuple[Any, ...]
-"""A row of `RESULTS`."""
 
-_AT_ONCE: Final = 500
-"""How many clusters are written by one job: their locks are open files of the driver."""
 _MOST_REASONS: Final = 5
 _NEVER_NULL: Final = ("cluster", "cluster_id", "entity_key", "entity", "key")
 
@@ -100,12 +77,8 @@ class RowApplier:
             applier=Applier.current(),
         )
 
-    def __call__(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        """Apply `PLAN_ROWS`, and yield `RESULTS`; runs on an executor."""
-        yield row_batch(RESULTS, self.results(batches))
-
-    def results(self, batches: Iterable[pyarrow.RecordBatch]) -> list[ResultRow]:
-        """Apply rows, cluster by cluster, and return what became of each entity.
+    def apply(self, batches: Iterable[pyarrow.RecordBatch]) -> Written:
+        """Apply `PLAN_ROWS`, cluster by cluster; runs on an executor.
 
         Raises `QuotaformError` if the folder of receipts is not there, where nobody would look for them.
         """
@@ -113,15 +86,18 @@ class RowApplier:
         for batch in batches:
             for row in batch.to_pylist():
                 by_cluster.setdefault(row["cluster"], []).append(row)
+        written = Tally()
         with self.driver.entered():
             if by_cluster and self.receipts is not None and not Path(self.receipts).is_dir():
                 raise QuotaformError(
                     f"the executor does not see the folder {self.receipts} of the option receipts; nothing was written "
                     "to the clusters of this task; give a folder that all executors see"
                 )
-            return [row for name, rows in by_cluster.items() for row in self._applied(name, rows)]
+            for name, rows in by_cluster.items():
+                self._apply(name, rows, written)
+        return written.written()
 
-    def _applied(self, name: str | None, rows: Sequence[PlanRow]) -> list[ResultRow]:
+    def _apply(self, name: str | None, rows: Sequence[PlanRow], written: Tally) -> None:
         started: list[Path | None] = []
 
         def start(receipt: Receipt) -> None:
@@ -130,28 +106,20 @@ class RowApplier:
 
         try:
             cluster, plan = self._plan(name, rows)
-            receipt, _ = apply_cluster(ClusterPlan(cluster, plan), lambda _: None, start=start, applier=self.applier)
+            with ExitStack() as stack:
+                # That of `quotaform apply`, where this process sees its folder.
+                if cluster.folder is not None and cluster.folder.is_dir():
+                    stack.enter_context(cluster_lock(cluster.folder, cluster.name, plan.header.cluster_id))
+                work = ClusterPlan(cluster, plan)
+                receipt, _ = apply_cluster(work, lambda _: None, start=start, applier=self.applier)
         except QuotaformError as error:
-            held = {row["entity_key"]: row for row in rows}
-            result = Result.NOT_ATTEMPTED.value
-            return [
-                (name, row["cluster_id"], row["entity_key"], dict(row["entity"] or ()), result, str(error), None, None)
-                for row in held.values()
-            ]
-        unsaved = self._save(receipt, next(iter(started), None))
-        return [
-            (
-                name,
-                plan.header.cluster_id,
-                item.entity.address,
-                item.entity.names,
-                item.result.value,
-                item.message,
-                receipt.finished_at,
-                unsaved,
-            )
-            for item in receipt.results
-        ]
+            for _ in {row["entity_key"] for row in rows}:
+                written.add(name, Result.NOT_ATTEMPTED, str(error))
+            return
+        for item in receipt.results:
+            written.add(name, item.result, item.message)
+        if (problem := self._save(receipt, next(iter(started), None))) is not None:
+            written.unsaved.append(problem)
 
     def _plan(self, name: str | None, rows: Sequence[PlanRow]) -> tuple[Cluster, Plan]:
         """Return the plan that rows are, with what the entities hold now of the keys without a row."""
@@ -182,73 +150,6 @@ class RowApplier:
         return None
 
 
-def write_plan_rows(
-    rows: DataFrame, clusters: Sequence[Cluster], results: str | None = None, receipts: str | None = None
-) -> None:
-    """Apply rows of plans, a cluster in each task, or a few of very many.
-
-    `rows`: `PLAN_ROWS`. `results`: A folder where `RESULTS` are added as Parquet. `receipts`: A folder where a receipt
-    of each cluster is added: a path that executors see.
-    Raises `QuotaformError`, `ApplyRunningError` or `PySparkException`.
-    """
-    failures: list[Exception] = []
-    # What was checked is what is written, however the rows are made.
-    with final_rows(rows.select(*PLAN_ROWS.names)) as own:
-        ids = {row["cluster"]: row["cluster_id"] for row in own.select("cluster", "cluster_id").distinct().collect()}
-        if unknown := [name for name in ids if name not in {cluster.name for cluster in clusters}]:
-            raise QuotaformError(
-                f"there are rows of cluster {_spelled(unknown[0])}, which is not given; nothing was written"
-            )
-        wanted = iter([cluster for cluster in clusters if cluster.name in ids])
-        while part := list(islice(wanted, _AT_ONCE)):
-            try:
-                failures += _write_part(own, part, ids, results, receipts)
-            except PartialError as error:
-                failures.append(error)
-            except PySparkException as error:
-                failures.append(error)
-                break  # Spark itself has failed: no others are begun.
-    for other in failures[1:]:
-        failures[0].add_note(str(other))
-    if failures:
-        raise failures[0]
-
-
-def _write_part(
-    rows: DataFrame, clusters: Sequence[Cluster], ids: Mapping[str, str], results: str | None, receipts: str | None
-) -> list[ApplyRunningError]:
-    """Apply the rows of some clusters while their locks are held; return why some are left out."""
-    locks: dict[tuple[Path | None, str], ApplyRunningError | None] = {}
-    with ExitStack() as stack:
-        for cluster in clusters:
-            # Two names of one cluster have one lock.
-            key = (cluster.folder, ids[cluster.name])
-            if cluster.folder is not None and key not in locks:
-                try:
-                    stack.enter_context(cluster_lock(cluster.folder, cluster.name, ids[cluster.name]))
-                    locks[key] = None
-                except ApplyRunningError as error:
-                    locks[key] = error
-        free = [cluster for cluster in clusters if locks.get((cluster.folder, ids[cluster.name])) is None]
-        if free:
-            applier = RowApplier.of(free, str(Path.cwd()), receipts)
-            applied = stack.enter_context(
-                final_rows(_grouped(rows, list(applier.clusters)).mapInArrow(applier, RESULTS))
-            )
-            if results is not None:
-                applied.write.mode("append").parquet(located(results))
-            require_written([summary_of(map(tuple, applied.toLocalIterator()))], results)
-    return [error for error in locks.values() if error is not None]
-
-
-def _grouped(rows: DataFrame, clusters: Sequence[str]) -> DataFrame:
-    """Return the rows of some clusters, those of each in one task."""
-    from pyspark.sql.functions import broadcast
-
-    places = rows.sparkSession.createDataFrame(list(enumerate(clusters)), "place int, cluster string")
-    return by_place(rows.join(broadcast(places), "cluster"), len(clusters)).select(*PLAN_ROWS.names)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written(WriterCommitMessage):
     """What became of the entities of one task; its size does not grow with them."""
@@ -260,26 +161,32 @@ class Written(WriterCommitMessage):
     unsaved: tuple[str, ...] = ()  # Why receipts were not written, for each cluster
 
 
-def summary_of(rows: Iterable[ResultRow]) -> Written:
-    """Return what `RESULTS` amount to."""
-    counts: Counter[str] = Counter()
-    reasons: Counter[tuple[str | None, str]] = Counter()
-    unsaved: dict[str, None] = {}
-    for cluster, _, _, _, result, message, _, problem in rows:
-        counts[result] += 1
-        if not Result(result).holds:
-            reasons[cluster, message or result] += 1
-        if problem is not None:
-            unsaved[problem] = None
-    most = reasons.most_common(_MOST_REASONS)
-    return Written(counts=counts, reasons=dict(most), more=len(reasons) - len(most), unsaved=tuple(unsaved))
+@dataclass(slots=True)
+class Tally:
+    """Counts what became of entities."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[tuple[str | None, str]] = field(default_factory=Counter)
+    unsaved: list[str] = field(default_factory=list)  # Why receipts were not written
+
+    def add(self, cluster: str | None, result: Result, message: str | None) -> None:
+        """Count an entity."""
+        self.counts[result.value] += 1
+        if not result.holds:
+            self.reasons[cluster, message or result.value] += 1
+
+    def written(self) -> Written:
+        """Return what a task tells the driver."""
+        most = self.reasons.most_common(_MOST_REASONS)
+        more = len(self.reasons) - len(most)
+        return Written(counts=self.counts, reasons=dict(most), more=more, unsaved=tuple(self.unsaved))
 
 
-def require_written(tasks: Sequence[Written], results: str | None = None) -> None:
+def require_written(tasks: Sequence[Written]) -> None:
     """Make sure that all entities hold what was written.
 
-    `tasks`: What each task has done; a cluster is in one of them. `results`: Where the results are.
-    Raises `PartialError`: Some do not; or a receipt was not written.
+    `tasks`: what each task has done; a cluster is in one of them. Raises `PartialError` if some do not, or a receipt
+    was not written.
     """
     counts: Counter[str] = Counter()
     reasons: Counter[tuple[str | None, str]] = Counter()
@@ -294,15 +201,14 @@ def require_written(tasks: Sequence[Written], results: str | None = None) -> Non
     more = len(reasons) - len(words) + sum(task.more for task in tasks)
     if more:
         words.append(f"and for {more:,} more reasons")
-    where = "" if results is None else f"; the results are in {results}"
     unsaved = [text for task in tasks for text in task.unsaved]
     if failed:
         shown = ", ".join(f"{count:,} {result}" for result, count in sorted(failed.items()))
         of_all = f"{sum(failed.values()):,} of {sum(counts.values()):,} entities do not hold what was written"
-        raise PartialError(f"{of_all} ({shown}): {'; '.join(words)}{where}")
+        raise PartialError(f"{of_all} ({shown}): {'; '.join(words)}")
     if unsaved:
         shown = "; ".join(unsaved[:_MOST_REASONS])
-        raise PartialError(f"all is written, but {len(unsaved):,} receipts are not: {shown}{where}")
+        raise PartialError(f"all is written, but {len(unsaved):,} receipts are not: {shown}")
 
 
 def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[Entity, list[Change]]]:

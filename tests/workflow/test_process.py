@@ -45,6 +45,7 @@ READING = {
     "quotaform history show": 64,
     "quotaform history diff": 64,
     "quotaform usage ingest --usage usage": 64,
+    "quotaform usage compact": 64,
     "quotaform usage headroom": 64,
     "quotaform usage backtest": 64,
     "quotaform usage recommend": 64,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from json import loads
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -160,6 +161,13 @@ def test_a_bounded_number_of_receipts_is_read(repository: Repository, monkeypatc
         path.write_text(path.read_text()[:-9])
     found = last_receipt(repository, "one")
     assert (found.last, len(found.skipped)) == (None, 2)
+
+
+@pytest.mark.parametrize(("minute", "expected"), [(12, False), (14, True)])
+def test_a_receipt_may_be_an_hour_ahead(repository: Repository, minute: int, expected: bool) -> None:
+    keep(repository, 3, of_cluster("one"))
+    clock = Mock(now=lambda: datetime(2026, 11, 20, 8, minute, tzinfo=UTC))
+    assert (last_receipt(repository, "one", clock=clock).last is not None) is expected
 
 
 def test_a_link_out_of_the_repository_is_not_followed(repository: Repository, tmp_path: Path) -> None:

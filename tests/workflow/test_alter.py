@@ -59,23 +59,6 @@ def test_the_last_value_takes_the_entity_with_it(repository: Repository, cluster
     assert cluster.read() == {}
 
 
-def test_a_validation_shows_what_would_be_and_changes_nothing(repository: Repository, cluster: Cluster) -> None:
-    cluster.set({PRODUCE: 1024.0, CONSUME: 1.0}, user="svc")
-    done = repository(
-        "alter", "--name", "user=svc", "--add", f"{PRODUCE}=2KiB/s", "--delete", CONSUME, "--validate-only"
-    )
-    assert done.out.splitlines() == [
-        "Cluster  lab",
-        "",
-        "user=svc",
-        "  producer_byte_rate        2 KiB/s   (was 1 KiB/s)",
-        "  consumer_byte_rate would be removed   (was 1 B/s)",
-        "",
-        "The broker would accept this. Nothing was changed.",
-    ]
-    assert cluster.values(user="svc") == {PRODUCE: 1024.0, CONSUME: 1.0}
-
-
 def test_json_says_what_changed(repository: Repository, cluster: Cluster) -> None:
     cluster.set({PRODUCE: 1024.0, CONSUME: 1.0}, user="svc")
     for more, is_validation in ((["--validate-only"], True), ([], False)):

@@ -220,7 +220,7 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # Plans show the options of a source; by default they show private keys as well.
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|keystore|[.]key",
-    # A checkpoint keeps the number it began with, and each of them writes files of what was read.
+    # A checkpoint keeps the number that it began with; each of these has files of the ids that were read.
     "spark.sql.shuffle.partitions": "4",
     # No batch without records, only to forget what was read.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",

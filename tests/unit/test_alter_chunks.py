@@ -64,6 +64,12 @@ class TestSplitting:
         assert [len(chunk) for chunk in chunks] == expected
         assert [number for chunk in chunks for number in chunk] == list(range(len(alterations)))
 
+    def test_each_request_takes_as_many_bytes_as_the_first_one(self) -> None:
+        def cut(limit: int) -> list[int]:
+            return sizes(split_alterations(many(6), max_bytes=limit))
+
+        assert next(found for limit in range(1, 1_000) if (found := cut(limit))[0] == 2) == [2, 2, 2]
+
     def test_the_estimate_is_not_below_what_is_sent(self) -> None:
         names = ["a", "é" * 100, "x" * 300, None, "", "\U0001f600" * 50]
         alterations = [

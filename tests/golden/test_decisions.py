@@ -164,8 +164,8 @@ def of_changed(text: Text) -> Lines:
     for each in drift.entities:
         keys = ", ".join(change.key for change in each.keys)
         yield f"drift: {each.entity} is {each.drift_class} ({'declared' if each.is_declared else 'undeclared'}; {keys})"
-    for change in drift.pending:
-        yield f"pending: {change.action} {change.entity} ({'declared' if change.is_declared else 'undeclared'})"
+    for waiting in drift.pending:
+        yield f"pending: {waiting.action} {waiting.entity} ({'declared' if waiting.is_declared else 'undeclared'})"
     yield f"drift: {drift.status}, {drift.in_sync} in sync"
     yield from (line.partition(" Plan id ")[0] for line in "".join(render_plan(plan)).splitlines()[-3:] if line)
     yield render_drift(drift).splitlines()[-1]

@@ -32,7 +32,7 @@ _BETWEEN: Final = "\udc00"
 def pattern_problem(glob: str) -> str | None:
     """Return why a glob is not accepted; `None` if it is.
 
-    >>> pattern_problem("svc-*"), pattern_problem("[" * 1001)
+    >>> pattern_problem("[" * 1000), pattern_problem("[" * 1001)
     (None, 'a pattern has at most 1,000 characters, and this one has 1,001')
     """
     if len(glob) <= MAX_PATTERN:
@@ -53,7 +53,11 @@ def _matcher(glob: str) -> Callable[[str], object]:
 
 
 def matches_glob(name: str, glob: str) -> bool:
-    """Whether a name matches a case-sensitive glob; none that is too long does."""
+    """Whether a name matches a case-sensitive glob; none that is too long does.
+
+    >>> matches_glob("svc-a", "svc-*"), matches_glob("a" * 1000, "a" * 1000), matches_glob("a" * 1001, "a" * 1001)
+    (True, True, False)
+    """
     return len(glob) <= MAX_PATTERN and _matcher(glob)(name) is not None
 
 

@@ -61,7 +61,11 @@ class Server(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether one could write it: a broker may name anything as its address."""
+        """Whether one could write it: a broker may name anything as its address.
+
+        >>> [Server("a." * 127 + "a" * more, 9092).is_valid for more in (1, 2)]
+        [True, False]
+        """
         return (
             self.host.isprintable()
             and len(self.host) < 256

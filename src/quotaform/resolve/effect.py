@@ -61,6 +61,9 @@ class Effect:
         """Return by how much the limit changes, up or down: the logarithm of the factor; 0 when it cannot be compared.
 
         That a limit goes is more than any factor; that the first one comes is less.
+
+        >>> round(Effect(Effective(0.5), Effective(1.0)).magnitude("request_percentage"), 3)
+        0.693
         """
         before, after = _size(key, self.before.value), _size(key, self.after.value)
         if before == inf:

@@ -85,6 +85,11 @@ def test_days_that_are_too_old_are_removed_and_other_files_are_refused(spark: Sp
     result = compact(spark, str(folder), NOW, timedelta(days=3))
     assert (result.expired, result.written, result.kept_from) == (1, 1, "2026-11-21")
     assert found(spark, folder) == hours(21, "alice")
+    [file] = folder.glob("*.parquet")
+    # A column that is somebody's own would be lost.
+    parquet.write_table(parquet.read_table(file).append_column("region", [["eu"] * 24]), folder / "other.parquet")
+    with pytest.raises(FileReadError, match="it has the column region, which no usage table has"):
+        compact(spark, str(folder), NOW)
     (folder / "other.parquet").write_text("no Parquet")
     with pytest.raises(FileReadError, match="it is no file of a usage table"):
         compact(spark, str(folder), NOW)

@@ -419,14 +419,15 @@ def _split(drifted: Drifted, ignores: tuple[DriftIgnore, ...], used: set[int]) -
 
     The ids of the ignores are added to those that are used.
     """
-    by_ignore: dict[int | None, list[DriftedKey]] = {}
+    counted: list[DriftedKey] = []
+    by_ignore: dict[int, list[DriftedKey]] = {}
     for key in drifted.keys:
         first = (place for place, each in enumerate(ignores) if each.covers(drifted.entity, key.key))
-        by_ignore.setdefault(next(first, None), []).append(key)
-    counted = by_ignore.pop(None, [])
+        place = next(first, None)
+        (counted if place is None else by_ignore.setdefault(place, [])).append(key)
     left_out = []
     for place, keys in by_ignore.items():
-        ignore = ignores[place or 0]
+        ignore = ignores[place]
         used.add(id(ignore))
         fields = {**structs.asdict(drifted), "keys": tuple(keys)}
         del fields["address"]

@@ -147,13 +147,13 @@ def append(
     *,
     is_stable: bool = False,
 ) -> HistoryAppend:
-    """Append snapshots to a history, all in one version.
+    """Append snapshots to a history, all or none.
 
-    `open_table`: Opens the history; called again when another append was faster. `quotas`: `QUOTAS` or
-    `SNAPSHOTS`. Of several files with a snapshot of one cluster and time, the first by path counts; `receipts`:
-    The receipts that may say who changed what. `is_stable`: Whether the quotas are the same each time they are read,
-    and that takes little, as of a table in Parquet. If not, they are read once and kept until the end.
-    Raises `HistoryError`: It cannot be written, or other appends were faster each time.
+    `open_table`: opens the history; called again when another append was faster. `quotas`: `QUOTAS` or `SNAPSHOTS`; of
+    several files with a snapshot of one cluster and time, the first by path counts. `receipts`: those that may say who
+    changed what. `is_stable`: whether the quotas are the same each time they are read, and that takes little, as of a
+    table in Parquet; if not, they are read once and kept until the end. Raises `HistoryError` if it cannot be written,
+    or other appends were faster each time.
     """
     table = open_table()
     table.require_writable()
@@ -162,23 +162,18 @@ def append(
         given = given.localCheckpoint()
     snapshots = _snapshots(given)
     chosen = _first_of_each(snapshots)
-    has_more = sum(row["failure"] is None for row in snapshots) > len(chosen)
-    counted = _rows_of(given, chosen) if has_more else given
     for _ in range(_MOST_ATTEMPTS):
         readings = table.readings()
         new = new_snapshots(snapshots_of(readings), (row[:3] for row in chosen))
         status = {(each.cluster, each.read_at): Append.LATE if each.is_late else Append.APPENDED for each in new}
+        taken = [row for row in chosen if (row[0], row[2]) in status]
         claims = None if receipts is None else read_receipts(given.sparkSession, receipts, new)
-        changes = changes_of(readings, counted, new)
+        changes = changes_of(readings, _rows_of(given, taken), new)
         if claims is not None:
             claims = claims.localCheckpoint()
             changes = attributed(changes, claims, new)
-        taken = small_table(
-            given.sparkSession,
-            ["cluster", "cluster_id", "read_at"],
-            ((each.cluster, each.cluster_id, each.read_at) for each in new),
-        )
-        if not new or table.add(completed(changes, READINGS).unionByName(completed(taken, READINGS))):
+        times = small_table(given.sparkSession, ["cluster", "cluster_id", "read_at"], (row[:3] for row in taken))
+        if not new or table.add(completed(changes, READINGS).unionByName(completed(times, READINGS))):
             return HistoryAppend(table.name, tuple(_results(snapshots, status)), _problems(claims))
         table = open_table()
     raise HistoryError(table.name, "other appends were faster each time", "run this again")
@@ -254,7 +249,7 @@ def changes_of(readings: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot
 
     What a new snapshot holds is compared with the one before it, and the one after it with what it holds.
 
-    `readings`: `READINGS` that are known. `quotas`: `QUOTAS`; rows of snapshots that are not new are left out.
+    `readings`: `READINGS` that are known. `quotas`: `QUOTAS` of the new snapshots.
     """
     fresh = {(each.cluster, each.read_at) for each in new}
     pairs: set[tuple[str, datetime | None, datetime]]
@@ -262,13 +257,7 @@ def changes_of(readings: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot
     pairs |= {(each.cluster, None, each.read_at) for each in new if each.previous_at is None}
     names = ["cluster_id", "entity", "value"]
     known = readings.where(f.col("entity_key").isNotNull()).withColumn("is_new", f.lit(False))
-    taken = small_table(
-        readings.sparkSession,
-        ["cluster", "cluster_id", "read_at"],
-        ((each.cluster, each.cluster_id, each.read_at) for each in new),
-    )
-    is_held = f.col("failure").isNull() & f.col("entity_key").isNotNull()
-    shown = quotas.where(is_held).join(f.broadcast(taken), ["cluster", "cluster_id", "read_at"])
+    shown = quotas.where(f.col("entity_key").isNotNull())
     columns: list[Column | str]
     columns = ["cluster", f.col("read_at").alias("at"), "entity_key", "key", f.struct(*names).alias("held"), "is_new"]
     rows = known.select(*columns).unionByName(shown.withColumn("is_new", f.lit(True)).select(*columns))

@@ -100,7 +100,7 @@ _EARLIER: Final = frozenset({"versions", "data"})
 _MOST_FOLDERS: Final = 64
 """Of how many folders a history consists before an append brings their rows together in one."""
 _KEPT_S: Final = 24 * 3600
-"""For how many seconds folders are kept whose rows are in another one as well, for those who still read them."""
+"""How old folders are, at least, that are removed because their rows are in another one: somebody may read them."""
 
 
 class ParquetHistory:
@@ -109,7 +109,7 @@ class ParquetHistory:
     | path | content |
     | --- | --- |
     | `append=00000007` | what the seventh append has added |
-    | `append=00000001-00000064` | all that the first 64 have added; the folders of those are removed a day later |
+    | `append=00000001-00000064` | all that the first 64 have added; their folders are removed when this is done again |
 
     An append makes its folder elsewhere, makes it last through a power cut, and renames it to the next number, which
     only one of two appends at once can do.
@@ -179,7 +179,7 @@ class ParquetHistory:
         return True
 
     def _merge(self) -> None:
-        """Bring the rows of all folders together, and remove those of which that was done a day ago."""
+        """Bring the rows of all folders together, and remove those of which that was done before."""
         self._folders, self._last = appends_of(self.name)
         kept = {folder.name for folder in self._folders}
         for folder in self._path.glob("append=*"):

@@ -141,16 +141,12 @@ _SEAL: Final = b',\n  "digest": "'
 _END: Final = "\n}\n"
 
 
-class EnvelopeError(ValueError):
-    """A document that is not of the kind that was expected."""
+class KindError(ValueError):
+    """A document is no object, or its `kind` is another."""
 
 
-class KindError(EnvelopeError):
-    """It is no object, or its `kind` is another."""
-
-
-class VersionError(EnvelopeError):
-    """Its major version is not known. `version` is what stands there; `None` if it is missing or not a string."""
+class VersionError(ValueError):
+    """The major version is not known. `version` is what stands there; `None` if it is missing or not a string."""
 
     def __init__(self, version: str | None) -> None:
         super().__init__(version)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from re import compile as regex
+from time import time
 from typing import TYPE_CHECKING, Annotated, Final
 from uuid import uuid4
 
@@ -114,14 +115,19 @@ def _dates(path: Path) -> _File | None:
     """Return from when to when a file has rows; `None` if it has none with a time."""
     from pyarrow import ArrowException, compute, parquet
 
+    from quotaform.usage.table.schema import USAGE
+
     try:
+        if others := sorted({*parquet.read_schema(path).names} - {*USAGE.names}):
+            # They would not be in the file that is written in its place.
+            raise FileReadError(str(path), f"it has the column {inert(others[0])}, which no usage table has")
         times = compute.min_max(parquet.read_table(path, columns=["ts"]).column("ts")).as_py()
     except (ArrowException, OSError, KeyError) as error:
         raise FileReadError(str(path), f"it is no file of a usage table: {error}") from None
     if times["min"] is None:
         return None
     # A time without a zone is one of UTC.
-    first, last = (time.astimezone(UTC) if time.tzinfo else time for time in (times["min"], times["max"]))
+    first, last = (each.astimezone(UTC) if each.tzinfo else each for each in (times["min"], times["max"]))
     return _File(path, first.date(), last.date())
 
 
@@ -134,7 +140,7 @@ def _rewritten(spark: SparkSession, folder: Path, paths: Sequence[Path], kept_fr
     from quotaform.system.staging import remove_dead, staged_folder
     from quotaform.usage.table.schema import SERIES, USAGE
 
-    remove_dead(folder, datetime.now(UTC).timestamp())
+    remove_dead(folder, time())
     rows = spark.read.schema(USAGE).parquet(*(located_exactly(str(path.absolute())) for path in paths))
     # Days since 1970: a date would be one of the time zone of the session.
     day = f.floor(f.unix_micros("ts") / 86_400_000_000).cast("int")

@@ -39,17 +39,17 @@ from quotaform.plan.spark import LIMIT_CHANGES
 from quotaform.resolve.spark import BEFORE, RESOLVED, resolved
 from quotaform.resolve.spark_quotas import PRINCIPALS, QUOTAS
 from quotaform.system.clock import SYSTEM_CLOCK
-from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
+from quotaform.usage.bucket.spark import buckets, numbered
 from quotaform.usage.headroom.run import headroom as bucket_headroom
 from quotaform.usage.headroom.run import unused
 from quotaform.usage.recommend.recommendation import RecommendSettings
 from quotaform.usage.recommend.run import recommendations
-from quotaform.usage.recommend.spark import bucket_days, bucket_demands, recorded_keys
+from quotaform.usage.recommend.spark import bucket_use
 from quotaform.usage.replay.run import planned_quotas
 from quotaform.usage.replay.spark import backtest as replayed
 from quotaform.usage.replay.spark import members
 from quotaform.usage.table.schema import BACKTEST, HEADROOM, LATER_COLUMNS, RECOMMENDATIONS, USAGE
-from quotaform.usage.table.table import as_quotas, as_usage, known_clusters, read_usage, recorded, recorded_size
+from quotaform.usage.table.table import as_quotas, as_usage, read_usage, recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,8 +79,6 @@ __all__ = [
     "resolve",
     "usage",
 ]
-
-_MOST_TASKS = 200
 
 
 def resolve(
@@ -134,8 +132,8 @@ def headroom(usage: DataFrame, quotas: DataFrame) -> DataFrame:
     """
     usage, held = _usage(usage), as_quotas("quotas", quotas)
     series = recorded(usage).localCheckpoint()
-    found = numbered(series, buckets(recorded_series(series), held)).localCheckpoint()
-    use = bucket_headroom(usage, found, *recorded_size(series)).localCheckpoint()
+    found = numbered(series, buckets(series, held)).localCheckpoint()
+    use = bucket_headroom(usage, found).localCheckpoint()
     return use.unionByName(unused(held, found, use))
 
 
@@ -147,7 +145,7 @@ def backtest(usage: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame
     usage = _usage(usage)
     series = recorded(usage).localCheckpoint()
     found = members(series, as_quotas("after", after), as_quotas("before", before)).localCheckpoint()
-    return replayed(usage, found, *recorded_size(series))
+    return replayed(usage, found)
 
 
 def recommend(
@@ -164,16 +162,9 @@ def recommend(
     """
     settings, usage, held = settings or RecommendSettings(), _usage(usage), as_quotas("quotas", quotas)
     series = recorded(usage).localCheckpoint()
-    found = numbered(series, buckets(recorded_series(series), held)).localCheckpoint()
-    days = bucket_days(usage, found, *recorded_size(series), settings.percentile).localCheckpoint()
-    return recommendations(
-        bucket_demands(days, settings.outlier_days),
-        recorded_keys(days, settings.unused_after_days),
-        held.where(f.col("failure").isNull()),
-        settings,
-        now or SYSTEM_CLOCK.now(),
-        min(len(known_clusters(held)) or 1, _MOST_TASKS),
-    )
+    found = numbered(series, buckets(series, held)).localCheckpoint()
+    used = bucket_use(usage, found, settings.percentile, settings.outlier_days).localCheckpoint()
+    return recommendations(used, held, settings, now or SYSTEM_CLOCK.now())
 
 
 def history(spark: SparkSession, location: str) -> DataFrame:

@@ -83,12 +83,12 @@ def replayed(
     """Give the rows of `schemas.BACKTEST` by bucket, key and broker."""
     from quotaform.fleet.job import table_rows
     from quotaform.usage.replay.spark import backtest, members
-    from quotaform.usage.table.table import recorded, recorded_size
+    from quotaform.usage.table.table import recorded
 
     usage = usage_table(spark, samples)
     old = quotas_table(spark, after if before is None else before)
     with table_rows(recorded(usage)) as series, table_rows(members(series, quotas_table(spark, after), old)) as found:
-        rows = backtest(usage, found, *recorded_size(series)).toArrow().to_pylist()
+        rows = backtest(usage, found).toArrow().to_pylist()
         yield {(row["bucket"], row["key"], row["broker"]): row for row in rows}
 
 
@@ -340,12 +340,12 @@ def test_series_that_a_plan_joins_are_added_up_once_per_time(spark: SparkSession
 def test_the_usage_is_shuffled_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     from quotaform.fleet.job import table_rows
     from quotaform.usage.replay.spark import backtest, members
-    from quotaform.usage.table.table import recorded, recorded_size
+    from quotaform.usage.table.table import recorded
 
     usage = usage_table(spark, [Sample(0.0, 60.0)])
     quotas = quotas_table(spark, LIMITS)
     with table_rows(recorded(usage)) as series, table_rows(members(series, quotas, quotas)) as found:
-        backtest(usage, found, *recorded_size(series)).explain()
+        backtest(usage, found).explain()
     plan = capsys.readouterr().out
     # The first branch that is printed is that of the usage.
     usage_branch = plan.partition("LocalTableScan")[0]

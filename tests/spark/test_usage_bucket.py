@@ -22,13 +22,13 @@ HELD: dict[str, tuple[Quotas, Quotas]] = {f"c{number}": change for number, chang
 
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_each_series_has_its_bucket_under_the_quotas_of_its_cluster(spark: SparkSession, is_changed: bool) -> None:
-    from quotaform.usage.bucket.spark import buckets, recorded_series
+    from quotaform.usage.bucket.spark import buckets
 
     rows = [
         Sample(0.0, None, cluster, "1", key, *names, 1.0, None)
         for cluster, key, names in product((*HELD, None, "other"), KEYS, SERIES)
     ]
-    series = recorded_series(usage_table(spark, rows))
+    series = usage_table(spark, rows)
     after = quota_table(spark, {cluster: after for cluster, (_, after) in HELD.items()})
     before = quota_table(spark, {cluster: before for cluster, (before, _) in HELD.items()}) if is_changed else None
     found: dict[Any, dict[str, Any]] = {

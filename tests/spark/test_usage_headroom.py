@@ -93,17 +93,17 @@ def by_place(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> tuple[list[dict[str, Any]], list[Sample], dict[str, Quotas]]:
     """The rows of `headroom` about many clusters, each an example of its own: a job per example would take an hour."""
-    from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
+    from quotaform.usage.bucket.spark import buckets, numbered
     from quotaform.usage.headroom.run import headroom
-    from quotaform.usage.table.table import recorded, recorded_size
+    from quotaform.usage.table.table import recorded
 
     random = Random(11)
     held = {f"c{number}": some_quotas(random) for number in range(40)}
     samples = [row for cluster in (*held, "nobody's", None) for row in some_samples(random, cluster)]
     usage = usage_table(spark, samples).persist()
     series = recorded(usage).persist()
-    members = numbered(series, buckets(recorded_series(series), quota_table(spark, held).persist())).persist()
-    rows = headroom(usage, members, *recorded_size(series)).toArrow().to_pylist()
+    members = numbered(series, buckets(series, quota_table(spark, held).persist())).persist()
+    rows = headroom(usage, members).toArrow().to_pylist()
     return rows, samples, held
 
 

@@ -89,15 +89,15 @@ def whole_table(spark: SparkSession, recordings: Mapping[str, Sequence[Sample]])
 @pytest.fixture(scope="module")
 def headroom_of(spark: SparkSession) -> dict[str, dict[str, Any]]:
     """The one row of `headroom` of each recording."""
-    from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
+    from quotaform.usage.bucket.spark import buckets, numbered
     from quotaform.usage.headroom.run import headroom
-    from quotaform.usage.table.table import recorded, recorded_size
+    from quotaform.usage.table.table import recorded
 
     usage = whole_table(spark, MEASURED).persist()
     held = {name: {Entity(user="alice"): {CONSUMER: 8 * MB}} if name == "alice" else LIMIT for name in MEASURED}
     series = recorded(usage).persist()
-    found = numbered(series, buckets(recorded_series(series), quota_table(spark, held))).persist()
-    rows = headroom(usage, found, *recorded_size(series)).toArrow().to_pylist()
+    found = numbered(series, buckets(series, quota_table(spark, held))).persist()
+    rows = headroom(usage, found).toArrow().to_pylist()
     assert len(rows) == len(MEASURED)
     return {row.pop("cluster"): row for row in rows}
 
@@ -173,13 +173,13 @@ REPLAYED: Final[dict[str, tuple[list[Sample], float]]] = {
 
 def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
     from quotaform.usage.replay.spark import backtest, members
-    from quotaform.usage.table.table import recorded, recorded_size
+    from quotaform.usage.table.table import recorded
 
     usage = whole_table(spark, {name: rows for name, (rows, _) in REPLAYED.items()}).persist()
     limits = {name: {Entity(client_id="reports"): {CONSUMER: limit}} for name, (_, limit) in REPLAYED.items()}
     quotas = quota_table(spark, limits)
     series = recorded(usage).persist()
-    rows = backtest(usage, members(series, quotas, quotas).persist(), *recorded_size(series)).toArrow().to_pylist()
+    rows = backtest(usage, members(series, quotas, quotas).persist()).toArrow().to_pylist()
     found = {row["cluster"]: row for row in rows}
     assert len(found) == len(rows) == len(REPLAYED)
 
@@ -204,16 +204,16 @@ def test_a_backtest_replays_the_sum_of_all_clients(spark: SparkSession) -> None:
 
 
 def test_what_a_quota_is_sized_by_and_a_curve_are_the_sum(spark: SparkSession) -> None:
-    from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
+    from quotaform.usage.bucket.spark import buckets, numbered
     from quotaform.usage.curve import entity_curves
-    from quotaform.usage.recommend.spark import bucket_days
+    from quotaform.usage.recommend.spark import bucket_use
     from quotaform.usage.table.table import recorded
 
     usage = usage_table(spark, [each._replace(broker="1") for each in group()]).persist()
     series = recorded(usage).persist()
-    found = numbered(series, buckets(recorded_series(series), quota_table(spark, {"lab": LIMIT}))).persist()
-    [day] = bucket_days(usage, found, 0, 0, 99.0).toArrow().to_pylist()
-    assert (day["broker"], day["basis"]) == ("1", 10 * MB)
+    found = numbered(series, buckets(series, quota_table(spark, {"lab": LIMIT}))).persist()
+    [used] = bucket_use(usage, found, 99.0).toArrow().to_pylist()
+    assert (used["broker"], used["busiest"]["basis"]) == ("1", 10 * MB)
     [curve] = entity_curves(usage, [("lab", Entity(client_id="reports"), CONSUMER)]).values()
     assert set(curve.values[CONSUMERS - 1 : -CONSUMERS]) == {10 * MB}
 

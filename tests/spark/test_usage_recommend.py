@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
-from random import Random
 from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from quotaform.model.quotas import Snapshot
 from quotaform.model.records.validator import explainer
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SystemClock
-from quotaform.usage.recommend.demand import BusiestDay
 from tests.builder import PRODUCER, REQUEST
 from tests.workflow.command import Repository
 
@@ -65,7 +63,7 @@ def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
 
 def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None:
     from quotaform.usage.bucket.spark import numbered
-    from quotaform.usage.recommend.spark import bucket_days, bucket_demands, recorded_keys
+    from quotaform.usage.recommend.spark import bucket_use, read_demands
     from quotaform.usage.table.table import recorded
 
     samples = [
@@ -93,94 +91,29 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
         f.concat_ws(",", "user", "client_id").alias("member"),
     ).distinct()
     series = numbered(recorded(usage), found).persist()
-    days = bucket_days(usage, series, 0, 0, 90.0).persist()
-    demands = {(row.key, row.bucket): row for row in bucket_demands(days).collect()}
+    demands, record = read_demands(bucket_use(usage, series, 90.0).toArrow(), 1)
+    found_demands = {(each.key, each.bucket): each for each in demands}
     expected, keys = oracle(samples, 90.0)
-    assert demands.keys() == expected.keys()
+    assert found_demands.keys() == expected.keys()
     for place, (brokers, first, last_used, hours) in expected.items():
-        row = demands[place]
-        assert {each.broker: (each.busiest.basis, each.samples, each.throttled) for each in row.brokers} == brokers, (
-            place
-        )
-        assert (row.first.astimezone(UTC), row.last_used.astimezone(UTC), row.hours) == (first, last_used, hours), place
-        assert row.begin.astimezone(UTC) == first - WINDOW
-    record = recorded_keys(days, 1).collect()
+        row = found_demands[place]
+        measured = {
+            each.broker: (each.busiest and each.busiest.basis, each.samples, each.throttled) for each in row.brokers
+        }
+        assert measured == brokers, place
+        assert (row.first, row.last_used, row.hours, row.begin) == (first, last_used, hours, first - WINDOW), place
     spans = {
-        row.key: (
-            row.key_last.astimezone(UTC),
-            {each.broker: (each.first.astimezone(UTC), each.recent_hours) for each in row.key_brokers},
-        )
-        for row in record
+        key: (each.last, {name: (part.first, part.recent_hours) for name, part in each.brokers.items()})
+        for key, each in record.items()
     }
     assert spans == keys
-    assert all(each.begin == each.first - WINDOW for row in record for each in row.key_brokers)
+    assert all(part.begin == part.first - WINDOW for each in record.values() for part in each.brokers.values())
     # Of broker 2, of which nothing is recorded on the last day, too.
     assert [found["2"][1] for _, found in spans.values() if "2" in found].count(0) == 1
 
 
-@pytest.mark.parametrize("outlier_days", [0, 3])
-def test_the_busiest_day_equals_a_slow_oracle(spark: SparkSession, outlier_days: int) -> None:
-    from pyspark.sql import functions as f
-
-    from quotaform.usage.recommend.spark import busiest_day
-
-    random = Random(1107)
-    cases: list[dict[int, float]] = []
-    for _ in range(300):
-        days = random.sample(range(20_700, 20_700 + random.choice([9, 40])), random.randint(0, 9))
-        cases.append({day: float(random.choice([0, 1, 2, 3, 5, 9])) for day in days})
-    for _ in range(300):
-        weekly = random.choice([1.0, 1.05, 2.0, 4.0])
-        length = random.randint(5, 40)
-        cases.append(
-            {
-                day: (weekly if (day + 3) % 7 == 0 else 1.0) * random.choice([1.0, 1.0, 1.0, 1.01, 1.4, 8.0])
-                for day in range(20_700, 20_700 + length)
-                if random.random() < 0.9
-            }
-        )
-    rows = [(number, [(basis, day) for day, basis in days.items()]) for number, days in enumerate(cases)]
-    table = spark.createDataFrame(rows, "number long, days array<struct<basis: double, day: long>>")
-    found = table.select("number", busiest_day(f.col("days"), outlier_days).alias("busiest")).collect()
-    assert len(found) == len(cases)
-    for row in found:
-        expected = busiest_of(cases[row.number], outlier_days)
-        assert (None if row.busiest is None else BusiestDay(**row.busiest.asDict())) == expected, cases[row.number]
-
-
-def busiest_of(days: dict[int, float], outlier_days: int) -> BusiestDay | None:
-    """What `busiest_day` is, by loops over real weekdays."""
-    by_weekday: dict[int, list[tuple[float, int]]] = {}
-    for day, basis in days.items():
-        by_weekday.setdefault((date(1970, 1, 1) + timedelta(days=day)).weekday(), []).append((basis, day))
-    counted: list[tuple[float, int]] = []
-    typical: dict[int, float] = {}
-    for weekday, found in by_weekday.items():
-        found.sort()
-        counted += found[: max(1, len(found) - outlier_days)]
-        typical[weekday] = found[(len(found) - 1) // 2][0]
-    if not counted:
-        return None
-    basis, day = max(counted)
-    own = (date(1970, 1, 1) + timedelta(days=day)).weekday()
-    others = [median for weekday, median in typical.items() if weekday != own]
-    left_out = max((basis, day) for day, basis in days.items())
-    has_outlier = left_out[0] > basis
-    return BusiestDay(
-        basis=basis,
-        day=day,
-        is_weekly=len(by_weekday[own]) > 1
-        and typical[own] > 1.1 * max(others, default=0.0)
-        and basis <= 1.5 * typical[own],
-        weekday_days=len(by_weekday[own]),
-        next_basis=max((each[0] for each in counted if each != (basis, day)), default=None),
-        outlier=left_out[0] if has_outlier else None,
-        outlier_day=left_out[1] if has_outlier else None,
-    )
-
-
 def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """What `bucket_demands` and `recorded_keys` are, where a bucket is a user, by loops."""
+    """What `read_demands` returns, where a bucket is a user, by loops."""
     series: dict[Any, dict[str, float]] = defaultdict(dict)
     for at, broker, key, user, client, rate, throttle in samples:
         point = series[key, user, broker, client, at]

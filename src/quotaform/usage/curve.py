@@ -16,12 +16,12 @@ from quotaform.fleet.job import repeatable_rows, table_rows
 from quotaform.fleet.table import make_table
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.report.report import MOST_POINTS, Curve, Span, curve_of
-from quotaform.usage.bucket.rows import BucketRows, bucket_rows, per_bucket
+from quotaform.usage.bucket.rows import BucketRows, per_bucket
 from quotaform.usage.bucket.spark import with_series_id
 from quotaform.usage.page import Bucket, Replays, ReplaySlot
 from quotaform.usage.replay.spark import waits
 from quotaform.usage.table.schema import BUCKET_NAMES, struct_type
-from quotaform.usage.table.table import recorded, recorded_size
+from quotaform.usage.table.table import recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -85,16 +85,14 @@ def _series(usage: DataFrame, entities: DataFrame) -> DataFrame:
 
 def _rates(usage: DataFrame, series: DataFrame) -> DataFrame:
     """Return `number`, `is_exact`, `ts` and `rate` of entities: what they used of the broker that they used most."""
-    number, samples = recorded_size(series)
-    rates = per_bucket(bucket_rows(usage, series, number, _OF_ENTITY), samples, _summed, _RATES)
+    rates = per_bucket(usage, series, _OF_ENTITY, _summed, _RATES)
     of_entity = (f.col("number").cast("int").alias("number"), (f.col("is_exact") > 0).alias("is_exact"))
     return rates.groupBy(*of_entity, f.timestamp_micros("at").alias("ts")).agg(f.max("rate").alias("rate"))
 
 
 def _summed(rows: BucketRows) -> dict[str, Any] | None:
     """Return the columns of `_RATES` of an entity on a broker."""
-    starts = rows.starts()
-    at, rate = (rows.at if starts is None else rows.at[starts]), rows.summed(rows.rate)
+    at, rate, *_ = rows.by_time()
     is_known = ~numpy.isnan(rate)
     of_entity = {name: numpy.full(is_known.sum(), rows.of_series[name][0]) for name in _OF_ENTITY}
     return {**of_entity, "at": at[is_known], "rate": rate[is_known]}

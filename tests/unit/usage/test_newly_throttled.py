@@ -8,7 +8,7 @@ import numpy
 
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows
 from quotaform.usage.headroom.run import _bucket_use
-from quotaform.usage.recommend.spark import _days
+from quotaform.usage.recommend.spark import _used
 from quotaform.usage.replay.spark import replayed
 
 NAN = float("nan")
@@ -35,12 +35,12 @@ def throttled(rows: BucketRows) -> tuple[int, int, int]:
     """At how many times requests were newly throttled: by headroom, backtest and recommend."""
     bucket = replayed(rows)
     assert bucket is not None
-    day = _days(99.0, rows)
-    assert sum(day["throttled"]) <= sum(day["samples"])
+    used = _used(99.0, 0, rows)
+    assert used["throttled"] <= used["samples"]
     return (
         round(_bucket_use(rows)["throttled_s"] / STEP_S),
         int(numpy.count_nonzero(bucket.is_newly_throttled)),
-        int(sum(day["throttled"])),
+        int(used["throttled"]),
     )
 
 

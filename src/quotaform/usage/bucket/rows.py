@@ -261,6 +261,15 @@ _MOST_BROADCAST: Final = 500_000
 """How many series are broadcast; about 200 bytes each."""
 
 
+class TimeRows(NamedTuple):
+    """What was recorded of one bucket on one broker, a row per time; see `BucketRows`."""
+
+    at: Integers
+    rate: Floats  # The sum of all series; NaN where there are none
+    window_s: Floats  # The longest window
+    throttle_ms: Floats  # The largest throttle time
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BucketRows:
     """What was recorded of one bucket on one broker, in the order of time and series; a series once per time."""
@@ -288,6 +297,14 @@ class BucketRows:
         is_missing = numpy.isnan(values)
         sums = numpy.add.reduceat(numpy.where(is_missing, 0.0, values), starts)
         return numpy.where(numpy.logical_and.reduceat(is_missing, starts), numpy.nan, sums)
+
+    def by_time(self) -> TimeRows:
+        """Return what was recorded at each time, of all series together."""
+        starts = self.starts()
+        if starts is None:
+            return TimeRows(self.at, self.rate, self.window_s, self.throttle_ms)
+        window, throttle = (numpy.fmax.reduceat(each, starts) for each in (self.window_s, self.throttle_ms))
+        return TimeRows(self.at[starts], self.summed(self.rate), window, throttle)
 
     def newly_throttled(self) -> Booleans:
         """Return at which times requests were throttled since the time before, as far as can be told.
@@ -331,12 +348,8 @@ class BucketRows:
         return members, sums
 
 
-def bucket_rows(usage: DataFrame, series: DataFrame, number: int, columns: Sequence[str] = ()) -> DataFrame:
-    """Return the samples of series, as numbers, not brought together yet.
-
-    `series`: the columns of `SERIES`, `bucket_id` and `series_id` (of type long), and `columns`. `number`: how
-    many series there are. `columns`: what else each row needs to know of its series, as numbers.
-    """
+def _bucket_rows(usage: DataFrame, series: DataFrame, number: int, columns: Sequence[str]) -> DataFrame:
+    """Return the samples of series, as numbers, not brought together yet."""
     hint = "broadcast" if number <= _MOST_BROADCAST else "shuffle_hash"
     own = series.select(*SERIES, "bucket_id", "series_id", *columns).hint(hint).alias("own")
     known = usage.where(f.col("ts").isNotNull()).alias("usage")
@@ -357,15 +370,22 @@ def _within(name: str, condition: Column) -> Column:
 
 
 def per_bucket(
-    rows: DataFrame, samples: int, compute: Callable[[BucketRows], Mapping[str, Any] | None], schema: StructType
+    usage: DataFrame,
+    series: DataFrame,
+    columns: Sequence[str],
+    compute: Callable[[BucketRows], Mapping[str, Any] | None],
+    schema: StructType,
 ) -> DataFrame:
-    """Return what is computed of each bucket. The rows are shuffled once.
+    """Return what is computed of each bucket of which usage is recorded. Its samples are shuffled once, as numbers.
 
-    `rows`: `bucket_rows`. `samples`: about how many they are. `compute`: returns the columns of `schema` but
-    `bucket_id`: a value each, or arrays or lists of one length; or `None` for no rows. A NaN becomes null. `schema`:
-    the schema; its first column is `bucket_id`.
+    `series`: persisted; the columns of `RECORDED`, `bucket_id` and `series_id` (of type long), and `columns`: what else
+    each row needs to know of its series, as numbers. `compute`: returns the columns of `schema` but `bucket_id`: a
+    value each, or arrays or lists of one length; or `None` for no rows. A NaN becomes null. `schema`: its first column
+    is `bucket_id`.
     """
     names = schema.names
+    [size] = series.agg(f.count("*").alias("series"), f.sum("samples").alias("samples")).toArrow().to_pylist()
+    rows = _bucket_rows(usage, series, size["series"], columns)
 
     def computed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         import pyarrow
@@ -398,7 +418,7 @@ def per_bucket(
         if parts:
             yield made()
 
-    tasks = max(2, ceil(samples / _ROWS_IN_TASK))
+    tasks = max(2, ceil((size["samples"] or 0) / _ROWS_IN_TASK))
     return rows.repartition(tasks, "bucket_id").sortWithinPartitions("bucket_id").mapInArrow(computed, schema)
 
 

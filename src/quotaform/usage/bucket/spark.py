@@ -33,14 +33,6 @@ CLUSTER_KEYS: Final = [key.name for key in QUOTA_KEYS.values() if key.per == "cl
 """The quota keys whose limit holds for a whole cluster."""
 
 
-def recorded_series(usage: DataFrame) -> DataFrame:
-    """Return what was recorded: the distinct `cluster`, `key`, `user`, `client_id` and `ip`.
-
-    `usage`: `USAGE`, or any table with these columns.
-    """
-    return usage.select(*OF_SERIES).distinct()
-
-
 def same_columns(left: str, right: str, columns: Iterable[str]) -> Column:
     """Return whether columns of two tables are equal, where null is equal to null."""
     return reduce(and_, (f.col(f"{left}.{name}").eqNullSafe(f.col(f"{right}.{name}")) for name in columns))
@@ -61,14 +53,14 @@ def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = Non
 
     A series of a cluster that the quotas do not have has no limit.
 
-    `series`: `recorded_series`. `before`: the quotas while the usage was recorded, if other ones: brokers measured by
-    their buckets.
+    `series`: `RECORDED`, or any rows with the names of series. `before`: the quotas while the usage was recorded, if
+    other ones: brokers measured by their buckets.
     """
     held = _values(quotas, is_before=False)
     is_changed = before is not None
     if before is not None:
         held = held.unionByName(_values(before, is_before=True))
-    found = series.groupBy(CLUSTER).cogroup(held.groupBy(CLUSTER))
+    found = series.select(*OF_SERIES).distinct().groupBy(CLUSTER).cogroup(held.groupBy(CLUSTER))
     # Spark takes annotations of the function for kinds of data.
     return found.applyInArrow(lambda series, held: _found(series, held, is_changed), BUCKETS)
 
@@ -111,7 +103,7 @@ MEMBER: Final = (1 << MEMBER_BITS) - 1
 
 
 def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
-    """Return the series on each broker with their buckets: `SERIES`, the columns of `found`, and these.
+    """Return the series on each broker with their buckets: `SERIES`, `samples`, the columns of `found`, and these.
 
     | column | content |
     | --- | --- |
@@ -123,15 +115,16 @@ def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
     A limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
     what several report is one series.
 
-    `series`: the columns of `SERIES`, a row per series; other columns are left out. `found`: `BUCKETS`
-    of them, and other columns.
+    `series`: `RECORDED`. `found`: `buckets` of them, and other columns.
     """
     others = [name for name in found.columns if name not in OF_SERIES]
     is_of_cluster = f.col("key").isin(CLUSTER_KEYS)
     rows = (
         series.alias("series")
         .join(found.alias("found"), same_columns("series", "found", OF_SERIES))
-        .select(*(f.col(f"series.{name}") for name in SERIES), *(f.col(f"found.{name}") for name in others))
+        .select(
+            *(f.col(f"series.{name}") for name in (*SERIES, "samples")), *(f.col(f"found.{name}") for name in others)
+        )
         .withColumns(
             {
                 "bucket_broker": f.when(~is_of_cluster, f.col("broker")),

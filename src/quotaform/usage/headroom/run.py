@@ -19,8 +19,8 @@ from quotaform.model.errors import QuotaformError
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.text import listed
 from quotaform.resolve.spark_quotas import completed, source_of
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, Floats, bucket_rows, per_bucket
-from quotaform.usage.bucket.spark import buckets, finite_limit, member_number, numbered, recorded_series
+from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, Floats, per_bucket
+from quotaform.usage.bucket.spark import buckets, finite_limit, member_number, numbered
 from quotaform.usage.headroom.headroom import (
     CLOSE_RATIO,
     NOISY_SHARE,
@@ -41,7 +41,6 @@ from quotaform.usage.table.table import (
     named_usage,
     read_usage,
     recorded,
-    recorded_size,
     time_text,
     usage_between,
 )
@@ -80,14 +79,13 @@ _USES: Final = struct_type(
 """What the samples of a bucket on a broker say; times are in microseconds since 1970."""
 
 
-def headroom(usage: DataFrame, found: DataFrame, series: int, samples: int) -> DataFrame:
+def headroom(usage: DataFrame, found: DataFrame) -> DataFrame:
     """Return the rows of `HEADROOM` about buckets. The usage is shuffled once, by bucket.
 
-    `found`: `quotaform.usage.bucket.spark.numbered` of its series, persisted: it is read three times. `series`: how
-    many rows these are. `samples`: about how many samples they have.
+    `found`: `quotaform.usage.bucket.spark.numbered` of its series, persisted: it is read several times.
     """
-    rows = bucket_rows(usage, found.withColumn(RECORDED_LIMIT, finite_limit()), series, (RECORDED_LIMIT,))
-    use = per_bucket(rows, samples, _bucket_use, _USES)
+    limited = found.withColumn(RECORDED_LIMIT, finite_limit())
+    use = per_bucket(usage, limited, (RECORDED_LIMIT,), _bucket_use, _USES)
     names = ("cluster", "key", "bucket", "limit", "source", "entity_key")
     buckets = found.groupBy("bucket_id").agg(
         *(f.first(name).alias(name) for name in names),
@@ -111,12 +109,8 @@ def headroom(usage: DataFrame, found: DataFrame, series: int, samples: int) -> D
 
 def _bucket_use(rows: BucketRows) -> dict[str, Any]:
     """Return the columns of `_USES` of a bucket on a broker."""
-    at, rate, window, throttle = rows.at, rows.rate, rows.window_s, rows.throttle_ms
+    at, rate, window, throttle = rows.by_time()
     window = numpy.where(numpy.isnan(window), QUOTA_WINDOW_S, window)
-    starts = rows.starts()
-    if starts is not None:
-        at, rate = at[starts], rows.summed(rate)
-        window, throttle = (numpy.fmax.reduceat(each, starts) for each in (window, throttle))
     step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
     seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
     rates = numpy.sort(rate[~numpy.isnan(rate)])
@@ -226,9 +220,8 @@ def measured_headroom(
         if request.only_chosen:
             usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin([*known, *dict(failures)]))
         usage, series = _named(usage, kept(recorded(usage)), known, failures, request, warn)
-        number, samples = recorded_size(series)
-        found = kept(numbered(series, buckets(recorded_series(series), quotas)))
-        use = kept(headroom(usage, found, number, samples))
+        found = kept(numbered(series, buckets(series, quotas)))
+        use = kept(headroom(usage, found))
         idle = kept(unused(quotas, found, use))
         rows = use.unionByName(idle).orderBy("cluster", "key", "bucket", "broker", "entity_key")
         yield HeadroomResult(_report(request, quotas, use, idle, known), rows, failures)

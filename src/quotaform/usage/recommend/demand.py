@@ -21,8 +21,6 @@ from quotaform.usage.recommend.recommendation import MIN_SHARE, MOST_AGE_DAYS
 # counts in full.
 
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-FIRST_WEEKDAY: Final = 3
-"""The weekday of 1970-01-01, as a place in `WEEKDAYS`."""
 WEEKLY_FACTOR: Final = 1.1
 """A weekday is the busiest of each week if the median of its days is above that of every other one by this factor."""
 STANDS_OUT: Final = 1.5
@@ -63,6 +61,44 @@ class BusiestDay:
         return self.next_basis is not None and self.basis > STANDS_OUT * self.next_basis
 
 
+def busiest_day(bases: Mapping[int, float], outlier_days: int) -> BusiestDay | None:
+    """Return the busiest day of a bucket on a broker; `None` without a day.
+
+    >>> mondays = {day: 8.0 if weekday_of(day) == "Monday" else 2.0 for day in range(20752, 20766)}
+    >>> busiest_day(mondays, 0)
+    BusiestDay(basis=8.0, day=20759, is_weekly=True, weekday_days=2, next_basis=8.0, outlier=None, outlier_day=None)
+    >>> busiest_day({**mondays, 20759: 20.0}, 0).is_weekly
+    False
+    >>> found = busiest_day({**mondays, 20759: 20.0}, 1)
+    >>> found.basis, found.day, found.outlier, found.outlier_day
+    (8.0, 20752, 20.0, 20759)
+
+    `bases`: the percentile of each day. `outlier_days`: how many of the highest days of each weekday are left out; its
+    last day never is.
+    """
+    weekdays: dict[str, list[tuple[float, int]]] = {}
+    for basis, day in sorted(((basis, day) for day, basis in bases.items()), reverse=True):
+        weekdays.setdefault(weekday_of(day), []).append((basis, day))
+    if not weekdays:
+        return None
+    left = [each for days in weekdays.values() for each in days[min(outlier_days, len(days) - 1) :]]
+    (basis, day), *rest = sorted(left, reverse=True)
+    highest, highest_day = max(days[0] for days in weekdays.values())
+    medians = {weekday: days[len(days) // 2][0] for weekday, days in weekdays.items()}
+    own = weekdays[weekday_of(day)]
+    median = medians.pop(weekday_of(day))
+    is_busiest = median > WEEKLY_FACTOR * max(medians.values(), default=0.0)
+    return BusiestDay(
+        basis=basis,
+        day=day,
+        is_weekly=len(own) > 1 and is_busiest and basis <= STANDS_OUT * median,
+        weekday_days=len(own),
+        next_basis=rest[0][0] if rest else None,
+        outlier=highest if highest > basis else None,
+        outlier_day=highest_day if highest > basis else None,
+    )
+
+
 def date_of(day: int) -> date:
     """Return a day that is given as days since 1970-01-01."""
     return date.fromordinal(_FIRST_DAY + day)
@@ -74,7 +110,7 @@ def weekday_of(day: int) -> str:
     >>> weekday_of(0), weekday_of(20759)
     ('Thursday', 'Monday')
     """
-    return WEEKDAYS[(day + FIRST_WEEKDAY) % len(WEEKDAYS)]
+    return WEEKDAYS[date_of(day).weekday()]
 
 
 def day_text(day: int) -> str:

@@ -26,8 +26,7 @@ from quotaform.plan.run import PlanRequest, plan
 from quotaform.repository.repository import Repository
 from quotaform.repository.revision import Revision
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
-from quotaform.usage.bucket.spark import buckets, numbered, recorded_series
-from quotaform.usage.recommend.demand import BrokerDemand, BrokerRecorded, BucketDemand, BusiestDay, Recorded
+from quotaform.usage.bucket.spark import buckets, numbered
 from quotaform.usage.recommend.quota_edit import Changed, EditedFiles, edit_quotas, write_quotas
 from quotaform.usage.recommend.recommendation import (
     PROPOSED,
@@ -41,16 +40,16 @@ from quotaform.usage.recommend.recommendation import (
     UnwrittenProposal,
 )
 from quotaform.usage.recommend.right_size import recommend
-from quotaform.usage.recommend.spark import bucket_days, bucket_demands, recorded_keys
+from quotaform.usage.recommend.spark import bucket_use, read_demands
 from quotaform.usage.replay.run import BacktestRequest, backtested
 from quotaform.usage.table.schema import RECOMMENDATIONS
 from quotaform.usage.table.table import (
     QuotaSource,
     failures_of,
+    known_clusters,
     named_usage,
     read_usage,
     recorded,
-    recorded_size,
     require_recorded,
     usage_of,
 )
@@ -191,17 +190,12 @@ def recommended(
         selected = [cluster.name for cluster in clusters]
         mine = usage_of(usage, names, selected)
         series = stack.enter_context(table_rows(recorded(mine)))
-        members = numbered(series, buckets(recorded_series(series), quotas))
-        found = stack.enter_context(table_rows(members))
-        days = stack.enter_context(table_rows(bucket_days(mine, found, *recorded_size(series), settings.percentile)))
-        recordings = _recordings(days, names)
+        found = stack.enter_context(table_rows(numbered(series, buckets(series, quotas))))
+        used = stack.enter_context(table_rows(bucket_use(mine, found, settings.percentile, settings.outlier_days)))
+        recordings = _recordings(used, names)
         missing = [each.cluster for each in recordings if each.last is None]
         require_recorded(named_usage(usage, selected), usage_name, names, missing, warn)
-        record = recorded_keys(days, settings.unused_after_days)
-        tasks = min(len(names), _MOST_TASKS)
-        held = quotas.where(f.col("failure").isNull())
-        demands = bucket_demands(days, settings.outlier_days)
-        rows = stack.enter_context(table_rows(recommendations(demands, record, held, settings, now, tasks)))
+        rows = stack.enter_context(table_rows(recommendations(used, quotas, settings, now)))
         in_order = rows.orderBy("cluster", "entity_key", "key")
         proposed = [action.value for action in PROPOSED]
         counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}
@@ -217,9 +211,9 @@ def recommended(
         yield Recommended(report, in_order, _live(rows, proposed) if is_whole else {}, failures)
 
 
-def _recordings(days: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording, ...]:
+def _recordings(used: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording, ...]:
     """Return what was recorded of each cluster, in the order of the names."""
-    spans = days.groupBy("cluster").agg(f.min("first").alias("first"), f.max("last").alias("last"))
+    spans = used.groupBy("cluster").agg(f.min("first").alias("first"), f.max("last").alias("last"))
     known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
     nothing = {"first": None, "last": None}
     return tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names)
@@ -242,35 +236,27 @@ def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
     return tuple(sorted(found, key=lambda each: (each.cluster, each.entity.address, key_order(each.key))))
 
 
-def recommendations(
-    demands: DataFrame,
-    record: DataFrame,
-    quotas: DataFrame,
-    settings: RecommendSettings,
-    now: datetime,
-    tasks: int,
-) -> DataFrame:
-    """Return `RECOMMENDATIONS`: what is proposed for each value of the clusters.
+def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSettings, now: datetime) -> DataFrame:
+    """Return `RECOMMENDATIONS`: what is proposed for each value of the clusters that could be read.
 
-    `demands`: `bucket_demands`, of buckets under these quotas. `record`: `recorded_keys`. `tasks`: in how many tasks;
-    as many as clusters, at most.
+    `used`: `BUCKET_USE` under these quotas.
     """
-    held = quotas.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(
+    read = quotas.where(f.col("failure").isNull())
+    tasks = max(1, min(len(known_clusters(quotas)), _MOST_TASKS))
+    held = read.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(
         "cluster", "entity_key", "entity", "key", "value", "brokers"
     )
-    # A key that is recorded has a bucket, so what is known of keys comes with the buckets.
-    used = demands.join(f.broadcast(record), ["cluster", "key"])
 
-    def sized(values: pyarrow.Table, buckets: pyarrow.Table) -> pyarrow.Table:
+    def sized(values: pyarrow.Table, used: pyarrow.Table) -> pyarrow.Table:
         import pyarrow
 
-        own, measured = values.to_pylist(), buckets.to_pylist()
-        cluster = next(row["cluster"] for row in (*own, *measured))
+        own = values.to_pylist()
+        demands, recorded = read_demands(used, settings.unused_after_days)
         rows = recommend(
-            cluster,
+            (values if own else used)["cluster"][0].as_py(),
             [OwnValue(entity=Entity.of(row["entity"]), key=row["key"], value=row["value"]) for row in own],
-            [_bucket_demand(row) for row in measured],
-            {row["key"]: _recorded(row) for row in measured},
+            demands,
+            recorded,
             settings,
             now,
             next((row["brokers"] for row in own), None),
@@ -284,31 +270,6 @@ def recommendations(
         .applyInArrow(sized, RECOMMENDATIONS)
         .select(*RECOMMENDATIONS.names)
     )
-
-
-def _bucket_demand(row: dict[str, Any]) -> BucketDemand:
-    return BucketDemand(
-        bucket=row["bucket"],
-        key=row["key"],
-        entity_key=row["entity_key"],
-        limit=row["limit"],
-        brokers=tuple(_broker_demand(broker) for broker in row["brokers"]),
-        first=row["first"],
-        begin=row["begin"],
-        last_used=row["last_used"],
-        hours=row["hours"],
-        is_coarse=bool(row["is_coarse"]),
-    )
-
-
-def _broker_demand(row: dict[str, Any]) -> BrokerDemand:
-    busiest = row["busiest"]
-    return BrokerDemand(**{**row, "busiest": None if busiest is None else BusiestDay(**busiest)})
-
-
-def _recorded(row: dict[str, Any]) -> Recorded:
-    brokers = {part.pop("broker"): BrokerRecorded(**part) for part in map(dict, row["key_brokers"])}
-    return Recorded(last=row["key_last"], brokers=brokers)
 
 
 def _row(each: Recommendation) -> tuple[Any, ...]:

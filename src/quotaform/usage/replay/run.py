@@ -28,7 +28,6 @@ from quotaform.usage.table.table import (
     named_usage,
     read_usage,
     recorded,
-    recorded_size,
     require_recorded,
     time_text,
     usage_between,
@@ -81,7 +80,7 @@ def backtested(
         before, after = (kept(table_rows(quotas)) for quotas in planned_quotas(spark, plans))
         found = kept(table_rows(members(mine, after, before)))
         tested = usage_of(usage, names, selected)
-        rows = kept(table_rows(backtest(tested, found, *recorded_size(mine))))
+        rows = kept(table_rows(backtest(tested, found)))
         result = Backtest(
             usage=request.usage,
             clusters=_clusters(request, plans, _recordings(mine, found), rows),

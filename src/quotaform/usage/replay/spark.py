@@ -19,8 +19,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from quotaform.model.quota_key import QUOTA_KEYS, Enforcement
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, Booleans, BucketRows, Floats, Integers, bucket_rows, per_bucket
-from quotaform.usage.bucket.spark import buckets, finite_limit, numbered, recorded_series
+from quotaform.usage.bucket.rows import RECORDED_LIMIT, Booleans, BucketRows, Floats, Integers, per_bucket
+from quotaform.usage.bucket.spark import buckets, finite_limit, numbered
 from quotaform.usage.replay.replay import VARIANTS, Demand, Replay, divided, replay
 from quotaform.usage.table.schema import BACKTEST, MEMBERS, TOTALS, WAITS
 
@@ -40,7 +40,7 @@ def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFram
     `series`: `recorded`, persisted: they are read several times. `quotas`: `QUOTAS` as they
     would be. `before`: the same as they are.
     """
-    found = buckets(recorded_series(series), quotas, before)
+    found = buckets(series, quotas, before)
     known = {name: finite_limit(name) for name in ("limit", "least_limit", "before_limit")}
     rows = numbered(series, found.withColumns(known)).withColumn("is_coarse", f.col("is_coarse") | f.col("is_sum"))
     limited = rows.where(f.col("least_limit").isNotNull() | f.col("before_limit").isNotNull())
@@ -74,13 +74,8 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
     `rows`: with the columns `REPLAYED`.
     """
     limit, key_number = (float(rows.of_series[name][0]) for name in ("replayed_limit", "key_number"))
-    throttle = rows.throttle_ms
     is_new = rows.newly_throttled()
-    at, rate, window = rows.at, rows.rate, rows.window_s
-    starts = rows.starts()
-    if starts is not None:
-        at, rate = at[starts], rows.summed(rate)
-        window, throttle = (numpy.fmax.reduceat(each, starts) for each in (window, throttle))
+    at, rate, window, throttle = rows.by_time()
     has_rate = ~numpy.isnan(rate)
     if not has_rate.all():
         at, is_new = at[has_rate], is_new[has_rate]
@@ -114,15 +109,14 @@ def _pace(at: Integers) -> float:
 _TIMES = ("first_throttled", "last_throttled", "worst_at")
 
 
-def backtest(usage: DataFrame, found: DataFrame, series: int, samples: int) -> DataFrame:
+def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
     """Return `BACKTEST` of all buckets that have a limit, before or after.
 
     The usage is shuffled once, by bucket.
 
-    `found`: `quotaform.usage.replay.spark.members`, persisted: it is read twice. `series`: how many rows these are.
-    `samples`: about how many samples they have.
+    `found`: `members`, persisted: it is read several times.
     """
-    totals = per_bucket(bucket_rows(usage, found, series, REPLAYED), samples, _totals, TOTALS)
+    totals = per_bucket(usage, found, REPLAYED, _totals, TOTALS)
     times = {name: f.timestamp_micros(f.col(name).cast("long")) for name in _TIMES}
     rows = totals.withColumns(times).join(f.broadcast(_tested_buckets(found)), "bucket_id")
     is_coarse = f.col("is_coarse")
@@ -141,7 +135,7 @@ def backtest(usage: DataFrame, found: DataFrame, series: int, samples: int) -> D
 
 def waits(usage: DataFrame, found: DataFrame) -> DataFrame:
     """Return `WAITS` of some buckets; the arguments are those of `backtest`."""
-    return per_bucket(bucket_rows(usage, found, 0, REPLAYED), 0, _waits, WAITS)
+    return per_bucket(usage, found, REPLAYED, _waits, WAITS)
 
 
 def _tested_buckets(found: DataFrame) -> DataFrame:

@@ -156,7 +156,7 @@ RECORDED: Final = struct_type(" ".join((*SERIES, "string")), "first last timesta
 
 MEMBERS: Final = struct_type(
     " ".join((*SERIES, "string")),
-    "bucket_id series_id long",
+    "samples bucket_id series_id long",
     "bucket_broker bucket string",
     "limit least_limit double",
     "source entity_key string",

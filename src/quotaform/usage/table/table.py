@@ -165,15 +165,6 @@ def recorded(usage: DataFrame) -> DataFrame:
     return found.select(*RECORDED.names)
 
 
-def recorded_size(series: DataFrame) -> tuple[int, int]:
-    """Return how many series there are, and how many samples of them.
-
-    `series`: `recorded`, persisted.
-    """
-    [row] = series.agg(f.count("*").alias("series"), f.sum("samples").alias("samples")).toArrow().to_pylist()
-    return row["series"], row["samples"] or 0
-
-
 _REQUIRED: Final = ("cluster", "entity_key", "entity", "key", "value")
 
 

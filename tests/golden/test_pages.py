@@ -19,19 +19,11 @@ from quotaform.history.page import render_history_html
 from quotaform.model.entity import Entity
 from quotaform.plan.page import render_plan_html
 from quotaform.plan.receipt import Result
+from quotaform.report.format import render
 from quotaform.report.html import render_html
 from quotaform.report.report import Curve, Number, Report, Section, Span, Table
 from quotaform.resolve.page import render_resolve_html
-from quotaform.usage.page import (
-    Replays,
-    ReplaySlot,
-    bucket_of,
-    drawn_buckets,
-    joined,
-    render_backtest_html,
-    render_recommendations_html,
-)
-from quotaform.usage.page import render_headroom_html as headroom_page
+from quotaform.usage.replay.report import Replays, ReplaySlot, bucket_of, drawn_buckets, joined
 from tests.builder import PRODUCER, plan_of, receipt_of
 from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
@@ -117,11 +109,11 @@ def resolved() -> Page:
 
 def pages() -> dict[str, Page]:
     return {
-        "headroom": Page(headroom_page(example.HEADROOM)),
-        "headroom-nothing": Page(headroom_page(example.NO_HEADROOM)),
-        "backtest": Page(render_backtest_html(example.BACKTEST, replays())),
+        "headroom": Page(render("usage-headroom", "html", example.HEADROOM)),
+        "headroom-nothing": Page(render("usage-headroom", "html", example.NO_HEADROOM)),
+        "backtest": Page(render("usage-backtest", "html", example.BACKTEST, replays=replays())),
         "history": history(),
-        "recommend": Page(render_recommendations_html(example.SEVERAL)),
+        "recommend": Page(render("usage-recommend", "html", example.SEVERAL)),
         "plan": Page(render_plan_html(based_plan())),
         "plan-blocked": Page(render_plan_html(guarded_plan())),
         "plan-nothing": Page(render_plan_html(empty_plan())),
@@ -163,8 +155,14 @@ def test_names_stay_text(name: str) -> None:
         (Page(render_plan_html(planned)), plain["plan"]),
         (Page(render_receipt_html(receipt_of(planned, Result.REFUSED, message=name))), plain["receipt"]),
         (Page(render_drift_html(make_drift(planned, ignores=[], today=example.LAST.date()))), plain["drift"]),
-        (Page(headroom_page(changed(example.HEADROOM, usage=name, buckets=(use,)))), plain["headroom"]),
-        (Page(render_backtest_html(changed(example.BACKTEST, usage=name, clusters=clusters))), plain["backtest"]),
+        (
+            Page(render("usage-headroom", "html", changed(example.HEADROOM, usage=name, buckets=(use,)))),
+            plain["headroom"],
+        ),
+        (
+            Page(render("usage-backtest", "html", changed(example.BACKTEST, usage=name, clusters=clusters))),
+            plain["backtest"],
+        ),
         (history(name), plain["history"]),
     ):
         assert {tag for tag, _ in page.tags} <= {tag for tag, _ in same.tags} | {"figure"}

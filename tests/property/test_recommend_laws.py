@@ -15,7 +15,7 @@ from quotaform.model.scope import Selection
 from quotaform.model.units import is_decimal, is_writable, parse_value
 from quotaform.usage.recommend.demand import BrokerDemand, BrokerRecorded, BucketDemand, BusiestDay, Recorded
 from quotaform.usage.recommend.recommendation import Action, OwnValue, RecommendSettings, round_up, spell_rounded
-from quotaform.usage.recommend.report import change_text
+from quotaform.usage.recommend.report import value_of
 from quotaform.usage.recommend.right_size import recommend
 from tests.builder import PRODUCER
 
@@ -171,7 +171,7 @@ def test_all_rates_of_a_proposal_are_powers_of_1000_or_of_1024(
     recorded = {PRODUCER: Recorded(last=LAST, brokers=hours)}
     for row in recommend("prod", own, buckets, recorded, RecommendSettings(has_creates=True), LAST):
         if row.action in (Action.CREATE, Action.UPDATE):
-            text = f"{change_text(row)} {row.reason} {row.note}"
+            text = f"{value_of(row, row.before).text} {value_of(row, row.after).text} {row.reason} {row.note}"
             binary, decimal = (bool(search(unit, text)) for unit in (r"[KMGTP]iB/s", r" [kMGTP]B/s"))
             assert not (binary and decimal), text
             assert decimal <= is_decimal(QUOTA_KEYS[PRODUCER], row.after if row.before is None else row.before)

@@ -76,9 +76,9 @@ def test_the_demo_of_usage_is_throttled_as_it_predicts(capfd: pytest.CaptureFixt
             "broker 1 (http://127.0.0.1:",
             "$ quotaform usage headroom --usage before",
             "No bucket is close to its limit",
-            "Unused (they limited no recorded client):",
+            "Unused values, which limited no recorded client (1):",
             "$ quotaform usage recommend --usage before --select client-id=checkout",
-            "~ client-id=checkout  producer_byte_rate : 10 MB/s -> ",
+            "client-id=checkout  demo     producer_byte_rate  update  10 MB/s  ",
             "Recommended: 0 to add, 1 to change, 0 to remove",
             'reason: "p99 of ',
             "$ quotaform plan --backtest before --out plan.json",
@@ -89,14 +89,13 @@ def test_the_demo_of_usage_is_throttled_as_it_predicts(capfd: pytest.CaptureFixt
             "$ quotaform top --once",
             "by the quota of client-id=etl (Client)",
             "$ quotaform usage headroom --usage after",
-            "throttled",
-            "client-id=etl (demo, broker 1)",
+            "client-id=etl       demo     1       producer_byte_rate  throttled",
             "Headroom: 1 throttled",
             "Kafka was stopped and its data removed.",
         ],
     )
     [predicted] = re.findall(r"3 MB/s: throttled for (\d+)s", out)
-    [observed] = re.findall(r"(\d+)s +producer_byte_rate +client-id=etl", out)
+    [observed] = re.findall(r"client-id=etl +demo +1 +producer_byte_rate +throttled .* (\d+)s\n", out)
     # Both are counted in samples of a second, and the clients need one to start.
     assert abs(int(predicted) - int(observed)) <= 4
     assert int(predicted) > 3

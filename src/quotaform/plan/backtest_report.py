@@ -1,39 +1,18 @@
-"""Backtests as text and Markdown: alone, in a plan, and in a comment."""
+"""Backtests in a plan and in a comment, and the words in which all reports say what they found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
-from quotaform.model.text import inert, listed
-from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest, Estimate
+from quotaform.model.text import inert
+from quotaform.plan.backtest import MOST_IN_PLAN, BucketBacktest, Buckets, ClusterBacktest, Estimate
 from quotaform.report.markdown import code, code_cell, details, table, words_cell
 from quotaform.report.text import PLAIN, Style, counted, span_text, value_text
 
 TITLE: Final = "Backtest"
 _MOST_NAMES: Final = 5
-
-
-def render_backtest(result: Backtest, style: Style = PLAIN) -> str:
-    """Return what plans would have throttled, as text."""
-    return "\n".join(_lines(result, style)) + "\n"
-
-
-def _lines(result: Backtest, style: Style) -> Iterator[str]:
-    for each in result.clusters:
-        about = f"usage {inert(each.usage)}, {recorded_text(each)}"
-        yield f"{TITLE}  {style.paint(spell_name(each.cluster), 'bold')}   {about}"
-        yield ""
-        yield from _rows("Changed by the plan", each.changed, style)
-        yield from _rows("Not changed by the plan", each.unchanged, style)
-        yield from (f"  {line}" for line in note_lines(each))
-        yield style.paint(total_text(each), "bold")
-        yield ""
-    if result.unknown:
-        names = listed([spell_name(name) if name else "rows without a cluster" for name in result.unknown], _MOST_NAMES)
-        yield f"Recorded, but not backtested: {names}."
 
 
 def backtest_lines(found: ClusterBacktest | None, style: Style = PLAIN) -> Iterator[str]:
@@ -92,21 +71,6 @@ def note_lines(found: ClusterBacktest) -> Iterator[str]:
         )
     if found.unlimited:
         yield f"{counted(found.unlimited, 'series', 'series')} without a limit."
-
-
-def _rows(title: str, found: Buckets, style: Style) -> Iterator[str]:
-    rows = found.rows
-    if not rows:
-        return
-    yield f"{style.paint(title, 'bold')}"
-    for row in rows:
-        yield f"  {row_text(row)}"
-        for line in (time_text(row), detail_text(row)):
-            if line:
-                yield f"    {style.paint(f'# {line}', 'dim')}"
-    if found.affected > len(rows):
-        yield f"  showing the first {len(rows):,} of {found.affected:,} (more: --top, or all: --out parquet=DIR)"
-    yield ""
 
 
 def row_text(row: BucketBacktest) -> str:
@@ -181,21 +145,6 @@ _HEADER: Final = ("Bucket", "Quota", "Limit", "Backtest", "When", "Details")
 _LONGEST_SOURCE: Final = 100
 
 
-def render_backtest_markdown(result: Backtest) -> Iterator[str]:
-    """Yield what plans would have throttled, as Markdown."""
-    for each in result.clusters:
-        yield f"**{TITLE} of {code(each.cluster)}:** {total_text(each)}\n\n"
-        yield from _recorded(each)
-        if each.changed.rows:
-            yield from table(_HEADER, map(_row, each.changed.rows))
-            yield "\n"
-        if each.unchanged.rows:
-            yield details("Not changed by the plan", "".join(table(_HEADER, map(_row, each.unchanged.rows))))
-    if result.unknown:
-        names = (code(name) if name else "rows without a cluster" for name in result.unknown)
-        yield f"Recorded, but not backtested: {', '.join(names)}\n"
-
-
 def backtest_section(found: ClusterBacktest | None) -> Iterator[str]:
     """Yield the section of a comment, with the buckets that its changes throttle."""
     if found is None:
@@ -204,16 +153,6 @@ def backtest_section(found: ClusterBacktest | None) -> Iterator[str]:
     yield from _recorded(found)
     if found.changed.rows:
         yield details("Changed limits that would throttle", "".join(_table(found.changed.rows)))
-        yield "\n"
-
-
-def proposal_section(found: ClusterBacktest) -> Iterator[str]:
-    """Yield what proposals would have throttled, behind their title."""
-    yield f"{total_text(found)}\n\n"
-    yield from (f"- {line}\n" for line in note_lines(found))
-    yield "\n"
-    if found.changed.rows:
-        yield from table(_HEADER, map(_row, found.changed.rows))
         yield "\n"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from quotaform.model.errors import ExitCode
 from quotaform.model.outcome import ClusterOutcome, digest_of, loaded
+from quotaform.report.report import Report
 
 if TYPE_CHECKING:
     from quotaform.model.records.schema import Builder
@@ -98,26 +99,26 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "json": "model.records.record:dump_record",
     },
     "usage-headroom": {
-        "text": "usage.headroom.report:render_headroom",
+        "text": "usage.headroom.report:headroom_report",
         "json": "usage.headroom.headroom:dump_headroom",
-        "markdown": "usage.headroom.report:render_headroom_markdown",
-        "html": "usage.page:render_headroom_html",
+        "markdown": "usage.headroom.report:headroom_report",
+        "html": "usage.headroom.report:headroom_report",
     },
     "usage-stream": {
         "text": "usage.ingest.ingest:render_streamed",
         "json": "usage.ingest.ingest:dump_usage",
     },
     "usage-backtest": {
-        "text": "plan.backtest_report:render_backtest",
+        "text": "usage.replay.report:backtest_report",
         "json": "plan.backtest:dump_backtest",
-        "markdown": "plan.backtest_report:render_backtest_markdown",
-        "html": "usage.page:render_backtest_html",
+        "markdown": "usage.replay.report:backtest_report",
+        "html": "usage.replay.report:backtest_report",
     },
     "usage-recommend": {
-        "text": "usage.recommend.report:render_recommendations",
+        "text": "usage.recommend.report:recommend_report",
         "json": "usage.recommend.records:dump_recommendations",
-        "markdown": "usage.recommend.report:render_recommendations_markdown",
-        "html": "usage.page:render_recommendations_html",
+        "markdown": "usage.recommend.report:recommend_report",
+        "html": "usage.recommend.report:recommend_report",
     },
     "top": {"text": "usage.top.top:render_top", "json": "usage.top.top:dump_top"},
     "usage-record": {
@@ -129,7 +130,8 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Subject to format to the function that renders it, as `module:function` of this package.
 
-The function takes the value first and what else it needs by name; it returns a text, or yields one in pieces.
+The function takes the value first and what else it needs by name; it returns a text, yields one in pieces, or returns
+a `Report`, of which all formats but JSON are made.
 """
 
 PROBLEMS: Final = {
@@ -174,6 +176,9 @@ REPORTED: Final[Mapping[str, Literal["plan", "drift", "apply"]]] = {
 }
 """The subjects that have it, each with the command that makes it."""
 
+_REPORT: Final = "report.render:render_report"
+"""What renders a subject that describes itself as a `Report`."""
+
 _PIECE: Final = 65_536
 
 
@@ -187,6 +192,8 @@ def render(subject: str, format_name: str, value: object, **options: Any) -> Ite
     if format_name in ANNOTATIONS:
         value = _function(PROBLEMS[subject])(value)
     text = _called(renderer(subject, format_name), value, options)
+    if isinstance(text, Report):
+        text = _called(_function(_REPORT), text, {**options, "format_name": format_name})
     return iter((text,)) if isinstance(text, str) else _joined(text)
 
 

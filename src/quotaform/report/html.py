@@ -17,7 +17,7 @@ from quotaform.model.printable import printable
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import shorten_middle
 from quotaform.model.units import is_decimal, measuring_unit
-from quotaform.report.report import Bar, Cell, Number, Plot, Report, Section, Span, Table
+from quotaform.report.report import Bar, Cell, Coloured, Number, Plot, Report, Section, Span, Table
 from quotaform.report.text import counted, value_text
 
 _LONGEST: Final = 300
@@ -49,7 +49,7 @@ def render_html(report: Report) -> Iterator[str]:
         f'<meta name="viewport" content="width=device-width">\n<title>{title}</title>\n'
         f"<style>{style}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
     )
-    for line in report.about:
+    for line in (*report.about, *filter(None, (report.total,))):
         yield f'<p class="about">{_text(line)}</p>\n'
     number = sum(len(section.table.rows) for section in report.sections)
     if number:
@@ -85,6 +85,8 @@ def _section(section: Section, named: set[str]) -> Iterator[str]:
         yield from _figure(plot)
     if table.rows:
         yield from _table(table, named)
+    if (left := table.total - len(table.rows)) > 0:
+        yield f"<p>{_text(f'And {left:,} more. {table.hint}')}</p>\n"
     if table.more:
         yield f"<p>{_text(table.more)}</p>\n"
     yield "</details>\n"
@@ -92,7 +94,8 @@ def _section(section: Section, named: set[str]) -> Iterator[str]:
 
 def _table(table: Table, named: set[str]) -> Iterator[str]:
     yield f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(table.caption)}"><table>\n<thead><tr>'
-    for name, cell in zip(table.columns, table.rows[0], strict=True):
+    for column, cell in zip(table.columns, table.rows[0], strict=True):
+        name = column if isinstance(column, str) else column.name
         kind = ' class="number"' if isinstance(cell, Number) else ""
         yield f'<th scope="col"{kind}><button type="button">{_text(name)}</button></th>'
     yield "</tr></thead>\n<tbody>\n"
@@ -113,7 +116,7 @@ def _cell(cell: Cell) -> str:
         return f'<td data-value="{_sortable(cell.value)}">{_bar(cell)}</td>'
     if isinstance(cell, Number):
         return f'<td class="number" data-value="{_sortable(cell.value)}">{_text(cell.text)}</td>'
-    return f"<td>{_text(cell)}</td>"
+    return f"<td>{_text(cell.text if isinstance(cell, Coloured) else cell)}</td>"
 
 
 def _sortable(value: float) -> str:

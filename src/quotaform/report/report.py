@@ -1,10 +1,11 @@
-"""What a page shows of a result: sections of tables and of values over time, and sentences about them."""
+"""A result as it describes itself: sections of tables and of values over time, and sentences about them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import Enum
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -34,7 +35,33 @@ class Bar:
     is_severe: bool = False
 
 
-Cell: TypeAlias = str | Number | Bar
+class Coloured(NamedTuple):
+    """A cell that a terminal shows in a colour."""
+
+    text: str
+    colour: str | None
+
+
+Cell: TypeAlias = str | Number | Coloured | Bar
+
+
+class ColumnKind(Enum):
+    """Where the cells of a column stand."""
+
+    WORDS = "in the table"
+    NAME = "in the table, as names from clusters and files"
+    DETAIL = "in the table; in text on a line of their own below the row, unless they are empty"
+    PAGE = "on pages alone"
+
+
+class Column(NamedTuple):
+    """A column; one of words is its name alone."""
+
+    name: str
+    kind: ColumnKind = ColumnKind.WORDS
+
+
+Columns: TypeAlias = tuple[str | Column, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +69,12 @@ class Table:
     """A table; the first cell of a row names what it is about."""
 
     caption: str
-    columns: tuple[str, ...]
+    columns: Columns
     rows: tuple[tuple[Cell, ...], ...]
     more: str = ""  # What is not in it, in a sentence
+    total: int = 0  # How many rows there are, if not all of them are in it
+    hint: str = ""  # Where the others are, in a sentence
+    is_folded: bool = False  # Whether it is less important: short in text, and Markdown shows it when somebody opens it
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +159,4 @@ class Report:
     sections: tuple[Section, ...] = ()
     nothing: str = "No data."  # Why there are no sections, in a sentence
     notes: tuple[str, ...] = ()  # What a reader must know of it, in sentences
+    total: str = ""  # What it comes to, in a sentence

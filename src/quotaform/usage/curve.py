@@ -18,7 +18,7 @@ from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.report.report import MOST_POINTS, Curve, Span, curve_of
 from quotaform.usage.bucket.rows import BucketRows, per_bucket
 from quotaform.usage.bucket.spark import with_series_id
-from quotaform.usage.page import Bucket, Replays, ReplaySlot
+from quotaform.usage.replay.report import Bucket, Replays, ReplaySlot
 from quotaform.usage.replay.spark import waits
 from quotaform.usage.table.schema import BUCKET_NAMES, struct_type
 from quotaform.usage.table.table import recorded

@@ -21,7 +21,7 @@ from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buck
 from quotaform.plan.plan import Plan
 from quotaform.resolve.spark_quotas import QUOTAS
 from quotaform.usage.curve import replays
-from quotaform.usage.page import Replays, bucket_of, drawn_buckets
+from quotaform.usage.replay.report import Replays, bucket_of, drawn_buckets
 from quotaform.usage.replay.spark import backtest, members
 from quotaform.usage.table.schema import BACKTEST
 from quotaform.usage.table.table import (

@@ -261,10 +261,10 @@ def recommend(
 def _print_diff(console: Console, report: RecommendReport) -> None:
     """Print what would change to stdout, and what would not to stderr."""
     from quotaform.report.text import render_diff
-    from quotaform.usage.recommend.report import backtest_lines, total_text, unwritten_lines
+    from quotaform.usage.recommend.report import backtest_lines, recommend_report, unwritten_lines
 
     edit = report.edit
     for file in () if edit is None else edit.files:
         console.echo(render_diff(file.name, file.before, file.after, console.style(), is_new=not file.before))
     console.report_failure(*unwritten_lines(report))
-    console.warn(*backtest_lines(report), total_text(report))
+    console.warn(*backtest_lines(report), recommend_report(report).total)

@@ -1,0 +1,100 @@
+"""A report as text for terminals, as Markdown, and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quotaform.report.html import render_html
+from quotaform.report.markdown import code_cell, details, table, words, words_cell
+from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Report, Table
+from quotaform.report.text import PLAIN, Style
+
+_MOST_ROWS = 500
+_MOST_IN_MARKDOWN = 100
+_MOST_FOLDED = 30
+
+
+def render_report(report: Report, format_name: str, style: Style = PLAIN) -> Iterator[str]:
+    """Yield a report as `text`, `markdown` or `html`."""
+    if format_name == "html":
+        return render_html(report)
+    return _markdown(report) if format_name == "markdown" else (f"{line}\n" for line in text_lines(report, style))
+
+
+def text_lines(report: Report, style: Style = PLAIN) -> Iterator[str]:
+    """Yield the lines of a report as text; the last one says what it comes to."""
+    yield from report.about
+    tables = [section.table for section in report.sections]
+    for each in tables:
+        yield from ("", style.paint(f"{each.caption}:", "bold"), *_table_lines(each, style))
+    notes = report.notes if tables else (report.nothing, *report.notes)
+    if notes:
+        yield ""
+    yield from notes
+    if report.total:
+        yield from ("", style.paint(report.total, "bold"))
+
+
+def _table_lines(found: Table, style: Style) -> Iterator[str]:
+    columns, rows = _columns(found, _MOST_FOLDED if found.is_folded else _MOST_ROWS)
+    in_line = [place for place, column in enumerate(columns) if column.kind is not ColumnKind.DETAIL]
+    widths = [
+        max(len(text) for text in (column.name, *(_text(row[place]) for row in rows)))
+        for place, column in enumerate(columns)
+    ]
+
+    def line(texts: list[str]) -> str:
+        padded = [text.ljust(widths[place]) for place, text in zip(in_line, texts, strict=True)]
+        return f"  {'  '.join(padded).rstrip()}"
+
+    yield style.paint(line([columns[place].name.upper() for place in in_line]), "dim")
+    for row in rows:
+        cells = [row[place] for place in in_line]
+        colour = next((cell.colour for cell in cells if isinstance(cell, Coloured) and cell.colour), None)
+        text = line([_text(cell) for cell in cells])
+        yield style.paint(text, colour) if colour else text
+        if found.is_folded:
+            continue
+        below = [_text(row[place]) for place, column in enumerate(columns) if column.kind is ColumnKind.DETAIL]
+        yield from (style.paint(f"    # {text}", "dim") for text in below if text)
+    if left := max(found.total, len(found.rows)) - len(rows):
+        yield f"  ... and {left:,} more. {found.hint}".rstrip()
+
+
+def _columns(found: Table, most: int) -> tuple[list[Column], list[list[Cell]]]:
+    """Return the columns that are not on pages alone, and the first rows; bars stay there, too."""
+    columns = [Column(each) if isinstance(each, str) else each for each in found.columns]
+    is_bar = [any(isinstance(row[place], Bar) for row in found.rows) for place in range(len(columns))]
+    shown = [place for place, column in enumerate(columns) if column.kind is not ColumnKind.PAGE and not is_bar[place]]
+    return [columns[place] for place in shown], [[row[place] for place in shown] for row in found.rows[:most]]
+
+
+def _text(cell: Cell) -> str:
+    return "" if isinstance(cell, Bar) else cell if isinstance(cell, str) else cell.text
+
+
+def _markdown(report: Report) -> Iterator[str]:
+    if report.total:
+        yield f"**{words(report.total)}**\n\n"
+    yield "".join(f"{words(line)}\n\n" for line in report.about)
+    for section in report.sections:
+        yield from _markdown_table(section.table)
+    yield "".join(
+        f"- {words(line)}\n" for line in (report.notes if report.sections else (report.nothing, *report.notes))
+    )
+
+
+def _markdown_table(found: Table) -> Iterator[str]:
+    columns, rows = _columns(found, _MOST_IN_MARKDOWN)
+    cells = (
+        [
+            code_cell(_text(cell)) if column.kind is ColumnKind.NAME else words_cell(_text(cell))
+            for column, cell in zip(columns, row, strict=True)
+        ]
+        for row in rows
+    )
+    content = "".join(table((column.name.capitalize() for column in columns), cells))
+    left = max(found.total, len(found.rows)) - len(rows)
+    if left := max(found.total, len(found.rows)) - len(rows):
+        content += f"\n{words(f'And {left:,} more. {found.hint}'.rstrip())}\n"
+    yield details(words(found.caption), content) if found.is_folded else f"{words(found.caption)}:\n\n{content}\n"

@@ -1,0 +1,204 @@
+"""Backtests, as people read them; what of them a plan and a comment show is `quotaform.plan.backtest_report`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from quotaform.model.entity import spell_name
+from quotaform.model.text import inert, listed
+from quotaform.plan.backtest import Backtest, BucketBacktest, Buckets, ClusterBacktest
+from quotaform.plan.backtest_report import (
+    detail_text,
+    note_lines,
+    recorded_text,
+    throttled_text,
+    time_text,
+    total_text,
+)
+from quotaform.report.report import (
+    Bar,
+    Cell,
+    Column,
+    ColumnKind,
+    Columns,
+    Level,
+    Plot,
+    Report,
+    Section,
+    Span,
+    Table,
+    curve_of,
+)
+from quotaform.usage.cells import BUCKET_COLUMNS, bucket_cells, limit_cell, span_cell
+
+MOST_REPLAYS: Final = 6
+"""How many buckets are drawn over time."""
+_COLUMNS: Final[Columns] = (
+    *BUCKET_COLUMNS, "limit before", "limit after", "result", Column("throttled", ColumnKind.PAGE), "chart",
+    *(Column(name, ColumnKind.PAGE) for name in ("lower bound", "upper bound", "longest wait", "recorded")),
+    *(Column(name, ColumnKind.DETAIL) for name in ("when", "details")),
+)  # fmt: skip
+_MOST_NAMES: Final = 5
+
+
+def backtest_report(found: Backtest, replays: Replays | None = None) -> Report:
+    """Return what plans would have throttled.
+
+    `replays`: what would have happened to `drawn_buckets` over time, for a page.
+    """
+    sections, notes = [], []
+    for each in found.clusters:
+        name = spell_name(each.cluster)
+        for title, buckets in (("changed by the plan", each.changed), ("not changed by the plan", each.unchanged)):
+            if buckets.rows:
+                plots = () if replays is None else tuple(_plots(found, each, buckets, replays))
+                sections.append(Section(backtest_table(each.cluster, f"Limits {title} of {name}", buckets), plots))
+        notes += [f"{name}: {text}" for text in (total_text(each), *note_lines(each))]
+    if found.unknown:
+        names = listed([spell_name(name) if name else "rows without a cluster" for name in found.unknown], _MOST_NAMES)
+        notes.append(f"Recorded, but not backtested: {names}.")
+    return Report(
+        title="Backtest of quotas",
+        about=tuple(_recorded(each) for each in found.clusters),
+        sections=tuple(sections),
+        nothing="Nobody would have been throttled, and nobody was.",
+        notes=tuple(notes),
+    )
+
+
+def backtest_table(cluster: str, caption: str, found: Buckets, *, is_folded: bool = False) -> Table:
+    """Return the time throttled of buckets."""
+    longest = max((max(row.throttled_s.high, row.recorded_throttled_s) for row in found.rows), default=0.0) or 1.0
+    rows = tuple(_row(cluster, row, longest) for row in found.rows)
+    hint = "More: usage backtest with --top; all of them: --out parquet=DIR."
+    return Table(caption, _COLUMNS, rows, total=found.affected, hint=hint, is_folded=is_folded)
+
+
+def _row(cluster: str, row: BucketBacktest, longest: float) -> tuple[Cell, ...]:
+    time = row.throttled_s
+    bar = Bar(
+        value=time.value or 0.0,
+        scale=longest,
+        low=time.low,
+        high=time.high,
+        mark=row.recorded_throttled_s,
+        is_severe=bool(time.value),
+    )
+    return (
+        *bucket_cells(row.bucket, cluster, row.broker, row.key),
+        *(limit_cell(row.key, row.before), limit_cell(row.key, row.limit), throttled_text(row), span_cell(time.value)),
+        bar,
+        *(span_cell(each) for each in (time.low, time.high, row.delay_s.value, row.recorded_throttled_s)),
+        *(time_text(row), detail_text(row)),
+    )
+
+
+def _recorded(found: ClusterBacktest) -> str:
+    plan = f", plan {found.plan_id.removeprefix('sha256:')[:8]}"
+    return f"Usage {inert(found.usage)}, cluster {spell_name(found.cluster)}{plan}: {recorded_text(found)}"
+
+
+def _plots(found: Backtest, cluster: ClusterBacktest, buckets: Buckets, replays: Replays) -> Iterator[Plot]:
+    for row in drawn_buckets(found):
+        if row[0] == cluster.cluster and any(row[1] is each for each in buckets.rows):
+            yield from _replay_plots(row, replays.slots.get(bucket_of(row), ()), replays.step_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """Who shares one limit, and where it holds."""
+
+    cluster: str | None  # The name of the cluster; `None` if it is not known
+    broker: str | None  # The broker; `None` for a key whose limit holds for the whole cluster
+    key: str
+    address: str  # The address of the bucket, such as `user=alice,client-id=app`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySlot:
+    """What would have happened to a bucket in a slot of time."""
+
+    at: datetime  # The time of the last sample in it
+    rate: float  # The highest rate, in the unit of the key
+    throttle_ms: float | None = None  # The highest throttle time that was recorded; `None` if there was none
+    waits: Span | None = None  # From when to when requests would have waited; `None` for not at all
+    may_wait: Span | None = None  # The same by the upper bound
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """What would have happened to some buckets over time."""
+
+    slots: Mapping[Bucket, tuple[ReplaySlot, ...]] = field(default_factory=dict)
+    step_s: float = 1.0  # How long a slot is, in seconds
+
+
+_Row = tuple[str, BucketBacktest]
+"""A cluster, and one of its buckets."""
+
+
+def drawn_buckets(found: Backtest) -> list[_Row]:
+    """Return the buckets that are drawn over time, those that the plan changes first: who would wait longest.
+
+    A bucket is drawn once, as on the broker where it would wait longest. Without a limit there is nothing to see, and
+    of a recording that is too coarse nothing is known.
+    """
+    drawn: dict[tuple[str, str, str], _Row] = {}
+    changed = [(each.cluster, row) for each in found.clusters for row in each.changed.rows]
+    others = [(each.cluster, row) for each in found.clusters for row in each.unchanged.rows]
+    for cluster, row in (*sorted(changed, key=_by_time), *sorted(others, key=_by_time)):
+        if row.limit is not None and not row.is_coarse:
+            drawn.setdefault((cluster, row.key, row.bucket), (cluster, row))
+    return list(drawn.values())[:MOST_REPLAYS]
+
+
+def _by_time(found: _Row) -> tuple[float, float, float]:
+    row = found[1]
+    return -(row.throttled_s.value or 0.0), -row.throttled_s.high, -row.recorded_throttled_s
+
+
+def bucket_of(found: _Row) -> Bucket:
+    """Return the bucket of a row."""
+    cluster, row = found
+    return Bucket(cluster=cluster, broker=row.broker, key=row.key, address=row.bucket)
+
+
+def _replay_plots(found: _Row, slots: Sequence[ReplaySlot], step_s: float) -> Iterator[Plot]:
+    """Yield the rate of a bucket with its limits over time, and the throttle time that was recorded."""
+    cluster, row = found
+    if not slots:
+        return
+    name, where, broker, key = bucket_cells(row.bucket, cluster, row.broker, row.key)
+    of = f"{name}, {key}, cluster {where}, broker {broker}"
+    rate = curve_of([(slot.at, slot.rate) for slot in slots], step_s)
+    gap = timedelta(seconds=rate.step_s)
+    levels = (("limit after", row.limit), ("limit before", row.before))
+    start, end = slots[0].at, slots[-1].at
+    yield Plot(
+        caption=of,
+        key=row.key,
+        curve=rate,
+        levels=tuple(Level(name, value) for name, value in levels if value is not None),
+        severe=("would throttle", joined([slot.waits for slot in slots if slot.waits is not None], gap)),
+        possible=("may throttle", joined([slot.may_wait for slot in slots if slot.may_wait is not None], gap)),
+        start=start,
+        end=end,
+    )
+    recorded = [(slot.at, slot.throttle_ms) for slot in slots if slot.throttle_ms is not None]
+    if recorded:
+        curve = curve_of(recorded, step_s)
+        yield Plot(caption=f"{of}: recorded", key=None, name="throttle time", curve=curve, start=start, end=end)
+
+
+def joined(spans: Sequence[Span], gap: timedelta) -> tuple[Span, ...]:
+    """Return spans with those as one between which there is less than a step: what is between slots is not known."""
+    found: list[Span] = []
+    for span in spans:
+        if found and span.start - found[-1].end < gap:
+            found[-1] = Span(found[-1].start, max(found[-1].end, span.end))
+        else:
+            found.append(span)
+    return tuple(found)

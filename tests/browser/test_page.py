@@ -19,8 +19,6 @@ from quotaform.report.report import Bar, Number, Report, Section, Table
 from tests.golden.conftest import FOLDER
 from tests.golden.test_pages import HOSTILE, history
 
-pytestmark = pytest.mark.prove
-
 ENTER, SPACE, RIGHT = "\ue007", "\ue00d", "\ue014"
 
 
@@ -177,6 +175,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "package/axe.min.js").read_text(encoding="utf-8")
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("is_dark", [False, True])
 def test_axe_finds_nothing_wrong_with_any_page(browser: Browser, axe: str, is_dark: bool) -> None:
     browser.use_dark(is_dark=is_dark)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.cli.command.demo import edited
+from quotaform.cli.command.demo import session_steps
 from quotaform.desired.format import format_source
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writable import check_writable
-from quotaform.desired.writer import render_quotas_yaml, spell_scalar
+from quotaform.desired.writer import spell_scalar
 from quotaform.model.entity import Entity
-from tests.builder import CONSUMER, PRODUCER
 
-MIB = 1048576.0
 RATE = {"producer_byte_rate": 1024.0}
 
 
@@ -30,14 +28,5 @@ def test_a_name_is_spelled_the_same_whoever_was_read_before() -> None:
 
 def test_the_demo_edits_a_file_as_fmt_leaves_it() -> None:
     # It appended an entry without the empty line between entries, so `fmt --check` of its own file failed.
-    imported = render_quotas_yaml(
-        {
-            Entity(user=None): {PRODUCER: 5 * MIB, CONSUMER: 10 * MIB},
-            Entity(user="svc-orders"): {PRODUCER: 10 * MIB, CONSUMER: 20 * MIB},
-        }
-    )
-
-    text = edited(imported)
-
-    assert "producer_byte_rate: 20MiB/s" in text
+    (text,) = (content for line, content in session_steps("workflow", {}) if "$EDITOR" in line)
     assert format_source(SourceFile("quotas.d/imported.yaml", text.encode())).after == text

@@ -44,9 +44,8 @@ from quotaform.model.server import Server
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
 from quotaform.review.comment import CommentMode, Draft, Posted, plan_comment
-from quotaform.review.github import GitHub
-from quotaform.review.gitlab import GitLab
-from quotaform.review.run import Given, PullRequest, find_pull_request
+from quotaform.review.platform import Comments, Platform, PullRequest
+from quotaform.review.run import find_pull_request
 from tests.fake_broker import FakeBroker, decode
 from tests.fuzz.target import CANARY, Target, scratch
 from tests.http_server import HttpServer, Received, answer
@@ -196,8 +195,9 @@ def _ask(document: bytes) -> None:
     retry = Retry(sleep=lambda _: None, monotonic=lambda: 0.0, now=lambda: _NOW, attempts=2)
     transport = Transport(retry=retry, limits=Limits(connect=5.0, total=5.0))
     base, token = Url.parse(server.http.url), Secret(CANARY)
-    for platform in (GitHub(base, "a/b", 7, token, transport), GitLab(base, "1", 7, token, transport)):
-        for posted in platform.comments():
+    for platform in Platform:
+        pull_request = PullRequest(platform=platform, api=base, repository="a/b", number=7)
+        for posted in Comments(pull_request, token, transport).comments():
             assert isinstance(posted.body, str)
 
 
@@ -217,7 +217,7 @@ def _find(document: bytes) -> None:
     path = scratch() / "event.json"
     path.write_bytes(document)
     environ = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "a/b", "GITHUB_EVENT_PATH": str(path)}
-    found = find_pull_request(Given(), environ)
+    found = find_pull_request(environ)
     assert found is None or (isinstance(found, PullRequest) and found.number > 0)
 
 

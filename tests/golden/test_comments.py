@@ -18,15 +18,8 @@ from quotaform.model.errors import QuotaformError
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
 from quotaform.review.comment import CommentMode, Draft
-from quotaform.review.run import (
-    CommentOutcome,
-    Given,
-    Platform,
-    find_pull_request,
-    make_transport,
-    open_comments,
-    post_comments,
-)
+from quotaform.review.platform import Comments, Platform
+from quotaform.review.run import CommentOutcome, find_pull_request, make_transport, post_comments
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import Text, check_told
 from tests.http_server import HttpServer, answer
@@ -75,17 +68,17 @@ def post(
 ) -> list[CommentOutcome]:
     """Post comments with a clock that nobody waits for; the token must not show in what comes of it."""
     is_github = platform is Platform.GITHUB
-    given = Given(
+    pull_request = find_pull_request(
+        {},
         platform=platform,
         api_url=server.url + (root if is_github else "/api/v4"),
         repository="acme/quotas" if is_github else "42",
         number="7",
         commit=commit,
     )
-    pull_request = find_pull_request(given, {})
     assert pull_request is not None
     transport = make_transport(clock=clock or FakeClock())
-    comments = open_comments(pull_request, Secret(TOKEN), transport)
+    comments = Comments(pull_request, Secret(TOKEN), transport)
     drafts = [Draft("plan.md", marker, body) for body in bodies if (marker := read_marker(body))]
     outcomes = list(post_comments(comments, drafts, CommentMode(mode), commit=pull_request.commit))
     for outcome in outcomes:

@@ -54,7 +54,8 @@ from quotaform.resolve.request import Effective
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import Detail
 from quotaform.resolve.run import ResolveRequest, ResolveRun
-from quotaform.review.run import Given, Platform, find_pull_request
+from quotaform.review.platform import Platform
+from quotaform.review.run import find_pull_request
 from quotaform.usage.record.reader import PrometheusLogin
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 from tests.dumped import dumped_plan, sealed
@@ -311,7 +312,7 @@ def of_pull_request(text: Text) -> Lines:
                 (environ if name.isupper() else options)[name] = value
         platform = Platform(options.pop("platform")) if "platform" in options else None
         try:
-            found = find_pull_request(Given(platform=platform, **options), environ)
+            found = find_pull_request(environ, platform=platform, **options)
         except QuotaformError as error:
             return [f"{type(error).__name__}: {error}".replace(folder, "FOLDER")]
     if found is None:

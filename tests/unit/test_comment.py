@@ -12,11 +12,8 @@ from quotaform.cli.main import run
 from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.report.comment import Marker, read_changes, read_marker
 from quotaform.review.comment import Draft
-from quotaform.review.run import (
-    Platform,
-    find_token,
-    read_drafts,
-)
+from quotaform.review.platform import Platform
+from quotaform.review.run import find_token, read_drafts
 from tests.golden.test_comments import BODY, EMPTY, post
 from tests.http_server import HttpServer, Received, answer
 from tests.pull_request_server import TOKEN, FakeGitHub, event

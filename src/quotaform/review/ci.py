@@ -20,7 +20,7 @@ from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
 
-from quotaform.model.errors import FileReadError
+from quotaform.model.errors import FileReadError, QuotaformError
 from quotaform.model.text import MIB
 from quotaform.plan.base import REMOTE_REFS, BaseChoice
 from quotaform.system.files import read_bytes
@@ -48,13 +48,13 @@ def find_ci_base(environment: Mapping[str, str]) -> BaseChoice | None:
 def _github(environment: Mapping[str, str]) -> BaseChoice | None:
     branch = environment.get("GITHUB_BASE_REF", "")
     if branch:
-        commit = _at(_event(environment), "pull_request", "base", "sha")
+        commit = at(_event(environment), "pull_request", "base", "sha")
         return _choice("GITHUB_BASE_REF", _branch(branch), _commit(commit), is_proposed=True)
     if environment.get("GITHUB_EVENT_NAME") == "merge_group":
-        commit = _at(_event(environment), "merge_group", "base_sha")
+        commit = at(_event(environment), "merge_group", "base_sha")
         return _choice("the merge group of GITHUB_EVENT_PATH", _commit(commit), is_proposed=True)
     if environment.get("GITHUB_EVENT_NAME") == "push":
-        return _choice("the push of GITHUB_EVENT_PATH", _commit(_at(_event(environment), "before")))
+        return _choice("the push of GITHUB_EVENT_PATH", _commit(at(_event(environment), "before")))
     return None
 
 
@@ -83,15 +83,25 @@ def _commit(identity: object) -> str | None:
 
 
 def _event(environment: Mapping[str, str]) -> Any:
-    """Return the event that started the run, `None` when it cannot be read."""
-    path = environment.get("GITHUB_EVENT_PATH", "")
     try:
-        return loads(read_bytes(Path(path), _EVENT_LIMIT)) if path else None
-    except (FileReadError, ValueError, RecursionError):
+        return read_event(environment)
+    except QuotaformError:
         return None
 
 
-def _at(document: Any, *names: str) -> object:
+def read_event(environment: Mapping[str, str]) -> Any:
+    """Return the event that started a run of GitHub Actions; `None` when no variable names it."""
+    path = environment.get("GITHUB_EVENT_PATH", "")
+    try:
+        return loads(read_bytes(Path(path), _EVENT_LIMIT)) if path else None
+    except FileReadError as error:
+        raise QuotaformError(f"the event of GITHUB_EVENT_PATH: {error}") from None
+    except (ValueError, RecursionError):
+        raise QuotaformError("the event of GITHUB_EVENT_PATH is not JSON") from None
+
+
+def at(document: Any, *names: str) -> object:
+    """Return what a document has at a path of names; `None` if that is nothing."""
     for name in names:
         document = document.get(name) if isinstance(document, dict) else None
     return document

@@ -14,6 +14,7 @@ from quotaform.model.errors import ExitCode
 from quotaform.review.comment import CommentMode
 
 PLATFORMS: Final = ("github", "gitlab")
+"""The module that has them imports HTTP."""
 
 
 @with_option_groups
@@ -94,13 +95,11 @@ def comment(
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
     from quotaform.review.comment import comment_warnings, render_comment
+    from quotaform.review.platform import Comments, Platform
     from quotaform.review.run import (
-        Given,
-        Platform,
         find_pull_request,
         find_token,
         make_transport,
-        open_comments,
         post_comments,
         read_drafts,
     )
@@ -110,18 +109,18 @@ def comment(
     if platform is not None:
         require_choice("platform", platform, PLATFORMS)
     drafts = read_drafts(files)
-    given = Given(
+    found = find_pull_request(
+        os.environ,
         platform=Platform(platform) if platform else None,
         api_url=api_url,
         repository=repository,
         number=pull_request,
         commit=commit,
     )
-    found = find_pull_request(given, os.environ)
     if found is None:
         console.warn("This run is for no pull request; no comment was written.")
         return ExitCode.DONE
-    comments = open_comments(found, find_token(found.platform, os.environ), make_transport(ca_file))
+    comments = Comments(found, find_token(found.platform, os.environ), make_transport(ca_file))
     codes = []
     for outcome in post_comments(comments, drafts, CommentMode(mode), commit=found.commit, is_dry_run=dry_run):
         if outcome.step is None:

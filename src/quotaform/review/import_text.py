@@ -38,8 +38,7 @@ class Initialization:
 
     files: Mapping[str, str]  # path to content, none of which exists yet
     imported: Import | None = None  # what was imported; `None` when nothing was to be
-    cluster_id: str | None = None  # the id of the cluster, which quotaform.yaml pins; `None` when it is not known
-    unknown_id: str | None = None  # why it is not known
+    unknown_id: str | None = None  # why the id of the cluster is not known, which quotaform.yaml pins
     ignored: tuple[str, ...] = ()  # the lines that an existing `.gitignore` lacks, and that were not written
     # The environment variables that quotaform.yaml refers to, or would with `unread_properties`, and what they stand
     # for here
@@ -56,46 +55,35 @@ class Initialization:
 
 def render_import(done: Import, style: Style = PLAIN) -> str:
     """Return which files were written and what was left alone."""
-    return "\n".join(_lines(done, style)) + "\n"
+    lines = [f"Wrote {inert(path)} ({counted(count, 'entity', 'entities')})" for path, count in done.counts.items()]
+    left = {
+        "already declared": done.declared,
+        "out of scope": done.out_of_scope,
+        "that files cannot represent": done.left_out,
+    }
+    if any(left.values()):
+        lines.append(f"Not imported: {', '.join(f'{number} {words}' for words, number in left.items() if number)}.")
+    total = counted(sum(done.counts.values()), "entity", "entities")
+    lines += [*_live_lines(done, style), style.paint(f"Imported {total}.", "green")]
+    return "\n".join(lines) + "\n"
 
 
-def _lines(done: Import, style: Style) -> Iterator[str]:
-    for path, count in done.counts.items():
-        yield f"Wrote {inert(path)} ({counted(count, 'entity', 'entities')})"
-    left = [
-        f"{number} {words}"
-        for number, words in (
-            (done.declared, "already declared"),
-            (done.out_of_scope, "out of scope"),
-            (done.left_out, "that files cannot represent"),
-        )
-        if number
-    ]
-    if left:
-        yield f"Not imported: {', '.join(left)}."
-    yield from differing_lines(done, style)
-    if done.findings:
-        yield from render_findings(done.findings, style)
-    total = sum(done.counts.values())
-    yield style.paint(f"Imported {counted(total, 'entity', 'entities')}.", "green")
-
-
-def differing_lines(done: Import, style: Style) -> Iterator[str]:
-    """Yield whether the cluster has no quotas, and how many entities it has otherwise than the files declare them."""
+def _live_lines(done: Import, style: Style) -> Iterator[str]:
+    """Yield what is said of the cluster: how many entities the files declare otherwise, and findings."""
     if done.is_empty:
         yield "The cluster has no quotas."
     if done.differing:
-        entities, are = ("1 entity", "is") if done.differing == 1 else (f"{done.differing:,} entities", "are")
-        text = (
-            f"{entities} in the files {are} missing on the cluster or {'has' if are == 'is' else 'have'} other values"
-        )
-        yield style.paint(f"Warning: {text} there; quotaform plan shows them.", "yellow")
+        are, have = ("is", "has") if done.differing == 1 else ("are", "have")
+        entities = counted(done.differing, "entity", "entities")
+        text = f"{entities} in the files {are} missing on the cluster or {have} other values there"
+        yield style.paint(f"Warning: {text}; quotaform plan shows them.", "yellow")
     if done.differing_from_common:
         which = counted(done.differing_from_common, "of them is", "of them are")
         if done.differing_from_common == done.differing:
             which = "It is" if done.differing == 1 else "They are"
         yield f"  {which} in the common files, which apply to every cluster; move what is meant for one cluster to"
         yield "  its own directory, such as quotas.d/CLUSTER."
+    yield from render_findings(done.findings, style)
 
 
 def render_init(made: Initialization, style: Style = PLAIN, *, is_dry_run: bool = False) -> str:
@@ -104,42 +92,39 @@ def render_init(made: Initialization, style: Style = PLAIN, *, is_dry_run: bool 
 
 
 def _init_lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iterator[str]:
-    counts = made.imported.counts if made.imported is not None else {}
+    imported = made.imported
+    counts = {} if imported is None else imported.counts
     for path in made.files:
         entities = f" ({counted(counts[path], 'entity', 'entities')})" if path in counts else ""
         yield f"{'Would write' if is_dry_run else 'Wrote'} {inert(path)}{entities}"
     if not made.files:
-        reason = ": the quotas of the cluster were not to be imported" if made.imported is None else ""
+        reason = ": the quotas of the cluster were not to be imported" if imported is None else ""
         yield f"No file {'would be' if is_dry_run else 'was'} written{reason}."
-    if made.imported is not None and made.imported.left_out:
-        yield f"Not imported: {made.imported.left_out} that files cannot represent."
-    if made.imported is not None:
-        yield from differing_lines(made.imported, style)
-    if made.imported is not None and made.imported.findings:
-        yield from render_findings(made.imported.findings, style)
+    if imported is not None:
+        if imported.left_out:
+            yield f"Not imported: {imported.left_out} that files cannot represent."
+        yield from _live_lines(imported, style)
     if made.unknown_id is not None:
-        text = f"Warning: the cluster id is not pinned: {made.unknown_id}"
-        yield style.paint(inert(text), "yellow")
+        yield style.paint(inert(f"Warning: the cluster id is not pinned: {made.unknown_id}"), "yellow")
     if made.ignored:
         yield f".gitignore exists already; add {', '.join(made.ignored)}"
     if is_dry_run and not made.added:
         return
-    yield ""
-    yield style.paint("Next:", "bold")
+    yield from ("", style.paint("Next:", "bold"))
     if made.directory != ".":
         yield f"  cd {inert(shell_word(made.directory))}"
     if made.added:
         yield "  add to clusters in quotaform.yaml:"
         yield from map(inert, made.added)
     yield from (f"  add the cluster to each matrix in {inert(path)}" for path in made.matrices)
+    indent = "  "
     if made.unread_properties is not None:
         yield f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {made.unread_properties}"
-    indent = "  " if made.unread_properties is None else "    "
+        indent = "    "
     for name, value in made.environment.items():
         yield f"{indent}export {name}={inert(shell_word(value))}   # CI sets it"
     yield "  quotaform validate"
     yield f"  quotaform plan{f' --cluster {made.cluster}' if made.cluster else ''}"
     yield "  git add . && git commit"
-    yield from (
-        f"  follow the first lines of {inert(path)}" for path in made.files if path.endswith((".yml", ".gitlab-ci.yml"))
-    )
+    workflows = (path for path in made.files if path.endswith((".yml", ".gitlab-ci.yml")))
+    yield from (f"  follow the first lines of {inert(path)}" for path in workflows)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from os.path import lexists
 from pathlib import Path
+from re import compile as regex
 from typing import Final
 
 from quotaform.cluster.gateway import Gateway, read_actual
@@ -36,7 +37,7 @@ from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.system.files import is_folder, is_within, read_text
 
 _ALL: Final = "imported"
-_MAX_WORD: Final = 60
+_WORD: Final = regex("[A-Za-z0-9]{1,60}").match
 """How much of a name becomes a file's; file systems allow 255 bytes."""
 _MAX_ENTITIES: Final = 50_000
 """How many entities one file gets; it may declare four times as many."""
@@ -92,17 +93,15 @@ def import_cluster(
         out_of_scope=len(todo) - len(inside),
         left_out=len(inside) - len(able),
         differing=len(differing),
-        differing_from_common=sum(_is_common(entry) for entry in differing) if is_own else 0,
+        differing_from_common=sum(entry.file is not None and entry.file.layer is None for entry in differing)
+        if is_own
+        else 0,
         findings=tuple(by_severity(check_live(actual))),
     )
 
 
 def _is_in_sync(entry: Entry, live: Values) -> bool:
     return same_values(entry.values, {key: value for key, value in live.items() if key in QUOTA_KEYS})
-
-
-def _is_common(entry: Entry) -> bool:
-    return entry.file is not None and entry.file.layer is None
 
 
 def _free(folder: Path, stem: str, taken: Collection[str]) -> Path:
@@ -130,13 +129,8 @@ def _stem(entity: Entity) -> str:
         return "defaults"
     if entity.types == ("ip",):
         return "ips"
-    word = ""
-    for character in name:
-        if not (character.isascii() and character.isalnum()):
-            break
-        word += character.lower()
-    word = word[:_MAX_WORD]
-    return f"imported-{word}" if word else "imported-other"
+    word = _WORD(name)
+    return f"imported-{word[0].lower() if word else 'other'}"
 
 
 _IGNORE: Final = ".gitignore"
@@ -184,9 +178,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
     cluster = require_cluster(request)
     folder = repository.directory / cluster.name
     is_there = is_further and lexists(folder)
-    cluster_id: str | None = None
-    unknown_id: str | None = None
-    imported: Import | None = None
+    cluster_id, unknown_id, imported = None, None, None
     try:
         with open_gateway(cluster) as gateway:
             cluster_id = gateway.cluster_id()
@@ -199,44 +191,42 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
             raise
         unknown_id = str(error)
     config_text = _config_text(request, cluster, cluster_id)
+    added = config_text.splitlines()[2:]
+    if is_there:
+        raise ExistingFilesError([str(folder)], added)
+    has_ci, has_properties = request.ci != "none", request.command_config is not None
     environment: dict[str, str] = {}
-    if request.ci != "none" and not (is_further and request.command_config is None):
+    if has_ci and (has_properties or not is_further):
         path = str(request.command_config or "path/to/client.properties")
         environment = {PROPERTIES_VARIABLE: path, "QUOTAFORM_ENV": PROPERTIES_VARIABLE}
-    if is_there:
-        raise ExistingFilesError([str(folder)], config_text.splitlines()[2:])
-    if is_further:
-        workflows = (path for files in CI_FILES.values() for path in files.values() if lexists(directory / path))
-        return Initialization(
-            files=imported.files if imported else {},
-            directory=str(directory),
-            imported=imported,
-            cluster_id=cluster_id,
-            unknown_id=unknown_id,
-            environment=environment,
-            cluster=cluster.name,
-            added=tuple(config_text.splitlines()[2:]),
-            matrices=tuple(workflows),
-        )
-    contents = {str(directory / CONFIG_NAME): config_text}
-    contents |= imported.files if imported else {str(directory / QUOTAS_NAME / _EMPTY): render_quotas({})[0]}
-    contents |= {
-        str(directory / "schemas" / f"{name}.schema.json"): render_schema(build) for name, build in _SCHEMAS.items()
-    }
-    contents |= {str(directory / path): text for path, text in ci_files(request.ci, spell_scalar(cluster.name))}
-    missing = _missing_ignores(directory)
-    if not lexists(directory / _IGNORE):
-        contents[str(directory / _IGNORE)] = "".join(f"{line}\n" for line in missing)
-        missing = ()
-    return Initialization(
-        files=contents,
+    made = Initialization(
+        files=imported.files if imported else {},
         directory=str(directory),
         imported=imported,
-        cluster_id=cluster_id,
         unknown_id=unknown_id,
-        ignored=missing,
         environment=environment,
-        unread_properties=_PROPERTIES_LINE if request.command_config is None and request.ci != "none" else None,
+    )
+    if is_further:
+        workflows = (path for files in CI_FILES.values() for path in files.values() if lexists(directory / path))
+        return replace(made, cluster=cluster.name, added=tuple(added), matrices=tuple(workflows))
+    contents = {CONFIG_NAME: config_text}
+    if imported is None:
+        contents[f"{QUOTAS_NAME}/{_EMPTY}"] = render_quotas({})[0]
+    others = {f"schemas/{name}.schema.json": render_schema(build) for name, build in _SCHEMAS.items()}
+    others |= dict(ci_files(request.ci, spell_scalar(cluster.name)))
+    missing = _missing_ignores(directory)
+    if not lexists(directory / _IGNORE):
+        others[_IGNORE] = "".join(f"{line}\n" for line in missing)
+        missing = ()
+
+    def inside(some: Mapping[str, str]) -> dict[str, str]:
+        return {str(directory / path): text for path, text in some.items()}
+
+    return replace(
+        made,
+        files=inside(contents) | dict(made.files) | inside(others),
+        ignored=missing,
+        unread_properties=_PROPERTIES_LINE if has_ci and not has_properties else None,
     )
 
 

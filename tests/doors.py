@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
-from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -198,7 +197,7 @@ def _tokens(kafka: Sandbox) -> dict[str, tuple[str, str]]:
 
     def make(user: str, password: str, *, expires: bool = False) -> tuple[str, str]:
         with KafkaGateway.connect(kafka.bootstrap_servers, config(user, password)) as gateway:
-            [token, hmac] = gateway.connection.send(_TokenRequest(), timeout=30).made
+            [token, hmac] = gateway.connection.send(_TokenRequest(), timeout=30)
             shown = token, b64encode(hmac).decode()
             wait_until(lambda: _is_accepted(*shown))
             if expires:
@@ -227,19 +226,20 @@ class _TokenRequest(BrokerRequest[Any]):
 
     VERSIONS = range(1, 2)
     FLEXIBLE_FROM = 2
+    IS_THROTTLED = False
 
     def __init__(self, hmac: bytes | None = None) -> None:
         self._hmac = hmac
         self.API_KEY = 38 if hmac is None else 40  # type: ignore[misc]
 
-    def write(self, writer: Writer, version: int) -> None:
+    def _write(self, writer: Writer, version: int) -> None:
         if self._hmac is None:
             writer.array([], writer.string)  # Nobody else may renew it.
         else:
             writer.bytes(self._hmac)
         writer.number(INT64, -1)
 
-    def read(self, reader: Reader, version: int) -> Any:
+    def _read(self, reader: Reader, version: int) -> Any:
         assert reader.int16() == 0
         made = None
         if self._hmac is None:
@@ -249,4 +249,4 @@ class _TokenRequest(BrokerRequest[Any]):
         else:
             reader.int64()
         reader.int32()
-        return SimpleNamespace(made=made, throttle_time_ms=0)
+        return made

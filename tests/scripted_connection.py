@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
 
 Step = Callable[[Sequence[Any]], Any]
 
 
-class ScriptedConnection:
+class ScriptedConnection(ClusterConnection):
     """Answers each request with the next step of a script: a function of its alterations, or an error to raise."""
 
-    cluster_id: str | None = "scripted"
-
     def __init__(self, script: Iterable[Step | BaseException]) -> None:
+        self.cluster_id = "scripted"
+        self.brokers = {}
+        self.versions = {}
         self._script = list(script)
-        self.brokers: Mapping[int, Any] = {}
-        self.versions: Mapping[int, tuple[int, int]] = {}
         self.requests: list[Any] = []
         self.timeouts: list[float] = []
 
@@ -27,9 +28,6 @@ class ScriptedConnection:
         if isinstance(step, BaseException):
             raise step
         return step(getattr(request, "alterations", ()))
-
-    def send_to(self, node_id: int, request: Any, *, timeout: float) -> Any:
-        raise NotImplementedError
 
     def close(self) -> None:
         pass

@@ -12,17 +12,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Self
 
-from quotaform.cluster.gateway import BeforeSend, BrokerConfig, do_nothing
-from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
+from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Gateway, do_nothing
+from quotaform.model.alteration import Alteration, AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
-from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quotas import Quotas, SnapshotFile
 from tests.builder import altered
 
@@ -49,7 +47,7 @@ NO_CONFIG = BrokerConfig({1: None}, {})
 NO_CONNECTION = Answer(applies=False, raises=ClusterError("no connection"))
 
 
-class ScriptedGateway:
+class ScriptedGateway(Gateway):
     def __init__(
         self,
         quotas: Quotas,
@@ -64,8 +62,7 @@ class ScriptedGateway:
     ) -> None:
         self.name = "lab"
         self.quotas: Quotas = quotas
-        self.is_live = is_live
-        self.snapshot: SnapshotFile | None = None if is_live else SnapshotFile("lab.json", "2026-11-19T00:00:00Z")
+        self.snapshot = None if is_live else SnapshotFile("lab.json", "2026-11-19T00:00:00Z")
         self.log: list[str] = []
         self.sent: list[list[str]] = []
         self.validated: list[list[str]] = []
@@ -73,10 +70,6 @@ class ScriptedGateway:
         self._chunk_size = chunk_size
         self._cluster_id = cluster_id
         self._config = config
-
-    @property
-    def broker_count(self) -> int | None:
-        return None
 
     def cluster_id(self) -> str:
         return self._cluster_id
@@ -89,21 +82,9 @@ class ScriptedGateway:
         found = self.quotas if answer is None else answer
         return select({entity: dict(values) for entity, values in found.items()}, entity_filter)
 
-    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
-        return self.describe(timeout=timeout)
-
     def broker_config(self, name: str) -> BrokerConfig:
         self.log.append(f"config {name}")
         return self._config
-
-    def alter(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
-    ) -> AlterResult:
-        rows: list[AlterRow] = []
-        for chunk in self.alter_chunks(alterations, validate_only=validate_only):
-            rows += chunk
-            progress("Validating on the broker" if validate_only else "Applying", len(rows), len(alterations))
-        return AlterResult(tuple(rows))
 
     def alter_chunks(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
@@ -143,12 +124,6 @@ class ScriptedGateway:
 
     def close(self) -> None:
         self.log.append("close")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _row(entity: Entity, answer: Answer) -> AlterRow:

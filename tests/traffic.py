@@ -31,6 +31,7 @@ class KafkaPythonRequest(BrokerRequest[Any]):
     """A request of kafka-python, whose answer is the one that kafka-python makes of it."""
 
     MAX_RESPONSE = 64 << 20
+    IS_THROTTLED = False
 
     def __init__(self, request: Any, answer: Any, version: int | None = None) -> None:
         """Wrap a request and the class of its answer, in one version or in all that both sides speak."""
@@ -40,12 +41,18 @@ class KafkaPythonRequest(BrokerRequest[Any]):
         self.VERSIONS = range(request.max_version + 1) if version is None else range(version, version + 1)  # type: ignore[misc]
         self.FLEXIBLE_FROM = next(v for v in range(100) if v > request.max_version or request.flexible_version_q(v))  # type: ignore[misc]
 
-    def write(self, writer: Writer, version: int) -> None:
-        writer.data += bytes(self._request.encode(version=version))
+    def _write(self, writer: Writer, version: int) -> None:
+        encoded = bytes(self._request.encode(version=version))
+        # The tagged fields at the end are written by both.
+        writer.data += encoded[: len(encoded) - writer.is_flexible]
 
-    def read(self, reader: Reader, version: int) -> Any:
-        rest, reader.position = reader.data[reader.position :], len(reader.data)
+    def _read(self, reader: Reader, version: int) -> Any:
+        rest, reader.position = reader.data[reader.position :], len(reader.data) - reader.is_flexible
         return self._answer.decode(rest, version=version)
+
+    def decode(self, answer: bytes, version: int) -> tuple[Any, int]:
+        found, _ = super().decode(answer, version)
+        return found, getattr(found, "throttle_time_ms", 0)
 
 
 def mechanism_of(sandbox: Sandbox, user: str) -> str:
@@ -114,7 +121,7 @@ def send(connection: BrokerConnection, topic: str, batch: bytes) -> int:
     """Produce a batch, and return for how many milliseconds the broker asks to wait."""
     answer = connection.exchange(produce_request(topic, batch), monotonic() + TIMEOUT)
     assert answer.responses[0].partition_responses[0].error_code == 0
-    return int(answer.throttle_time_ms)
+    return connection.throttle_ms
 
 
 OVERHEAD: Final = 100
@@ -145,9 +152,9 @@ def covered(spans: Iterable[Span]) -> float:
 def ask(connection: BrokerConnection, request: BrokerRequest[ResponseT], spans: list[Span]) -> ResponseT:
     """Send a request, and note for how long the broker asks to wait."""
     answer = connection.exchange(request, monotonic() + TIMEOUT)
-    if answer.throttle_time_ms > 0:
+    if connection.throttle_ms > 0:
         now = monotonic()
-        spans.append(Span(now, now + answer.throttle_time_ms / 1000))
+        spans.append(Span(now, now + connection.throttle_ms / 1000))
     return answer
 
 

@@ -112,7 +112,7 @@ def _converse(document: bytes) -> None:
         assert all(isinstance(server, Server) for server in metadata.brokers.values())
         try:
             described = connection.exchange(DescribeClientQuotas(EVERYTHING), deadline)
-            assert all(isinstance(entity, Entity) for entity in described.quotas)
+            assert all(isinstance(entity, Entity) for entity in described.found)
             connection.exchange(AlterClientQuotas(_CHANGE), deadline)
         except _CAUSES as error:
             raise unanswered(str(_SERVER), error, 2.0) from error

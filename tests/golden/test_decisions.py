@@ -25,7 +25,7 @@ from quotaform.cluster.broker import BrokerRelease, service_hint, split_alterati
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import KafkaGateway, refusal_of
 from quotaform.cluster.report import render_altered
-from quotaform.cluster.wire.client_quotas import AlteredQuotas
+from quotaform.cluster.wire.client_quotas import Row
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
@@ -237,7 +237,7 @@ def of_notified(text: Text) -> Iterator[str]:
             assert not path.exists() or "hooks" not in path.read_text()
 
 
-def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], AlteredQuotas]:
+def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], list[Row]]:
     """Return what a broker does with a request; `code:N` answers so for each entity, `missing` leaves one out."""
     raised: dict[str, BaseException] = {
         "lost": UnansweredError("b:1 went away."),
@@ -247,9 +247,9 @@ def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], Alter
     }
     kind, _, code = word.partition(":")
 
-    def respond(alterations: Sequence[Alteration]) -> AlteredQuotas:
+    def respond(alterations: Sequence[Alteration]) -> list[Row]:
         rows = reversed(alterations[1 if kind == "missing" else 0 :])
-        return AlteredQuotas(rows=[(list(each.entity.parts), int(code or 0), None) for each in rows])
+        return [(list(each.entity.parts), int(code or 0), None) for each in rows]
 
     return raised.get(kind) or respond
 

@@ -44,14 +44,14 @@ class Broker:
 
     def alter(self, *alterations: Alteration, validate_only: bool = False) -> list[int]:
         answer = self.connection.send(AlterClientQuotas(alterations, validate_only), timeout=65)
-        return [code for _, code, _ in answer.rows]
+        return [code for _, code, _ in answer]
 
     def code(self, entity: Entity, key: str, value: float) -> int:
         [code] = self.alter(Alteration(entity, {key: value}))
         return code
 
     def describe(self) -> Quotas:
-        return self.connection.send(DescribeClientQuotas(EVERYTHING), timeout=60).quotas
+        return self.connection.send(DescribeClientQuotas(EVERYTHING), timeout=60).found
 
     def wipe(self) -> None:
         if live := self.describe():

@@ -11,8 +11,9 @@ import pytest
 
 from quotaform.cluster.broker import MAX_NAME_BYTES, match_rows, split_alterations
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.client_quotas import AlterClientQuotas, AlteredQuotas, DescribedQuotas
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas, Row
 from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.cluster.wire.message import Described
 from quotaform.model.alteration import Alteration, AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import (
@@ -155,8 +156,8 @@ Answer = Callable[[Sequence[Any]], Any]
 def answer(code: int = 0, message: str | None = None, skip: int = 0) -> Answer:
     """Answer every entity with a code, in reverse order, leaving out the first `skip`."""
 
-    def respond(alterations: Sequence[Alteration]) -> AlteredQuotas:
-        return AlteredQuotas(rows=[(list(each.entity.parts), code, message) for each in reversed(alterations[skip:])])
+    def respond(alterations: Sequence[Alteration]) -> list[Row]:
+        return [(list(each.entity.parts), code, message) for each in reversed(alterations[skip:])]
 
     return respond
 
@@ -214,7 +215,7 @@ class TestSending:
 
 def described(code: int = 0, message: str | None = None) -> Answer:
     quotas = {} if code else {Entity(user=None): {KEY: 0.1 + 0.2}}
-    return lambda _: DescribedQuotas(error_code=code, error_message=message, quotas=quotas)
+    return lambda _: Described(code, message, quotas)
 
 
 class TestReading:

@@ -13,6 +13,7 @@ from quotaform.cluster.broker import (
     with_alter_remedy,
 )
 from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.wire.message import Described
 from quotaform.model.alteration import Alteration, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError, ClusterError, InvalidRequestError
@@ -54,7 +55,9 @@ def test_a_refusal_by_a_service_says_where_quotas_are_set() -> None:
     hint = service_hint(["pkc-1.confluent.cloud"])
     for code, kind in ((31, AuthorizationError), (35, ClusterError), (42, InvalidRequestError)):
         with pytest.raises(kind) as caught:
-            require_success(code, None, subject="it", right="X", problem="The broker responded with", hint=hint)
+            require_success(
+                Described(code, None, None), subject="it", right="X", problem="The broker responded with", hint=hint
+            )
         assert CLOUD in str(caught.value)
         assert "grant it" not in str(caught.value)
     for code in (31, 35):

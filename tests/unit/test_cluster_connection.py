@@ -154,13 +154,13 @@ class TestConnecting:
             (API_VERSIONS, newest),
             (METADATA, 5),
         ]
-        assert connection.send(DESCRIBE_ALL, timeout=60).quotas == SEEN
-        assert [code for _, code, _ in connection.send(AlterClientQuotas(CHANGE), timeout=60).rows] == [0]
+        assert connection.send(DESCRIBE_ALL, timeout=60).found == SEEN
+        assert [code for _, code, _ in connection.send(AlterClientQuotas(CHANGE), timeout=60)] == [0]
 
     def test_a_broker_that_no_longer_knows_old_versions_is_asked_in_new_ones(self, broker: FakeBroker) -> None:
         broker.versions |= {METADATA: (10, 13), DESCRIBE: (1, 5)}
         connection = connect(broker)
-        assert connection.send(DESCRIBE_ALL, timeout=60).quotas == SEEN
+        assert connection.send(DESCRIBE_ALL, timeout=60).found == SEEN
         assert [(asked.api_key, asked.version) for asked in broker.asked[1:]] == [(METADATA, 12), (DESCRIBE, 1)]
 
     @pytest.mark.parametrize(
@@ -518,7 +518,7 @@ class TestAuthentication:
         connection = connect(broker, SASL)
         sleep(0.01)
         broker.spoil = at(HANDSHAKE, end, times=1)
-        assert connection.send(DESCRIBE_ALL, timeout=60).quotas == SEEN
+        assert connection.send(DESCRIBE_ALL, timeout=60).found == SEEN
         assert broker.connections == 2
 
     def test_a_renewal_that_is_refused_is_told_and_not_repeated(self, broker: FakeBroker) -> None:
@@ -601,9 +601,9 @@ class TestTls:
         broker, config = secured
         broker.quotas = [([("user", f"{number}" + "x" * 1000)], [(KEY, 1.0)]) for number in range(2000)]
         connection = connect(broker, config)
-        assert len(connection.send(DESCRIBE_ALL, timeout=60).quotas) == 2000
+        assert len(connection.send(DESCRIBE_ALL, timeout=60).found) == 2000
         many = [Alteration(Entity(user=f"{number}" + "x" * 1000), {KEY: 1.0}) for number in range(2000)]
-        assert len(connection.send(AlterClientQuotas(many), timeout=60).rows) == 2000
+        assert len(connection.send(AlterClientQuotas(many), timeout=60)) == 2000
 
     @pytest.mark.parametrize("end", [HANG_UP, RESET])
     def test_a_lost_connection_is_found_before_the_next_alter(
@@ -612,7 +612,7 @@ class TestTls:
         broker, config = secured
         broker.spoil = lambda asked, frame: [frame, end] if asked.api_key == DESCRIBE else frame
         connection = connect(broker, config)
-        assert connection.send(DESCRIBE_ALL, timeout=60).quotas == SEEN
+        assert connection.send(DESCRIBE_ALL, timeout=60).found == SEEN
         await_end(broker)
-        assert len(connection.send(AlterClientQuotas(CHANGE), timeout=60).rows) == 1
+        assert len(connection.send(AlterClientQuotas(CHANGE), timeout=60)) == 1
         assert broker.connections == 2

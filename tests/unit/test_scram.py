@@ -12,9 +12,7 @@ import pytest
 from quotaform.cluster import kafka as broker_gateway
 from quotaform.cluster import scram
 from quotaform.cluster.scram import (
-    AlteredCredentials,
     AlterUserScramCredentials,
-    DescribedCredentials,
     DescribedUser,
     ScramGateway,
     make_upsertion,
@@ -31,6 +29,7 @@ from quotaform.cluster.scram_credential import (
     ScramUser,
 )
 from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.cluster.wire.message import Described
 from quotaform.model.alteration import Outcome
 from quotaform.model.errors import (
     AuthorizationError,
@@ -52,7 +51,7 @@ def step(answer: Any) -> Any:
     """An error to raise, an answer, or the code and words of each user."""
     if isinstance(answer, BaseException):
         return answer
-    return lambda _: AlteredCredentials(outcomes=answer) if isinstance(answer, dict) else answer
+    return lambda _: answer
 
 
 def gateway(*answers: Any) -> tuple[ScramGateway, ScriptedConnection]:
@@ -153,11 +152,7 @@ class TestAltering:
 
 
 def described(*rows: tuple[str, int, str, list[tuple[int, int]]], code: int = 0, words: str | None = "") -> Any:
-    users = [
-        DescribedUser(user=user, error_code=error, error_message=message, credentials=credentials)
-        for user, error, message, credentials in rows
-    ]
-    return DescribedCredentials(error_code=code, error_message=words, users=users)
+    return Described(code, words, [DescribedUser(*row) for row in rows])
 
 
 class TestDescribing:
@@ -191,4 +186,4 @@ class TestDescribing:
         made, connection = gateway(*[UnansweredError("lab did not answer within 10 s.")] * 9)
         with pytest.raises(ClusterError, match=r"did not answer within 10 s\. Some brokers do not respond .* DESCRIBE"):
             made.describe()
-        assert len(connection.requests) == 3
+        assert len(connection.requests) == 4

@@ -287,7 +287,7 @@ class Cluster:
         """Send what a careful tool would refuse, too, in one request, and wait until it shows."""
         request = AlterClientQuotas([Alteration(entity, ops) for entity, ops in quotas.items()])
         answer = self.gateway.connection.send(request, timeout=60)
-        refused = [row for row in answer.rows if row[1]]
+        refused = [row for row in answer if row[1]]
         assert not refused, refused
         deadline = time.monotonic() + 60
         while True:

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from re import search
-from typing import Final
+from typing import Any, Final
 
+from quotaform.cluster.wire.message import Described
 from quotaform.model.alteration import (
     CLUSTER_AUTHORIZATION_FAILED,
     ERRORS_BY_CODE,
@@ -127,12 +128,13 @@ def with_alter_remedy(error: AuthorizationError) -> AuthorizationError:
     return AuthorizationError(error.problem, remedy=remedy, code=error.code)
 
 
-def require_success(code: int, message: str | None, *, subject: str, right: str, problem: str, hint: str = "") -> None:
+def require_success(answer: Described[Any], *, subject: str, right: str, problem: str, hint: str = "") -> None:
     """Raise the error of an answer to a read that has one.
 
     Code 31 comes without any words of the broker. `hint` is what to do instead, if the cluster is of a service that
     refuses such requests.
     """
+    code, message, _ = answer
     if code == 0:
         return
     if code == CLUSTER_AUTHORIZATION_FAILED:

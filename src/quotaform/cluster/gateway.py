@@ -1,11 +1,11 @@
-"""The protocol through which quotaform reads and alters a cluster: a broker or a snapshot file."""
+"""What quotaform reads and alters: a running cluster, or a snapshot file."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, spell_name
@@ -31,27 +31,29 @@ class BrokerConfig:
     errors: Mapping[int, ClusterError]  # node id to the reason why it could not be asked
 
 
-class Gateway(Protocol):
+class Gateway(ABC):
     """A cluster to read and, unless it is a snapshot, to change."""
 
     name: str
     """What messages call the cluster: its name in quotaform.yaml or its bootstrap servers."""
-
-    @property
-    def is_live(self) -> bool:
-        """Whether this is a running cluster, whose answers may change from one read to the next."""
-
-    @property
-    def snapshot(self) -> SnapshotFile | None:
-        """The snapshot that is read instead of a running cluster."""
+    snapshot: SnapshotFile | None = None
+    """The snapshot that is read instead of a running cluster."""
 
     @property
     def broker_count(self) -> int | None:
         """How many brokers the cluster named when it was connected to; `None` if that is not known."""
+        return None
 
+    @property
+    def is_live(self) -> bool:
+        """Whether this is a running cluster, whose answers may change from one read to the next."""
+        return self.snapshot is None
+
+    @abstractmethod
     def cluster_id(self) -> str:
         """Return the cluster id."""
 
+    @abstractmethod
     def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the quotas of the entities that a filter selects, in one consistent read.
 
@@ -68,7 +70,9 @@ class Gateway(Protocol):
 
         Each entity's values are of one moment; those of two entities may not be.
         """
+        return self.describe(timeout=timeout)
 
+    @abstractmethod
     def broker_config(self, name: str) -> BrokerConfig:
         """Ask every broker for one of its configuration values, each on a connection of its own.
 
@@ -88,7 +92,13 @@ class Gateway(Protocol):
             ClusterError: Nothing at all was sent.
             ValueError: Two alterations of one entity, or one that no broker could read.
         """
+        rows: list[AlterRow] = []
+        for chunk in self.alter_chunks(alterations, validate_only=validate_only):
+            rows += chunk
+            progress("Validating on the broker" if validate_only else "Applying", len(rows), len(alterations))
+        return AlterResult(tuple(rows))
 
+    @abstractmethod
     def alter_chunks(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
     ) -> Iterator[tuple[AlterRow, ...]]:
@@ -103,14 +113,16 @@ class Gateway(Protocol):
             ValueError: At once: two alterations of one entity, or one that no broker could read.
         """
 
-    def close(self) -> None:
-        """Close all connections."""
+    def close(self) -> None:  # noqa: B027 (a file has none)
+        """Close all connections; if called from another thread, abort the request in progress."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        """Return the gateway itself."""
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        """Close the gateway."""
+        self.close()
 
 
 Made = TypeVar("Made")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import floor
 from time import monotonic, sleep
-from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from quotaform.cluster.broker import (
     NEEDS_IPV6,
@@ -19,7 +18,7 @@ from quotaform.cluster.broker import (
     split_alterations,
 )
 from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.gateway import BeforeSend, BrokerConfig, do_nothing
+from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Gateway, do_nothing
 from quotaform.cluster.scram_credential import ScramMechanism
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
@@ -27,19 +26,18 @@ from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import (
     INT8,
     BrokerRequest,
-    BrokerResponse,
+    Described,
     MalformedError,
     Reader,
     ResponseT,
     Writer,
 )
-from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome, RowT
+from quotaform.model.alteration import Alteration, AlterRow, Outcome, RowT
 from quotaform.model.entity import IP, Entity
 from quotaform.model.errors import ClusterError, UnsupportedError, UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
-from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS, NumberKind
-from quotaform.model.quotas import Quotas, SnapshotFile, Values
+from quotaform.model.quotas import Quotas, Values
 from quotaform.model.server import Server, parse_servers
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -52,36 +50,6 @@ ZOOKEEPER_SILENCE: Final = 30.0
 """The same for brokers that read each quota from ZooKeeper: 6,000 quotas take 8."""
 ALTER_TIMEOUT: Final = 65.0
 """The timeout of an alter in seconds: a broker may take up to 60 to forward it to the controller."""
-
-
-class Connection(Protocol):
-    """Sends one request at a time and returns its response; tests replace it to simulate failures.
-
-    `quotaform.cluster.wire.cluster_connection.ClusterConnection` is the one that is used.
-    """
-
-    cluster_id: str | None
-    brokers: Mapping[int, Server]
-    """The brokers that the cluster named, by node id."""
-    versions: Mapping[int, tuple[int, int]]
-    """The lowest and the highest version that the broker in use offers, by API key."""
-
-    def send(self, request: BrokerRequest[ResponseT], *, timeout: float, silence: float | None = None) -> ResponseT:
-        """Send a request to any broker and return its answer.
-
-        `silence`: seconds without a byte of the answer after which it is given up earlier.
-
-        Raises:
-            UnansweredError: It went out, and no answer came.
-            ClusterError: It never went out.
-        """
-
-    def send_to(self, node_id: int, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
-        """Send a request to one of `brokers`, connecting to it for that if need be, and return its answer."""
-
-    def close(self) -> None:
-        """Close the connection, from any thread; may be called more than once."""
-
 
 ItemT = TypeVar("ItemT")
 
@@ -127,7 +95,7 @@ class BrokerGateway:
     """A running cluster. Not safe for use from several threads at a time, `close` aside."""
 
     def __init__(
-        self, connection: Connection, *, name: str, request_timeout: float = 30.0, api_timeout: float = 60.0
+        self, connection: ClusterConnection, *, name: str, request_timeout: float = 30.0, api_timeout: float = 60.0
     ) -> None:
         """Make a gateway from a connection; `connect` makes both.
 
@@ -166,29 +134,19 @@ class BrokerGateway:
         connection = ClusterConnection(servers, config, name=label, timeout=timeout)
         return cls(connection, name=label, request_timeout=config.request_timeout, api_timeout=config.api_timeout)
 
-    def _read(
-        self,
-        request: BrokerRequest[ResponseT],
-        *,
-        problem: str,
-        request_timeout: float,
-        api_timeout: float,
-        tries: int,
-        hint: str = "",
-    ) -> ResponseT:
+    def _read(self, request: BrokerRequest[ResponseT], timeout: float, *, problem: str, hint: str = "") -> ResponseT:
         """Send a read until it is answered; a lost connection is no failure, since reading again is harmless."""
         try:
-            return self._ask(request, request_timeout=request_timeout, api_timeout=api_timeout, tries=tries)
+            return self._ask(request, timeout, request_timeout=self._request_timeout)
         except UnansweredError as error:
             raise ClusterError(f"{problem}: {error}{hint}") from None
 
     def _ask(
         self,
         request: BrokerRequest[ResponseT],
+        timeout: float,
         *,
         request_timeout: float,
-        api_timeout: float,
-        tries: int,
         silence: float | None = None,
     ) -> ResponseT:
         """Send what changes nothing until it is answered: after a lost connection, and after a silence, to the next.
@@ -196,18 +154,18 @@ class BrokerGateway:
         A broker that is frozen must not use up all the time while others are well, and one that is busy with a large
         answer must not be given up: each try waits twice as long for a byte as the one before.
         """
-        deadline = monotonic() + api_timeout
+        deadline = monotonic() + timeout
         silence = silence or self._silence
-        attempt = 1
+        attempt = 0
         while True:
-            timeout = max(1.0, min(request_timeout, deadline - monotonic()))
+            attempt += 1
+            left = max(1.0, min(request_timeout, deadline - monotonic()))
             try:
-                return self.connection.send(request, timeout=timeout, silence=silence)
+                return self.connection.send(request, timeout=left, silence=silence)
             except UnansweredError:
-                if attempt == tries or monotonic() >= deadline:
+                if attempt == _TRIES or monotonic() >= deadline:
                     raise
             sleep(0.1 * 2**attempt)
-            attempt += 1
             silence *= 2
 
     @property
@@ -239,9 +197,7 @@ class BrokerGateway:
         """Return the gateway itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the gateway."""
         self.close()
 
@@ -258,18 +214,8 @@ _DRY_RUN_SILENCE: Final = 5.0
 """The timeout in seconds of the first try of a dry run, which a broker forwards to the controller."""
 
 
-class KafkaGateway(BrokerGateway):
-    """A running cluster, as a `quotaform.cluster.gateway.Gateway`."""
-
-    @property
-    def is_live(self) -> bool:
-        """A running cluster: True."""
-        return True
-
-    @property
-    def snapshot(self) -> SnapshotFile | None:
-        """None: it is a running cluster."""
-        return None
+class KafkaGateway(BrokerGateway, Gateway):
+    """The quotas of a running cluster."""
 
     @property
     def broker_count(self) -> int | None:
@@ -292,21 +238,18 @@ class KafkaGateway(BrokerGateway):
             # No entity has an empty name there, and the broker answers code -1.
             return {}
         answer = self._read(
-            _describe_request(entity_filter),
+            DescribeClientQuotas(entity_filter.for_brokers()),
+            self._api_timeout if timeout is None else timeout,
             problem=f"Cannot read the quotas of {self.name}",
-            request_timeout=self._request_timeout,
-            api_timeout=self._api_timeout if timeout is None else timeout,
-            tries=_TRIES,
         )
         require_success(
-            answer.error_code,
-            answer.error_message,
+            answer,
             subject=f"the client quotas of {self.name}",
             right="DESCRIBE_CONFIGS",
             problem=f"Cannot read the quotas of {self.name}; the broker responded with",
             hint=self.service_hint,
         )
-        return answer.quotas if entity_filter.is_answered_by_brokers else select(answer.quotas, entity_filter)
+        return answer.found if entity_filter.is_answered_by_brokers else select(answer.found, entity_filter)
 
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
         """Read some entities, each by itself when they are few; see `quotaform.cluster.gateway.Gateway`."""
@@ -339,23 +282,12 @@ class KafkaGateway(BrokerGateway):
     def _ask_broker(self, node_id: int, name: str) -> str | None:
         answer = self.connection.send_to(node_id, DescribeBrokerConfig(node_id, name), timeout=BROKER_TIMEOUT)
         require_success(
-            answer.error_code,
-            answer.error_message,
+            answer,
             subject=f"the configuration of broker {node_id}",
             right="DESCRIBE_CONFIGS",
             problem=f"Broker {node_id} does not return its configuration; it responded with",
         )
-        return answer.value
-
-    def alter(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
-    ) -> AlterResult:
-        """Send alterations; see `quotaform.cluster.gateway.Gateway.alter`."""
-        rows: list[AlterRow] = []
-        for chunk in self.alter_chunks(alterations, validate_only=validate_only):
-            rows += chunk
-            progress("Validating on the broker" if validate_only else "Applying", len(rows), len(alterations))
-        return AlterResult(tuple(rows))
+        return answer.found
 
     def alter_chunks(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
@@ -384,41 +316,22 @@ class KafkaGateway(BrokerGateway):
         request = AlterClientQuotas(chunk, validate_only)
         try:
             if validate_only:
-                answer = self._ask(
-                    request,
-                    request_timeout=ALTER_TIMEOUT,
-                    api_timeout=ALTER_TIMEOUT,
-                    tries=_TRIES,
-                    silence=_DRY_RUN_SILENCE,
-                )
+                answer = self._ask(request, ALTER_TIMEOUT, request_timeout=ALTER_TIMEOUT, silence=_DRY_RUN_SILENCE)
             else:
                 answer = self._alter(request)
         except UnansweredError as error:
             more = "" if validate_only else " The change may have been made, or may still be made."
             return rows_of(chunk, Outcome.UNKNOWN, f"{error}{more}")
-        return match_rows(chunk, answer.rows, self.service_hint)
-
-
-def _describe_request(entity_filter: EntityFilter) -> DescribeClientQuotas:
-    return DescribeClientQuotas(entity_filter if entity_filter.is_answered_by_brokers else entity_filter.for_brokers())
+        return match_rows(chunk, answer, self.service_hint)
 
 
 _BROKER: Final = 4
 """ConfigResource.Type.BROKER."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedConfig(BrokerResponse):
-    """One configuration value; `None` when the broker has none."""
-
-    error_code: int
-    error_message: str | None
-    value: str | None
-
-
 @dataclass(frozen=True, slots=True)
-class DescribeBrokerConfig(BrokerRequest[DescribedConfig]):
-    """Ask a broker for one of its configuration values, which only that broker answers."""
+class DescribeBrokerConfig(BrokerRequest[Described[str | None]]):
+    """Ask a broker for one of its configuration values, which only that broker answers; get `None` for none."""
 
     API_KEY = 32
     VERSIONS = range(1, 5)
@@ -427,23 +340,18 @@ class DescribeBrokerConfig(BrokerRequest[DescribedConfig]):
     node_id: int
     name: str
 
-    def write(self, writer: Writer, version: int) -> None:
-        """Append the fields: one resource, one key, neither synonyms nor documentation."""
-
+    def _write(self, writer: Writer, version: int) -> None:
         def resource(node_id: int) -> None:
             writer.number(INT8, _BROKER)
             writer.string(str(node_id))
             writer.array([self.name], writer.string)
 
         writer.structures([self.node_id], resource)
-        writer.boolean(False)
+        writer.boolean(False)  # no synonyms
         if version >= 3:
-            writer.boolean(False)
-        writer.tags()
+            writer.boolean(False)  # no documentation
 
-    def read(self, reader: Reader, version: int) -> DescribedConfig:
-        """Return the value."""
-
+    def _read(self, reader: Reader, version: int) -> Described[str | None]:
         def config() -> tuple[str, str | None]:
             found = reader.string(), reader.nullable_string()
             for _ in ("read-only", "source", "sensitive"):
@@ -454,20 +362,16 @@ class DescribeBrokerConfig(BrokerRequest[DescribedConfig]):
                 reader.nullable_string()  # its documentation
             return found
 
-        def result() -> tuple[int, str | None, dict[str, str | None]]:
+        def result() -> Described[str | None]:
             code, message = reader.int16(), reader.nullable_string()
             reader.int8()
             reader.string()
-            return code, message, dict(reader.structures(config))
+            return Described(code, message, dict(reader.structures(config)).get(self.name) or None)
 
-        throttle = reader.int32()
         results = reader.structures(result)
-        reader.tags()
         if len(results) != 1:
             raise MalformedError("it has not one result for one resource")
-        [(code, message, values)] = results
-        value = values.get(self.name) or None
-        return DescribedConfig(throttle_time_ms=throttle, error_code=code, error_message=message, value=value)
+        return results[0]
 
 
 _TOLERANCE: Final = 1e-6

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from hashlib import pbkdf2_hmac
 from pathlib import Path
 from secrets import token_bytes
-from typing import Final
+from typing import Final, NamedTuple
 
 from quotaform.cluster.broker import (
     MAX_BYTES,
@@ -47,7 +47,7 @@ from quotaform.cluster.scram_credential import (
     ScramUser,
 )
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import INT8, INT32, BrokerRequest, BrokerResponse, Reader, Writer
+from quotaform.cluster.wire.message import INT8, INT32, BrokerRequest, Described, Reader, Writer
 from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, Outcome
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import UnsupportedError, UsageError
@@ -59,7 +59,6 @@ MAX_ALTERATIONS: Final = 1_000
 
 _DESCRIBE_TIMEOUT: Final = 10.0
 """Seconds for a read with all its retries; the answer takes milliseconds, and none comes without the right (above)."""
-_TRIES: Final = 3
 _SALT_BYTES: Final = 32
 _CREDENTIAL_BYTES: Final = 256
 """More than a credential takes in a request or in a controller's log, its name aside."""
@@ -92,21 +91,18 @@ class ScramGateway(BrokerGateway):
         with self._scram_api():
             answer = self._read(
                 DescribeUserScramCredentials(tuple(users)),
+                _DESCRIBE_TIMEOUT,
                 problem=f"Cannot read the SCRAM credentials of {self.name}",
-                request_timeout=_DESCRIBE_TIMEOUT,
-                api_timeout=_DESCRIBE_TIMEOUT,
-                tries=_TRIES,
                 hint=" Some brokers do not respond to a principal without DESCRIBE on the Cluster resource"
                 " (kafka-cluster).",
             )
         require_success(
-            answer.error_code,
-            answer.error_message,
+            answer,
             subject=f"the SCRAM credentials of {self.name}",
             right="DESCRIBE",
             problem=f"Cannot read the SCRAM credentials of {self.name}; the broker responded with",
         )
-        return sorted(map(_read_user, answer.users), key=lambda found: found.user)
+        return sorted(map(_read_user, answer.found), key=lambda found: found.user)
 
     def upsert(
         self, passwords: Mapping[str, Secret], mechanisms: Sequence[ScramMechanism], iterations: int
@@ -160,7 +156,7 @@ class ScramGateway(BrokerGateway):
                 answer = self._alter(AlterUserScramCredentials(part))
         except UnansweredError as error:
             return _rows_of(part, Outcome.UNKNOWN, f"{error} The change may have been made, or may still be made.")
-        return tuple(_read_row(alteration, answer.outcomes.get(alteration.user)) for alteration in part)
+        return tuple(_read_row(alteration, answer.get(alteration.user)) for alteration in part)
 
 
 def split_scram(alterations: Sequence[ScramAlteration]) -> list[list[int]]:
@@ -223,8 +219,7 @@ def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> 
     return tuple(ScramRow(alteration, outcome, None, reason) for alteration in part)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedUser:
+class DescribedUser(NamedTuple):
     """One user of an answer; `credentials` are (mechanism, iterations) in Kafka's numbers."""
 
     user: str
@@ -233,17 +228,8 @@ class DescribedUser:
     credentials: Sequence[tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedCredentials(BrokerResponse):
-    """What a cluster keeps of its users."""
-
-    error_code: int
-    error_message: str | None
-    users: Sequence[DescribedUser]
-
-
 @dataclass(frozen=True, slots=True)
-class DescribeUserScramCredentials(BrokerRequest[DescribedCredentials]):
+class DescribeUserScramCredentials(BrokerRequest[Described[Sequence[DescribedUser]]]):
     """Ask for the credentials of some users, or of all users if there are none."""
 
     API_KEY = 50
@@ -253,39 +239,22 @@ class DescribeUserScramCredentials(BrokerRequest[DescribedCredentials]):
 
     users: Sequence[str] = ()
 
-    def write(self, writer: Writer, version: int) -> None:
-        """Append the fields.
-
-        No users are an empty list and not null, which means the same: to a principal without the right a broker never
-        answers it.
-        """
+    def _write(self, writer: Writer, version: int) -> None:
+        # No users are an empty list and not null, which means the same: to a principal without the right a broker
+        # never answers it.
         writer.structures(self.users, writer.string)
-        writer.tags()
 
-    def read(self, reader: Reader, version: int) -> DescribedCredentials:
-        """Return the credentials."""
-
+    def _read(self, reader: Reader, version: int) -> Described[Sequence[DescribedUser]]:
         def user() -> DescribedUser:
             name, code, message = reader.string(), reader.int16(), reader.nullable_string()
-            credentials = reader.structures(lambda: (reader.int8(), reader.int32()))
-            return DescribedUser(user=name, error_code=code, error_message=message, credentials=credentials)
+            return DescribedUser(name, code, message, reader.structures(lambda: (reader.int8(), reader.int32())))
 
-        throttle, code, message = reader.int32(), reader.int16(), reader.nullable_string()
-        users = reader.structures(user)
-        reader.tags()
-        return DescribedCredentials(throttle_time_ms=throttle, error_code=code, error_message=message, users=users)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredCredentials(BrokerResponse):
-    """The outcome by user: the error code and the broker's words."""
-
-    outcomes: dict[str, tuple[int, str | None]]
+        return Described(reader.int16(), reader.nullable_string(), reader.structures(user))
 
 
 @dataclass(frozen=True, slots=True)
-class AlterUserScramCredentials(BrokerRequest[AlteredCredentials]):
-    """Set and delete credentials, of each user one at most."""
+class AlterUserScramCredentials(BrokerRequest[dict[str, tuple[int, str | None]]]):
+    """Set and delete credentials, of each user one at most; get the error code and the broker's words by user."""
 
     API_KEY = 51
     VERSIONS = range(1)
@@ -294,30 +263,22 @@ class AlterUserScramCredentials(BrokerRequest[AlteredCredentials]):
 
     alterations: Sequence[ScramAlteration]
 
-    def write(self, writer: Writer, version: int) -> None:
-        """Append the fields."""
-
-        def deletion(asked: ScramDeletion) -> None:
+    def _write(self, writer: Writer, version: int) -> None:
+        def deletion(asked: ScramAlteration) -> None:
             writer.string(asked.user)
             writer.number(INT8, asked.mechanism.number)
 
         def upsertion(asked: ScramUpsertion) -> None:
-            writer.string(asked.user)
-            writer.number(INT8, asked.mechanism.number)
+            deletion(asked)
             writer.number(INT32, asked.iterations)
             writer.bytes(asked.salt)
             writer.bytes(asked.salted_password)
 
         writer.structures((each for each in self.alterations if isinstance(each, ScramDeletion)), deletion)
         writer.structures((each for each in self.alterations if isinstance(each, ScramUpsertion)), upsertion)
-        writer.tags()
 
-    def read(self, reader: Reader, version: int) -> AlteredCredentials:
-        """Return the outcomes."""
-        throttle = reader.int32()
-        outcomes = dict(reader.structures(lambda: (reader.string(), (reader.int16(), reader.nullable_string()))))
-        reader.tags()
-        return AlteredCredentials(throttle_time_ms=throttle, outcomes=outcomes)
+    def _read(self, reader: Reader, version: int) -> dict[str, tuple[int, str | None]]:
+        return dict(reader.structures(lambda: (reader.string(), (reader.int16(), reader.nullable_string()))))
 
 
 STDIN: Final = Path("-")

@@ -6,22 +6,20 @@ compared line by line. Its schema is `schemas/snapshot.schema.json`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from json import JSONDecodeError, dumps, loads
 from math import inf, isfinite, nan
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, NoReturn, Self, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
-from quotaform.cluster.gateway import BeforeSend, BrokerConfig, do_nothing
+from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Gateway, do_nothing
 from quotaform.model import rule
-from quotaform.model.alteration import Alteration, AlterResult, AlterRow
+from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import ClusterError, FileReadError, InvalidFilesError, NotTextError, UnsupportedError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.finding import Finding, Location
 from quotaform.model.finding_list import MAX_PROBLEMS
-from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quotas import Quotas, Snapshot, SnapshotFile
 from quotaform.model.records.document import (
     MOST_VALUES,
@@ -43,29 +41,14 @@ from quotaform.model.text import explain_json_error, line_and_column
 from quotaform.system.files import SNAPSHOT_LIMIT, read_text
 
 
-class SnapshotGateway:
-    """A snapshot as a `quotaform.cluster.gateway.Gateway`: it can be read, and nothing else."""
+class SnapshotGateway(Gateway):
+    """A snapshot, which can be read, and nothing else."""
 
     def __init__(self, snapshot: Snapshot, *, name: str | None = None, path: str = "") -> None:
         """Make a gateway."""
         self.name = name or snapshot.cluster_name
+        self.snapshot = SnapshotFile(path, snapshot.captured_at)
         self._snapshot = snapshot
-        self._path = path
-
-    @property
-    def is_live(self) -> bool:
-        """A file: False."""
-        return False
-
-    @property
-    def snapshot(self) -> SnapshotFile | None:
-        """Which snapshot this is."""
-        return SnapshotFile(self._path, self._snapshot.captured_at)
-
-    @property
-    def broker_count(self) -> int | None:
-        """None: a snapshot contains only quotas."""
-        return None
 
     def cluster_id(self) -> str:
         """Return the id of the cluster that the snapshot was taken from."""
@@ -75,40 +58,15 @@ class SnapshotGateway:
         """Return the snapshot's quotas that a filter selects."""
         return select(self._snapshot.quotas, entity_filter)
 
-    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
-        """Return the snapshot's quotas."""
-        return self._snapshot.quotas
-
     def broker_config(self, name: str) -> BrokerConfig:
         """Fail, because a snapshot contains only quotas."""
         raise UnsupportedError(f"{self.name} is a snapshot, which contains no configuration of brokers.")
 
-    def alter(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
-    ) -> AlterResult:
-        """Refuse."""
-        self._refuse()
-
     def alter_chunks(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, before_send: BeforeSend = do_nothing
-    ) -> Iterator[tuple[AlterRow, ...]]:
+    ) -> NoReturn:
         """Refuse."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
         raise ClusterError(f"{self.name} is a snapshot, which cannot be changed; choose a running cluster.")
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
-
-    def __enter__(self) -> Self:
-        """Return the gateway itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Do nothing."""
 
 
 T = TypeVar("T", str, list[Any], dict[str, Any])

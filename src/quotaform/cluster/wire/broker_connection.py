@@ -50,7 +50,7 @@ class BrokerConnection:
     """A connection to a broker; deadlines are times of `monotonic`.
 
     `versions` are the lowest and the highest that the broker speaks, by API key. `session_lifetime` is in seconds,
-    0 for never.
+    0 for never; `throttle_ms` is how long the broker asked to wait in its last answer.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class BrokerConnection:
         self.stage = Stage.CONNECT
         self.versions: dict[int, tuple[int, int]] = {}
         self.session_lifetime = 0.0
+        self.throttle_ms = 0
         self._config = config
         self._ssl_context = ssl_context
         self.client_id = config.client_id or f"quotaform/{__version__}"
@@ -132,9 +133,8 @@ class BrokerConnection:
         steps = credentials.exchange(self.server.host)
         token = next(steps)
         deadline += monotonic() - begun_at
-        handshake = self.exchange(SaslHandshake(credentials.mechanism), deadline)
-        if handshake.error_code:
-            raise CodeError(handshake.error_code)
+        if code := self.exchange(SaslHandshake(credentials.mechanism), deadline):
+            raise CodeError(code)
         while True:
             begun_at = monotonic()
             answer = self.exchange(SaslAuthenticate(token), deadline)
@@ -214,7 +214,8 @@ class BrokerConnection:
         (correlation_id,) = INT32.unpack_from(answer)
         if correlation_id != self._correlation_id:
             raise MalformedError("it belongs to another request")
-        return request.decode(answer, version)
+        decoded, self.throttle_ms = request.decode(answer, version)
+        return decoded
 
     def shutdown(self) -> None:
         """Shut the connection down, from any thread; waiting calls return."""

@@ -111,7 +111,7 @@ class ClusterConnection:
             except Exception as error:
                 self._abandon(broker)
                 raise unanswered(str(broker.server), error, timeout) from None
-            self._quiet_until = max(self._quiet_until, monotonic() + answer.throttle_time_ms / 1000)
+            self._quiet_until = max(self._quiet_until, monotonic() + broker.throttle_ms / 1000)
             return answer
 
     def send_to(self, node_id: int, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:

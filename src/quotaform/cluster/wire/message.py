@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from struct import error as StructError  # noqa: N812 (it is a class)
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from quotaform.model.server import Server
 
@@ -24,29 +24,13 @@ INT16: Final = Struct(">h")
 INT32: Final = Struct(">i")
 INT64: Final = Struct(">q")
 FLOAT64: Final = Struct(">d")
+_UUID: Final = Struct(">16s")
 
 _MAX_VARINT_BITS: Final = 35
 
 
 class MalformedError(Exception):
     """Bytes that are not a valid response of Kafka's protocol; the message describes the problem."""
-
-
-def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the unsigned varint at a position, and the position after it.
-
-    Raises `IndexError` if the data ends before, `MalformedError` if it is longer than 32 bits can be.
-    """
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift >= _MAX_VARINT_BITS:
-            raise MalformedError("a length in it is too large")
 
 
 def uvarint(value: int) -> bytes:
@@ -105,13 +89,24 @@ class Reader:
         """Return a FLOAT64 (KAFKA-9474)."""
         return float(self._number(FLOAT64))
 
+    def uuid(self) -> bytes:
+        """Return the 16 bytes of a UUID."""
+        return bytes(self._number(_UUID))
+
     def uvarint(self) -> int:
-        """Return an unsigned varint."""
+        """Return an unsigned varint of up to 32 bits."""
+        value = shift = 0
         try:
-            value, self.position = read_uvarint(self.data, self.position)
+            while shift < _MAX_VARINT_BITS:
+                byte = self.data[self.position]
+                self.position += 1
+                value |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    return value
+                shift += 7
         except IndexError:
             raise MalformedError("it is truncated") from None
-        return value
+        raise MalformedError("a length in it is too large")
 
     def _length(self, fixed: Struct) -> int:
         length = self.uvarint() - 1 if self.is_flexible else int(self._number(fixed))
@@ -143,14 +138,16 @@ class Reader:
             raise MalformedError("a string in it is null")
         return text
 
-    def count(self) -> int | None:
-        """Return how many elements the array has that begins here, or `None` for null."""
-        count = self._length(INT32)
-        return None if count < 0 else count
+    def count(self, most: int | None = None, what: str = "") -> int:
+        """Return how many elements the array has that begins here, 0 for null, and `most` of them."""
+        count = max(self._length(INT32), 0)
+        if most is not None and count > most:
+            raise MalformedError(f"it has {count:,} {what}, more than the limit of {most:,}")
+        return count
 
     def array(self, read: Callable[[], T]) -> list[T]:
         """Return the elements of an array, none for null."""
-        return [read() for _ in range(self.count() or 0)]
+        return [read() for _ in range(self.count())]
 
     def structures(self, read: Callable[[], T]) -> list[T]:
         """Return the elements of an array of structures, each with its tagged fields."""
@@ -164,9 +161,7 @@ class Reader:
 
     def tags(self) -> None:
         """Pass over the tagged fields at the end of a structure; a message that is not flexible has none."""
-        if not self.is_flexible:
-            return
-        for _ in range(self.uvarint()):
+        for _ in range(self.uvarint() if self.is_flexible else 0):
             self.uvarint()
             size = self.uvarint()
             self.position += size  # a wrong size leads beyond the end, where nothing can be read
@@ -248,34 +243,28 @@ class Writer:
 UNSUPPORTED_VERSION: Final = 35
 _MAX_BROKERS: Final = 10_000
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerResponse:
-    """What all answers have."""
-
-    throttle_time_ms: int = 0  # how long the broker asks the client to wait with its next request (KIP-219)
-
-
-ResponseT = TypeVar("ResponseT", bound=BrokerResponse)
+ResponseT = TypeVar("ResponseT")
 
 
 class BrokerRequest(ABC, Generic[ResponseT]):
-    """One request."""
+    """One request, which is answered by a `ResponseT`."""
 
     __slots__ = ()
 
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[range]  # the versions that this client speaks, the best one last
     FLEXIBLE_FROM: ClassVar[int]  # the first flexible version (KIP-482)
+    IS_THROTTLED: ClassVar[bool] = True
+    """Whether its answer begins with how long the broker asks the client to wait (KIP-219)."""
     MAX_RESPONSE: ClassVar[int] = 1 << 20
     """How many bytes its answer may have; a server without TLS and SASL may be anything."""
 
     @abstractmethod
-    def write(self, writer: Writer, version: int) -> None:
+    def _write(self, writer: Writer, version: int) -> None:
         """Append the fields of a version."""
 
     @abstractmethod
-    def read(self, reader: Reader, version: int) -> ResponseT:
+    def _read(self, reader: Reader, version: int) -> ResponseT:
         """Return the answer in a version."""
 
     def encode(self, version: int, *, correlation_id: int = 0, client_id: str = "") -> bytes:
@@ -288,21 +277,31 @@ class BrokerRequest(ABC, Generic[ResponseT]):
         header.nullable_string(client_id)
         body = Writer(is_flexible=version >= self.FLEXIBLE_FROM)
         body.tags()
-        self.write(body, version)
+        self._write(body, version)
+        body.tags()
         return INT32.pack(len(header.data) + len(body.data)) + header.data + body.data
 
-    def decode(self, answer: bytes, version: int) -> ResponseT:
-        """Return what an answer says, whose correlation id was read before."""
+    def decode(self, answer: bytes, version: int) -> tuple[ResponseT, int]:
+        """Return what an answer says, whose correlation id was read before, and the milliseconds to wait."""
         reader = Reader(answer, INT32.size, is_flexible=version >= self.FLEXIBLE_FROM)
         if self.API_KEY != ApiVersions.API_KEY:
             reader.tags()
-        decoded = self.read(reader, version)
+        throttle = reader.int32() if self.IS_THROTTLED else 0
+        decoded = self._read(reader, version)
+        reader.tags()
         reader.end()
-        return decoded
+        return decoded, throttle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerVersions(BrokerResponse):
+class Described(NamedTuple, Generic[T]):
+    """The answer to a read."""
+
+    error_code: int
+    error_message: str | None
+    found: T
+
+
+class BrokerVersions(NamedTuple):
     """What a broker speaks."""
 
     error_code: int  # 0, or 35 when it does not know the version of the request; then only API key 18 is listed
@@ -320,104 +319,123 @@ class ApiVersions(BrokerRequest[BrokerVersions]):
     API_KEY = 18
     VERSIONS = range(4)
     FLEXIBLE_FROM = 3
+    IS_THROTTLED = False
 
     software_version: str
 
-    def write(self, writer: Writer, version: int) -> None:
-        """Append the fields: from version 3 on, who is asking."""
+    def _write(self, writer: Writer, version: int) -> None:
         if version >= 3:
             writer.string("quotaform")
             writer.string(self.software_version)
-            writer.tags()
 
-    def read(self, reader: Reader, version: int) -> BrokerVersions:
-        """Return the versions."""
+    def _read(self, reader: Reader, version: int) -> BrokerVersions:
         error_code = reader.int16()
         if error_code == UNSUPPORTED_VERSION:
             version, reader.is_flexible = 0, False
         versions = dict(reader.structures(lambda: (reader.int16(), (reader.int16(), reader.int16()))))
-        throttle = reader.int32() if version >= 1 else 0
-        reader.tags()
-        return BrokerVersions(throttle_time_ms=throttle, error_code=error_code, versions=versions)
+        if version >= 1:
+            reader.int32()  # how long to wait
+        return BrokerVersions(error_code, versions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterMetadata(BrokerResponse):
+class TopicMetadata(NamedTuple):
+    """A topic; without an error, `error_code` is 0."""
+
+    error_code: int
+    topic_id: bytes  # 16 bytes; all 0 before version 10
+    partitions: int
+
+
+class ClusterMetadata(NamedTuple):
     """Which cluster this is."""
 
     cluster_id: str | None
     brokers: Mapping[int, Server]  # where its brokers are, by node id, as they advertise themselves
+    topics: Sequence[TopicMetadata]  # those that were asked for
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata(BrokerRequest[ClusterMetadata]):
-    """Ask for the id of the cluster and its brokers, and for no topics."""
+    """Ask for the id of the cluster and its brokers, and for some topics, which are not created."""
 
     API_KEY = 3
     VERSIONS = range(4, 13)
     FLEXIBLE_FROM = 9
 
-    def write(self, writer: Writer, version: int) -> None:
-        """Append the fields: no topics, nothing created, no lists of rights."""
-        writer.array((), writer.string)
+    topics: Sequence[str] = ()
+
+    def _write(self, writer: Writer, version: int) -> None:
+        def topic(name: str) -> None:
+            if version >= 10:
+                writer.data += bytes(16)
+            writer.string(name)
+
+        writer.structures(self.topics, topic)
         writer.boolean(False)
+        # Nor for lists of rights, of the cluster and of topics.
         if 8 <= version <= 10:
             writer.boolean(False)
         if version >= 8:
             writer.boolean(False)
-        writer.tags()
 
-    def read(self, reader: Reader, version: int) -> ClusterMetadata:
-        """Return the cluster."""
-
+    def _read(self, reader: Reader, version: int) -> ClusterMetadata:
         def broker() -> tuple[int, Server]:
             found = reader.int32(), Server(reader.string(), reader.int32())
             reader.nullable_string()  # its rack
             return found
 
-        throttle = reader.int32()
+        def partition() -> None:
+            reader.int16()
+            for _ in ("index", "leader", "leader epoch")[: 3 if version >= 7 else 2]:
+                reader.int32()
+            for _ in ("replicas", "in sync", "offline")[: 3 if version >= 5 else 2]:
+                reader.array(reader.int32)
+
+        def topic() -> TopicMetadata:
+            code = reader.int16()
+            reader.nullable_string()
+            topic_id = reader.uuid() if version >= 10 else bytes(16)
+            reader.int8()  # whether it is internal
+            partitions = reader.structures(partition)
+            if version >= 8:
+                reader.int32()
+            return TopicMetadata(code, topic_id, len(partitions))
+
         brokers = {node_id: server for node_id, server in reader.structures(broker) if server.is_valid}
         if len(brokers) > _MAX_BROKERS:
             raise MalformedError(f"it names over {_MAX_BROKERS:,} brokers")
         cluster_id = reader.nullable_string()
         reader.int32()  # the controller, which any broker may be (KIP-590)
-        reader.array(reader.int8)  # no topics were asked for
+        topics = reader.structures(topic)
         if 8 <= version <= 10:
             reader.int32()
-        reader.tags()
-        return ClusterMetadata(throttle_time_ms=throttle, cluster_id=cluster_id, brokers=brokers)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandshakeResponse(BrokerResponse):
-    """Whether a mechanism may be used; `error_code` is 0 if so."""
-
-    error_code: int
+        if len(topics) != len(self.topics):
+            raise MalformedError("it has not one result for one topic")
+        return ClusterMetadata(cluster_id, brokers, topics)
 
 
 @dataclass(frozen=True, slots=True)
-class SaslHandshake(BrokerRequest[HandshakeResponse]):
-    """Choose a SASL mechanism (KIP-43); from version 1 on the tokens go in SaslAuthenticate."""
+class SaslHandshake(BrokerRequest[int]):
+    """Choose a SASL mechanism (KIP-43), and get 0 or an error code; from version 1 on tokens go in SaslAuthenticate."""
 
     API_KEY = 17
     VERSIONS = range(1, 2)
     FLEXIBLE_FROM = 2
+    IS_THROTTLED = False
 
     mechanism: str
 
-    def write(self, writer: Writer, version: int) -> None:
-        """Append the fields."""
+    def _write(self, writer: Writer, version: int) -> None:
         writer.string(self.mechanism)
 
-    def read(self, reader: Reader, version: int) -> HandshakeResponse:
-        """Return whether the mechanism is offered."""
+    def _read(self, reader: Reader, version: int) -> int:
         error_code = reader.int16()
         reader.array(reader.string)
-        return HandshakeResponse(error_code=error_code)
+        return error_code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthenticateResponse(BrokerResponse):
+@dataclass(frozen=True, slots=True)
+class AuthenticateResponse:
     """What a server answers to a token."""
 
     error_code: int
@@ -432,19 +450,15 @@ class SaslAuthenticate(BrokerRequest[AuthenticateResponse]):
     API_KEY = 36
     VERSIONS = range(3)
     FLEXIBLE_FROM = 2
+    IS_THROTTLED = False
 
     token: bytes = field(repr=False)
 
-    def write(self, writer: Writer, version: int) -> None:
-        """Append the fields."""
+    def _write(self, writer: Writer, version: int) -> None:
         writer.bytes(self.token)
-        writer.tags()
 
-    def read(self, reader: Reader, version: int) -> AuthenticateResponse:
-        """Return the server's token."""
+    def _read(self, reader: Reader, version: int) -> AuthenticateResponse:
         error_code = reader.int16()
         reader.nullable_string()
         token = reader.nullable_bytes() or b""
-        lifetime = reader.int64() if version >= 1 else 0
-        reader.tags()
-        return AuthenticateResponse(error_code=error_code, token=token, session_lifetime_ms=lifetime)
+        return AuthenticateResponse(error_code, token, reader.int64() if version >= 1 else 0)

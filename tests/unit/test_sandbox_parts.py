@@ -23,7 +23,7 @@ from quotaform.sandbox import security, tool
 from quotaform.sandbox.cache import cache_directory
 from quotaform.sandbox.java import Java, find_java
 from quotaform.sandbox.node import Node, free_ports, node_properties
-from quotaform.sandbox.quorum import Answer, probe
+from quotaform.sandbox.quorum import brokers_seen
 from quotaform.sandbox.release import (
     EXPORTER,
     NEWEST,
@@ -256,19 +256,20 @@ GOOD = b"\0\0\0\1\0\0\0\0\0\0\0\0\x03ab\0\0\0\1\x04"
 
 
 @pytest.mark.parametrize(
-    ("response", "expected"),
+    ("response", "brokers"),
     [
-        (framed(GOOD), Answer("ab", 3)),
-        (framed(GOOD[:9] + b"\0\x1f" + GOOD[11:]), None),
-        (framed(GOOD[:12]), None),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", None),
-        (b"", None),
+        (framed(GOOD), 3),
+        (framed(GOOD.replace(b"ab", b"ac")), 0),
+        (framed(GOOD[:9] + b"\0\x1f" + GOOD[11:]), 0),
+        (framed(GOOD[:12]), 0),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", 0),
+        (b"", 0),
     ],
-    ids=["good", "error code", "truncated", "no broker", "closed"],
+    ids=["good", "another cluster", "error code", "truncated", "no broker", "closed"],
 )
-def test_a_probe_understands_a_broker_and_nobody_else(response: bytes, expected: Answer | None) -> None:
-    assert probe("127.0.0.1", serve_once(response)) == expected
-    assert probe("127.0.0.1", free_ports(1)[0]) is None
+def test_a_broker_of_the_cluster_is_understood_and_nobody_else(response: bytes, brokers: int) -> None:
+    assert brokers_seen(serve_once(response), "ab") == brokers
+    assert brokers_seen(free_ports(1)[0], "ab") == 0
 
 
 def test_a_node_of_three_knows_the_others(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from quotaform.model.errors import SandboxError
 from quotaform.sandbox import detached
 from quotaform.sandbox.cache import locked
 from quotaform.sandbox.quorum import SupervisorClient
-from quotaform.sandbox.release import Download, growth_reported
+from quotaform.sandbox.release import Download
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -133,20 +133,6 @@ def test_a_start_says_what_it_is_doing(
         "",
         "Downloading Apache Kafka 4.3.1 (once, about 45 MB) ...\nError: no network\n",
     )
-
-
-def test_a_download_is_reported_as_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.sandbox.release._INTERVAL", 0.01)
-    seen: list[tuple[str, int, int]] = []
-    with growth_reported(tmp_path, 1000, "Downloading", lambda *step: seen.append(step)):
-        (tmp_path / "a").mkdir()
-        (tmp_path / "a" / "x.jar").write_bytes(b"x" * 400)
-        wait_until(lambda: ("Downloading", 400, 1000) in seen)
-        (tmp_path / "a" / "y.jar.part").write_bytes(b"x" * 4000)
-        wait_until(lambda: ("Downloading", 1000, 1000) in seen)
-    assert seen[0] == ("Downloading", 0, 1000)
-    assert ("Downloading", 400, 1000) in seen
-    assert seen[-1] == ("Downloading", 1000, 1000)
 
 
 def test_each_step_is_a_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +132,7 @@ class SupervisorClient:
 _TIMEOUT_SECONDS = 120.0
 """Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
 
+_PROBE_SECONDS = 1.0
 _NO_MONITORING = Monitoring()
 _ZOOKEEPER = "ZooKeeper"
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
@@ -305,13 +305,12 @@ class Quorum:
             time.sleep(0.03)
 
     def _is_ready(self, node: Node, see: int) -> bool:
-        answer = probe(HOST, node.ports[security.PLAINTEXT])
         if self.release.has_zookeeper:
             self.cluster_id = node.written_cluster_id()
-        if answer is None or answer.cluster_id != self.cluster_id or answer.brokers < see:
+        if brokers_seen(node.ports[security.PLAINTEXT], self.cluster_id) < see:
             return False
         # A broker opens its listeners one after the other.
-        return all(accepts(HOST, port) for port in node.ports.values())
+        return all(map(accepts, node.ports.values()))
 
     def _require_alive(self, node: Node) -> None:
         if self.release.has_zookeeper and self._supervisor.exit_code(_ZOOKEEPER) is not None:
@@ -369,67 +368,33 @@ _DESCRIBE_CLUSTER = 60
 _CLIENT_ID = b"quotaform-sandbox"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The response of a broker: the cluster id and the number of live brokers that it sees."""
+def brokers_seen(port: int, cluster_id: str) -> int:
+    """Return how many live brokers of its cluster the one at a PLAINTEXT port sees.
 
-    cluster_id: str
-    brokers: int
-
-
-def probe(host: str, port: int, *, timeout: float = 1.0) -> Answer | None:
-    """Ask the broker at a PLAINTEXT listener for its cluster; None if it does not answer (yet)."""
+    0 if it does not answer (yet), or is of another cluster. What is asked and answered is DescribeCluster of version 0
+    (KIP-700).
+    """
     header = struct.pack(">hhih", _DESCRIBE_CLUSTER, 0, 1, len(_CLIENT_ID)) + _CLIENT_ID + b"\0"
     # include_cluster_authorized_operations=false, then no tagged fields.
     request = header + b"\0\0"
     try:
-        with socket.create_connection((host, port), timeout) as connection:
-            connection.settimeout(timeout)
+        with socket.create_connection((HOST, port), _PROBE_SECONDS) as connection, connection.makefile("rb") as answers:
             connection.sendall(struct.pack(">i", len(request)) + request)
-            (size,) = struct.unpack(">i", _read(connection, 4))
-            return _decode(_read(connection, min(size, 1_048_576)))
-    except (OSError, EOFError, ValueError, struct.error, IndexError):
-        return None
+            (size,) = struct.unpack(">i", answers.read(4))
+            answer = answers.read(min(size, 1 << 20))
+        # Correlation id (4), tagged fields (1), throttle time (4), the error code (2) and message, then the cluster id.
+        (error,) = struct.unpack_from(">h", answer, 9)
+        _, _, rest = answer[11:].partition(cluster_id.encode())
+        # The controller's id (4), then the number of brokers and one.
+        return 0 if error or not cluster_id else rest[4] - 1
+    except (OSError, ValueError, struct.error, IndexError):
+        return 0
 
 
-def accepts(host: str, port: int, *, timeout: float = 1.0) -> bool:
+def accepts(port: int) -> bool:
     """Return whether a port accepts connections."""
     try:
-        with socket.create_connection((host, port), timeout):
+        with socket.create_connection((HOST, port), _PROBE_SECONDS):
             return True
     except OSError:
         return False
-
-
-def _decode(response: bytes) -> Answer | None:
-    # Correlation id (4), tagged fields (1), throttle time (4), then the error code.
-    error, offset = struct.unpack_from(">h", response, 9)[0], 11
-    if error:
-        return None
-    length, offset = _unsigned_varint(response, offset)
-    offset += max(length - 1, 0)
-    length, offset = _unsigned_varint(response, offset)
-    cluster_id = response[offset : offset + length - 1].decode()
-    # Skips the controller's id (4).
-    brokers, _ = _unsigned_varint(response, offset + length - 1 + 4)
-    return Answer(cluster_id, brokers - 1)
-
-
-def _unsigned_varint(data: bytes, offset: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[offset]
-        offset += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, offset
-        shift += 7
-
-
-def _read(connection: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        if not (piece := connection.recv(count - len(data))):
-            raise EOFError
-        data += piece
-    return data

@@ -17,12 +17,11 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from threading import Event, Thread
 from typing import Final
 
 from quotaform.model.errors import SandboxError, UsageError, missing_extra
@@ -30,39 +29,6 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.sandbox.cache import cache_directory, locked, make_directory
 from quotaform.sandbox.java import Java
 from quotaform.system.executable import major_version
-
-_INTERVAL: Final = 0.5
-
-
-@contextmanager
-def growth_reported(directory: Path, total: int, what: str, progress: Progress) -> Iterator[None]:
-    """Report how many bytes a directory holds while it is being filled."""
-    done = Event()
-
-    def watch() -> None:
-        while not done.wait(_INTERVAL):
-            progress(what, min(_size(directory), total), total)
-
-    progress(what, 0, total)
-    watcher = Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-
-
-def _size(directory: Path) -> int:
-    """Return the size of all files; one that goes meanwhile counts for nothing."""
-    size = 0
-    for path in directory.rglob("*.jar*"):
-        try:
-            size += path.lstat().st_size
-        except OSError:
-            continue
-    return size
-
 
 VARIABLE: Final = "QUOTAFORM_SANDBOX_KAFKA"
 
@@ -135,8 +101,6 @@ _NOT_RUNTIME = re.compile(r"-(sources|javadoc|test|test-sources|scaladoc)\.jar(\
 
 _BROKER_JAR: Final = re.compile(r"kafka_2\.1\d-(\d+(?:\.\d+)+).*\.jar").fullmatch
 
-_REPOSITORY: Final = "repository"
-
 Fetch = Callable[[Path], Iterable[Path]]
 
 
@@ -147,7 +111,7 @@ class Download:
     title: str
     name: str  # the name of its directory in the cache, and of the file with its checksums
     endpoints: tuple[str, ...]  # what is resolved, as group:artifact:version
-    size: int  # the approximate size of the download in bytes
+    megabytes: int  # the approximate size of the download
     otherwise: str  # what to do when it cannot be downloaded
     has_dependencies: bool = False
 
@@ -161,9 +125,8 @@ class Download:
         """Return its jars in the user's cache, which is filled with `jgo` when it is empty or damaged."""
 
         def fetch(directory: Path) -> list[Path]:
-            what = f"Downloading {self.title} (once, about {self.size / 1_000_000:.0f} MB)"
-            with growth_reported(directory / _REPOSITORY, self.size, what, progress):
-                return fetch_with_jgo(directory, self)
+            progress(f"Downloading {self.title} (once, about {self.megabytes} MB)", 0, 0)
+            return fetch_with_jgo(directory, self)
 
         return cached_jars(cache_directory() / self.name, self.sums, fetch, self)
 
@@ -179,7 +142,7 @@ def kafka_download(release: Release) -> Download:
         # whose archives have Log4j 1: all of them write to SLF4J.
         endpoints=(f"org.apache.kafka:kafka_2.13:{release}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"),
         has_dependencies=True,
-        size=45_000_000,
+        megabytes=45,
         otherwise="set KAFKA_HOME to an unpacked Apache Kafka",
     )
 
@@ -190,7 +153,7 @@ TOOLS: Final = Download(
     title=f"the tools of Apache Kafka {KAFKA_VERSION}",
     name=f"kafka-tools-{KAFKA_VERSION}",
     endpoints=(f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",),
-    size=700_000,
+    megabytes=1,
     otherwise=KAFKA.otherwise,
 )
 """Without their dependencies: those of JmxTool are jars of the broker."""
@@ -199,7 +162,7 @@ EXPORTER: Final = Download(
     title="the Prometheus JMX exporter 1.0.1",
     name="jmx-exporter-1.0.1",
     endpoints=("io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1",),
-    size=3_000_000,
+    megabytes=3,
     otherwise="start the sandbox without metrics",
 )
 
@@ -269,7 +232,7 @@ def fetch_with_jgo(directory: Path, download: Download = KAFKA) -> list[Path]:
         with warnings.catch_warnings(), redirect_stdout(sys.stderr):
             warnings.simplefilter("ignore")
             # A repository of its own: jars linked to a shared one would share its damage.
-            context = MavenContext(repo_cache=directory / _REPOSITORY, timeout=60)
+            context = MavenContext(repo_cache=directory / "repository", timeout=60)
             builder = EnvironmentBuilder(
                 context=context, cache_dir=directory / "environments", link_strategy=LinkStrategy.AUTO
             )

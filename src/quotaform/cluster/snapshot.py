@@ -7,10 +7,11 @@ compared line by line. Its schema is `schemas/snapshot.schema.json`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from json import JSONDecodeError, dumps, loads
 from math import inf, isfinite, nan
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Gateway, do_nothing
 from quotaform.model import rule
@@ -36,7 +37,6 @@ from quotaform.model.records.document import (
     require_kind,
 )
 from quotaform.model.records.field import dump_values
-from quotaform.model.rule import FindingRule
 from quotaform.model.text import explain_json_error, line_and_column
 from quotaform.system.files import SNAPSHOT_LIMIT, read_text
 
@@ -68,8 +68,6 @@ class SnapshotGateway(Gateway):
         """Refuse."""
         raise ClusterError(f"{self.name} is a snapshot, which cannot be changed; choose a running cluster.")
 
-
-T = TypeVar("T", str, list[Any], dict[str, Any])
 
 _WORDS: Final = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
@@ -111,164 +109,119 @@ def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:
 def load_snapshot(text: str, file: str) -> Snapshot:
     """Read a snapshot.
 
-    `file` is its name for messages. Raises `InvalidFilesError` if it is no snapshot that this version reads; with all
-    its problems, each with its line.
+    `file` is its name for messages. Raises `InvalidFilesError` if it is no snapshot that this version reads; with the
+    first problem of each item, and its line.
     """
-    reader = _Reader(text, file)
-    snapshot = reader.read()
-    if reader.problems:
-        raise InvalidFilesError(reader.problems)
-    return snapshot
+    document = _parse(text, file)
+    cluster = document.get("cluster")
+    fields: dict[str, Any] = {name: document.get(name) for name in ("cluster", "captured_at", "quotas")}
+    if isinstance(cluster, dict):
+        fields |= {"cluster.name": cluster.get("name"), "cluster.id": cluster.get("id")}
+    problems = []
+    for name, value in fields.items():
+        kind, what = _FIELDS.get(name, (str, "a string"))
+        if not isinstance(value, kind):
+            problems.append(rule.SNAPSHOT.finding(f"{name} must be {what}", location=Location(file)))
+    quotas, more = _read_items(fields["quotas"] if isinstance(fields["quotas"], list) else (), text, file)
+    problems += more
+    if len(problems) > MAX_PROBLEMS:
+        last = "and more: only the first problems are shown; take the snapshot again"
+        problems = [*problems[:MAX_PROBLEMS], rule.SNAPSHOT.finding(last, location=Location(file))]
+    if problems:
+        raise InvalidFilesError(problems)
+    return Snapshot(
+        cluster_name=fields["cluster.name"],
+        cluster_id=fields["cluster.id"],
+        captured_at=fields["captured_at"],
+        quotas=quotas,
+    )
 
 
-class _Reader:
-    """Reads one snapshot and gathers its problems."""
+_FIELDS: Final[dict[str, tuple[type, str]]] = {"cluster": (dict, "an object"), "quotas": (list, "a list")}
+"""What the fields must be that are no strings."""
 
-    def __init__(self, text: str, file: str) -> None:
-        self.problems: list[Finding] = []
-        self._text = text
-        self._file = file
-        self._lines: list[int] | None = None
 
-    def read(self) -> Snapshot:
-        document = self._parse()
-        self._check_format(document)
-        cluster = self._field(document, "cluster", dict, {"name": "", "id": ""})
-        return Snapshot(
-            cluster_name=self._field(cluster, "name", str, "", "cluster.name"),
-            cluster_id=self._field(cluster, "id", str, "", "cluster.id"),
-            captured_at=self._field(document, "captured_at", str, ""),
-            quotas=self._quotas(self._field(document, "quotas", list, [])),
-        )
-
-    def _parse(self) -> dict[str, Any]:
-        """Return the top object; what is no JSON object ends the reading."""
-        if has_too_many_values(self._text):
-            self._stop(f"it contains more than the limit of {MOST_VALUES:,} values")
+def _read_items(items: Sequence[Any], text: str, file: str) -> tuple[Quotas, list[Finding]]:
+    """Return what the items of a text declare, and the first problem of each that is wrong, with its line."""
+    quotas: dict[Entity, dict[str, float]] = {}
+    first: dict[Entity, int] = {}
+    problems: list[Finding] = []
+    lines: list[int] = []
+    for index, item in enumerate(items):
+        found_by, problem, earlier = rule.SNAPSHOT, "", None
         try:
-            document = loads(self._text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
-        except JSONDecodeError as error:
-            text = self._text.strip()
-            at, problem = explain_json_error(error)
-            if not text or (text.startswith("{") and (error.pos >= len(text) or not text.endswith("}"))):
-                problem = "the file is truncated; take the snapshot again"
-            else:
-                problem = f"this is not JSON: {problem}"
-            self._stop(problem, *line_and_column(self._text, at))
-        except RecursionError:
-            self._stop("this is nested too deeply to be a snapshot")
-        except ConstantError as error:
-            self._stop(f'{error} is not JSON; write it as the string "{error}"')
-        except ValueError:
-            self._stop("a number in this file has too many digits to be a quota value")
-        if not isinstance(document, dict):
-            self._stop("this is not a snapshot: it does not contain a JSON object")
-        return document
-
-    def _check_format(self, document: dict[str, Any]) -> None:
-        """End the reading unless this is a snapshot whose meaning is known."""
-        try:
-            require_kind(document, SNAPSHOT)
-        except KindError:
-            self._stop(f'this is not a snapshot: its "kind" is not "{SNAPSHOT.kind}"; quotaform snapshot writes one')
-        except VersionError as error:
-            found = "is missing or not a string" if error.version is None else f"is {error.version[:20]!r}"
-            self._stop(
-                f"the snapshot's format_version {found}; this version of quotaform reads {SNAPSHOT.version} and later"
-                " ones of the same major version"
-            )
-
-    def _field(self, parent: dict[str, Any], name: str, kind: type[T], default: T, path: str = "") -> T:
-        value = parent.get(name)
-        if isinstance(value, kind):
-            return value
-        what = {dict: "an object", list: "a list", str: "a string"}[kind]
-        self._problem(rule.SNAPSHOT, f"{path or name} must be {what}")
-        return default
-
-    def _quotas(self, items: list[Any]) -> dict[Entity, dict[str, float]]:
-        quotas: dict[Entity, dict[str, float]] = {}
-        first: dict[Entity, int] = {}
-        for index, item in enumerate(items):
-            entity = self._entity(index, item)
-            values = self._values(index, item)
-            if entity is None or values is None:
+            entity, values = _read_item(item)
+            earlier = first.setdefault(entity, index)
+            if earlier == index:
+                quotas[entity] = values
                 continue
-            if entity in quotas:
-                where = f"line {self._line_of(first[entity])}"
-                self._problem(rule.DUPLICATE_ENTITY, f"{entity.address} appears twice, first in {where}", index)
-                continue
-            quotas[entity] = values
-            first[entity] = index
-        return quotas
-
-    def _entity(self, index: int, item: Any) -> Entity | None:
-        names = item.get("entity") if isinstance(item, dict) else None
-        if not isinstance(names, dict) or not names:
-            self._problem(
-                rule.SNAPSHOT, "an item of quotas must have an entity: an object of type to name or null", index
-            )
-            return None
-        self._check_repeated(names, index)
-        if not all(name is None or isinstance(name, str) for name in names.values()):
-            self._problem(rule.SNAPSHOT, "a name in an entity must be a string, or null for the default", index)
-            return None
-        entity = Entity(names)
-        if any("\ud800" <= letter <= "\udfff" for part in entity.parts for text in part for letter in text or ""):
-            self._problem(
-                rule.SNAPSHOT, f"{entity.address} contains a lone surrogate, which no broker can store", index
-            )
-            return None
-        return entity
-
-    def _values(self, index: int, item: Any) -> dict[str, float] | None:
-        raw = item.get("values") if isinstance(item, dict) else None
-        if not isinstance(raw, dict) or not raw:
-            self._problem(rule.SNAPSHOT, "an item of quotas must have values: an object of quota key to number", index)
-            return None
-        self._check_repeated(raw, index)
-        values = {}
-        for key, number in raw.items():
-            value = _double(number)
-            if value is None:
-                self._problem(
-                    rule.SNAPSHOT,
-                    f'{spell_name(key)} must be a number that a double can hold, or "NaN", "Infinity"',
-                    index,
-                )
-                return None
-            values[key] = value
-        return values
-
-    def _check_repeated(self, content: dict[str, Any], index: int) -> None:
-        for name in getattr(content, "repeated", ()):
-            self._problem(rule.SNAPSHOT, f"{spell_name(name)} appears twice", index)
-
-    def _problem(self, rule: FindingRule, message: str, index: int | None = None) -> None:
-        line = 0 if index is None else self._line_of(index)
-        self.problems.append(rule.finding(message, location=Location(self._file, line)))
-        if len(self.problems) > MAX_PROBLEMS:
-            self._stop("and more: only the first problems are shown; take the snapshot again")
-
-    def _stop(self, message: str, line: int = 0, column: int = 0) -> NoReturn:
-        self.problems.append(rule.SNAPSHOT.finding(message, location=Location(self._file, line, column if line else 0)))
-        raise InvalidFilesError(self.problems)
-
-    def _line_of(self, index: int) -> int:
-        """Return the line on which an item of quotas begins; worked out for the first problem and not before."""
-        if self._lines is None:
-            self._lines = list(item_lines(self._text, "quotas"))
-        return self._lines[index] if index < len(self._lines) else 0
+            found_by, problem = rule.DUPLICATE_ENTITY, f"{entity.address} appears twice"
+        except ValueError as error:
+            problem = str(error)
+        # Worked out for the first problem and not before.
+        lines = lines or [*item_lines(text, "quotas"), *[0] * len(items)]
+        problem += "" if earlier is None else f", first in line {lines[earlier]}"
+        problems.append(found_by.finding(problem, location=Location(file, lines[index])))
+        if len(problems) > MAX_PROBLEMS:
+            break
+    return quotas, problems
 
 
-def _double(number: object) -> float | None:
-    """Return a number of the file as the double that it stands for, or `None` if it stands for none."""
-    if isinstance(number, str):
-        return _WORDS.get(number)
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        return None
+def _parse(text: str, file: str) -> dict[str, Any]:
+    """Return the object of a snapshot whose meaning is known. Raises `InvalidFilesError`."""
+    place = Location(file)
+    problem = f"it contains more than the limit of {MOST_VALUES:,} values"
     try:
-        value = float(number)
-    except OverflowError:
-        return None
-    return value if isfinite(value) and value == number else None
+        if not has_too_many_values(text):
+            return require_kind(loads(text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant), SNAPSHOT)
+    except JSONDecodeError as error:
+        stripped = text.strip()
+        at, problem = explain_json_error(error)
+        place = Location(file, *line_and_column(text, at))
+        if not stripped or (stripped[0] == "{" and (error.pos >= len(stripped) or stripped[-1] != "}")):
+            problem = "the file is truncated; take the snapshot again"
+        else:
+            problem = f"this is not JSON: {problem}"
+    except RecursionError:
+        problem = "this is nested too deeply to be a snapshot"
+    except ConstantError as error:
+        problem = f'{error} is not JSON; write it as the string "{error}"'
+    except KindError:
+        problem = f'this is not a snapshot: its "kind" is not "{SNAPSHOT.kind}"; quotaform snapshot writes one'
+    except VersionError as error:
+        found = "is missing or not a string" if error.version is None else f"is {error.version[:20]!r}"
+        problem = (
+            f"the snapshot's format_version {found}; this version of quotaform reads {SNAPSHOT.version} and later"
+            " ones of the same major version"
+        )
+    except ValueError:
+        problem = "a number in this file has too many digits to be a quota value"
+    raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=place)])
+
+
+def _read_item(item: Any) -> tuple[Entity, dict[str, float]]:
+    """Return an entity and its values. Raises `ValueError`, whose message says what is wrong with the item."""
+    names, values = (item.get("entity"), item.get("values")) if isinstance(item, dict) else (None, None)
+    if not isinstance(names, dict) or not names:
+        raise ValueError("an item of quotas must have an entity: an object of type to name or null")
+    if not isinstance(values, dict) or not values:
+        raise ValueError("an item of quotas must have values: an object of quota key to number")
+    for repeated in (*getattr(names, "repeated", ()), *getattr(values, "repeated", ())):
+        raise ValueError(f"{spell_name(repeated)} appears twice")
+    if not all(name is None or isinstance(name, str) for name in names.values()):
+        raise ValueError("a name in an entity must be a string, or null for the default")
+    entity = Entity(names)
+    if any("\ud800" <= letter <= "\udfff" for part in entity.parts for text in part for letter in text or ""):
+        raise ValueError(f"{entity.address} contains a lone surrogate, which no broker can store")
+    return entity, {key: _double(key, number) for key, number in values.items()}
+
+
+def _double(key: str, number: object) -> float:
+    """Return a number of the file as the double that it stands for. Raises `ValueError` if it stands for none."""
+    if isinstance(number, str) and number in _WORDS:
+        return _WORDS[number]
+    if isinstance(number, (int, float)) and not isinstance(number, bool):
+        with suppress(OverflowError):
+            if isfinite(value := float(number)) and value == number:
+                return value
+    raise ValueError(f'{spell_name(key)} must be a number that a double can hold, or "NaN", "Infinity"')

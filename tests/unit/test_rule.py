@@ -64,13 +64,6 @@ def test_every_row_is_used() -> None:
     assert rows - used == set()
 
 
-def test_ids_are_unique_and_named_like_their_constants() -> None:
-    rows = {name: row for name, row in vars(rule).items() if isinstance(row, FindingRule)}
-
-    assert {name.lower().replace("_", "-"): row for name, row in rows.items()} == dict(RULES)
-    assert [row.id for row in rows.values()] == list(RULES)
-
-
 @pytest.mark.parametrize("row", RULES.values(), ids=RULES)
 def test_a_row_says_what_it_means_and_what_to_do_in_a_sentence_each(row: FindingRule) -> None:
     for text in (row.summary, row.remedy):
@@ -80,13 +73,13 @@ def test_a_row_says_what_it_means_and_what_to_do_in_a_sentence_each(row: Finding
 
 
 def test_a_finding_of_a_blocking_rule_blocks() -> None:
-    blocking = FindingRule("r", "S.", "R.", is_blocking=True, is_allowable=True)
+    blocking = FindingRule("S.", "R.", "r", is_blocking=True, is_allowable=True)
 
     finding = blocking.finding("m", severity=Severity.WARNING, address="user=a", key="k")
 
     assert (finding.rule, finding.blocking, finding.override) == ("r", True, "--allow r")
     assert (finding.severity, finding.address, finding.key) == (Severity.WARNING, "user=a", "k")
-    assert not FindingRule("r", "S.", "R.").finding("m").blocking
+    assert not FindingRule("S.", "R.", "r").finding("m").blocking
 
 
 def test_a_finding_that_can_be_allowed_says_so_as_data() -> None:

@@ -7,7 +7,8 @@ the row contains the general meaning and remedy, from which `docs/rules.md` is g
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from quotaform.model.errors import UsageError
@@ -22,9 +23,9 @@ class FindingRule:
     The rows are in `quotaform.model.rule`, and every finding is made from one of them.
     """
 
-    id: str  # its short, stable name, as findings show it
     summary: str  # what a finding of this rule means, in one sentence
     remedy: str  # what to do about it, in one sentence
+    id: str = ""  # its short, stable name, as findings show it: that of its row
     severity: Severity = Severity.ERROR  # of its findings, unless they are given another one
     is_blocking: bool = False  # whether such a finding prevents a plan from being applied
     is_allowable: bool = False  # whether an allowance of the operator lifts the block
@@ -55,7 +56,7 @@ class FindingRule:
 
         `number`: up to how much it must be allowed, for a rule that counts.
 
-        >>> str(FindingRule("no-values", "An entry has no values.", "Write some.").finding("user=a has no values"))
+        >>> str(FindingRule("An entry has no values.", "Write some.", "no-values").finding("user=a has no values"))
         'error: user=a has no values [no-values]'
         """
         is_counted = number is not None or not self.takes_number
@@ -76,750 +77,510 @@ class FindingRule:
         )
 
 
-_WARNING: Final = Severity.WARNING
-_NOTE: Final = Severity.NOTE
+_error: Final = FindingRule
+_warning: Final = partial(FindingRule, severity=Severity.WARNING)
+_note: Final = partial(FindingRule, severity=Severity.NOTE)
+_lint: Final = partial(_warning, is_lint=True)
+_blocking: Final = partial(FindingRule, is_blocking=True)
+_allowable: Final = partial(_blocking, is_allowable=True)
+_countable: Final = partial(_allowable, takes_number=True)
+_approvable: Final = partial(_blocking, is_approvable=True)
+_liftable: Final = partial(_allowable, is_approvable=True)
 
 # Reading files.
-MISSING_CONFIG: Final = FindingRule(
-    "missing-config",
-    "The given quotaform.yaml does not exist.",
-    "Create it, or give another path with `--config`.",
+MISSING_CONFIG: Final = _error(
+    "The given quotaform.yaml does not exist.", "Create it, or give another path with `--config`."
 )
-UNREADABLE: Final = FindingRule(
-    "unreadable",
-    "A file or directory cannot be read.",
-    "Check that it exists and is readable.",
+UNREADABLE: Final = _error("A file or directory cannot be read.", "Check that it exists and is readable.")
+NOT_UTF8: Final = _error("A file is not UTF-8 text.", "Save the file as UTF-8.")
+EMPTY_DIRECTORY: Final = _error(
+    "The quotas directory does not exist or contains no YAML file.", "Add a file; `quotas: []` declares no quotas."
 )
-NOT_UTF8: Final = FindingRule("not-utf8", "A file is not UTF-8 text.", "Save the file as UTF-8.")
-EMPTY_DIRECTORY: Final = FindingRule(
-    "empty-directory",
-    "The quotas directory does not exist or contains no YAML file.",
-    "Add a file; `quotas: []` declares no quotas.",
-)
-NOTHING_DECLARED: Final = FindingRule(
-    "nothing-declared",
+NOTHING_DECLARED: Final = _warning(
     "The files are valid but declare nothing for a cluster; `empty` blocks a plan for it.",
     "Declare its entities; if none should be declared, plan with `--allow empty`.",
-    _WARNING,
 )
-UNKNOWN_CLUSTER: Final = FindingRule(
-    "unknown-cluster",
+UNKNOWN_CLUSTER: Final = _error(
     "A subdirectory of the quotas directory is not named after a cluster, so it is not read.",
     "Rename it to a cluster of quotaform.yaml, or add the cluster there.",
 )
-NESTED_DIRECTORY: Final = FindingRule(
-    "nested-directory",
+NESTED_DIRECTORY: Final = _error(
     "The directory of a cluster contains a subdirectory, which is not read.",
     "Move its files to the directory of the cluster.",
 )
-UNREAD_FILE: Final = FindingRule(
-    "unread-file",
+UNREAD_FILE: Final = _error(
     "A file in the quotas directory is not read because of its name.",
     "Rename it to `.yaml` or `.yml`, or move it elsewhere.",
 )
-DISABLED_FILE: Final = FindingRule(
-    "disabled-file",
+DISABLED_FILE: Final = _warning(
     "A file in the quotas directory looks like a YAML file that was disabled by renaming it (`.bak`, `.disabled`, "
     "`.yaml.old`), so its entities count as not declared.",
     "Rename it to `.yaml` if its entries should count; otherwise move it elsewhere. To remove a quota from the "
     "cluster, use `state: absent`.",
-    _WARNING,
 )
 
 # YAML.
-YAML_SYNTAX: Final = FindingRule("yaml-syntax", "A file is not valid YAML.", "Correct the reported location.")
-YAML_TAG: Final = FindingRule("yaml-tag", "A value has a YAML tag, which is not supported.", "Remove the tag.")
-MULTI_DOCUMENT: Final = FindingRule(
-    "multi-document", "A file contains more than one YAML document.", "Remove the `---`, or split the file."
+YAML_SYNTAX: Final = _error("A file is not valid YAML.", "Correct the reported location.")
+YAML_TAG: Final = _error("A value has a YAML tag, which is not supported.", "Remove the tag.")
+MULTI_DOCUMENT: Final = _error("A file contains more than one YAML document.", "Remove the `---`, or split the file.")
+DUPLICATE_KEY: Final = _error("A mapping has the same key twice.", "Remove one of the two.")
+BAD_MERGE: Final = _error(
+    "The value of a merge key `<<` is not a mapping.", "Write `<<: *name` or `<<: [*first, *second]`."
 )
-DUPLICATE_KEY: Final = FindingRule("duplicate-key", "A mapping has the same key twice.", "Remove one of the two.")
-BAD_MERGE: Final = FindingRule(
-    "bad-merge",
-    "The value of a merge key `<<` is not a mapping.",
-    "Write `<<: *name` or `<<: [*first, *second]`.",
+UNKNOWN_ALIAS: Final = _error(
+    "An alias `*name` has no anchor `&name` before it.", "Write the anchor first, or correct the name."
 )
-UNKNOWN_ALIAS: Final = FindingRule(
-    "unknown-alias", "An alias `*name` has no anchor `&name` before it.", "Write the anchor first, or correct the name."
-)
-RECURSIVE_ALIAS: Final = FindingRule(
-    "recursive-alias", "An alias is part of the value of its own anchor.", "Replace the alias with the value."
-)
-ALIAS_BOMB: Final = FindingRule("alias-bomb", "The aliases of a file expand to too many values.", "Use fewer aliases.")
-TOO_DEEP: Final = FindingRule("too-deep", "A file is nested too deeply.", "Reduce the nesting.")
-TOO_LARGE: Final = FindingRule(
-    "too-large", "An entry, a list, a text or a pattern is larger than allowed.", "Divide it, or shorten it."
-)
-UNFORMATTABLE: Final = FindingRule(
-    "unformattable",
+RECURSIVE_ALIAS: Final = _error("An alias is part of the value of its own anchor.", "Replace the alias with the value.")
+ALIAS_BOMB: Final = _error("The aliases of a file expand to too many values.", "Use fewer aliases.")
+TOO_DEEP: Final = _error("A file is nested too deeply.", "Reduce the nesting.")
+TOO_LARGE: Final = _error("An entry, a list, a text or a pattern is larger than allowed.", "Divide it, or shorten it.")
+UNFORMATTABLE: Final = _error(
     "`quotaform fmt` cannot rewrite a file without changing what it declares.",
     "Simplify the file, or leave it unformatted.",
 )
-MORE_PROBLEMS: Final = FindingRule(
-    "more-problems", "There are more problems than are shown.", "Correct the problems shown, and validate again.", _NOTE
+MORE_PROBLEMS: Final = _note(
+    "There are more problems than are shown.", "Correct the problems shown, and validate again."
 )
-MORE_WARNINGS: Final = FindingRule(
-    "more-warnings", "There are more warnings and notes than are shown.", "Correct those shown first.", _NOTE
-)
+MORE_WARNINGS: Final = _note("There are more warnings and notes than are shown.", "Correct those shown first.")
 
 # Validation against a JSON Schema.
-UNKNOWN_FIELD: Final = FindingRule("unknown-field", "A field is unknown.", "Correct or remove it.")
-MISSING_FIELD: Final = FindingRule("missing-field", "A required field is missing.", "Add the field.")
-EMPTY_FIELD: Final = FindingRule("empty-field", "A field must not be empty.", "Add a value, or remove the field.")
-WRONG_TYPE: Final = FindingRule(
-    "wrong-type", "The value of a field has the wrong type.", "Use the expected type; quote strings."
-)
-BAD_CHOICE: Final = FindingRule("bad-choice", "The value is not one of the allowed values.", "Use an allowed value.")
-BAD_TEXT: Final = FindingRule("bad-text", "A string does not match the pattern of its field.", "Use the expected form.")
-BAD_FIELD: Final = FindingRule("bad-field", "The value of a field is not valid.", "Correct the value.")
-BAD_SHAPE: Final = FindingRule(
-    "bad-shape",
+UNKNOWN_FIELD: Final = _error("A field is unknown.", "Correct or remove it.")
+MISSING_FIELD: Final = _error("A required field is missing.", "Add the field.")
+EMPTY_FIELD: Final = _error("A field must not be empty.", "Add a value, or remove the field.")
+WRONG_TYPE: Final = _error("The value of a field has the wrong type.", "Use the expected type; quote strings.")
+BAD_CHOICE: Final = _error("The value is not one of the allowed values.", "Use an allowed value.")
+BAD_TEXT: Final = _error("A string does not match the pattern of its field.", "Use the expected form.")
+BAD_FIELD: Final = _error("The value of a field is not valid.", "Correct the value.")
+BAD_SHAPE: Final = _error(
     "Part of a file does not match its JSON Schema; for a live entity (a warning): a combination of entity types that "
     "no broker resolves.",
     "Compare it with the output of `quotaform schema`; a live entity is left unchanged.",
 )
-BAD_MAPPING: Final = FindingRule(
-    "bad-mapping",
+BAD_MAPPING: Final = _error(
     "The fields of a mapping for a table of usage do not fit together.",
     "Name the columns of rows of metrics (ts, metric, value) or of rows of buckets (ts, key, rate).",
 )
 
 # quotaform.yaml.
-BAD_CLUSTER: Final = FindingRule(
-    "bad-cluster",
-    "The settings of a cluster conflict.",
-    "Set either bootstrap_servers (and command_config) or snapshot.",
+BAD_CLUSTER: Final = _error(
+    "The settings of a cluster conflict.", "Set either bootstrap_servers (and command_config) or snapshot."
 )
-BAD_SERVER: Final = FindingRule("bad-server", "A bootstrap server is not HOST:PORT.", "Write it as `broker-1:9092`.")
-BAD_METRICS: Final = FindingRule(
-    "bad-metrics",
+BAD_SERVER: Final = _error("A bootstrap server is not HOST:PORT.", "Write it as `broker-1:9092`.")
+BAD_METRICS: Final = _error(
     "A source of measurements of a cluster is not one, or there are two of one broker.",
     "Write `1=http://broker-1:7071/metrics` or `jmx:broker-1:9999`.",
 )
-BAD_VARIABLE: Final = FindingRule(
-    "bad-variable",
+BAD_VARIABLE: Final = _error(
     "A string contains a `${...}` other than `${env:NAME}`, or one where variables are not expanded.",
     "Use `${env:NAME}`, in client properties, bootstrap_servers and command_config only.",
 )
-FORBIDDEN_VARIABLE: Final = FindingRule(
-    "forbidden-variable",
-    "A referenced environment variable may not be read.",
-    "List it in `QUOTAFORM_ENV`.",
-)
-FORBIDDEN_HOST: Final = FindingRule(
-    "forbidden-host",
+FORBIDDEN_VARIABLE: Final = _error("A referenced environment variable may not be read.", "List it in `QUOTAFORM_ENV`.")
+FORBIDDEN_HOST: Final = _error(
     "`quotaform.yaml` names a host that the client properties or `QUOTAFORM_ALLOWED_HOSTS` do not allow.",
     "Correct the host, or list it there.",
 )
-UNSET_VARIABLE: Final = FindingRule(
-    "unset-variable", "A referenced environment variable is not set, or is empty.", "Set the variable."
-)
+UNSET_VARIABLE: Final = _error("A referenced environment variable is not set, or is empty.", "Set the variable.")
 
 # approvals.yaml.
-BAD_APPROVAL: Final = FindingRule(
-    "bad-approval",
+BAD_APPROVAL: Final = _error(
     "An approval names a rule that cannot be approved, its address is not valid, or no cluster matches.",
     "Use a rule that can be approved for an entity, an address as printed by plans, and a cluster of quotaform.yaml.",
 )
-DUPLICATE_APPROVAL: Final = FindingRule(
-    "duplicate-approval", "A rule is approved twice for one entity.", "Remove one of the two."
-)
+DUPLICATE_APPROVAL: Final = _error("A rule is approved twice for one entity.", "Remove one of the two.")
 
 # The entries of quotas.d.
-BAD_MATCH: Final = FindingRule(
-    "bad-match",
+BAD_MATCH: Final = _error(
     "The match of an entry is not a combination of entity types that Kafka supports.",
     "Use user, client-id, both, or only ip.",
 )
-BAD_NAME: Final = FindingRule(
-    "bad-name",
+BAD_NAME: Final = _error(
     "A name is not valid; for a live entity (a warning): it cannot be sent to a broker.",
     "Correct or quote the name; a live entity is left unchanged.",
 )
-ODD_NAME: Final = FindingRule(
-    "odd-name",
-    "A name is valid but probably a mistake.",
-    "Check the name; Kafka uses it literally.",
-    _WARNING,
-)
-BAD_KEY: Final = FindingRule(
-    "bad-key",
+ODD_NAME: Final = _warning("A name is valid but probably a mistake.", "Check the name; Kafka uses it literally.")
+BAD_KEY: Final = _error(
     "A key is not a string, or a quota key is not valid for the entity types of its entry.",
     "Use one of the listed keys; quote strings.",
 )
-UNKNOWN_KEY: Final = FindingRule(
-    "unknown-key",
+UNKNOWN_KEY: Final = _error(
     "A quota key is unknown; for a live entity this is a note.",
     "Correct the name in the file; the key of a live entity is left unchanged.",
 )
-BAD_VALUE: Final = FindingRule(
-    "bad-value", "A value is not valid for its quota key.", "Use the unit of the key, or `unlimited`."
+BAD_VALUE: Final = _error("A value is not valid for its quota key.", "Use the unit of the key, or `unlimited`.")
+NO_VALUES: Final = _error(
+    "An entry declares no values.", "Add values, a profile or `state: absent`, or remove the entry."
 )
-NO_VALUES: Final = FindingRule(
-    "no-values", "An entry declares no values.", "Add values, a profile or `state: absent`, or remove the entry."
+UNKNOWN_PROFILE: Final = _error(
+    "The profile of an entry is not defined in quotaform.yaml.", "Correct the name, or define the profile."
 )
-UNKNOWN_PROFILE: Final = FindingRule(
-    "unknown-profile",
-    "The profile of an entry is not defined in quotaform.yaml.",
-    "Correct the name, or define the profile.",
+BAD_STATE: Final = _error(
+    "An entry with `state: absent` has a field that does not apply to it.", "Remove the field or the state."
 )
-BAD_STATE: Final = FindingRule(
-    "bad-state",
-    "An entry with `state: absent` has a field that does not apply to it.",
-    "Remove the field or the state.",
-)
-BAD_UNSET: Final = FindingRule(
-    "bad-unset",
+BAD_UNSET: Final = _error(
     "`unset` lists a key that it cannot remove.",
     "Use it in a cluster's layer, for keys that the common entry declares and the layer does not set.",
 )
-BAD_DATE: Final = FindingRule("bad-date", "The date is not valid.", "Write it as `2026-12-31`.")
-EXPIRED: Final = FindingRule(
-    "expired",
-    "An entry has expired and is treated as absent.",
-    "Remove the entry after the entity has been deleted.",
-    _NOTE,
+BAD_DATE: Final = _error("The date is not valid.", "Write it as `2026-12-31`.")
+EXPIRED: Final = _note(
+    "An entry has expired and is treated as absent.", "Remove the entry after the entity has been deleted."
 )
-DUPLICATE_ENTITY: Final = FindingRule(
-    "duplicate-entity",
-    "An entity is declared twice in one layer, or appears twice in a snapshot.",
-    "Remove one of the two.",
+DUPLICATE_ENTITY: Final = _error(
+    "An entity is declared twice in one layer, or appears twice in a snapshot.", "Remove one of the two."
 )
-TOO_MANY_ENTITIES: Final = FindingRule(
-    "too-many-entities", "A file declares too many entities; lists in a match multiply.", "Divide the file."
-)
-OUT_OF_SCOPE: Final = FindingRule(
-    "out-of-scope",
+TOO_MANY_ENTITIES: Final = _error("A file declares too many entities; lists in a match multiply.", "Divide the file.")
+OUT_OF_SCOPE: Final = _error(
     "An entry is outside of the scope set in quotaform.yaml.",
     "Remove the entry, or extend the scope; `*` does not stand for a default, which is written `<default>`.",
 )
 
-CLAIMED_TWICE: Final = FindingRule(
-    "claimed-twice",
+CLAIMED_TWICE: Final = _error(
     "Two quota repositories declare the same entity for one cluster. Clusters are the same if their pinned ids are "
     "equal or, if an id is not pinned, their names.",
     "Declare the entity in only one of the repositories.",
 )
-BAD_ROOT: Final = FindingRule(
-    "bad-root",
+BAD_ROOT: Final = _error(
     "A path in `roots` of quotaform.yaml is not another quota repository, or must not be read.",
     "Use the path of a quotas directory, or of its parent, in the same git work tree or next to this repository.",
 )
-PRUNE_SCOPE: Final = FindingRule(
-    "prune-scope",
+PRUNE_SCOPE: Final = _error(
     "`prune: scope` deletes every undeclared entity in scope, but quotaform.yaml does not define the scope.",
     "Add `scope` with `include`, or use another mode.",
 )
 
 # Other files.
-SNAPSHOT: Final = FindingRule(
-    "snapshot", "A snapshot file cannot be read or is not valid.", "Create it again with `quotaform snapshot`."
+SNAPSHOT: Final = _error(
+    "A snapshot file cannot be read or is not valid.", "Create it again with `quotaform snapshot`."
 )
-CLIENT_PROPERTIES: Final = FindingRule(
-    "client-properties",
-    "A Java client properties file is not valid.",
-    "Correct the reported line.",
-)
-REQUESTS: Final = FindingRule(
-    "requests",
+CLIENT_PROPERTIES: Final = _error("A Java client properties file is not valid.", "Correct the reported line.")
+REQUESTS: Final = _error(
     "A file of requests cannot be read or is not valid.",
     "Use CSV or JSON lines with the columns user, client_id and ip.",
 )
-TABLE: Final = FindingRule(
-    "table",
+TABLE: Final = _error(
     "A table of Spark cannot be read, or does not have the columns or rows that are needed.",
     "Give a path of Parquet files or a table of the catalog that has them.",
 )
 
 # Policies.
-POLICY: Final = FindingRule(
-    "policy",
+POLICY: Final = _blocking(
     "A declared entry violates a policy; the message names the policy and the constraint.",
     "Change the entry or the policy; no option allows a violation.",
-    is_blocking=True,
 )
-BAD_POLICY: Final = FindingRule(
-    "bad-policy",
+BAD_POLICY: Final = _error(
     "A file in `policies` cannot be used: it is missing, too large, not JSON, not a JSON Schema, or refers to fields "
     "that entries do not have.",
     "Correct the reported location; `quotaform schema entry` prints the fields of an entry.",
 )
-SLOW_POLICY: Final = FindingRule(
-    "slow-policy",
-    "A policy took too long to evaluate, so not all entries were checked.",
-    "Simplify its patterns and lists.",
-    is_blocking=True,
+SLOW_POLICY: Final = _blocking(
+    "A policy took too long to evaluate, so not all entries were checked.", "Simplify its patterns and lists."
 )
 
 # Lints.
-SHADOWED_ENTRY: Final = FindingRule(
-    "shadowed-entry",
+SHADOWED_ENTRY: Final = _lint(
     "An entry, or one of its keys, never applies: an entry of a higher level has a value for every request that it "
     "matches. For example, a client-id entry never applies if `user=<default>` has the same key.",
     "Remove the key from one of the two entries.",
-    _WARNING,
-    is_lint=True,
 )
-RENAMABLE_CLIENT_ID: Final = FindingRule(
-    "renamable-client-id",
+RENAMABLE_CLIENT_ID: Final = _lint(
     "A client can evade the limit of its client-id by sending another client-id, which has a higher limit or none. "
     "Likewise, no entry with a client-id matches an empty client-id.",
     "Limit the user instead, or declare the default client-id with a value that is not higher.",
-    _WARNING,
-    is_lint=True,
 )
-DEFAULT_USER_BROKERS: Final = FindingRule(
-    "default-user-brokers",
+DEFAULT_USER_BROKERS: Final = _lint(
     "A default user entry also limits the principals of the brokers, whose requests to each other are then throttled, "
     "and that of quotaform. A note if `principals.brokers` is not configured.",
     "Declare each of these principals with its own values, and list those of the brokers in `principals.brokers`.",
-    _WARNING,
-    is_lint=True,
 )
-SUSPICIOUS_UNIT: Final = FindingRule(
-    "suspicious-unit",
+SUSPICIOUS_UNIT: Final = _lint(
     "A byte rate is a number below 1024 without a unit, which is bytes per second; the unit is probably missing.",
     "Add the unit: `10MiB/s`, or `10B/s` for bytes.",
-    _WARNING,
-    is_lint=True,
 )
-EXPIRES_SOON: Final = FindingRule(
-    "expires-soon",
+EXPIRES_SOON: Final = _lint(
     "An entry expires within 14 days, or `lints.expires_within_days`; it is then treated as absent.",
     "Set a later date, or let it expire.",
-    _WARNING,
-    is_lint=True,
 )
-IAM_SESSION: Final = FindingRule(
-    "iam-session",
+IAM_SESSION: Final = _lint(
     "A user is a session of an AWS role (`arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION`), as Amazon MSK names clients"
     " that authenticate with IAM, or the role itself, which no client is. Unless the client sets the session name, it"
     " changes with each deployment, and the quota then stops applying.",
     "Declare `user=<default>,client-id=NAME`; or set `awsRoleSessionName` in the client and ignore the finding.",
-    _WARNING,
-    is_lint=True,
 )
-OVER_CAPACITY: Final = FindingRule(
-    "over-capacity",
+OVER_CAPACITY: Final = _lint(
     "The sum of the declared limits of a key exceeds the `capacity` of the cluster. A default counts once, however "
     "many users, client-ids or addresses it applies to; shadowed entries and unlimited values do not count.",
     "Reduce some limits, or correct the capacity.",
-    _WARNING,
-    is_lint=True,
 )
-OTHER_WARNINGS: Final = FindingRule(
-    "other-warnings",
-    "There are lint warnings or notes about entries that the plan does not change.",
-    "`quotaform validate` lists them.",
-    _NOTE,
+OTHER_WARNINGS: Final = _note(
+    "There are lint warnings or notes about entries that the plan does not change.", "`quotaform validate` lists them."
 )
-LINT_IGNORE_UNUSED: Final = FindingRule(
-    "lint-ignore-unused", "An item of `lints.ignore` matches no finding.", "Remove it.", _NOTE
-)
-LINT_IGNORE_EXPIRED: Final = FindingRule(
-    "lint-ignore-expired",
-    "An item of `lints.ignore` has expired and has no effect.",
-    "Remove it, or set a later date.",
-    _WARNING,
+LINT_IGNORE_UNUSED: Final = _note("An item of `lints.ignore` matches no finding.", "Remove it.")
+LINT_IGNORE_EXPIRED: Final = _warning(
+    "An item of `lints.ignore` has expired and has no effect.", "Remove it, or set a later date."
 )
 
 # Live entities and values.
-UNKNOWN_TYPE: Final = FindingRule(
-    "unknown-type", "A live entity has an unknown entity type.", "None needed; the entity is left unchanged.", _WARNING
+UNKNOWN_TYPE: Final = _warning(
+    "A live entity has an unknown entity type.", "None needed; the entity is left unchanged."
 )
-EMPTY_NAME: Final = FindingRule(
-    "empty-name",
+EMPTY_NAME: Final = _warning(
     "A live entity has an empty name, which brokers can neither change nor remove (KAFKA-16411).",
     "None available; the entity is left unchanged.",
-    _WARNING,
 )
-IP_NAME: Final = FindingRule(
-    "ip-name",
+IP_NAME: Final = _warning(
     "An ip is not an IP address in its canonical form.",
     "Use the canonical address; remove a live entry with `quotaform alter --delete`.",
-    _WARNING,
 )
-IP_ALIAS: Final = FindingRule(
-    "ip-alias",
+IP_ALIAS: Final = _warning(
     "Several entities, or an entity and the request, spell the same address differently, but an address has one limit.",
     "Use only the canonical spelling.",
-    _WARNING,
 )
-MISFIT_KEY: Final = FindingRule(
-    "misfit-key",
+MISFIT_KEY: Final = _warning(
     "A live entity has a key that is not valid for its entity types.",
     "Declare the entity to remove the key; until then it is left unchanged.",
-    _WARNING,
 )
-NAN_VALUE: Final = FindingRule(
-    "nan-value",
+NAN_VALUE: Final = _warning(
     "A live value is NaN, which limits nothing for some requests and blocks others.",
     "Declare the entity with a value, or remove the key.",
-    _WARNING,
 )
-INEXACT_VALUE: Final = FindingRule(
-    "inexact-value",
+INEXACT_VALUE: Final = _warning(
     "A live value cannot be represented in files: infinite, not above 0, a fraction, or too large.",
     "Declare the entity with a value; until then it is left unchanged.",
-    _WARNING,
 )
 
 # Plans.
-CLUSTER_ID: Final = FindingRule(
-    "cluster-id",
+CLUSTER_ID: Final = _blocking(
     "The cluster id differs from the one pinned in quotaform.yaml.",
     "Check the bootstrap servers; change `cluster_id` in quotaform.yaml only if the cluster was replaced on purpose.",
-    is_blocking=True,
 )
-SAME_CLUSTER: Final = FindingRule(
-    "same-cluster",
+SAME_CLUSTER: Final = _warning(
     "Two clusters of quotaform.yaml are the same live cluster.",
     "Correct `bootstrap_servers` of one of them, and pin each with `cluster_id`; or remove one.",
-    _WARNING,
 )
-SAME_CLUSTER_CONFLICT: Final = FindingRule(
-    "same-cluster-conflict",
+SAME_CLUSTER_CONFLICT: Final = _blocking(
     "Two clusters of quotaform.yaml are the same live cluster, and their plans would undo each other.",
     "Correct `bootstrap_servers` of one of them, and pin each with `cluster_id`; or remove one.",
-    is_blocking=True,
 )
-EMPTY: Final = FindingRule(
-    "empty",
+EMPTY: Final = _allowable(
     "The files declare no entries for a cluster, or the quotas directory does not exist.",
     "Check the directory; if no entry should be declared, allow it.",
-    is_blocking=True,
-    is_allowable=True,
 )
-SHRINK: Final = FindingRule(
-    "shrink",
+SHRINK: Final = _allowable(
     "The files declare less than half of the entities that the base declares, and at least 5 fewer.",
     "Check that no file is missing; remove the entities in several steps, or allow it.",
-    is_blocking=True,
-    is_allowable=True,
 )
-DELETE: Final = FindingRule(
-    "delete",
+DELETE: Final = _countable(
     "A plan deletes more entities than `guards.delete` allows, or all managed entities: the declared ones that are "
     "live, and those that the plan deletes.",
     "Check the plan; allow the number of deletes if all of them are intended.",
-    is_blocking=True,
-    is_allowable=True,
-    takes_number=True,
 )
-UPDATE: Final = FindingRule(
-    "update",
+UPDATE: Final = _countable(
     "A plan updates more entities than `guards.update` allows.",
     "Check the plan; allow the number of updates if all of them are intended.",
-    is_blocking=True,
-    is_allowable=True,
-    takes_number=True,
 )
-CHANGE_FACTOR: Final = FindingRule(
-    "change-factor",
+CHANGE_FACTOR: Final = _liftable(
     "A value, or the effective limit after a value is removed, changes by a factor of `guards.change_factor` (10) or "
     "more, up or down. For a change to unlimited, see `to-unlimited`.",
     "Check the unit; allow the change if it is intended.",
-    is_blocking=True,
-    is_allowable=True,
-    is_approvable=True,
 )
-NEW_VALUE_FACTOR: Final = FindingRule(
-    "new-value-factor",
+NEW_VALUE_FACTOR: Final = _warning(
     "A new value differs by a factor of `guards.change_factor` (10) or more from the limit that applies to the entity "
     "now, for example that of a default.",
     "Check the unit; if the value is intended, there is nothing to do.",
-    _WARNING,
 )
-TO_UNLIMITED: Final = FindingRule(
-    "to-unlimited",
+TO_UNLIMITED: Final = _liftable(
     "An effective limit becomes unlimited.",
     "Declare a value, or a default that applies instead; allow the change if it is intended.",
-    is_blocking=True,
-    is_allowable=True,
-    is_approvable=True,
 )
-DEFAULT_ENTITY: Final = FindingRule(
-    "default-entity",
+DEFAULT_ENTITY: Final = _liftable(
     "A plan changes `user=<default>`, `client-id=<default>`, `user=<default>,client-id=<default>` or `ip=<default>`, "
     "which apply to everybody without an entry of their own.",
     "Check who has no entry; allow the change if it is intended.",
-    is_blocking=True,
-    is_allowable=True,
-    is_approvable=True,
 )
-PROTECT: Final = FindingRule(
-    "protect",
+PROTECT: Final = _approvable(
     "A plan deletes a protected entity, or a change to any entry reduces one of its effective limits to half or less.",
     "Add an approval for the entity to `approvals.yaml`.",
-    is_blocking=True,
-    is_approvable=True,
 )
-GUARDS_LOOSENED: Final = FindingRule(
-    "guards-loosened",
+GUARDS_LOOSENED: Final = _allowable(
     "Compared with the base, the files loosen `guards` or `protect`, prune more, widen `scope`, change or remove a "
     "policy or `cluster_id`, remove `confirm` or a path from `roots`; or quotaform.yaml of the base cannot be read, so "
     "this is unknown.",
     "Make these changes separately first, or make the base readable; allow it if it is intended.",
-    is_blocking=True,
-    is_allowable=True,
 )
-UNUSED_ALLOWANCE: Final = FindingRule(
-    "unused-allowance",
-    "An `--allow` option had no effect.",
-    "Remove the option.",
-    _NOTE,
-)
-UNUSED_APPROVAL: Final = FindingRule(
-    "unused-approval",
+UNUSED_ALLOWANCE: Final = _note("An `--allow` option had no effect.", "Remove the option.")
+UNUSED_APPROVAL: Final = _note(
     "An approval had no effect: there is no finding of its rule for its entity.",
     "Remove it if the change has been applied; otherwise correct the rule or the address.",
-    _NOTE,
 )
-NEW_APPROVAL: Final = FindingRule(
-    "new-approval",
-    "A plan depends on an approval that is new or has changed since the base.",
-    "Review the approval with the change.",
-    _NOTE,
+NEW_APPROVAL: Final = _note(
+    "A plan depends on an approval that is new or has changed since the base.", "Review the approval with the change."
 )
-APPROVAL_PATTERN: Final = FindingRule(
-    "approval-pattern",
+APPROVAL_PATTERN: Final = _note(
     "A plan depends on an approval with a pattern for its entities or clusters; the finding lists what it matches.",
     "Check that the pattern matches nothing else than what was reviewed.",
-    _NOTE,
 )
-UNBOUND_APPROVAL: Final = FindingRule(
-    "unbound-approval",
+UNBOUND_APPROVAL: Final = _warning(
     "An approval without `to` lifts a rule about a value, and will lift it for any other value until it expires.",
     "Add `to` with the reviewed value.",
-    _WARNING,
 )
-EXPIRED_APPROVAL: Final = FindingRule(
-    "expired-approval",
-    "An approval has expired and has no effect.",
-    "Remove it, or ask for a new approval.",
-    _WARNING,
+EXPIRED_APPROVAL: Final = _warning(
+    "An approval has expired and has no effect.", "Remove it, or ask for a new approval."
 )
-NO_MATCH: Final = FindingRule(
-    "no-match",
+NO_MATCH: Final = _warning(
     "A `--select` pattern matches no entity.",
     "Correct the pattern; patterns begin with an entity type, as in `user=svc-*`.",
-    _WARNING,
 )
-UNKNOWN_COMMIT: Final = FindingRule(
-    "unknown-commit",
+UNKNOWN_COMMIT: Final = _warning(
     "The files are in a git work tree, but their commit could not be read, so the plan does not contain it.",
     "Install git, or follow the message.",
-    _WARNING,
 )
-NO_LONGER_DECLARED: Final = FindingRule(
-    "no-longer-declared",
+NO_LONGER_DECLARED: Final = _warning(
     "A live entity was removed from the files but stays on the cluster. The git history is searched along the first "
     "parents of HEAD, within limits: see `history-not-searched`.",
     "To delete it, declare it with `state: absent`.",
-    _WARNING,
 )
-HISTORY_NOT_SEARCHED: Final = FindingRule(
-    "history-not-searched",
+HISTORY_NOT_SEARCHED: Final = _note(
     "Not all earlier files were searched for entities that are no longer declared: the clone is shallow, or a limit "
     "was reached (500 commits, 64 MiB read, 3 seconds, 2 MiB per file, 4 MiB parsed).",
     "Review the undeclared entities with `--show-unmanaged`; in a shallow clone, fetch the history.",
-    _NOTE,
 )
-REVERT_DIFFERS: Final = FindingRule(
-    "revert-differs",
+REVERT_DIFFERS: Final = _warning(
     "The files declare other values than those that a revert restores, or their values are unknown.",
     "Revert the commit that changed the entries, or declare the restored values; otherwise the next plan makes the "
     "change again.",
-    _WARNING,
 )
-REVERT_LEAVES: Final = FindingRule(
-    "revert-leaves",
+REVERT_LEAVES: Final = _note(
     "Some entities already had the planned values, so the apply did not change them, and its revert does not either.",
     "Revert the apply that changed them, with its receipt, or declare the values that they should have.",
-    _NOTE,
 )
-REVERT_UNMANAGED: Final = FindingRule(
-    "revert-unmanaged",
+REVERT_UNMANAGED: Final = _allowable(
     "A revert changes entities that are out of scope or that another quota repository declares, or it is unknown what "
     "the other repositories declare.",
     "Leave the entities out with `--exclude`; allow it if it is intended.",
-    is_blocking=True,
-    is_allowable=True,
 )
-REVERT_POLICY: Final = FindingRule(
-    "revert-policy",
+REVERT_POLICY: Final = _warning(
     "A revert restores a value that violates a policy, or the policies are invalid.",
     "Declare a value that complies with the policies afterwards.",
-    _WARNING,
 )
 
 # Drift.
-DRIFT_MODIFIED: Final = FindingRule(
-    "drift-modified",
-    "A live entity has other values than the files or the baseline.",
-    "Apply the files, or declare the live values.",
-    _WARNING,
+DRIFT_MODIFIED: Final = _warning(
+    "A live entity has other values than the files or the baseline.", "Apply the files, or declare the live values."
 )
-DRIFT_MISSING: Final = FindingRule(
-    "drift-missing",
-    "An entity that the files or the baseline declare is not on the cluster.",
-    "Apply the files, or remove the entry.",
-    _WARNING,
+DRIFT_MISSING: Final = _warning(
+    "An entity that the files or the baseline declare is not on the cluster.", "Apply the files, or remove the entry."
 )
-DRIFT_UNEXPECTED: Final = FindingRule(
-    "drift-unexpected",
-    "Neither the files nor the baseline declare a live entity.",
-    "Declare it, or delete it from the cluster.",
-    _WARNING,
+DRIFT_UNEXPECTED: Final = _warning(
+    "Neither the files nor the baseline declare a live entity.", "Declare it, or delete it from the cluster."
 )
-DRIFT_IGNORE_EXPIRED: Final = FindingRule(
-    "drift-ignore-expired",
-    "An item of `drift_ignore` has expired and has no effect.",
-    "Remove the item, or set a later date.",
-    _WARNING,
+DRIFT_IGNORE_EXPIRED: Final = _warning(
+    "An item of `drift_ignore` has expired and has no effect.", "Remove the item, or set a later date."
 )
-DRIFT_IGNORE_EXPIRES: Final = FindingRule(
-    "drift-ignore-expires",
+DRIFT_IGNORE_EXPIRES: Final = _warning(
     "An item of `drift_ignore` expires within seven days.",
     "Apply the files, declare the live values, or set a later date.",
-    _WARNING,
 )
-DRIFT_IGNORE_UNUSED: Final = FindingRule(
-    "drift-ignore-unused",
-    "An item of `drift_ignore` matches no drift at present.",
-    "Remove the item if it is no longer needed.",
-    _NOTE,
+DRIFT_IGNORE_UNUSED: Final = _note(
+    "An item of `drift_ignore` matches no drift at present.", "Remove the item if it is no longer needed."
 )
-BASELINE_VALUES_UNKNOWN: Final = FindingRule(
-    "baseline-values-unknown",
+BASELINE_VALUES_UNKNOWN: Final = _note(
     "The receipt used as the baseline does not contain all values of some entities that differ, and they cannot be "
     "read from its commit, so their pending changes count as drift.",
     "Fetch the git history (`fetch-depth: 0`), or use a git ref as the baseline.",
-    _NOTE,
 )
 
 # The base that the files are compared with, and what is pruned.
-BASE_UNREADABLE: Final = FindingRule(
-    "base-unreadable",
+BASE_UNREADABLE: Final = _warning(
     "The base from the CI system could not be read, so the changes of the plan have no origin.",
     "Fetch the history (`fetch-depth: 0`), set another base with `--base`, or use `--no-base`.",
-    _WARNING,
 )
-BASE_INVALID: Final = FindingRule(
-    "base-invalid",
+BASE_INVALID: Final = _warning(
     "The files at the base are invalid, so the changes of the plan have no origin.",
     "Use a base with valid files, or `--no-base`.",
-    _WARNING,
 )
-BASE_EMPTY: Final = FindingRule(
-    "base-empty",
+BASE_EMPTY: Final = _note(
     "The base declares nothing for the cluster, so every change has the origin `config`.",
     "None needed if the files or the cluster are new; otherwise use another base.",
-    _NOTE,
 )
-BASE_NOT_CONTAINED: Final = FindingRule(
-    "base-not-contained",
+BASE_NOT_CONTAINED: Final = _warning(
     "The commit that is checked out does not contain the base, so the files are compared with the commit where both "
     "parted.",
     "Merge the base, or rebase onto it, before applying: what was merged into the base meanwhile is missing here.",
-    _WARNING,
 )
-CLUSTER_REMOVED: Final = FindingRule(
-    "cluster-removed",
+CLUSTER_REMOVED: Final = _warning(
     "A cluster in quotaform.yaml of the base is no longer in quotaform.yaml: it was removed or renamed.",
     "Restore it, unless its quotas should stay on it unmanaged; `prune` deletes nothing there. Give a renamed cluster "
     "its previous `cluster_id`.",
-    _WARNING,
 )
-PRUNE_UNKNOWN: Final = FindingRule(
-    "prune-unknown",
+PRUNE_UNKNOWN: Final = _blocking(
     "With `prune: removed`, it is unknown which live entities the files declared before, because there is neither a "
     "base nor a receipt of this cluster, or the files changed more since than the receipts show.",
     "Set a git revision or a receipt with `--base`, or use `prune: report`.",
-    is_blocking=True,
 )
-RECEIPT_IGNORED: Final = FindingRule(
-    "receipt-ignored",
+RECEIPT_IGNORED: Final = _warning(
     "A receipt next to quotaform.yaml is not used as that of the last apply, because it is committed to git, where "
     "anybody who can change the files could have written it, or is dated in the future.",
     "Remove it from git and add `.quotaform/` to `.gitignore`; to use it anyway, pass it with `--base`.",
-    _WARNING,
 )
-NOT_PRUNED: Final = FindingRule(
-    "not-pruned",
+NOT_PRUNED: Final = _note(
     "A plan with `--select` or `--exclude` deletes no undeclared entities, whatever the prune mode.",
     "Plan without a selection.",
-    _NOTE,
 )
 
 # Users and their credentials.
-UNKNOWN_PRINCIPAL: Final = FindingRule(
-    "unknown-principal",
-    "A declared user has no SCRAM credentials on the cluster.",
-    "Correct the name, or create the credentials.",
-    _WARNING,
+UNKNOWN_PRINCIPAL: Final = _warning(
+    "A declared user has no SCRAM credentials on the cluster.", "Correct the name, or create the credentials."
 )
-NO_SCRAM: Final = FindingRule(
-    "no-scram",
+NO_SCRAM: Final = _note(
     "The cluster has no SCRAM credentials, so declared users were not checked.",
     "None needed if clients use another mechanism to authenticate.",
-    _NOTE,
 )
 
 # Resolved requests.
-EMPTY_CLIENT_ID: Final = FindingRule(
-    "empty-client-id",
+EMPTY_CLIENT_ID: Final = _note(
     "A request has an empty client-id, so no entry with a client-id matches (KAFKA-13341); a warning if such entries "
     "exist.",
     "Use the client-id that the client sends, or omit it to resolve one that no quota mentions.",
-    _NOTE,
 )
-DEFAULT_WORD: Final = FindingRule(
-    "default-word",
+DEFAULT_WORD: Final = _warning(
     "A requested name is `<default>`, which is not a name that requests have.",
     "Use a name; defaults apply to any name without its own entry.",
-    _WARNING,
 )
-ODD_VALUE: Final = FindingRule(
-    "odd-value",
+ODD_VALUE: Final = _warning(
     "An effective value does not limit requests as its number suggests.",
     "Set a value that can be represented in files.",
-    _WARNING,
 )
-UNKNOWN_SHAPE: Final = FindingRule(
-    "unknown-shape",
+UNKNOWN_SHAPE: Final = _note(
     "Live entries have a combination of entity types that quotaform does not recognise.",
     "See the documentation of the brokers; these entries are not resolved.",
-    _NOTE,
 )
-QUOTA_CALLBACK: Final = FindingRule(
-    "quota-callback",
+QUOTA_CALLBACK: Final = _warning(
     "A broker has a `client.quota.callback.class` (KIP-257), which may override the resolved quotas.",
     "See the callback's documentation.",
-    _WARNING,
 )
-QUOTA_CALLBACK_UNCHECKED: Final = FindingRule(
-    "quota-callback-unchecked",
+QUOTA_CALLBACK_UNCHECKED: Final = _note(
     "The `client.quota.callback.class` of a broker could not be read.",
     "Grant the principal DescribeConfigs on the cluster.",
-    _NOTE,
 )
-PLAN_BLOCKED: Final = FindingRule(
-    "plan-blocked",
+PLAN_BLOCKED: Final = _warning(
     "The plan given with `--plan` is blocked and cannot be applied.",
     "Resolve its blocking findings and make a new plan.",
-    _WARNING,
 )
-PLAN_STALE: Final = FindingRule(
-    "plan-stale",
-    "The cluster has changed since the plan given with `--plan` was made, so it cannot be applied.",
-    "Make a new plan.",
-    _WARNING,
+PLAN_STALE: Final = _warning(
+    "The cluster has changed since the plan given with `--plan` was made, so it cannot be applied.", "Make a new plan."
+)
+
+globals().update(
+    {
+        name: replace(row, id=name.lower().replace("_", "-"))
+        for name, row in tuple(globals().items())
+        if isinstance(row, FindingRule)
+    }
 )
 
 RULES: Final[Mapping[str, FindingRule]] = {
     row.id: row for row in tuple(globals().values()) if isinstance(row, FindingRule)
 }
-"""All rules by id, in the order of this module."""
+"""All rules by id, in the order of this module. An id is the name of the row: `BAD_MATCH` is `bad-match`."""
 
 RULE_IDS.extend(RULES)
 

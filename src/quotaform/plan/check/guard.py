@@ -1,6 +1,6 @@
 """Guards: what blocks a plan that is meant to be applied. To add one:
 
-1. write its row in `quotaform.model.rule`, with `is_blocking=True`, and `is_allowable=True` if `--allow` lifts it;
+1. write its row in `quotaform.model.rule`, as `_allowable` if `--allow` lifts it, else `_blocking`;
 2. write its function here: with `@change_guard` if it follows from the changes and the limits alone, so that it is
    found again when a plan file is read, else with `@guard`; and its cases in `tests/golden/rules-guard.txt`.
 

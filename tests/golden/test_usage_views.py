@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as changed
 
-from quotaform.model.records.validator import explainer
+from quotaform.model.records.validator import gate
 from quotaform.plan.backtest_report import backtest_lines
 from quotaform.report.format import FORMATS, render, schema_builder
 from quotaform.usage.top.top import render_top
@@ -38,7 +38,7 @@ def test_what_is_measured_in_every_format(name: str, golden: Golden) -> None:
             golden(f"usage-view-{name}.{SUFFIXES[kind]}", text)
             assert "\x1b" not in text
             if kind == "json":
-                assert list(explainer(schema_builder(subject)).iter_errors(json.loads(text))) == []
+                assert gate(schema_builder(subject)).refusals(json.loads(text)) == []
 
 
 def test_a_backtest_in_a_plan(golden: Golden) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
-from quotaform.model.records.validator import explainer
+from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from tests.builder import PRODUCER, REQUEST
 from tests.spark import files
@@ -281,4 +281,4 @@ def write_receipt(folder: Path, finished_at: str) -> None:
 
 def require_valid(schema: str, text: str) -> None:
     """Make sure that a document is what its schema says."""
-    assert not list(explainer(schema_builder(schema)).iter_errors(json.loads(text)))
+    assert not gate(schema_builder(schema)).refusals(json.loads(text))

@@ -16,7 +16,7 @@ import pytest
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quotas import Snapshot
-from quotaform.model.records.validator import explainer
+from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from tests.spark.backtest_oracle import VARIANTS, replay
 from tests.workflow.command import Repository
@@ -226,7 +226,7 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
     ):
         assert text in done.out
     found = json.loads(repository.read("found.json"))
-    assert not list(explainer(schema_builder("usage-backtest")).iter_errors(found))
+    assert not gate(schema_builder("usage-backtest")).refusals(found)
     assert found["not_tested"] == ["prod"]
     [tested] = found["clusters"]
     assert [tested[kind]["affected"] for kind in ("changed", "unchanged")] == [1, 1]
@@ -244,7 +244,7 @@ def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> Non
     assert "Backtest: 1 bucket with changed limits: 1 would have been throttled" in done.out
     assert "**Backtest:** 1 bucket with changed limits:" in repository.read("plan.md")
     saved = json.loads(repository.read("plan.json"))
-    assert not list(explainer(schema_builder("plan")).iter_errors(saved))
+    assert not gate(schema_builder("plan")).refusals(saved)
     assert saved["plan_id"] == json.loads(repository.read("plain.json"))["plan_id"]
     [row] = saved["backtest"]["changed"]["rows"]
     assert row["bucket"] == "user=alice"

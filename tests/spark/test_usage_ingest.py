@@ -18,7 +18,7 @@ from unittest import mock
 import pytest
 
 from quotaform.model.errors import EngineError
-from quotaform.model.records.validator import explainer
+from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import TableMapping, guess_mapping, parse_rows
@@ -431,4 +431,4 @@ def test_an_ingest_that_was_killed_while_files_were_moved_is_completed(
 
 def require_valid(name: str, text: str) -> None:
     """Make sure that a document is as its schema says."""
-    assert list(explainer(schema_builder(name)).iter_errors(json.loads(text))) == []
+    assert gate(schema_builder(name)).refusals(json.loads(text)) == []

@@ -15,7 +15,7 @@ import pytest
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Snapshot
-from quotaform.model.records.validator import explainer
+from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SystemClock
 from tests.builder import PRODUCER, REQUEST
@@ -258,7 +258,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
         assert text in done.out, done.out
     found = json.loads(repository.read("found.json"))
     assert found["backtest"] is None
-    assert not list(explainer(schema_builder("usage-recommend")).iter_errors(found))
+    assert not gate(schema_builder("usage-recommend")).refusals(found)
     rows = spark.read.parquet(str(repository.path / "rows")).collect()
     assert len(rows) == sum(found["summary"].values()) == len(found["proposals"]) + len(found["others"])
     markdown = repository.read("found.md")
@@ -324,7 +324,7 @@ def test_the_backtest_beside_the_proposals_is_that_of_the_written_files(reposito
     shown = repository(*options, "--write", "--format", "json")
     assert shown.code == 0, shown.err
     found = json.loads(shown.out)
-    assert not list(explainer(schema_builder("usage-recommend")).iter_errors(found))
+    assert not gate(schema_builder("usage-recommend")).refusals(found)
     (beside,) = found["backtest"]["clusters"]
     # One sample is far above the median; it covers a window of some ten seconds.
     throttled = {row["bucket"]: row["throttled_s"]["estimate"] for row in beside["changed"]["rows"]}

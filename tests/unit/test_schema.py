@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from jsonschema import Draft7Validator
 from msgspec import structs
 
-from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.drift.drift import make_drift
 from quotaform.drift.records import dump_drift
 from quotaform.model.entity import ENTITY_TYPES, Entity
@@ -25,7 +24,6 @@ from quotaform.model.quotas import Base, Desired, Quotas
 from quotaform.model.records import document as documents
 from quotaform.model.records.document import DocumentKind
 from quotaform.model.records.schema import render_schema
-from quotaform.model.records.validator import explainer, gate
 from quotaform.model.rule import RULES
 from quotaform.model.units import _FACTORS, UNLIMITED, parse_value
 from quotaform.plan.difference import diff, make_plan
@@ -212,12 +210,6 @@ def test_the_examples_of_a_key_are_values_of_it(key: Any) -> None:
     for example in VALUES[key.name]["examples"]:
         assert parse_value(key, str(example)) > 0
         assert Draft7Validator(VALUES[key.name]).is_valid(example)
-
-
-@pytest.mark.parametrize("items", [[], [{}], None, [{"match": {"user": "a"}, "profile": "gold"}]])
-def test_both_validators_see_one_schema(items: Any) -> None:
-    document = {} if items is None else {"quotas": items}
-    assert gate(quotas_schema).is_valid(document) == explainer(quotas_schema).is_valid(document)
 
 
 def test_every_kind_of_document_and_of_file_has_a_schema() -> None:

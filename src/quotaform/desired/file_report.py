@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import islice
 from typing import Any, Final
 
 from quotaform.desired.schema import config, quotas
@@ -12,8 +11,8 @@ from quotaform.desired.yaml.document import Document, Node, StopReadingError, Un
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import FindingList
-from quotaform.model.records.schema import Builder, make_schema
-from quotaform.model.records.validator import explainer, gate
+from quotaform.model.records.schema import Builder, make_schema, nodes_of
+from quotaform.model.records.validator import Refusal, gate
 from quotaform.model.rule import FindingRule
 from quotaform.model.server import spell_server
 from quotaform.model.text import did_you_mean, quote
@@ -136,8 +135,6 @@ _TYPES: Mapping[str, str] = {
 }
 _LOOKED_AT: Final = 20
 """How many unknown fields are compared with those that are missing."""
-_MOST_ERRORS: Final = 10_000
-"""How many errors are put in order, of which fewer are shown."""
 _STREAMED: Final = 2
 """How long the path of an item is that was handed over while the file was read."""
 _COMPOSITE = frozenset({"anyOf", "oneOf", "not", "if", "dependencies"})
@@ -162,12 +159,11 @@ def explain_shape(schema: Builder, report: FileReport) -> None:
     found: set[tuple[Any, ...]] = set()
     composites: list[tuple[Any, ...]] = []
     # The validator takes the fields of a mapping in any order.
-    errors = list(islice(explainer(schema).iter_errors(report.document.root), _MOST_ERRORS))
-    for error in sorted(errors, key=lambda error: _place(error, report)):
-        if error.validator in _COMPOSITE:
-            composites.append(tuple(error.absolute_path))
+    for refusal in sorted(gate(schema).refusals(report.document.root), key=lambda refusal: _place(refusal, report)):
+        if refusal.keyword in _COMPOSITE:
+            composites.append(tuple(refusal.path))
             continue
-        for path, finding in _explain(schema, error, report):
+        for path, finding in _explain(schema, refusal, report):
             if (path, finding.rule) not in found:
                 found.add((path, finding.rule))
                 report.add_shape(finding)
@@ -176,8 +172,8 @@ def explain_shape(schema: Builder, report: FileReport) -> None:
             report.add(path, _finding(report, rule.BAD_SHAPE, path, f"{_name(path, report)} does not match the schema"))
 
 
-def _place(error: Any, report: FileReport) -> tuple[int, int]:
-    at = report.document.locate(tuple(error.absolute_path)).key
+def _place(refusal: Refusal, report: FileReport) -> tuple[int, int]:
+    at = report.document.locate(tuple(refusal.path)).key
     return at.line, at.column
 
 
@@ -188,66 +184,66 @@ def _finding(
     return rule.finding(message, location=place.key if at_key else place.value)
 
 
-def _explain(build: Builder, error: Any, report: FileReport) -> Iterator[tuple[tuple[Any, ...], Finding]]:
-    path = tuple(error.absolute_path)
-    schema: Any = error.schema
-    if error.validator == "additionalProperties":
+def _explain(build: Builder, refusal: Refusal, report: FileReport) -> Iterator[tuple[tuple[Any, ...], Finding]]:
+    path = tuple(refusal.path)
+    schema = nodes_of(make_schema(build), refusal.schema_path)[-1]
+    if refusal.keyword == "additionalProperties":
         known = list(schema["properties"])
-        for key in error.instance:
+        for key in refusal.value:
             if key not in known and not report.covers((*path, key)):
                 text = _unknown_text(key, known, belonging_text(key, build))
                 yield (*path, key), _finding(report, rule.UNKNOWN_FIELD, (*path, key), text, at_key=True)
         return
     if report.covers(path):
         return
-    if error.validator == "required":
-        unknown = [key for key in error.instance if key not in schema.get("properties", {})]
-        for key in error.validator_value:
-            is_misspelt = any(did_you_mean(other, [key]) for other in unknown[:_LOOKED_AT])
-            if key not in error.instance and not is_misspelt and not report.covers((*path, key)):
-                text = f"{_name(path, report)} has no {key}; add it"
-                yield (*path, key), _finding(report, rule.MISSING_FIELD, path, text)
+    if refusal.keyword == "required":
+        unknown = [key for key in refusal.value if key not in schema.get("properties", {})]
+        key = refusal.details["property"]
+        is_misspelt = any(did_you_mean(other, [key]) for other in unknown[:_LOOKED_AT])
+        if not is_misspelt and not report.covers((*path, key)):
+            text = f"{_name(path, report)} has no {key}; add it"
+            yield (*path, key), _finding(report, rule.MISSING_FIELD, path, text)
         return
-    broken, text = _scalar_text(error, path, report)
+    broken, text = _scalar_text(refusal, schema, path, report)
     yield path, _finding(report, broken, path, text)
 
 
-def _scalar_text(error: Any, path: tuple[Any, ...], report: FileReport) -> tuple[FindingRule, str]:
-    name, schema = _name(path, report), error.schema
-    examples = schema.get("examples") if isinstance(schema, dict) else None
+def _scalar_text(
+    refusal: Refusal, schema: Mapping[str, Any], path: tuple[Any, ...], report: FileReport
+) -> tuple[FindingRule, str]:
+    name, raw = _name(path, report), report.document.locate(path).text
+    examples = schema.get("examples")
     example = f"; write for example {examples[0]}" if examples and not isinstance(examples[0], dict | list) else ""
-    shown = _shown(error.instance) if isinstance(error.instance, str) else "this"
-    match error.validator:
+    match refusal.keyword:
         case "type":
-            return rule.WRONG_TYPE, _type_text(error, name, report.document.locate(path).text)
+            return rule.WRONG_TYPE, _type_text(refusal.value, schema, name, raw, is_root=not path)
         case "enum":
-            words = [str(word) for word in error.validator_value]
-            raw = report.document.locate(path).text
+            words = [str(word) for word in schema["enum"]]
             guess = did_you_mean(raw, words) if raw else ""
             return rule.BAD_CHOICE, f"{name} must be {' or '.join(words)}, not {_shown(raw) if raw else 'this'}{guess}"
         case "minLength" | "minItems" | "minProperties":
             return rule.EMPTY_FIELD, f"{name} must not be empty{example}"
         case "minimum" | "maximum":
-            text = f"{name} must be from {schema['minimum']:,} to {schema['maximum']:,}, not {error.instance}"
+            text = f"{name} must be from {schema['minimum']:,} to {schema['maximum']:,}, not {refusal.value}"
             return rule.BAD_FIELD, text
         case "pattern":
+            shown = _shown(refusal.value) if isinstance(refusal.value, str) else "this"
             return rule.BAD_TEXT, f"{shown} is not a valid {name}{example}"
         case _:
             return rule.BAD_FIELD, f"{name} is not valid{example}"
 
 
-def _type_text(error: Any, name: str, raw: str | None) -> str:
-    wanted = [error.validator_value] if isinstance(error.validator_value, str) else list(error.validator_value)
+def _type_text(instance: Any, schema: Mapping[str, Any], name: str, raw: str | None, *, is_root: bool) -> str:
+    wanted = [schema["type"]] if isinstance(schema["type"], str) else list(schema["type"])
     words = " or ".join(_TYPES[kind] for kind in wanted)
-    instance = error.instance
     if instance is None:
-        may_be_empty = error.schema.keys().isdisjoint({"minItems", "minProperties", "required", "oneOf"})
+        may_be_empty = schema.keys().isdisjoint({"minItems", "minProperties", "required", "oneOf"})
         empty = _EMPTY.get(wanted[0]) if may_be_empty else None
         remedy = f"write {name}: {empty} if there are none" if empty else "add a value or remove the field"
         return f"{name} must be {words}, but it is empty; {remedy}"
     if isinstance(instance, dict | list):
-        fields = error.schema.get("required") or list(error.schema.get("properties", ()))
-        remedy = f"; begin with {fields[0]}:" if fields and not error.absolute_path else ""
+        fields = schema.get("required") or list(schema.get("properties", ()))
+        remedy = f"; begin with {fields[0]}:" if fields and is_root else ""
         return f"{name} must be {words}, not {'a mapping' if isinstance(instance, dict) else 'a list'}{remedy}"
     if "string" in wanted and raw is not None:
         kind = "a boolean" if isinstance(instance, bool) else "a number"
@@ -257,7 +253,7 @@ def _type_text(error: Any, name: str, raw: str | None) -> str:
     remedy, first = "", raw.partition(" ")[0]
     if "object" in wanted and first != raw and first.isidentifier():
         remedy = f"; a colon is missing after {first}"
-    elif isinstance(instance, str) and error.schema.get("items", {}).get("type") == "string":
+    elif isinstance(instance, str) and schema.get("items", {}).get("type") == "string":
         remedy = f"; write [{_shown(raw)}]"
     return f"{name} must be {words}, not {_shown(raw)}{remedy}"
 

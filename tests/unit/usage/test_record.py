@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from quotaform.cli.main import run
 from quotaform.model.errors import MetricsError, NothingReadError, QuotaformError, UsageError, missing_extra
-from quotaform.model.records.validator import explainer
+from quotaform.model.records.validator import gate
 from quotaform.model.settings import parse_source
 from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema
@@ -508,7 +508,7 @@ def test_rows_that_were_not_written_are_in_the_summary_and_the_exit_code(
         assert run(["usage", "record", *arguments, *source, "--format", "json"]) == 1
     printed = capsys.readouterr()
     document = json.loads(printed.out)
-    assert list(explainer(schema_builder("usage-record")).iter_errors(document)) == []
+    assert gate(schema_builder("usage-record")).refusals(document) == []
     assert (document["rows"], document["unwritten"]) == (0, 2)
     assert document["failure"].endswith("u cannot be written: No space left on device; files written before stay")
     assert "Error: 2 rows were not written: " in printed.err

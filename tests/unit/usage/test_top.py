@@ -17,7 +17,7 @@ from quotaform.cli.main import run
 from quotaform.http.message import Url
 from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.quotas import Quotas
-from quotaform.model.records.validator import explainer
+from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.format.prometheus import parse_exposition
@@ -288,7 +288,7 @@ def test_the_command_reads_once_from_what_quotaform_yaml_names(
         assert run(["top", "--once", "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert run(["top", "--once", "--source", f"1={server.url}/metrics", "--source", "2=http://127.0.0.1:1/x"]) == 1
-    assert list(explainer(schema_builder("top")).iter_errors(found)) == []
+    assert gate(schema_builder("top")).refusals(found) == []
     [bucket] = found["buckets"]
     assert (bucket["address"], bucket["source"], bucket["throttle_ms"]) == ("user=alice", "user=alice", 900)
     text = capsys.readouterr().out

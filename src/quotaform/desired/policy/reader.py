@@ -20,13 +20,14 @@ from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.records.schema import nodes_of
 from quotaform.model.records.validator import Refusal
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.model.text import did_you_mean, explain_json_error, inert, line_and_column, listed, quote
 from quotaform.model.units import plain, render_value
 
 if TYPE_CHECKING:
-    from quotaform.model.records.validator import PolicyGate
+    from quotaform.model.records.validator import Gate
 
 
 _ABOUT: Final = (MESSAGE, "description", "title")
@@ -123,28 +124,14 @@ def _shown(path: Sequence[str | int], value: Any) -> str:
 
 def _about(refusal: Refusal, schema: Any) -> str:
     """Return what the policy says about a keyword: the text that is nearest to it, through references if need be."""
-    written = _nodes(schema, refusal.schema_path)
-    used = _nodes(schema, refusal.used_path)
+    written = nodes_of(schema, refusal.schema_path)
+    used = nodes_of(schema, refusal.used_path)
     for node in (*reversed(written[1:]), *reversed(used)):
         for keyword in _ABOUT:
             text = node.get(keyword)
             if isinstance(text, str) and text.strip():
                 return inert(text.strip().rstrip(".")[:_LONGEST_ABOUT])
     return ""
-
-
-def _nodes(schema: Any, path: Sequence[str | int]) -> list[dict[str, Any]]:
-    """Return the mappings on the way to a keyword, as far as there is one."""
-    here, nodes = schema, []
-    for step in path:
-        if isinstance(here, dict) and step in here:
-            nodes.append(here)
-            here = here[step]
-        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
-            here = here[step]
-        else:
-            break
-    return nodes
 
 
 MOST_SECONDS: Final = 10.0
@@ -161,7 +148,7 @@ class SchemaPolicy:
 
     __slots__ = ("_gate", "_left", "_schema", "_scope", "name")
 
-    def __init__(self, name: str, schema: Any, scope: Scope, gate: PolicyGate, seconds: float = MOST_SECONDS) -> None:
+    def __init__(self, name: str, schema: Any, scope: Scope, gate: Gate, seconds: float = MOST_SECONDS) -> None:
         self.name = name  # its file, as messages name it
         self._schema, self._scope, self._gate = schema, scope, gate
         self._left = seconds

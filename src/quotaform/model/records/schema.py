@@ -146,6 +146,20 @@ def make_schema(build: Builder) -> dict[str, Any]:
     return {"$schema": draft, **schema, "definitions": _used(schema, definitions)}
 
 
+def nodes_of(schema: Any, path: Iterable[str | int]) -> list[Node]:
+    """Return the mappings on the way to a keyword of a schema, as far as there is one."""
+    here, nodes = schema, []
+    for step in path:
+        if isinstance(here, dict) and step in here:
+            nodes.append(here)
+            here = here[step]
+        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+            here = here[step]
+        else:
+            break
+    return nodes
+
+
 def render_schema(build: Builder) -> str:
     """Return a schema as files hold it."""
     return dumps(make_schema(build), indent=2) + "\n"

@@ -1,12 +1,8 @@
-"""Whether a document fits its schema: the one module that imports the JSON Schema libraries.
-
-`gate` answers yes or no and takes next to no time; `explainer` says what is wrong where, and is needed only then.
-`make_policy_gate` is for schemas that a repository brings along.
-"""
+"""Whether a document fits its schema, and why not: the one module that imports the JSON Schema library."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from quotaform.model.records.schema import Builder, make_schema
 
 if TYPE_CHECKING:
-    from jsonschema import Draft7Validator
-    from jsonschema_rs import Draft7Validator as Gate
     from jsonschema_rs import Validator
 
 
@@ -26,45 +20,62 @@ class Refusal(NamedTuple):
     details: Mapping[str, Any]  # what it asked for, as `jsonschema_rs.ValidationErrorKind.as_dict` names it
     path: Sequence[str | int]  # the place in the document
     value: Any
-    schema_path: Sequence[str | int]  # the keyword in the file of the policy
+    schema_path: Sequence[str | int]  # the keyword in the schema
     used_path: Sequence[str | int]  # the way to it, through references
 
 
 _PATTERN_BYTES: Final = 1 << 18
 """How much memory a compiled pattern of a foreign schema may take."""
+_MOST_REFUSALS: Final = 10_000
+
+
+class Gate:
+    """A compiled schema."""
+
+    __slots__ = ("_validator", "is_valid")
+
+    def __init__(self, validator: Validator) -> None:
+        self._validator = validator
+        self.is_valid = validator.is_valid
+
+    def refusals(self, document: Any, most: int = _MOST_REFUSALS) -> list[Refusal]:
+        """Return what a document does not satisfy, up to a number."""
+        return [
+            Refusal(
+                keyword=error.kind.name,
+                details=error.kind.as_dict(),
+                path=_place(document, error.instance_path, error.instance),
+                value=error.instance,
+                schema_path=error.schema_path,
+                used_path=error.evaluation_path,
+            )
+            for error in islice(self._validator.iter_errors(document), most)
+        ]
+
+
+def _place(document: Any, steps: Sequence[str | int], value: Any) -> list[str | int]:
+    """Return where a value is: the library takes a key of digits for an index, and leaves out an empty one."""
+    here, path = document, []
+    for step in steps:
+        if isinstance(here, dict) and step not in here:
+            if isinstance(step, int):
+                step = next((key for key in here if key.isascii() and key.isdigit() and int(key) == step), "")
+            elif "" in here:
+                path.append("")
+                here = here[""]
+        path.append(step)
+        here = here[step]
+    if isinstance(here, dict) and here.get("") == value != here:
+        path.append("")
+    return path
 
 
 @cache
-def gate(build: Builder, definition: str | None = None) -> Gate:
-    """Return the validator that only says whether a document is valid, or a part of one.
+def gate(build: Builder) -> Gate:
+    """Return a schema of our own, compiled."""
+    from jsonschema_rs import Draft7Validator
 
-    `definition` is one of the schema, for an item of a long list that is never in memory whole.
-    """
-    from jsonschema_rs import Draft7Validator as Gate
-
-    schema = make_schema(build)
-    if definition is None:
-        return Gate(schema)
-    return Gate({**schema["definitions"][definition], "definitions": schema["definitions"]})
-
-
-@cache
-def explainer(build: Builder) -> Draft7Validator:
-    """Return the validator that says what is wrong and where.
-
-    It does not collect why each alternative of an `anyOf` does not fit, which for a long list takes minutes.
-    """
-    from jsonschema import Draft7Validator, ValidationError
-    from jsonschema.validators import extend
-
-    def any_of(validator: Any, alternatives: list[Any], instance: Any, schema: Any) -> Iterator[ValidationError]:
-        if not any(validator.evolve(schema=alternative).is_valid(instance) for alternative in alternatives):
-            yield ValidationError("no alternative fits")
-
-    explaining: type[Draft7Validator] = extend(  # type: ignore[no-untyped-call]
-        Draft7Validator, {"anyOf": any_of}
-    )
-    return explaining(make_schema(build))
+    return Gate(Draft7Validator(make_schema(build)))
 
 
 class PolicySchemaError(Exception):
@@ -79,32 +90,7 @@ class PolicySchemaError(Exception):
         super().__init__(reason)
 
 
-class PolicyGate:
-    """A foreign schema, ready to be asked."""
-
-    __slots__ = ("_validator", "is_valid")
-
-    def __init__(self, validator: Validator) -> None:
-        self._validator = validator
-        self.is_valid = validator.is_valid
-
-    def refusals(self, document: Any, most: int) -> list[Refusal]:
-        """Return what a document does not satisfy, up to a number."""
-
-        return [
-            Refusal(
-                keyword=error.kind.name,
-                details=error.kind.as_dict(),
-                path=error.instance_path,
-                value=error.instance,
-                schema_path=error.schema_path,
-                used_path=error.evaluation_path,
-            )
-            for error in islice(self._validator.iter_errors(document), most)
-        ]
-
-
-def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> PolicyGate:
+def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> Gate:
     """Compile a schema that nobody vouches for: nothing is fetched, and patterns are matched in linear time.
 
     `is_old` says whether it is one of draft-07; else it is one of draft 2020-12. Raises `PolicySchemaError` if it is no
@@ -122,4 +108,4 @@ def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> PolicyGate:
         raise PolicySchemaError(error.instance_path, error.message) from None
     except ValueError as error:
         raise PolicySchemaError((), str(error)) from None
-    return PolicyGate(validator)
+    return Gate(validator)

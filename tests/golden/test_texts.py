@@ -248,12 +248,12 @@ def of_receipt(text: Text) -> Lines:
 
 
 def of_yaml(text: Text) -> Lines:
-    return read_document("f.yaml", str(text), detailed=True).problems
+    return read_document("f.yaml", str(text)).problems
 
 
 def of_tree(text: Text) -> Lines:
     """Yield the plain values of a file, and what is wrong with it."""
-    document = read_document("f.yaml", str(text), detailed=True)
+    document = read_document("f.yaml", str(text))
     yield repr(document.root)
     yield from document.problems
 
@@ -287,7 +287,7 @@ def of_scalar(text: Text) -> Lines:
     """Yield what YAML reads, what others take it for, and whether it is a text to all of them."""
     document = read_document("f.yaml", f"- {text!s}\n")
     read = document.root[0] if isinstance(document.root, list) else None
-    oddity = document.odd.get((id(document.root), 0))
+    oddity = document.oddity(document.root, 0)
     yield f"{type(read).__name__} {read}{f'; others read {oddity}' if oddity else ''}"
     if is_text(str(text)):
         yield "a text to every reader"

@@ -15,7 +15,7 @@ from quotaform.desired.loader import conclude
 from quotaform.desired.match import MAX_ENTITIES
 from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.yaml.document import MAX_ANCHORED, MAX_CHARACTERS, MAX_VALUES
+from quotaform.desired.yaml.reader import MAX_ANCHORED, MAX_CHARACTERS, MAX_VALUES
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings

@@ -28,7 +28,7 @@ def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...
     text = decode(source)
     if isinstance(text, Finding):
         return (), [text]
-    document = read_document(source.name, text, detailed=True)
+    document = read_document(source.name, text)
     report = FileReport(document)
     approvals: list[Approval] = []
     if document.root is not None:
@@ -45,7 +45,6 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
     if len(items) > MOST_APPROVALS:
         text = f"the file contains more than the limit of {MOST_APPROVALS:,} approvals; remove some"
         report.at("").add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
-        report.document.hold(items[MOST_APPROVALS:])
         del items[MOST_APPROVALS:]
     found: dict[tuple[object, ...], Approval] = {}
     for index, item in enumerate(items):

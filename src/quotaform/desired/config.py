@@ -200,7 +200,7 @@ class Referring:
 
 def check_variables(report: FileReport) -> None:
     """Report each `${...}` that is invalid or in a place where it is not expanded, without reading the environment."""
-    for path, container, key, text in _texts(report.document.root, ()):
+    for path, container, key, text in walk_texts(report.document.root):
         is_expanded = len(path) > 2 and path[0] == "clusters" and path[2] in EXPANDED
         # Values say it themselves.
         if "${" not in text or path[0] == "profiles":
@@ -212,10 +212,11 @@ def check_variables(report: FileReport) -> None:
             report.at(*path).add(rule.BAD_VARIABLE, message, container, key)
 
 
-def _texts(node: Any, path: NodePath) -> Iterator[tuple[NodePath, Any, Any, str]]:
+def walk_texts(node: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any, Any, str]]:
+    """Yield the texts of a document: the path of each, what holds it at which key, and itself."""
     pairs = list(node.items()) if isinstance(node, dict) else list(enumerate(node)) if isinstance(node, list) else []
     for key, value in pairs:
         if isinstance(value, str):
             yield (*path, key), node, key, value
         else:
-            yield from _texts(value, (*path, key))
+            yield from walk_texts(value, (*path, key))

@@ -10,7 +10,7 @@ from pathlib import Path
 from re import compile as regex
 from typing import Any, Final, TypeVar
 
-from quotaform.desired.config import Cluster, Config, ListedPath, Referring, check_variables, prune_problem
+from quotaform.desired.config import Cluster, Config, ListedPath, Referring, check_variables, prune_problem, walk_texts
 from quotaform.desired.file_report import FileReport, Part, explain_shape, has_shape
 from quotaform.desired.match import name_oddness, read_pattern
 from quotaform.desired.schema import config as config_schema
@@ -162,7 +162,7 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
     text = decode(source)
     if isinstance(text, Finding):
         return Config(), [text]
-    document = read_document(source.name, text, detailed=True, most_values=MOST_VALUES)
+    document = read_document(source.name, text, most_values=MOST_VALUES)
     report = FileReport(document)
     config = Config()
     if document.root is not None:
@@ -253,9 +253,8 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
         report.at(*path, "").add_at(rule.TOO_LARGE, text, place.key)
         if isinstance(node, dict):
             for key in beyond:
-                report.document.hold(node.pop(key))
+                del node[key]
         else:
-            report.document.hold(node[most:])
             del node[most:]
 
 
@@ -264,11 +263,10 @@ def _check_texts(report: FileReport, profiles: Collection[int]) -> None:
 
     A date is what `expires` holds.
     """
-    document = report.document
-    for container, key, oddity, place in document.odd_places():
-        if container not in profiles and key != "expires":
-            text = f"this must be text, but {taken_for(place.text or '', oddity)}"
-            report.at("", container, key).add_at(rule.WRONG_TYPE, text, place.value)
+    for path, container, key, text in walk_texts(report.document.root) if report.document.has_odd else ():
+        oddity = report.document.oddity(container, key)
+        if oddity is not None and id(container) not in profiles and key != "expires":
+            report.at(*path).add(rule.WRONG_TYPE, f"this must be text, but {taken_for(text, oddity)}", container, key)
 
 
 def _check_cluster_name(clusters: dict[str, Any], name: str, report: FileReport) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from quotaform.desired.schema import config, quotas
-from quotaform.desired.yaml.document import Document, Node, StopReadingError, UnclearError, glued_key, taken_for
+from quotaform.desired.yaml.document import Document, Node, StopReadingError, glued_key, taken_for
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import FindingList
@@ -25,10 +25,7 @@ NodePath = tuple[str | int, ...]
 
 
 class FileReport:
-    """Collects the findings of one document.
-
-    Without recorded places the first finding raises `UnclearError`: the file is then read again with them.
-    """
+    """Collects the findings of one document."""
 
     __slots__ = ("covered", "document", "errors", "findings")
 
@@ -55,11 +52,8 @@ class FileReport:
     def add(self, path: NodePath, finding: Finding) -> None:
         """Add a finding about the part at a path.
 
-        Raises `UnclearError` if the document was read without details, and `StopReadingError` if there are more
-        problems than are shown.
+        Raises `StopReadingError` if there are more problems than are shown.
         """
-        if not self.document.is_detailed:
-            raise UnclearError
         if finding.severity is Severity.ERROR:
             self.covered.add(path)
             self.errors += 1
@@ -111,16 +105,13 @@ class Part:
         address: str | None = None,
         quota_key: str | None = None,
     ) -> None:
-        """Report something about the value (or the key) of a container.
-
-        Raises `UnclearError` if the document was read without details.
-        """
+        """Report something about the value (or the key) of a container."""
         place = self.document.place(container, key)
         location = place.key if at_key else place.value
         self.report.add(self.path, broken.finding(message, address=address, key=quota_key, location=location))
 
     def add_at(self, broken: FindingRule, message: str, location: Location) -> None:
-        """Report something about a place. Raises `UnclearError` if the document was read without details."""
+        """Report something about a place."""
         self.report.add(self.path, broken.finding(message, location=location))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import dropwhile, pairwise
@@ -15,7 +14,7 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, Seq
 
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import SMALL_RATE, parse_fitting
-from quotaform.desired.yaml.document import Document, UnclearError, is_text
+from quotaform.desired.yaml.document import Document, YamlList, YamlMapping, is_text, spot_of
 from quotaform.desired.yaml.nodes import ALIAS, NodeFile, find_comments, notes, read_nodes, walk, write_nodes
 from quotaform.desired.yaml.reader import MERGE_KEY, read_document
 from quotaform.model import rule
@@ -58,10 +57,10 @@ def format_source(source: SourceFile) -> FormattedFile:
     is_marked = raw.startswith(_MARK) if isinstance(raw, str) else raw.startswith(_MARK.encode())
     before = _MARK + decoded if is_marked else decoded
     text = FileText.of(decoded)
-    content = _read(source.name, text.lines)
+    content = read_document(source.name, text.lines, most_values=_MOST_VALUES)
     problems = content.problems
     formatted = None if problems else _format(text.lines)
-    if formatted is not None and (formatted == text.lines or _is_same(content, _read(source.name, formatted))):
+    if formatted is not None and (formatted == text.lines or _is_same(content, formatted)):
         return FormattedFile(name=source.name, before=before, after=text.with_lines(formatted))
     if not problems:
         message = "this file cannot be formatted without changing what it declares, so it is left unchanged"
@@ -80,33 +79,28 @@ def _format(text: str) -> str | None:
         return None
 
 
-def _read(name: str, text: str) -> Document:
-    """Read the content of a file; never raises, whatever it contains."""
-    try:
-        return read_document(name, text, most_values=_MOST_VALUES)
-    except UnclearError:
-        return read_document(name, text, most_values=_MOST_VALUES, detailed=True)
-
-
 _MOST_VALUES: Final = 1 << 30
 """Only the size of a file limits what is formatted."""
 
 
-def _is_same(one: Document, other: Document) -> bool:
-    """Whether two files declare the same; the spelling of values and the order of keys may differ."""
-    odd = [Counter((str(key), oddity) for (_, key), oddity in each.odd.items()) for each in (one, other)]
-    return not other.problems and odd[0] == odd[1] and _is_same_node(one.root, other.root)
+def _is_same(content: Document, formatted: str) -> bool:
+    """Whether a text declares the same as a file; the spelling of values and the order of keys may differ."""
+    other = read_document(content.name, formatted, most_values=_MOST_VALUES)
+    return not other.problems and _is_same_node(content.root, other.root)
 
 
-def _is_same_node(one: Any, other: Any, key: str = "") -> bool:
-    kind = type(one)
-    if kind is not type(other):
-        return _is_same_value(key, one, other)
-    if kind is dict:
-        return one.keys() == other.keys() and all(_is_same_node(node, other[name], name) for name, node in one.items())
-    if kind is list:
-        return len(one) == len(other) and all(map(_is_same_node, one, other))
-    return one == other or _is_same_value(key, one, other)
+def _is_same_node(one: Any, other: Any) -> bool:
+    if isinstance(one, YamlMapping) and isinstance(other, YamlMapping):
+        return one.keys() == other.keys() and all(_is_same_item(one, other, key) for key in one)
+    if isinstance(one, YamlList) and isinstance(other, YamlList):
+        return len(one) == len(other) and all(_is_same_item(one, other, index) for index in range(len(one)))
+    return type(one) is type(other) and bool(one == other)
+
+
+def _is_same_item(one: Any, other: Any, key: Any) -> bool:
+    if spot_of(one, key)[3] is not spot_of(other, key)[3]:
+        return False
+    return _is_same_node(one[key], other[key]) or _is_same_value(key, one[key], other[key])
 
 
 def _is_same_value(key: str, one: Any, other: Any) -> bool:

@@ -81,8 +81,7 @@ def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
 
     `match`: entity type to name, list of names or `{name: ...}`. `room`: how many entities the file may still declare.
 
-    Raises `UnclearError`: something is wrong and the document was read without details; `StopReadingError`: there are
-    more problems than are shown, or more entities than a file may declare.
+    Raises `StopReadingError`: there are more problems than are shown, or more entities than a file may declare.
     """
     errors = part.errors
     columns = [
@@ -157,8 +156,7 @@ def _read_names(match: dict[str, Any], entity_type: str, part: Part) -> list[str
 def _read_name(container: Any, key: str | int, entity_type: str, part: Part) -> tuple[str | None, bool]:
     """Return one name, `None` for the default, and whether it may be used."""
     name = container[key]
-    odd = part.document.odd
-    if type(name) is str and not (odd and (id(container), key) in odd):
+    if type(name) is str and part.document.oddity(container, key) is None:
         if name == DEFAULT_WORD:
             return None, True
     elif isinstance(name, dict):
@@ -178,7 +176,7 @@ def _read_literal(
         )
         return None, False
     name = node["name"]
-    if type(name) is not str or (id(node), "name") in part.document.odd:
+    if type(name) is not str or part.document.oddity(node, "name") is not None:
         _refuse_name(node, "name", entity_type, name, part)
         return None, False
     return name, _check_name(node, "name", entity_type, name, part)
@@ -209,7 +207,7 @@ def _check_name(container: Any, key: str | int, entity_type: str, name: str, par
 
 def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, part: Part) -> None:
     raw = part.document.place(container, key).text or ""
-    oddity = part.document.odd.get((id(container), key))
+    oddity = part.document.oddity(container, key)
     if node is None:
         text = (
             f"{entity_type} has no name, perhaps because a variable is not set; "

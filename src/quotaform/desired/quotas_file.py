@@ -20,7 +20,7 @@ from quotaform.desired.value import (
     read_expires,
     read_values,
 )
-from quotaform.desired.yaml.document import Document, StopReadingError, UnclearError, glued_key, taken_for
+from quotaform.desired.yaml.document import Document, StopReadingError, glued_key, mark_position, spots_of, taken_for
 from quotaform.desired.yaml.reader import Stream, read_document
 from quotaform.model import rule
 from quotaform.model.entity import Entity
@@ -33,9 +33,6 @@ from quotaform.model.text import did_you_mean, listed, nearest, quote
 
 Profiles = Mapping[str, Values]
 """Profile name to its values."""
-
-TRACKED: Final = frozenset({"values", "profile"})
-"""The keys of an item from which the provenance of its values is made."""
 
 _TEXT_FIELDS: Final = ("owner", "reason", "profile")
 
@@ -52,12 +49,12 @@ class EntryReader:
 
         `entries`: the entries of the file that were read before; takes those of the list.
 
-        Raises `UnclearError`: something is wrong and the document was read without details; `StopReadingError`: there
-        are more problems than are shown.
+        Raises `StopReadingError`: there are more problems than are shown.
         """
-        starts = report.document.starts[id(items)]
-        for index, (item, position) in enumerate(zip(items, starts, strict=True)):
+        spots = spots_of(items)
+        for index, item in enumerate(items):
             if isinstance(item, dict):
+                position = mark_position(spots[index][0])
                 self.read_item(item, report.at("quotas", index), file, position, entries)
 
     def share(self, values: Values) -> Values:
@@ -75,7 +72,7 @@ class EntryReader:
         report_misplaced(item, part)
         named = read_match(match, part.at("match"), MAX_ENTITIES - len(entries))
         entity = named[0] if named else None
-        if part.document.odd:
+        if part.document.has_odd:
             _check_texts(item, part)
         expires = read_expires(item, part) if "expires" in item else None
         values: Values = {}
@@ -89,7 +86,7 @@ class EntryReader:
         else:
             cause = Cause.ENTRY
             if "profile" in item:
-                profile = _profile_use(item, part, position)
+                profile = _profile_use(item)
             values, places = self.read_values(item, entity, part, position, profile)
             if isinstance(own := item.get("values"), dict):
                 bare = bare_keys(own, values)
@@ -134,8 +131,8 @@ class EntryReader:
         if isinstance(own, dict):
             written = read_values(own, entity, part.at("values"))
             values.update(written)
-            positions = part.document.keys.get(id(own)) or [position] * len(own)
-            where.update((key, at) for key, at in zip(own, positions, strict=True) if key in written)
+            spots = spots_of(own)
+            where.update((key, mark_position(spots[key][0])) for key in written)
             if not own:
                 text = f"{of_entity(entity)}has no values; add some, or write state: absent"
                 part.at("values").add(rule.NO_VALUES, text, item, "values")
@@ -152,7 +149,7 @@ class EntryReader:
     def read_profile(self, item: dict[str, Any], entity: Entity | None, part: Part) -> Values:
         """Return the values of the profile that an item names."""
         name = item["profile"]
-        if not isinstance(name, str) or not name or (id(item), "profile") in part.document.odd:
+        if not isinstance(name, str) or not name or part.document.oddity(item, "profile") is not None:
             return {}
         values = self.profiles.get(name)
         if values is None:
@@ -167,11 +164,11 @@ class EntryReader:
         return values
 
 
-def _profile_use(item: dict[str, Any], part: Part, position: Position) -> ProfileUse | None:
+def _profile_use(item: dict[str, Any]) -> ProfileUse | None:
     name = item["profile"]
     if not isinstance(name, str):
         return None
-    return ProfileUse(name, part.document.tracked.get((id(item), "profile"), position))
+    return ProfileUse(name, mark_position(spots_of(item)["profile"][0]))
 
 
 def _read_unset(
@@ -182,7 +179,6 @@ def _read_unset(
     if not isinstance(listed, list):
         return None
     unset: dict[str, Position] = {}
-    starts = part.document.starts[id(listed)]
     own = item.get("values")
     if file.layer is None:
         text = (
@@ -207,7 +203,7 @@ def _read_unset(
             text = f"{of_entity(entity)}{key} is both in unset and in values, at {other}; remove one of the two"
             here.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
         else:
-            unset[key] = starts[index]
+            unset[key] = mark_position(spots_of(listed)[index][0])
     return unset
 
 
@@ -219,7 +215,7 @@ def _read_text(item: dict[str, Any], field: str, part: Part) -> str | None:
 
 def _check_texts(item: dict[str, Any], part: Part) -> None:
     for field in _TEXT_FIELDS:
-        oddity = part.document.odd.get((id(item), field))
+        oddity = part.document.oddity(item, field)
         if oddity is not None:
             raw = item[field]
             text = f"{field} must be text, but {taken_for(raw, oddity)}"
@@ -312,33 +308,28 @@ def _load_file(source: SourceFile, reader: EntryReader) -> LoadedFile:
     if isinstance(text, Finding):
         return LoadedFile(source.name, source.layer, [], [text])
     file = LayerFile(source.name, source.layer)
-    with suppress(UnclearError):
-        return LoadedFile(*file, *_read(file, text, reader, detailed=False))
-    return LoadedFile(*file, *_read(file, text, reader, detailed=True))
+    return LoadedFile(*file, *_read(file, text, reader))
 
 
-def _read(file: LayerFile, text: str, reader: EntryReader, *, detailed: bool) -> tuple[list[Entry], list[Finding]]:
+def _read(file: LayerFile, text: str, reader: EntryReader) -> tuple[list[Entry], list[Finding]]:
     entries: list[Entry] = []
     entities: set[Entity] = set()
     findings = FindingList()
 
     def take(document: Document) -> None:
         """Read the items of a part of the file, or the rest of it."""
-        is_good = has_shape(quotas_schema, document)
-        if not is_good and not detailed:
-            raise UnclearError
         report = FileReport(document, findings)
         items = document.root.get("quotas") if isinstance(document.root, dict) else None
         if isinstance(items, list):
             known = len(entries)
             reader.read(items, report, file, entries)
             entities.update([entry.entity for entry in entries[known:]])
-        if not is_good:
+        if not has_shape(quotas_schema, document):
             explain_shape(quotas_schema, report)
         if len(entries) - len(entities) > MAX_PROBLEMS:
             raise StopReadingError  # `assemble` reports these duplicates
 
-    document = read_document(file.name, text, detailed=detailed, tracked=TRACKED, stream=Stream("quotas", take))
+    document = read_document(file.name, text, stream=Stream("quotas", take))
     if document.root is not None:
         with suppress(StopReadingError):
             take(document)

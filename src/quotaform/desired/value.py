@@ -30,11 +30,11 @@ _UNCLEAR_NUMBERS: Final = frozenset(
 def read_values(node: dict[str, Any], entity: Entity | None, part: Part) -> dict[str, float]:
     """Return the good values of a mapping of quota keys; what is wrong goes to the part."""
     values: dict[str, float] = {}
-    odd = part.document.odd
+    document = part.document
     types = entity.types if entity is not None else ()
     for key, raw in node.items():
         kind = type(raw)
-        if (kind is str or kind is int) and (not odd or (id(node), key) not in odd):
+        if (kind is str or kind is int) and (not document.has_odd or document.oddity(node, key) is None):
             try:
                 values[key] = parse_fitting(key, raw, types)
                 continue
@@ -83,7 +83,7 @@ def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, part: Pa
     raw = node[key]
     written = part.document.place(node, key).text
     try:
-        values[key] = parse_value(quota_key, _value_text(raw, written, part.document.odd.get((id(node), key))))
+        values[key] = parse_value(quota_key, _value_text(raw, written, part.document.oddity(node, key)))
     except ValueError as error:
         # The text of the error would show what a variable holds.
         what = f"{quote(written)} is not a value; {PLACES}" if written and PREFIX in written else str(error)

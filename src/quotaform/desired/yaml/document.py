@@ -10,10 +10,7 @@ from re import MULTILINE, VERBOSE
 from re import compile as regex
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from quotaform.model import rule
-from quotaform.model.finding import Finding, Location, Position
-from quotaform.model.finding_list import MAX_PROBLEMS
-from quotaform.model.rule import FindingRule
+from quotaform.model.finding import Finding, Location, Position, pack_position
 from quotaform.model.text import LONGEST, quote
 
 # Interprets plain YAML scalars for which YAML 1.1 and 1.2 agree, and rejects the others.
@@ -127,6 +124,51 @@ def is_text(text: str) -> bool:
 
 Node: TypeAlias = "Scalar | list[Any] | dict[str, Any]"
 
+Spot: TypeAlias = tuple[Any, Any, str | None, Oddity | None]
+"""The marks of a key and its value (for an item of a list: the item twice), the text of a scalar, and its oddity."""
+
+_NO_SPOT: Final[Spot] = (None, None, None, None)
+
+
+class YamlMapping(dict[str, Any]):
+    """A mapping that knows where its keys and values are."""
+
+    __slots__ = ("spots",)
+
+    spots: dict[str, Spot]
+
+    def __init__(self) -> None:
+        self.spots = {}
+
+
+class YamlList(list[Any]):
+    """A list that knows where its items are."""
+
+    __slots__ = ("spots",)
+
+    spots: list[Spot]
+
+    def __init__(self) -> None:
+        self.spots = []
+
+
+def spots_of(container: Node) -> Any:
+    """Return where the values of a mapping or a list that was read are written, by key or index."""
+    return container.spots  # type: ignore[union-attr]
+
+
+def spot_of(container: Node, key: str | int) -> Spot:
+    """Return where something is written; nothing is known of what no file holds."""
+    try:
+        return spots_of(container)[key]  # type: ignore[no-any-return]
+    except (AttributeError, LookupError):
+        return _NO_SPOT
+
+
+def mark_position(mark: Any) -> Position:
+    """Return the position of a mark of the parser."""
+    return pack_position(mark.line + 1, mark.column + 1)
+
 
 class Place(NamedTuple):
     """Where a value and its key are written (for an item of a list: the item twice), and the text of a scalar."""
@@ -134,10 +176,6 @@ class Place(NamedTuple):
     key: Location
     value: Location
     text: str | None
-
-
-class UnclearError(Exception):
-    """Something is wrong in a file that is read without details; read it again with them."""
 
 
 class StopReadingError(Exception):
@@ -151,217 +189,40 @@ class Document:
     at a time, and `offset` says how many items came before.
     """
 
-    __slots__ = (
-        "_held",
-        "_kept",
-        "_places",
-        "is_cut",
-        "is_detailed",
-        "keys",
-        "name",
-        "odd",
-        "offset",
-        "problems",
-        "root",
-        "starts",
-        "tracked",
-    )
+    __slots__ = ("has_odd", "is_cut", "name", "offset", "problems", "root")
 
-    def __init__(self, name: str, *, is_detailed: bool) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name  # the file's name in messages
         self.root: Node = None  # its content; `None` for an empty file
-        self.is_detailed = is_detailed  # whether places were recorded
         self.is_cut = False  # whether `root` ends where the reader gave up, because something is too large
         self.offset = 0  # how many items of the list were handed over before those in `root`
-        # What is wrong with it as YAML; always empty when it was read without details
-        self.problems: list[Finding] = []
-        # Scalars that another reader takes for something else, by (id of container, key)
-        self.odd: dict[tuple[int, str | int], Oddity] = {}
-        self.starts: dict[int, list[Position]] = {}  # where the items of a list begin, by its id
-        # Where the keys of a mapping are, in their order, by its id; of mappings at a tracked key
-        self.keys: dict[int, list[Position]] = {}
-        self.tracked: dict[tuple[int, str], Position] = {}  # where a tracked key is, by (id of container, key)
-        self._places: dict[tuple[int, str | int], tuple[Position, Position, str | None]] = {}
-        self._held: list[Any] = []
-        self._kept: dict[int, Any] = {}
+        self.problems: list[Finding] = []  # what is wrong with it as YAML
+        self.has_odd = False  # whether another reader takes any of its scalars for something else
 
-    def record(self, container: Node, key: str | int, at_key: Position, at: Position, text: str | None) -> None:
-        """Note where something is written."""
-        self._places[id(container), key] = (at_key, at, text)
-
-    def repeat(self, source: dict[str, Any], target: dict[str, Any], key: str) -> None:
-        """Note that something in a mapping comes from another one (a merge key)."""
-        tables: tuple[dict[Any, Any], ...] = (self.tracked, self.odd, self._places)
-        for table in tables:
-            if (id(source), key) in table:
-                table[id(target), key] = table[id(source), key]
-
-    def hold(self, node: Node) -> None:
-        """Keep a node that is not part of the root, so that its id is not used again before `forget`."""
-        self._held.append(node)
-
-    def keep(self, node: Node) -> int:
-        """Keep what is known about a node and everything in it when the rest is forgotten.
-
-        Returns:
-            The number of values that are kept now and were not before.
-        """
-        count, pending = 0, [node]
-        while pending:
-            here = pending.pop()
-            if isinstance(here, dict | list) and id(here) not in self._kept:
-                self._kept[id(here)] = here
-                count += len(here)
-                pending += here.values() if isinstance(here, dict) else here
-        return count
-
-    def forget(self) -> None:
-        """Forget the places of what is not kept: ids of containers that are gone are used again."""
-        kept = self._kept
-        self.odd = {key: value for key, value in self.odd.items() if key[0] in kept}
-        self.tracked = {key: value for key, value in self.tracked.items() if key[0] in kept}
-        self._places = {key: value for key, value in self._places.items() if key[0] in kept}
-        self.starts = {key: value for key, value in self.starts.items() if key in kept}
-        self.keys = {key: value for key, value in self.keys.items() if key in kept}
-        self._held.clear()
+    def oddity(self, container: Node, key: str | int) -> Oddity | None:
+        """Return what another reader takes a text for."""
+        return spot_of(container, key)[3] if self.has_odd else None
 
     def place(self, container: Node, key: str | int) -> Place:
-        """Where something is written; the whole file when that was not recorded."""
-        return self._place(id(container), key) or Place(Location(self.name), Location(self.name), None)
-
-    def odd_places(self) -> list[tuple[int, str | int, Oddity, Place]]:
-        """Return every odd scalar: the id of its container, its key, what it is taken for, and where it is."""
-        everywhere = Place(Location(self.name), Location(self.name), None)
-        return [
-            (container, key, oddity, self._place(container, key) or everywhere)
-            for (container, key), oddity in self.odd.items()
-        ]
+        """Where something is written; the whole file when that is not known."""
+        return self._place(container, key) or Place(Location(self.name), Location(self.name), None)
 
     def locate(self, path: tuple[str | int, ...]) -> Place:
         """Where the value at a path from the root is written."""
         here: Any = self.root
         place = Place(Location(self.name, 1, 1), Location(self.name, 1, 1), None)
         for step in path:
-            place = self._place(id(here), step) or place
+            place = self._place(here, step) or place
             here = here[step]
         return place
 
-    def _place(self, container: int, key: str | int) -> Place | None:
-        found = self._places.get((container, key))
-        if found is None:
-            return None
-        return Place(Location.at(self.name, found[0]), Location.at(self.name, found[1]), found[2])
+    def location(self, mark: Any) -> Location:
+        """Return the location of a mark of the parser."""
+        return Location(self.name, mark.line + 1, mark.column + 1)
 
-
-MAX_DEPTH: Final = 100
-"""How deep a file may nest, aliases included."""
-MAX_ALIASED: Final = 100_000
-"""How many nodes aliases may add to a file, before its own size counts."""
-ALIASED_PER_NODE: Final = 10
-"""How many more they may add per node that is written."""
-MOST_ALIASED: Final = 1_000_000
-"""How many they may add to any file."""
-MAX_ANCHORED: Final = 20_000
-"""How many values the anchors of a file may hold."""
-MAX_VALUES: Final = 100_000
-"""How many values an item of the streamed list may hold, and how many there may be beside that list, by default."""
-MAX_CHARACTERS: Final = 100_000
-"""How long a text may be."""
-
-
-class ProblemReporter:
-    """Adds problems to a document: at a mark of the parser, or where an event begins.
-
-    Without places (`Document.is_detailed`) the first problem ends the reading with `UnclearError`. One that leaves
-    nothing to read on, and the last one of those that are shown, ends it with `StopReadingError`.
-    """
-
-    def __init__(self, document: Document, *, is_streamed: bool) -> None:
-        self._document = document
-        self._is_streamed = is_streamed
-
-    def report(self, rule: FindingRule, message: str, event: Any) -> None:
-        self.report_at_mark(rule, message, event.start_mark)
-
-    def report_at_mark(self, rule: FindingRule, message: str, mark: Any) -> None:
-        self.report_at_location(rule, message, self._location(mark))
-
-    def report_at_location(self, rule: FindingRule, message: str, location: Location) -> None:
-        if not self._document.is_detailed:
-            raise UnclearError
-        self._document.problems.append(rule.finding(message, location=location))
-        if len(self._document.problems) > MAX_PROBLEMS:
-            raise StopReadingError
-
-    def report_duplicate(self, target: dict[str, Any], key: str, event: Any) -> None:
-        first = self._document.place(target, key).key
-        self.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", event)
-
-    def report_second_merge(self, event: Any) -> None:
-        self.report(rule.DUPLICATE_KEY, "the key << is written twice here; write one <<: [*first, *second]", event)
-
-    def report_tag(self, event: Any) -> None:
-        self.report(rule.YAML_TAG, f"the tag {quote(event.tag)} is not supported; remove it", event)
-
-    def report_key(self, event: Any) -> None:
-        self.report(
-            rule.BAD_KEY,
-            "a key must be text, not a mapping or a list; is {{ … }} a template that was not rendered?",
-            event,
-        )
-        raise StopReadingError
-
-    def report_depth(self, event: Any) -> None:
-        self.report(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event)
-        raise StopReadingError
-
-    def report_documents(self, event: Any) -> None:
-        self.report(
-            rule.MULTI_DOCUMENT,
-            "a second YAML document begins here; a file contains one, so remove the --- or make two files",
-            event,
-        )
-        raise StopReadingError
-
-    def report_syntax(self, error: Exception, text: str) -> bool:
-        """Report an error of the YAML parser, and return whether it is one of grammar; re-raise anything else."""
-        from yaml import MarkedYAMLError
-        from yaml.reader import ReaderError
-
-        if isinstance(error, ReaderError):
-            before = text.encode()[: error.position].decode(errors="ignore").splitlines() or [""]
-            location = Location(self._document.name, len(before), len(before[-1]) + 1)
-            code = f"{error.character:04X}"
-            what = f'the character U+{code} is not allowed in a file; write it as "\\u{code}", in double quotes'
-            self.report_at_location(rule.YAML_SYNTAX, what, location)
-            return False
-        if isinstance(error, MarkedYAMLError):
-            where = self._location(error.problem_mark) if error.problem_mark else Location(self._document.name)
-            self.report_at_location(rule.YAML_SYNTAX, syntax_text(error, text), where)
-            return True
-        raise error
-
-    def report_size(self, most: int, mark: Any, *, is_item: bool) -> None:
-        what, remedy = "this file contains, besides its entries,", "divide it"
-        if is_item:
-            what = "this entry contains"
-        elif not self._is_streamed:
-            what, remedy = "this file contains", "shorten it"
-        self.report_at_mark(rule.TOO_LARGE, f"{what} more than {most:,} values; {remedy}", mark)
-
-    def report_length(self, length: int, event: Any) -> None:
-        text = f"this text has {length:,} characters; at most {MAX_CHARACTERS:,} are allowed"
-        self.report(rule.TOO_LARGE, text, event)
-        raise StopReadingError
-
-    def report_anchors(self, mark: Any) -> None:
-        self.report_at_mark(
-            rule.TOO_LARGE, f"the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors", mark
-        )
-        raise StopReadingError
-
-    def _location(self, mark: Any) -> Location:
-        return Location(self._document.name, mark.line + 1, mark.column + 1)
+    def _place(self, container: Node, key: str | int) -> Place | None:
+        at_key, at, text, _ = spot_of(container, key)
+        return None if at is None else Place(self.location(at_key), self.location(at), text)
 
 
 _CONFLICT: Final = regex(r"^(?:<{7}|>{7}|\|{7})(?: |$)", MULTILINE).search

@@ -1,7 +1,6 @@
 """Reads YAML text as a document, in one pass over the parser's events.
 
-No node tree is built. Locations are recorded only on request (`detailed`): a valid file is read once, an invalid one a
-second time to locate its problems.
+No node tree is built: a mapping and a list know where their values are written (`YamlMapping`, `YamlList`).
 
 Everything has a limit. One long list at the root may be returned in parts (`Stream`), so a file can be long; everything
 else in it, and each item of that list, is limited in size. Aliases share their value, and the number of values to which
@@ -11,65 +10,41 @@ they would expand is limited.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from quotaform.desired.yaml.document import (
-    ALIASED_PER_NODE,
-    MAX_ALIASED,
-    MAX_ANCHORED,
-    MAX_CHARACTERS,
-    MAX_DEPTH,
-    MAX_VALUES,
-    MOST_ALIASED,
     NUMERIC_STARTS,
     WORDS,
     Document,
     Oddity,
-    ProblemReporter,
     StopReadingError,
-    UnclearError,
+    YamlList,
+    YamlMapping,
     read_number,
+    syntax_text,
 )
 from quotaform.model import rule
-from quotaform.model.finding import Position, pack_position
+from quotaform.model.finding import Location
+from quotaform.model.finding_list import MAX_PROBLEMS
+from quotaform.model.rule import FindingRule
+from quotaform.model.text import quote
+
+MAX_DEPTH: Final = 100
+"""How deep a file may nest, aliases included."""
+MAX_ALIASED: Final = 100_000
+"""How many nodes aliases may add to a file, before its own size counts."""
+ALIASED_PER_NODE: Final = 10
+"""How many more they may add per node that is written."""
+MOST_ALIASED: Final = 1_000_000
+"""How many they may add to any file."""
+MAX_ANCHORED: Final = 20_000
+"""How many values the anchors of a file may hold."""
+MAX_VALUES: Final = 100_000
+"""How many values an item of the streamed list may hold, and how many there may be beside that list, by default."""
+MAX_CHARACTERS: Final = 100_000
+"""How long a text may be."""
 
 MERGE_KEY: Final = "<<"
-
-
-def merge(
-    document: Document,
-    problems: ProblemReporter,
-    target: dict[str, Any],
-    merged: Iterable[tuple[Any, Any]],
-    positions: list[Position] | None,
-) -> None:
-    """Add what `<<` names to a mapping; what is written out wins, then what is named first.
-
-    `problems`: where a value that cannot be merged is reported. `merged`: the values of `<<`, each a mapping or a list
-    of mappings, with their marks. `positions`: where the keys of the mapping are, if that is recorded.
-    """
-    for value, mark in merged:
-        document.hold(value)
-        for source in value if isinstance(value, list) else [value]:
-            if not isinstance(source, dict):
-                problems.report_at_mark(
-                    rule.BAD_MERGE, "<< must be a mapping or a list of mappings, as in <<: *name", mark
-                )
-                continue
-            where = document.keys.get(id(source)) or [mark_position(mark)] * len(source)
-            for (key, item), position in zip(source.items(), where, strict=True):
-                if key in target:
-                    continue
-                target[key] = item
-                if positions is not None:
-                    positions.append(position)
-                document.repeat(source, target, key)
-
-
-def mark_position(mark: Any) -> Position:
-    """Return the position of a mark of the parser."""
-    return pack_position(mark.line + 1, mark.column + 1)
-
 
 _PART_ITEMS: Final = 500
 _PART_VALUES: Final = 20_000
@@ -82,34 +57,22 @@ class Stream(NamedTuple):
 
     key: str  # the key of the root that holds it
     # Called with the document whose root holds one part of the list and nothing else; the part is gone afterwards. May
-    # raise `UnclearError` and `StopReadingError`.
+    # raise `StopReadingError`.
     take: Callable[[Document], None]
 
 
-def read_document(
-    name: str,
-    text: str,
-    *,
-    detailed: bool = False,
-    tracked: frozenset[str] = frozenset(),
-    stream: Stream | None = None,
-    most_values: int = MAX_VALUES,
-) -> Document:
-    """Read a YAML file.
+def read_document(name: str, text: str, *, stream: Stream | None = None, most_values: int = MAX_VALUES) -> Document:
+    """Read a YAML file; never raises, whatever it contains.
 
-    `detailed`: whether to record all places and collect problems. `tracked`: the keys whose own places, and those of
-    the keys of the mapping there, are recorded in any case. `stream`: the list that is handed over while it is read; it
-    is empty in what is returned. `most_values`: how many values an item of that list may hold, and how many there may
-    be beside it.
-
-    Raises `UnclearError`: something is wrong with it as YAML; only without `detailed`.
+    `stream`: the list that is handed over while it is read; it is empty in what is returned. `most_values`: how many
+    values an item of that list may hold, and how many there may be beside it.
     """
-    document = Document(name, is_detailed=detailed)
-    reader = _Reader(document, tracked, stream, most_values)
+    document = Document(name)
+    reader = _Reader(document, stream, most_values)
     try:
         try:
             reader.read(text)
-        except (UnclearError, StopReadingError):
+        except StopReadingError:
             raise
         except Exception as error:
             reader.end_early(error, text)
@@ -120,14 +83,12 @@ def read_document(
 
 
 class _Reader:
-    def __init__(self, document: Document, tracked: frozenset[str], stream: Stream | None, most_values: int) -> None:
+    def __init__(self, document: Document, stream: Stream | None, most_values: int) -> None:
         self.document = document
         self.most_values = most_values
-        self.problems = ProblemReporter(document, is_streamed=stream is not None)
         self.stream = stream
-        self.streamed: list[Any] | None = None
-        self.tracked = tracked | {MERGE_KEY} if tracked else tracked
-        self.anchors = Anchors(document, self.problems)
+        self.streamed: YamlList | None = None
+        self.anchors = Anchors(self)
 
     def read(self, text: str) -> None:
         """Turn events into values; the one hot loop of loading, hence flat."""
@@ -138,121 +99,110 @@ class _Reader:
         mapping_end, sequence_end = yaml.MappingEndEvent, yaml.SequenceEndEvent
         document_start = yaml.DocumentStartEvent
         document, anchors = self.document, self.anchors
-        detailed, tracked = document.is_detailed, self.tracked
 
-        stack: list[
-            tuple[Any, str | None, Any, list[Any] | None, list[Position] | None, str | None, Any, int, int]
-        ] = []
+        stack: list[tuple[Any, str | None, Any, list[Any] | None, str | None, Any, int, int]] = []
         target: Any = None
         is_mapping = False
-        key: str | None = None
+        key: Any = None
         key_mark: Any = None
         merges: list[Any] | None = None
-        marks: list[Position] = []
-        positions: list[Position] | None = None
         anchor: str | None = None
         opened: Any = None
         nodes = height = documents = 0
         written = taken = 0
         bound = self.most_values
-        streamed: list[Any] | None = None
+        streamed: YamlList | None = None
         value: Any
 
         for event in _events(text):
             kind = type(event)
             written += 1
-            oddity = None
+            scalar = oddity = None
             if written > bound:
-                self.problems.report_size(self.most_values, opened, is_item=streamed is not None and len(stack) > 2)
+                self.report_size(opened, is_item=streamed is not None and len(stack) > 2)
                 self.cut(stack, target, opened)
             if kind is scalar_event:
-                value = event.value
+                value = scalar = event.value
                 if len(value) > MAX_CHARACTERS:
-                    self.problems.report_length(len(value), event)
+                    self.stop(
+                        rule.TOO_LARGE,
+                        f"this text has {len(value):,} characters; at most {MAX_CHARACTERS:,} are allowed",
+                        event.start_mark,
+                    )
                 if is_mapping and key is None:
                     if event.tag is not None and event.tag not in _STR_TAGS:
-                        self.problems.report_tag(event)
+                        self.report_tag(event)
                     key, key_mark = value, event.start_mark
                     if value == MERGE_KEY and event.implicit[0]:
                         if merges is not None:
-                            self.problems.report_second_merge(event)
+                            what = "the key << is written twice here; write one <<: [*first, *second]"
+                            self.report(rule.DUPLICATE_KEY, what, key_mark)
                         merges = merges or []
                     elif value in target:
-                        self.problems.report_duplicate(target, value, event)
+                        self.report_duplicate(target, value, key_mark)
                     if event.anchor is not None:
                         anchors.add(event.anchor, value, None)
                     continue
                 if event.tag is not None:
                     if event.tag not in _STR_TAGS:
-                        self.problems.report_tag(event)
+                        self.report_tag(event)
                 elif event.implicit[0]:
                     if value in WORDS:
                         value = WORDS[value]
                     elif value[0] in NUMERIC_STARTS:
                         value = read_number(value)
                         if type(value) is Oddity:
-                            value, oddity = event.value, value
+                            value, oddity = scalar, value
+                            document.has_odd = True
                 if event.anchor is not None:
                     anchors.add(event.anchor, value, oddity)
                 mark = event.start_mark
             elif kind is mapping_start or kind is sequence_start:
                 if is_mapping and key is None:
-                    self.problems.report_key(event)
+                    self.stop_at_key(event)
                 if event.tag is not None and not event.tag.startswith(
                     ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
                 ):
-                    self.problems.report_tag(event)
+                    self.report_tag(event)
                 if len(stack) >= MAX_DEPTH:
-                    self.problems.report_depth(event)
+                    self.stop_at_depth(event)
                 is_streamed = len(stack) == 1 and self.starts_stream(key, target, event)
-                # The mappings of a list belong to its key: `<<` may name several.
-                holder = key if is_mapping or not stack else stack[-1][1]
-                stack.append((target, key, key_mark, merges, positions, anchor, opened, nodes, height))
+                stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
                 if anchor is not None:
                     anchors.begin(anchor, opened)
-                positions = [] if holder in tracked and kind is mapping_start else None
                 nodes, height, key, merges = written + anchors.aliased, 0, None, None
                 is_mapping = kind is mapping_start
-                if is_mapping:
-                    target = {}
-                else:
-                    target = []
-                    marks = document.starts[id(target)] = []
-                    if is_streamed:
-                        streamed = self.streamed = target
-                        document.keep(stack[-1][0])
-                        document.keep(streamed)
+                target = YamlMapping() if is_mapping else YamlList()
+                if is_streamed:
+                    streamed = self.streamed = target
                 continue
             elif kind is mapping_end or kind is sequence_end:
                 value, mark = target, opened
                 if merges:
-                    merge(document, self.problems, target, merges, positions)
-                if positions is not None:
-                    document.keys[id(target)] = positions
+                    self.merge(target, merges)
                 if anchor is not None:
                     anchors.end(anchor, value, written + anchors.aliased - nodes, height + 1, mark)
                 below = height + 1
-                target, key, key_mark, merges, positions, anchor, opened, nodes, height = stack.pop()
+                target, key, key_mark, merges, anchor, opened, nodes, height = stack.pop()
                 height = max(height, below)
-                is_mapping = type(target) is dict
-                if type(target) is list:
-                    marks = document.starts[id(target)]
+                is_mapping = type(target) is YamlMapping
             elif kind is alias_event:
                 found = anchors.follow(event, len(stack), written)
                 value, oddity, mark = found.value, found.oddity, event.start_mark
                 height = max(height, found.height)
                 if is_mapping and key is None:
                     if type(value) is not str:
-                        self.problems.report_key(event)
+                        self.stop_at_key(event)
                     key, key_mark = value, mark
                     if value in target:
-                        self.problems.report_duplicate(target, value, event)
+                        self.report_duplicate(target, value, mark)
                     continue
             elif kind is document_start:
                 documents += 1
                 if documents > 1:
-                    self.problems.report_documents(event)
+                    what = "a second YAML document begins here; a file contains one"
+                    self.stop(rule.MULTI_DOCUMENT, f"{what}, so remove the --- or make two files", event.start_mark)
                 continue
             else:
                 continue
@@ -260,29 +210,13 @@ class _Reader:
             if is_mapping:
                 if merges is not None and key == MERGE_KEY:
                     merges.append((value, mark))
-                elif detailed and key in target:
-                    document.hold(value)
-                else:
+                elif key not in target:
                     target[key] = value
-                    if positions is not None:
-                        positions.append(mark_position(key_mark))
-                    elif key in tracked:
-                        document.tracked[id(target), key] = mark_position(key_mark)
-                    if oddity is not None:
-                        document.odd[id(target), key] = oddity  # type: ignore[index]
-                    if detailed:
-                        scalar = event.value if kind is scalar_event else None
-                        document.record(target, key, mark_position(key_mark), mark_position(mark), scalar)  # type: ignore[arg-type]
+                    target.spots[key] = key_mark, mark, scalar, oddity
                 key = None
             elif target is not None:
-                if oddity is not None:
-                    document.odd[id(target), len(target)] = oddity
-                position = mark_position(mark)
-                if detailed:
-                    scalar = event.value if kind is scalar_event else None
-                    document.record(target, len(target), position, position, scalar)
                 target.append(value)
-                marks.append(position)
+                target.spots.append((mark, mark, scalar, oddity))
                 if streamed is not None and target is streamed:
                     bound = written + self.most_values
                     if len(streamed) >= _PART_ITEMS or written - taken > _PART_VALUES:
@@ -291,10 +225,26 @@ class _Reader:
             else:
                 document.root = value
 
+    def merge(self, target: YamlMapping, merged: Iterable[tuple[Any, Any]]) -> None:
+        """Add what `<<` names to a mapping; what is written out wins, then what is named first.
+
+        `merged`: the values of `<<`, each a mapping or a list of mappings, with their marks.
+        """
+        for value, mark in merged:
+            for source in value if isinstance(value, list) else [value]:
+                if not isinstance(source, YamlMapping):
+                    what = "<< must be a mapping or a list of mappings, as in <<: *name"
+                    self.report(rule.BAD_MERGE, what, mark)
+                    continue
+                for key, item in source.items():
+                    if key not in target:
+                        target[key] = item
+                        target.spots[key] = source.spots[key]
+
     def starts_stream(self, key: str | None, root: Any, event: Any) -> bool:
         """Whether the list that begins here is handed over in parts; one with an anchor is needed as a whole."""
         is_first = self.stream is not None and self.streamed is None and key == self.stream.key
-        return is_first and type(root) is dict and key not in root and event.anchor is None
+        return is_first and type(root) is YamlMapping and key not in root and event.anchor is None
 
     def hand_over(self) -> None:
         """Hand over the items that were read since the last time, and forget them."""
@@ -310,22 +260,18 @@ class _Reader:
         document.root = root
         document.offset += len(items)
         items.clear()
-        document.starts[id(items)].clear()
-        if root is None:
-            document.forget()
+        items.spots.clear()
 
-    def cut(self, stack: list[Any], target: Any, opened: Any) -> None:
+    def cut(self, stack: list[Any], target: Any, opened: Any) -> NoReturn:
         """Take what was read so far for the whole, so that the first problems in it are found."""
         document = self.document
         document.is_cut = True
-        for parent, key, key_mark, _, _, _, parent_opened, *_ in reversed(stack):
-            at = mark_position(opened)
-            if isinstance(parent, list):
-                document.record(parent, len(parent), at, at, None)
-                document.starts[id(parent)].append(at)
+        for parent, key, key_mark, _, _, parent_opened, *_ in reversed(stack):
+            if isinstance(parent, YamlList):
+                parent.spots.append((opened, opened, None, None))
                 parent.append(target)
-            elif isinstance(parent, dict) and key not in parent:
-                document.record(parent, key, mark_position(key_mark), at, None)
+            elif isinstance(parent, YamlMapping) and key not in parent:
+                parent.spots[key] = key_mark, opened, None, None
                 parent[key] = target
             if parent is not None:
                 target, opened = parent, parent_opened
@@ -335,13 +281,62 @@ class _Reader:
 
     def end_early(self, error: Exception, text: str) -> None:
         """Report an error of the YAML parser and keep what was read before it; re-raise anything else."""
-        is_placed = self.problems.report_syntax(error, text)
-        if is_placed:
-            self.document.root = None
-        if is_placed and self.streamed:
+        from yaml import MarkedYAMLError
+        from yaml.reader import ReaderError
+
+        document = self.document
+        if isinstance(error, ReaderError):
+            before = text.encode()[: error.position].decode(errors="ignore").splitlines() or [""]
+            location = Location(document.name, len(before), len(before[-1]) + 1)
+            code = f"{error.character:04X}"
+            what = f'the character U+{code} is not allowed in a file; write it as "\\u{code}", in double quotes'
+            self.report_at(rule.YAML_SYNTAX, what, location)
+            return
+        if not isinstance(error, MarkedYAMLError):
+            raise error
+        location = document.location(error.problem_mark) if error.problem_mark else Location(document.name)
+        self.report_at(rule.YAML_SYNTAX, syntax_text(error, text), location)
+        document.root = None
+        if self.streamed:
             # The mistake may be in what was taken for the end of the last item.
-            self.document.starts[id(self.streamed)].pop()
             self.streamed.pop()
+            self.streamed.spots.pop()
+
+    def report(self, broken: FindingRule, message: str, mark: Any) -> None:
+        """Report what is wrong at a mark of the parser."""
+        self.report_at(broken, message, self.document.location(mark))
+
+    def report_at(self, broken: FindingRule, message: str, location: Location) -> None:
+        self.document.problems.append(broken.finding(message, location=location))
+        if len(self.document.problems) > MAX_PROBLEMS:
+            raise StopReadingError
+
+    def stop(self, broken: FindingRule, message: str, mark: Any) -> NoReturn:
+        """Report what leaves nothing to read on."""
+        self.report(broken, message, mark)
+        raise StopReadingError
+
+    def stop_at_key(self, event: Any) -> NoReturn:
+        what = "a key must be text, not a mapping or a list; is {{ … }} a template that was not rendered?"
+        self.stop(rule.BAD_KEY, what, event.start_mark)
+
+    def stop_at_depth(self, event: Any) -> NoReturn:
+        self.stop(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event.start_mark)
+
+    def report_tag(self, event: Any) -> None:
+        self.report(rule.YAML_TAG, f"the tag {quote(event.tag)} is not supported; remove it", event.start_mark)
+
+    def report_duplicate(self, target: YamlMapping, key: str, mark: Any) -> None:
+        first = self.document.place(target, key).key
+        self.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", mark)
+
+    def report_size(self, mark: Any, *, is_item: bool) -> None:
+        what, remedy = "this file contains, besides its entries,", "divide it"
+        if is_item:
+            what = "this entry contains"
+        elif self.stream is None:
+            what, remedy = "this file contains", "shorten it"
+        self.report(rule.TOO_LARGE, f"{what} more than {self.most_values:,} values; {remedy}", mark)
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -363,14 +358,13 @@ class Anchor(NamedTuple):
 class Anchors:
     """The anchors that were read so far; an alias means the last one of its name that begins before it."""
 
-    __slots__ = ("_anchored", "_anchors", "_document", "_open", "_problems", "aliased")
+    __slots__ = ("_anchored", "_anchors", "_open", "_reader", "aliased")
 
-    def __init__(self, document: Document, problems: ProblemReporter) -> None:
+    def __init__(self, reader: _Reader) -> None:
         self.aliased = 0  # how many values aliases have added so far
-        self._document = document
-        self._problems = problems
+        self._reader = reader
         self._anchors: dict[str, Anchor] = {}
-        self._open: dict[str, int] = {}
+        self._open: dict[str, tuple[int, int]] = {}
         self._anchored = 0
 
     def add(self, name: str, value: Any, oddity: Oddity | None) -> None:
@@ -380,43 +374,36 @@ class Anchors:
 
     def begin(self, name: str, mark: Any) -> None:
         """Note that the value of an anchor begins, a mapping or a list."""
-        self._open[name] = mark.line
+        self._open[name] = mark.line, self.aliased
 
     def end(self, name: str, value: Any, size: int, height: int, mark: Any) -> None:
         """Add an anchor whose value has ended, unless one of its name began within it."""
-        if self._open.pop(name, None) is None:
+        begun = self._open.pop(name, None)
+        if begun is None:
             return
         self._anchors[name] = Anchor(value, None, size, height)
-        self._anchored += self._document.keep(value)
+        self._anchored += size - (self.aliased - begun[1])
         if self._anchored > MAX_ANCHORED:
-            self._problems.report_anchors(mark)
+            what = f"the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors"
+            self._reader.stop(rule.TOO_LARGE, what, mark)
 
     def follow(self, event: Any, depth: int, written: int) -> Anchor:
         """Return what an alias points to, unless it expands to too much.
 
         `written`: how many values the file holds so far.
         """
-        name = event.anchor
+        name, stop = event.anchor, self._reader.stop
         if name in self._open:
-            self._problems.report(
-                rule.RECURSIVE_ALIAS,
-                f"the alias *{name} is part of the value that it refers to (line {self._open[name] + 1})",
-                event,
-            )
-            raise StopReadingError
+            what = f"the alias *{name} is part of the value that it refers to (line {self._open[name][0] + 1})"
+            stop(rule.RECURSIVE_ALIAS, what, event.start_mark)
         anchor = self._anchors.get(name)
         if anchor is None:
-            self._problems.report(rule.UNKNOWN_ALIAS, f"the alias *{name} has no anchor &{name} before it", event)
-            raise StopReadingError
+            stop(rule.UNKNOWN_ALIAS, f"the alias *{name} has no anchor &{name} before it", event.start_mark)
         self.aliased += anchor.size
         limit = min(MAX_ALIASED + ALIASED_PER_NODE * written, MOST_ALIASED)
         if self.aliased > limit:
-            self._problems.report(
-                rule.ALIAS_BOMB,
-                f"the aliases of this file expand to more than {limit:,} values; use fewer aliases",
-                event,
-            )
-            raise StopReadingError
+            what = f"the aliases of this file expand to more than {limit:,} values; use fewer aliases"
+            stop(rule.ALIAS_BOMB, what, event.start_mark)
         if depth + anchor.height > MAX_DEPTH:
-            self._problems.report_depth(event)
+            self._reader.stop_at_depth(event)
         return anchor

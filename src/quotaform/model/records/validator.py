@@ -55,7 +55,8 @@ class Gate:
 
 def _place(document: Any, steps: Sequence[str | int], value: Any) -> list[str | int]:
     """Return where a value is: the library takes a key of digits for an index, and leaves out an empty one."""
-    here, path = document, []
+    here = document
+    path: list[str | int] = []
     for step in steps:
         if isinstance(here, dict) and step not in here:
             if isinstance(step, int):

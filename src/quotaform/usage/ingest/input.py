@@ -55,7 +55,7 @@ def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Fi
     text = decode(source)
     if isinstance(text, Finding):
         return None, [text]
-    document = read_document(source.name, text, detailed=True)
+    document = read_document(source.name, text)
     report = FileReport(document)
     mapping = None
     with suppress(StopReadingError):
@@ -70,9 +70,9 @@ def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Fi
 
 def _read(root: Any, report: FileReport) -> TableMapping:
     mapping = TableMapping(
-        columns=root["columns"],
-        constants=root.get("constants", {}),
-        labels=root.get("labels", {}),
+        columns=dict(root["columns"]),
+        constants=dict(root.get("constants", {})),
+        labels=dict(root.get("labels", {})),
         factors={name: float(factor) for name, factor in root.get("factors", {}).items()},
         time_unit=TimeUnit(root["time_unit"]) if "time_unit" in root else None,
         has_sanitized_users=root.get("sanitized_users", False),

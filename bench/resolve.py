@@ -127,11 +127,14 @@ def join(pairs: DataFrame, quotas: DataFrame) -> DataFrame:
 
 def measure(spark: SparkSession, directory: str, pairs: int, repetitions: int) -> dict[str, Any]:
     """Return the medians of both works for a number of pairs."""
-    from quotaform.resolve.spark import resolved
+    from quotaform.resolve.spark import held_quotas, resolved
 
     quotas = spark.read.parquet(f"{directory}/quotas")
     principals = spark.read.parquet(f"{directory}/pairs-{pairs}")
-    works: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {"join": join, "resolve": resolved}
+    works: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
+        "join": join,
+        "resolve": lambda principals, quotas: resolved(principals, held_quotas(quotas)),
+    }
     walls: dict[str, list[float]] = {name: [] for name in works}
     processors: dict[str, list[float]] = {name: [] for name in works}
     for repetition in range(repetitions + 1):
@@ -154,32 +157,28 @@ def measure(spark: SparkSession, directory: str, pairs: int, repetitions: int) -
 
 
 def _processes() -> list[int]:
-    """Return this process and the Java process of Spark."""
-    listed = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True
-    )
-    return [os.getpid(), *(int(each) for each in listed.stdout.split() if _is_java(int(each)))]
-
-
-def _is_java(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "java"
-    except OSError:
-        return False
+    """Return this process, the Java process of Spark, and its Python workers."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    pairs = (line.split() for line in listed.stdout.splitlines())
+    parents = {int(pid): int(parent) for pid, parent in pairs}
+    found = [os.getpid()]
+    for pid in found:
+        found += [each for each, parent in parents.items() if parent == pid and Path(f"/proc/{each}/stat").exists()]
+    return found
 
 
 def _status(pid: int, name: str) -> int:
     """Return a size from /proc/PID/status in kB."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith(f"{name}:")))
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
 
 
 def _processor_seconds() -> float:
-    """Return the processor time of this process and Java."""
+    """Return the processor time of this process, Java and Python workers, and of those that have ended."""
     ticks = 0
     for pid in _processes():
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

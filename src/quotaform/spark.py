@@ -1,8 +1,8 @@
 """What quotaform computes on Spark, as functions of DataFrames: for notebooks, jobs and pipelines.
 
 They need a session, and nothing of quotaform's commands: any session will do, also one of Spark Connect. What is
-returned is not computed yet, but for what a plan of Spark depends on: which levels of precedence quotas have, and how
-many series were recorded. The columns of each table are those of its constant.
+returned is not computed yet, but for what tasks need: `resolve` and `blast_radius` read the quotas, and usage is looked
+through for how many series were recorded. The columns of each table are those of its constant.
 
 | function | takes | returns |
 | --- | --- | --- |
@@ -36,7 +36,7 @@ from quotaform.history.spark import as_of as history_at
 from quotaform.history.table import open_history, require_history
 from quotaform.plan import spark as planned
 from quotaform.plan.spark import LIMIT_CHANGES
-from quotaform.resolve.spark import BEFORE, RESOLVED, resolved
+from quotaform.resolve.spark import BEFORE, RESOLVED, held_quotas, resolved
 from quotaform.resolve.spark_quotas import PRINCIPALS, QUOTAS
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.bucket.spark import buckets, numbered
@@ -91,8 +91,8 @@ def resolve(
 
     Raises `InvalidFilesError` if quotas lack a column, and `ValueError` if requests have none of theirs.
     """
-    earlier = None if before is None else as_quotas("before", before)
-    return resolved(requests, as_quotas("quotas", quotas), keys=keys, before=earlier)
+    earlier = None if before is None else held_quotas(as_quotas("before", before))
+    return resolved(requests, held_quotas(as_quotas("quotas", quotas)), keys=keys, before=earlier)
 
 
 def blast_radius(principals: DataFrame, before: DataFrame, after: DataFrame) -> DataFrame:
@@ -100,24 +100,10 @@ def blast_radius(principals: DataFrame, before: DataFrame, after: DataFrame) -> 
 
     Clusters that only one of them has are left out. Raises `InvalidFilesError` if quotas lack a column.
     """
-    place = ["cluster", "entity_key", "key"]
-    sides = [
-        as_quotas(name, quotas).where(f.col("failure").isNull()).select(*place, "entity", f.col("value").alias(name))
-        for name, quotas in (("before", before), ("after", after))
-    ]
-    known = sides[0].select("cluster").intersect(sides[1].select("cluster"))
-    values = [
-        side.where(f.col("key").isNotNull()).withColumnRenamed("entity", f"{side.columns[-1]}_entity") for side in sides
-    ]
-    both = values[0].join(values[1], place, "full_outer").join(known, "cluster", "left_semi")
-    rows = both.select(
-        *place,
-        f.coalesce("after_entity", "before_entity").alias("entity"),
-        "before",
-        "after",
-        (~f.col("before").eqNullSafe(f.col("after"))).alias("changed"),
-    )
-    return planned.blast_radius(planned.distinct_principals(principals), rows.localCheckpoint())
+    old, new = held_quotas(as_quotas("before", before)), held_quotas(as_quotas("after", after))
+    changed = {name: planned.changes_between(old[name], new[name]) for name in old if name in new}
+    clusters = {name: planned.changed_cluster(old[name], found) for name, found in changed.items() if found}
+    return planned.blast_radius(planned.distinct_principals(principals), clusters)
 
 
 def usage(spark: SparkSession, name: str) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from csv import DictReader
 from dataclasses import replace
 from math import isnan
@@ -16,12 +16,12 @@ from msgspec import structs
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
-from quotaform.plan.blast_radius import LimitDirection, Principals, change_row, make_blast_radius
+from quotaform.plan.blast_radius import LimitDirection, Principals, change_row, changed_values, make_blast_radius
 from quotaform.plan.plan import Plan
 from quotaform.plan.records import load_plan
 from tests.builder import PRODUCER, plan_of
 from tests.spark.files import write_snapshot
-from tests.spark.test_resolved import CLIENTS, IPS, USERS, above_the_principals, some_quotas
+from tests.spark.test_resolved import CLIENTS, IPS, USERS, some_quotas
 from tests.workflow.command import Repository
 
 if TYPE_CHECKING:
@@ -43,20 +43,6 @@ def principal_table(spark: SparkSession, principals: Iterable[Entity]) -> DataFr
     return spark.createDataFrame([tuple(map(each.names.get, KNOWN_TYPES)) for each in principals], PRINCIPALS)
 
 
-def planned_table(spark: SparkSession, plans: Mapping[str, Plan]) -> DataFrame:
-    """What tasks return of plans, as a table."""
-    from quotaform.fleet.plan import PLANNED_QUOTAS, planned_quotas
-
-    return spark.createDataFrame(
-        [row for name, plan in plans.items() for row in planned_quotas(name, plan)], PLANNED_QUOTAS
-    )
-
-
-def whole_plan(wanted: Mapping[Entity, Mapping[str, float]], actual: Quotas) -> Plan:
-    """A plan with everything that the cluster holds, as tasks have it."""
-    return replace(plan_of(wanted, actual), actual=actual)
-
-
 def some_plan(random: Random, actual: Quotas) -> Plan:
     """A plan that changes some entities and deletes others."""
     wanted: dict[Entity, dict[str, float]] = {
@@ -64,7 +50,7 @@ def some_plan(random: Random, actual: Quotas) -> Plan:
         for entity, values in some_quotas(random).items()
     }
     wanted |= {entity: {} for entity in actual if random.random() < 0.2}
-    return whole_plan(wanted, actual)
+    return plan_of(wanted, actual)
 
 
 def cells(rows: Iterable[Row]) -> list[str]:
@@ -79,14 +65,23 @@ def cells(rows: Iterable[Row]) -> list[str]:
 
 
 def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark: SparkSession) -> None:
-    from quotaform.plan.spark import blast_radius, distinct_principals, largest_changes, limit_counts
+    from quotaform.plan.spark import (
+        blast_radius,
+        changed_cluster,
+        distinct_principals,
+        largest_changes,
+        limit_counts,
+    )
 
     random = Random(7)
     actual = {f"c{place:02}": some_quotas(random) for place in range(CLUSTERS)}
     plans = {name: some_plan(random, quotas) for name, quotas in actual.items()}
     listed = Principals.of("list", PEOPLE)
     table = principal_table(spark, [*PEOPLE, *PEOPLE])
-    found = blast_radius(distinct_principals(table), planned_table(spark, plans)).persist()
+    changed: dict[str | None, bytes] = {
+        name: changed_cluster(quotas, changed_values(plans[name].changes)) for name, quotas in actual.items()
+    }
+    found = blast_radius(distinct_principals(table), changed).persist()
     rows: list[Row] = []
     largest: list[Row] = []
     counts: dict[Row, Row] = {}
@@ -102,19 +97,6 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
     assert sorted(cells(map(tuple, found.collect()))) == sorted(cells(rows))
     assert cells(map(tuple, largest_changes(found).collect())) == cells(largest)
     assert {(row[0], row[1]): tuple(row[2:]) for row in limit_counts(found).collect()} == counts
-
-
-def test_principals_are_neither_shuffled_nor_sent_through_python(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.plan.spark import blast_radius
-
-    path = str(tmp_path / "principals.parquet")
-    principal_table(spark, PEOPLE).write.parquet(path)
-    actual: Quotas = {Entity(user=None): {PRODUCER: 9.0}, Entity(user="alice"): {PRODUCER: 1.0}}
-    planned = planned_table(spark, {"lab": whole_plan({Entity(user=None): {PRODUCER: 5.0}}, actual)})
-    found = blast_radius(spark.read.parquet(path), planned)
-    assert found.count() > 0
-    operators = above_the_principals(found._jdf.queryExecution().executedPlan().toString())
-    assert not [name for name in operators if "Exchange" in name or "Python" in name or "Nested" in name]
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
-from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -19,11 +18,10 @@ from tests.builder import PRODUCER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LINE: Final = regex(r"^[ :+|-]*(?:\*\([0-9]+\) )?([A-Z][A-Za-z]+)").match
-
 Principal = tuple[str | None, str | None, str | None]
 """A user, a client-id and an ip."""
 
+ALICE: Final = Entity(user="alice")
 USERS: Final = ("alice", "bob", "<default>", "CN=a b,O=x", "Å")
 CLIENTS: Final = ("app", "bob", "<default>", "", "a\nb")
 IPS: Final = (
@@ -120,9 +118,9 @@ def many() -> dict[str, tuple[dict[Entity, dict[str, float]], list[Principal]]]:
 
 def test_each_principal_resolves_as_in_one_process(spark: SparkSession, many: Any) -> None:
     """All examples are clusters of one table: a job per example would take an hour."""
-    from quotaform.resolve.spark import resolved
+    from quotaform.resolve.spark import held_quotas, resolved
 
-    quotas = quota_table(spark, {cluster: quotas for cluster, (quotas, _) in many.items()}).persist()
+    quotas = held_quotas(quota_table(spark, {cluster: quotas for cluster, (quotas, _) in many.items()}))
     principals = principal_table(
         spark,
         [(cluster, *each) for cluster, (_, principals) in many.items() for each in principals],
@@ -139,46 +137,25 @@ def test_each_principal_resolves_as_in_one_process(spark: SparkSession, many: An
     assert rows_of(resolved(principals, quotas, keys=keys)) == expected
 
 
-def test_the_principals_are_not_shuffled_and_python_sees_none_of_them(spark: SparkSession, tmp_path: Any) -> None:
-    """An exchange of ten million pairs, or a Python function for each, would take longer than all the rest."""
+def test_the_principals_stay_where_they_are(spark: SparkSession) -> None:
+    """An exchange of ten million pairs would take longer than all the rest."""
     from quotaform.resolve.spark import resolved
 
-    random = Random(5)
-    held = {entity: values for _ in range(20) for entity, values in some_quotas(random).items()}
-    path = str(tmp_path / "principals")
-    principal_table(spark, [("alice", "app")], "user", "client_id").write.parquet(path)
-    plan = resolved(spark.read.parquet(path), quota_table(spark, {"prod": held}))._jdf.queryExecution()
-    operators = above_the_principals(plan.executedPlan().toString())
-    assert "BroadcastHashJoin" in operators
-    assert not [name for name in operators if "Exchange" in name or "Python" in name or "Nested" in name]
-    assert "Cartesian" not in str(operators)
+    asked = resolved(
+        principal_table(spark, [("alice", "app")], "user", "client_id"), {"prod": {ALICE: {PRODUCER: 5.0}}}
+    )
+    plan = asked._jdf.queryExecution().executedPlan().toString()
+    assert "MapInArrow" in plan
+    assert "Exchange" not in plan
 
 
-def above_the_principals(plan: str) -> list[str]:
-    """Return the names of the operators from the root of a physical plan to the scan of a Parquet file."""
-    path: list[tuple[int, str]] = []
-    for line in plan.splitlines():
-        found = LINE(line)
-        if found is None:
-            continue
-        path = [each for each in path if each[0] < found.start(1)]
-        path.append((found.start(1), found[1]))
-        if found[1] == "FileScan" or "FileScan parquet" in line:
-            return [name for _, name in path]
-    raise AssertionError(plan)
+def test_principals_without_a_cluster_are_resolved_on_each_and_others_on_theirs_alone(spark: SparkSession) -> None:
+    from quotaform.resolve.spark import resolved
 
-
-def test_entries_that_are_too_many_to_be_broadcast_are_joined_by_a_shuffle_and_it_says_so(spark: SparkSession) -> None:
-    from quotaform.resolve.spark import THRESHOLD, resolved
-
-    held = {Entity(user="alice"): {PRODUCER: 5.0}, Entity(user=None): {PRODUCER: 9.0}}
-    asked: list[Principal] = [("alice", "app", None), ("bob", None, None)]
-    notes: list[str] = []
-    before = spark.conf.get(THRESHOLD)
-    spark.conf.set(THRESHOLD, "-1")
-    try:
-        found = rows_of(resolved(principal_table(spark, asked), quota_table(spark, {"prod": held}), warn=notes.append))
-    finally:
-        spark.conf.set(THRESHOLD, before or "10m")
-    assert notes == [f"the quotas by user are not broadcast, and principals are shuffled: {THRESHOLD} is -1"]
-    assert found == Counter(expected_rows(held, asked, "prod"))
+    held: dict[str | None, Quotas] = {"lab": {ALICE: {PRODUCER: 5.0}}, "eu": {}}
+    everywhere = resolved(principal_table(spark, [("alice",)], "user"), held, keys=[PRODUCER]).collect()
+    assert {(row.cluster, row.value) for row in everywhere} == {("lab", 5.0), ("eu", None)}
+    asked = principal_table(spark, [("lab", "alice"), ("gone", "alice"), (None, "alice")], "cluster", "user")
+    assert [row.cluster for row in resolved(asked, held, keys=[PRODUCER]).collect()] == ["lab"]
+    with pytest.raises(ValueError, match="one or more of the columns user, client_id, ip"):
+        resolved(asked.drop("user"), held)

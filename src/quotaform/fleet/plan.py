@@ -6,71 +6,57 @@ plans, and those that all clusters have in common once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
-
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING
 
 from quotaform.desired.loader import LoadedFiles
 from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_of, without_baseline
 from quotaform.fleet.bundle import Bundle
 from quotaform.fleet.job import (
-    OUTCOMES,
     ShippedJob,
-    collected,
-    final_rows,
     in_few_tasks,
     in_order,
     new_bundle,
-    opened_job,
-    outcome_batch,
     repeatable_rows,
     run_job,
     ship_job,
-    task_count,
 )
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.principals import count_principals, named_principals, read_principals
 from quotaform.fleet.session import spark_session
-from quotaform.fleet.table import located, row_batch
+from quotaform.fleet.table import located
 from quotaform.model.entity import KNOWN_TYPES, Entity, parse_address
 from quotaform.model.errors import BaseError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.precedence import level_of
 from quotaform.plan.base import ClusterBases
-from quotaform.plan.blast_radius import BlastRadius, LimitChange, LimitChangeRecord, LimitCount, LimitDirection
+from quotaform.plan.blast_radius import (
+    BlastRadius,
+    LimitChange,
+    LimitChangeRecord,
+    LimitCount,
+    LimitDirection,
+    changed_values,
+)
 from quotaform.plan.plan import Plan
 from quotaform.plan.principals import PrincipalList
 from quotaform.plan.run import PlanRequest, plan_cluster, read_plan_source, with_same_clusters
 from quotaform.plan.source import Source
-from quotaform.plan.spark import blast_radius, distinct_principals, largest_changes, limit_counts
+from quotaform.plan.spark import blast_radius, changed_cluster, distinct_principals, largest_changes, limit_counts
 from quotaform.repository.gateway import open_gateway
 from quotaform.resolve.request import NO_LIMIT, Effective
 from quotaform.resolve.request_file import nameless_note
-from quotaform.resolve.spark_quotas import BOOLEAN, CANONICAL, CLUSTER, DOUBLE, NAMES, TEXT, struct
+from quotaform.resolve.spark_quotas import CLUSTER
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, Row, SparkSession
 
     from quotaform.desired.config import Cluster
-
-
-PLANNED_QUOTAS: Final = struct(
-    cluster=TEXT, entity_key=TEXT, entity=NAMES, key=TEXT, before=DOUBLE, after=DOUBLE, changed=BOOLEAN
-)
-"""What clusters hold, and what their plans change: each value before and after; null is no value."""
-
-_PLANNED: Final = StructType([*OUTCOMES.fields, *PLANNED_QUOTAS.fields])
-_ROWS: Final = 10_000
-"""How many rows of quotas a task sends at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,23 +89,6 @@ class PlanWork:
         if not self.is_drift:
             return made
         return drift_of(self.request, ClusterOutcome(cluster.name, made), today(self.clock)).require()
-
-
-def planned_quotas(cluster: str, plan: Plan) -> Iterator[tuple[Any, ...]]:
-    """Yield rows of `PLANNED_QUOTAS`: what a cluster holds and its plan changes.
-
-    Of what stays there are the keys that change somewhere, and all keys of addresses, whose entries can take each
-    other's place. A plan without changes has no rows.
-    """
-    changed = {(row.entity, row.key) for row in plan.rows}
-    keys = {key for _, key in changed}
-    for entity, values in (plan.actual or {}).items() if changed else ():
-        has_spellings = not CANONICAL.keys().isdisjoint(entity.types)
-        for key, value in values.items():
-            if (key in keys or has_spellings) and (entity, key) not in changed:
-                yield cluster, entity.address, entity.names, key, value, value, False
-    for row in plan.rows:
-        yield cluster, row.entity.address, row.entity.names, row.key, row.before, row.after, True
 
 
 def no_warning(text: str) -> None:
@@ -181,12 +150,6 @@ def _work(
     return PlanWork(request=request, files=files, source=source, clock=clock, is_drift=is_drift), bundle
 
 
-# Planning clusters with a table of principals, which no process has all rows of.
-#
-# Each cluster is planned in a task. What the clusters hold, and what the plans change, is a table that is joined with
-# the principals; what that amounts to is added to each plan.
-
-
 def plan_with_table(
     spark: SparkSession,
     job: ShippedJob,
@@ -194,7 +157,7 @@ def plan_with_table(
     progress: Progress,
     warn: Callable[[str], None],
 ) -> list[ClusterOutcome[Kept[Plan]]]:
-    """Plan clusters, and return one outcome per cluster, in order.
+    """Plan clusters with a table of principals, of which no process has all rows; one outcome per cluster, in order.
 
     Raises `InvalidFilesError`: The table cannot be read, or something is wrong in it.
     """
@@ -205,45 +168,26 @@ def plan_with_table(
     if counts.nameless:
         warn(nameless_note(table, counts.nameless))
         read = named_principals(read)
+    outcomes = in_order(run_job(spark, job, "Planning clusters on Spark", progress), job.names)
     with ExitStack() as stack:
-        # They are final, so that the blast radius and the plan of a cluster are of the same reading.
-        progress("Planning clusters on Spark", 0, len(job.names))
-        tasks = spark.range(0, len(job.names), 1, task_count(len(job.names)))
-        planned = stack.enter_context(final_rows(tasks.mapInArrow(partial(_with_quotas, job), _PLANNED)))
         progress("Resolving principals before and after the plans", 0, 0)
-        clusters = 1 if CLUSTER in read.columns else len(job.names)
-        distinct = in_few_tasks(distinct_principals(read), counts.total * clusters)
+        distinct = in_few_tasks(distinct_principals(read), counts.total)
         principals = stack.enter_context(repeatable_rows(distinct))
-        quotas = planned.where("place IS NULL").select(*PLANNED_QUOTAS.names)
-        found = blast_radius(principals, in_few_tasks(quotas, quotas.count()), lambda note: progress(note, 0, 0))
-        changes = stack.enter_context(repeatable_rows(found))
+        changes = stack.enter_context(repeatable_rows(blast_radius(principals, _changed(outcomes))))
         if principal_list.folder is not None:
             changes.write.parquet(located(principal_list.folder))
         radii = _radii(changes, _totals(principals, job.names), principal_list)
-        plans = planned.where("place IS NOT NULL").select(*OUTCOMES.names)
-        outcomes = collected([plans], job.names, "Reading plans")
-        return [_with_radius(outcome, radii[outcome.cluster]) for outcome in in_order(outcomes, job.names)]
+    return [_with_radius(outcome, radii[outcome.cluster]) for outcome in outcomes]
 
 
-def _with_quotas(job: ShippedJob, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Plan the clusters of a partition; runs on an executor."""
-    import pyarrow
-
-    no_quotas = row_batch(PLANNED_QUOTAS, [(None,) * len(PLANNED_QUOTAS)]).columns
-    with opened_job(job) as (work, clusters):
-        for place in (place for batch in batches for place in batch.column(0).to_pylist()):
-            rows: Iterator[tuple[Any, ...]] = iter(())
-
-            def make(cluster: Cluster = clusters[place]) -> Plan:
-                nonlocal rows
-                made: Plan = work(cluster)
-                rows = planned_quotas(cluster.name, made)
-                return replace(made, actual=None)
-
-            outcome = outcome_batch(place, make)
-            yield pyarrow.RecordBatch.from_arrays([*outcome.columns, *no_quotas], names=_PLANNED.names)
-            while part := [(None,) * len(OUTCOMES) + row for row in islice(rows, _ROWS)]:
-                yield row_batch(_PLANNED, part)
+def _changed(outcomes: Iterable[ClusterOutcome[Kept[Plan]]]) -> dict[str | None, bytes]:
+    """Return the clusters whose plans change anything, as executors get them; one plan at a time is in memory."""
+    found: dict[str | None, bytes] = {}
+    for outcome in outcomes:
+        if outcome.error is None and (kept := outcome.require()).digest.changes:
+            made = kept.load()
+            found[outcome.cluster] = changed_cluster(made.actual or {}, changed_values(made.changes))
+    return found
 
 
 def _with_radius(outcome: ClusterOutcome[Kept[Plan]], radius: BlastRadius) -> ClusterOutcome[Kept[Plan]]:
@@ -251,7 +195,7 @@ def _with_radius(outcome: ClusterOutcome[Kept[Plan]], radius: BlastRadius) -> Cl
 
     def completed(made: Kept[Plan]) -> Kept[Plan]:
         digest = replace(made.digest, blast_radius=radius.without_changes())
-        return Kept(digest, lambda: replace(made.load(), blast_radius=radius))
+        return Kept(digest, lambda: replace(made.load(), actual=None, blast_radius=radius))
 
     return outcome.map(completed)
 

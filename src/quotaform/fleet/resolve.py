@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
-from quotaform.fleet.data_source import read_clusters, require_read
 from quotaform.fleet.principals import (
     PrincipalCounts,
     count_principals,
@@ -20,32 +18,26 @@ from quotaform.fleet.principals import (
     read_principals,
     unreadable,
 )
-from quotaform.fleet.table import located, make_table
-from quotaform.model.entity import KNOWN_TYPES, Entity, spell_name
+from quotaform.fleet.table import located
+from quotaform.model.entity import Entity, spell_name
 from quotaform.model.errors import UsageError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.model.precedence import LEVELS, Level
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
-from quotaform.plan.plan import Plan
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.request_file import RequestFile, nameless_note
 from quotaform.resolve.resolve import Detail, KeyCount, ResolveHeader, TableReport
-from quotaform.resolve.run import require_key
+from quotaform.resolve.run import AssumedPlan, require_keys
 from quotaform.resolve.spark import resolved
-from quotaform.resolve.spark_quotas import DOUBLE, NAME_COLUMNS, NAMES, QUOTAS, TEXT, struct
+from quotaform.resolve.spark_quotas import NAME_COLUMNS
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import REQUESTS_LIMIT
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from quotaform.desired.config import Cluster
-
-
-CHANGES: Final = struct(cluster=TEXT, entity_key=TEXT, entity=NAMES, key=TEXT, after=DOUBLE)
-"""The rows of plans: what each value will be; null is no value."""
 
 
 PARQUET: Final = "parquet"
@@ -110,7 +102,7 @@ def write_resolved(
     source: str,
     target: Target,
     *,
-    plan: Plan | None = None,
+    plan: AssumedPlan | None = None,
     detail: Detail,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
@@ -125,26 +117,26 @@ def write_resolved(
     target.require_free(spark)
     with open_pinned_gateway(cluster) as gateway:
         cluster_id, snapshot = gateway.cluster_id(), gateway.snapshot
-    if plan is not None:
-        plan.require_cluster(cluster_id)
-    progress(f"Reading principals of {inert(source)}", 0, 0)
-    listed = principals_of(read_principals(spark, source), cluster.name)
-    counts = count_principals(listed, source, cluster.name)
-    principals = _named(listed, source, counts, warn)
-    progress(f"Reading quotas of {spell_name(cluster.label)}", 0, 0)
-    with ExitStack() as stack:
-        quotas = _kept(stack, read_clusters(spark, [cluster]))
-        _require_quotas(quotas)
-        _require_keys(quotas, detail, counts)
-        after, before = quotas, None
         if plan is not None:
-            after, before = _kept(stack, quotas_after(quotas, plan, cluster.name)), quotas
-        rows = resolved(principals, after, keys=detail.keys, before=before, warn=warn)
-        if not detail.inherited:
-            rows = rows.where(_is_own(rows.columns))
-        progress(f"Resolving {counts.total:,} principals", 0, 0)
-        target.write(rows)
-        found = _key_counts(target.read(spark, rows.schema))
+            plan.require_cluster(cluster_id)
+        progress(f"Reading principals of {inert(source)}", 0, 0)
+        listed = principals_of(read_principals(spark, source), cluster.name)
+        counts = count_principals(listed, source, cluster.name)
+        principals = _named(listed, source, counts, warn)
+        progress(f"Reading quotas of {spell_name(cluster.label)}", 0, 0)
+        actual = gateway.describe()
+    require_keys(detail.keys, actual, has_clients=counts.clients > 0, has_ips=counts.ips > 0)
+    after = actual if plan is None else {**actual, **plan.after(actual)}
+    rows = resolved(
+        principals,
+        {cluster.name: after},
+        keys=detail.keys,
+        before=None if plan is None else {cluster.name: actual},
+        inherited=detail.inherited,
+    )
+    progress(f"Resolving {counts.total:,} principals", 0, 0)
+    target.write(rows)
+    found = _key_counts(target.read(spark, rows.schema))
     header = ResolveHeader(
         cluster_name=cluster.name,
         cluster_id=cluster_id,
@@ -194,49 +186,6 @@ def _require_few(name: str, total: int) -> None:
         )
 
 
-def _kept(stack: ExitStack, rows: DataFrame) -> DataFrame:
-    """Keep rows that are read several times until the stack is closed."""
-    kept = rows.persist()
-    stack.callback(kept.unpersist)
-    return kept
-
-
-def _require_quotas(quotas: DataFrame) -> None:
-    """Read the quotas, and raise the error of a cluster that could not be read."""
-    failed = quotas.where(f.col("failure").isNotNull()).select("failure").limit(1).collect()
-    for row in failed:
-        require_read(row.failure.asDict())
-
-
-def _require_keys(quotas: DataFrame, detail: Detail, counts: PrincipalCounts) -> None:
-    """Make sure that the principals can have the quota keys that are wanted."""
-    if detail.keys:
-        held = {row.key for row in quotas.select("key").distinct().collect()}
-        for key in detail.keys:
-            require_key(key, key in held, has_clients=counts.clients > 0, has_ips=counts.ips > 0)
-
-
-def _is_own(columns: list[str]) -> Column:
-    """Return whether a value is that of an entry for the very names of the principal, before or after a plan."""
-    found = f.lit(False)
-    for level in LEVELS:
-        if level.defaults:
-            continue
-        won = f.col("source") == level.source
-        if "before_source" in columns:
-            won = f.coalesce(won, f.lit(False)) | f.coalesce(f.col("before_source") == level.source, f.lit(False))
-        found |= won & _names_exactly(level)
-    return f.coalesce(found, f.lit(False))
-
-
-def _names_exactly(level: Level) -> Column:
-    found = f.lit(True)
-    for row in KNOWN_TYPES.values():
-        column = f.col(row.parameter)
-        found &= column.isNotNull() if row.name in level.named else column.isNull()
-    return found
-
-
 def _key_counts(rows: DataFrame) -> tuple[KeyCount, ...]:
     limited = f.col("value").isNotNull() & (f.col("value") != float("inf"))
     for key in QUOTA_KEYS.values():
@@ -261,34 +210,3 @@ def _key_counts(rows: DataFrame) -> tuple[KeyCount, ...]:
         for row in found
     ]
     return tuple(sorted(counts, key=lambda each: key_order(each.key)))
-
-
-_VALUE: Final = ["cluster", "entity_key", "key"]
-
-
-def quotas_after(quotas: DataFrame, plan: Plan, cluster: str) -> DataFrame:
-    """Return `QUOTAS` as they are when a plan has been applied; what it does not change stays.
-
-    There is a row without an entity as well, by which the cluster is still known when the plan leaves nothing there.
-    """
-    changes = _changes(quotas.sparkSession, plan, cluster)
-    left = quotas.join(changes, _VALUE, "left_anti")
-    planned = changes.where(f.col("after").isNotNull()).withColumnRenamed("after", "value")
-    known = quotas.sparkSession.createDataFrame([(cluster,)], "cluster string")
-    return (
-        left.unionByName(planned, allowMissingColumns=True)
-        .unionByName(known, allowMissingColumns=True)
-        .select(*QUOTAS.names)
-    )
-
-
-def _changes(spark: SparkSession, plan: Plan, cluster: str) -> DataFrame:
-    """Return `CHANGES` of a plan."""
-    values: Mapping[str, list[object]] = {
-        "cluster": [cluster for _ in plan.rows],
-        "entity_key": [row.entity.address for row in plan.rows],
-        "entity": [list(row.entity.parts) for row in plan.rows],
-        "key": [row.key for row in plan.rows],
-        "after": [row.after for row in plan.rows],
-    }
-    return make_table(spark, CHANGES, [values[name] for name in CHANGES.names])

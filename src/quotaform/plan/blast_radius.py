@@ -2,7 +2,7 @@
 
 An entry says for whom it is meant; who is there, and whose limit it therefore changes, only a list of principals can
 say. Everything here follows from that list, the cluster's quotas and the changes of the plan (`limit_change`);
-`quotaform.plan.spark` computes the same rows by joins.
+`quotaform.plan.spark` has tasks compute the same rows.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from msgspec import Meta
 from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.precedence import Level, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Quotas, same_value
+from quotaform.model.quotas import Quotas, Values, same_value
 from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import Count, Double, Record, about, derived
 from quotaform.model.units import is_unlimited
 from quotaform.plan.change import EntityChange
 from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import PRECEDENCE_OF, Effective, effective, request_of
+from quotaform.resolve.request import PRECEDENCE_OF, Effective, Request, effective, request_of
 
 # The effective limits that a plan changes for those who really connect: from what, to what, and in which direction.
 #
@@ -188,34 +188,54 @@ def _limit_cells(limit: Effective) -> tuple[Cell, ...]:
     return value, source.address, level.source, level.number, ",".join(level.bucket)
 
 
-class LimitChanges:
-    """The effective limits of principals that a plan changes: rows that are computed each time they are gone through.
+ChangedValues: TypeAlias = Mapping[Entity, tuple[Values, tuple[str, ...]]]
+"""The values that entities will have, and which of their keys change."""
 
-    Only principals that meet a changed entry are resolved, and clients only for the keys that change there. The rows
-    come by principal and key.
+
+def changed_values(changes: Iterable[EntityChange]) -> ChangedValues:
+    """Return what matters to effective limits of the changes of a plan."""
+    return {change.entity: (change.after, tuple([row.key for row in change.changes])) for change in changes}
+
+
+class ChangedLimits:
+    """The effective limits that change on a cluster, for any number of requests.
+
+    Only requests that meet a changed entry are resolved, and those of clients only for the keys that change there.
+    """
+
+    def __init__(self, actual: Quotas, changed: ChangedValues) -> None:
+        """Index the quotas before and after."""
+        self._before = QuotaIndex(actual)
+        self._after = self._before.altered({entity: after for entity, (after, _) in changed.items()})
+        self._changed = QuotaIndex({entity: dict.fromkeys(keys, 0.0) for entity, (_, keys) in changed.items()})
+
+    def of(self, principal: Entity, request: Request) -> Iterator[LimitChange]:
+        """Yield the changes of who makes a request, by key."""
+        met = self._changed.entries(request)
+        if not met:
+            return
+        now, then = self._before.entries(request), self._after.entries(request)
+        # Of several spellings of an address one entry is met, with all its keys: another may come in its place.
+        entries = (*now, *then) if PRECEDENCE_OF[len(request)].canonical else met
+        for key in sorted({key for entry in entries for key in entry.values}):
+            before, after = effective(now, key), effective(then, key)
+            if limit_direction(key, before, after) is not None:
+                yield LimitChange(principal, key, before, after)
+
+
+class _LimitChanges:
+    """The effective limits of principals that change, by principal and key; computed each time they are gone through.
+
+    `principals` are concrete entities, in the order of the rows.
     """
 
     def __init__(self, principals: Iterable[Entity], actual: Quotas, changes: Iterable[EntityChange]) -> None:
-        """Index the quotas before and after. `principals` are concrete entities, in the order of the rows."""
-        changes = tuple(changes)
         self._principals = principals
-        self._before = QuotaIndex(actual)
-        self._after = self._before.altered({change.entity: change.after for change in changes})
-        self._changed = QuotaIndex({change.entity: {row.key: 0.0 for row in change.changes} for change in changes})
+        self._changed = ChangedLimits(actual, changed_values(changes))
 
     def __iter__(self) -> Iterator[LimitChange]:
         for principal in self._principals:
-            request = request_of(principal)
-            met = self._changed.entries(request)
-            if not met:
-                continue
-            now, then = self._before.entries(request), self._after.entries(request)
-            # Of several spellings of an address one entry is met, with all its keys: another may come in its place.
-            entries = (*now, *then) if PRECEDENCE_OF[len(request)].canonical else met
-            for key in sorted({key for entry in entries for key in entry.values}):
-                before, after = effective(now, key), effective(then, key)
-                if limit_direction(key, before, after) is not None:
-                    yield LimitChange(principal, key, before, after)
+            yield from self._changed.of(principal, request_of(principal))
 
 
 MOST_LARGEST: Final = 10
@@ -367,7 +387,7 @@ def make_blast_radius(
     `actual` holds all quotas of the cluster, as the plan read them. `file` is the file in which all changes are wanted;
     for it, they are kept together with the quotas.
     """
-    rows = LimitChanges(principals.entities, actual, changes)
+    rows = _LimitChanges(principals.entities, actual, changes)
     counter = _Counter()
     largest = nsmallest(MOST_LARGEST, counter.counted(rows), key=size_order)
     radius = BlastRadius(

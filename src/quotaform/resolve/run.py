@@ -88,7 +88,7 @@ class ResolveRun:
             request.plan.require_cluster(cluster_id)
         progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
         actual = gateway.describe()
-        _require_keys(request, actual)
+        require_keys(request.detail.keys, actual, has_clients=request.has_clients, has_ips=request.has_ips)
         self.header = ResolveHeader(
             cluster_name=gateway.name,
             cluster_id=cluster_id,
@@ -123,27 +123,22 @@ class ResolveRun:
         return by_severity([*self._general, *self._checks.findings()])
 
 
-def _require_keys(request: ResolveRequest, actual: Quotas) -> None:
-    for key in request.detail.keys:
-        is_held = any(key in values for values in actual.values())
-        require_key(key, is_held, has_clients=request.has_clients, has_ips=request.has_ips)
+def require_keys(keys: Iterable[str], actual: Quotas, *, has_clients: bool, has_ips: bool) -> None:
+    """Make sure that requests can have quota keys.
 
-
-def require_key(key: str, is_held: bool, *, has_clients: bool, has_ips: bool) -> None:
-    """Make sure that requests can have a quota key.
-
-    Raises `UsageError`: None of them can, or nobody knows the key.
+    Raises `UsageError`: None of them can, or nobody knows a key.
     """
-    known = QUOTA_KEYS.get(key)
-    if known is None and not is_held:
-        raise UsageError(
-            f"{quote(key)} is not a known quota key, and no entity on the cluster has it; "
-            f"choose from {', '.join(QUOTA_KEYS)}"
-        )
-    is_for_ips = known is not None and IP in known.entity_types
-    if known is not None and not (has_ips if is_for_ips else has_clients):
-        limited = "ip entities" if is_for_ips else "users and client-ids"
-        raise UsageError(f"{key} is only valid for {limited}, but no request names one")
+    for key in keys:
+        known = QUOTA_KEYS.get(key)
+        if known is None and not any(key in values for values in actual.values()):
+            raise UsageError(
+                f"{quote(key)} is not a known quota key, and no entity on the cluster has it; "
+                f"choose from {', '.join(QUOTA_KEYS)}"
+            )
+        is_for_ips = known is not None and IP in known.entity_types
+        if known is not None and not (has_ips if is_for_ips else has_clients):
+            limited = "ip entities" if is_for_ips else "users and client-ids"
+            raise UsageError(f"{key} is only valid for {limited}, but no request names one")
 
 
 _MOST_COMPARISONS: Final = 50_000

@@ -1,45 +1,34 @@
-"""What limits principals, for any number of them: principals joined with quotas, a row per principal and quota key."""
+"""What limits principals, for any number of them: each task looks its own up in an index of the quotas.
+
+The index is that of one process (`quotaform.resolve.index`), and the principals stay where they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
-from operator import and_
-from re import compile as regex
-from typing import TYPE_CHECKING, Final
+from array import array
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import pairwise
+from pickle import dumps, loads
+from sys import intern
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from zlib import compress, decompress
 
 from pyspark.sql import functions as f
 
 from quotaform.model.entity import Entity
-from quotaform.model.precedence import LEVELS, PRECEDENCES, Level
-from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.resolve.spark_quotas import (
-    CLUSTER,
-    DOUBLE,
-    INTEGER,
-    NAME_COLUMNS,
-    PRINCIPALS,
-    RANKS,
-    TEXT,
-    LevelGroup,
-    QuotaSurvey,
-    by_canonical_name,
-    entity_column,
-    is_of,
-    is_plain,
-    level_groups,
-    level_table,
-    name_column,
-    reaches,
-    respelled_type,
-    struct,
-    survey,
-    value_column,
-    with_canonical,
-)
+from quotaform.model.precedence import LEVELS, PRECEDENCES, level_of
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Quotas
+from quotaform.resolve.index import QuotaIndex
+from quotaform.resolve.request import PRECEDENCE_OF, UNMENTIONED, QuotaEntry, Request
+from quotaform.resolve.spark_quotas import CLUSTER, DOUBLE, INTEGER, PRINCIPALS, RANKS, TEXT, arrow_schema, struct
+from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    import pyarrow
+    from pyspark.sql import DataFrame
 
 
 RESOLVED: Final = struct(
@@ -59,366 +48,245 @@ RESOLVED: Final = struct(
 BEFORE: Final = struct(before_value=DOUBLE, before_source=TEXT, before_level=INTEGER, before_entity_key=TEXT)
 """What limits a principal as long as a plan is not applied; further columns of `RESOLVED`."""
 
-
-# Principals with what limits them: a value, a level and entities per quota key, all in one row.
-#
-# Each group of levels takes one join, of which the principals are the streamed side: the entries are broadcast, and the
-# principals stay where they are.
-
-CANONICAL_PREFIX: Final = "canonical_"
-"""With the column of names after it: the column that has their canonical spelling."""
+HeldQuotas: TypeAlias = Mapping[str | None, Quotas]
+"""What clusters hold, by their names."""
 
 
-class Limits:
-    """What limits principals by one state of the quotas, as further columns.
-
-    Attributes:
-        keys: The quota keys; a column is told by the place of its key.
-    """
-
-    def __init__(
-        self, quotas: DataFrame, survey: QuotaSurvey, keys: Sequence[str], columns: Sequence[str], prefix: str
-    ) -> None:
-        """Prepare."""
-        self.keys: Final = tuple(keys)
-        self.survey: Final = survey
-        self._quotas = quotas
-        self._prefix = prefix
-        self._columns = tuple(columns)
-        self._by_cluster = CLUSTER in columns
-        self._groups = [
-            group
-            for group in level_groups(survey, keys)
-            if all(NAME_COLUMNS[entity_type] in columns for entity_type in group.named)
-        ]
-
-    @property
-    def groups(self) -> tuple[LevelGroup, ...]:
-        """The groups of levels whose entries are joined."""
-        return tuple(group for group in self._groups if group.named or self._by_cluster)
-
-    @property
-    def respelled_types(self) -> tuple[str, ...]:
-        """The entity types whose names are needed in canonical spelling; see `CANONICAL_PREFIX`."""
-        return tuple(kind for group in self._groups if (kind := respelled_type(group)) is not None)
-
-    def join(self, principals: DataFrame, broadcast_limit: int) -> DataFrame:
-        """Return the principals with the columns of every level."""
-        for group in self.groups:
-            principals = self._joined(principals, group, "broadcast" if group.size <= broadcast_limit else "merge")
-        return principals
-
-    def _joined(self, principals: DataFrame, group: LevelGroup, hint: str) -> DataFrame:
-        prefix, kind = self._prefix, respelled_type(group)
-        table = level_table(self._quotas, group, self.keys, prefix, self._by_cluster)
-        if kind is None:
-            return self._left_join(principals, table, group, prefix, "", hint)
-        column = name_column(prefix, kind)
-        found = self._left_join(
-            principals, by_canonical_name(table, kind, prefix), group, prefix, CANONICAL_PREFIX, hint
-        )
-        if not group.is_respelled:
-            return found
-        # An entry that spells the name as the principal does comes before one in canonical spelling.
-        exact = f"{prefix}exact_"
-        odd = level_table(self._quotas, group, self.keys, exact, self._by_cluster)
-        odd = odd.where(~is_plain(kind, f.col(name_column(exact, kind))))
-        found = self._left_join(found, odd, group, exact, "", hint, marker=f"{exact}found")
-        columns = [each for each in table.columns if each not in (column, f"{prefix}{CLUSTER}")]
-        exactly = {each: f"{exact}{each.removeprefix(prefix)}" for each in columns}
-        return found.select(
-            *(each for each in found.columns if each not in columns and not each.startswith(exact)),
-            *(
-                f.when(f.col(f"{exact}found"), f.col(exactly[each])).otherwise(f.col(each)).alias(each)
-                for each in columns
-            ),
-        )
-
-    def _left_join(
-        self,
-        principals: DataFrame,
-        table: DataFrame,
-        group: LevelGroup,
-        prefix: str,
-        spelling: str,
-        hint: str,
-        marker: str | None = None,
-    ) -> DataFrame:
-        pairs = {f"{spelling}{NAME_COLUMNS[each]}": name_column(prefix, each) for each in group.named}
-        if self._by_cluster:
-            pairs[CLUSTER] = f"{prefix}{CLUSTER}"
-        condition = reduce(and_, [f.col(left) == f.col(right) for left, right in pairs.items()])
-        marked = table.withColumn(marker, f.lit(True)) if marker else table
-        return principals.join(marked.hint(hint), condition, "left").drop(*pairs.values())
-
-    def levels(self, key: str) -> list[Level]:
-        """Return the levels that hold a key and that the principals can meet, by precedence."""
-        found = {level for group in self._groups for level in group.levels}
-        return [level for level in LEVELS if level in found and key in self.survey.keys_of(level.source)]
-
-    def value(self, place: int) -> Column:
-        """Return the value of a key by its place; null when nothing limits the principal."""
-        values = [value for _, value in self._candidates(place)]
-        return f.coalesce(*values) if values else f.lit(None).cast("double")
-
-    def rank(self, place: int) -> Column:
-        """Return the rank of the level that wins a key (`level.RANKS`); null when nothing limits the principal."""
-        found: Column | None = None
-        for level, value in self._candidates(place):
-            when = f.when if found is None else found.when
-            found = when(value.isNotNull(), RANKS[level.source])
-        return f.lit(None).cast("int") if found is None else found
-
-    def entities(self) -> dict[int, Column]:
-        """Return the columns with the entity keys, by the rank of their level."""
-        found = {}
-        for group in self._groups:
-            for level in group.levels:
-                found[RANKS[level.source]] = (
-                    f.col(entity_column(self._prefix, level))
-                    if group in self.groups
-                    else f.lit(Entity(dict.fromkeys(level.defaults)).address)
-                )
-        return found
-
-    def _candidates(self, place: int) -> list[tuple[Level, Column]]:
-        return [(level, self._level_value(level, place)) for level in self.levels(self.keys[place])]
-
-    def _level_value(self, level: Level, place: int) -> Column:
-        if level.named or self._by_cluster:
-            value = f.col(value_column(self._prefix, level, place))
-        else:
-            value = f.lit(self.survey.levels[level.source].defaults[self.keys[place]])
-        condition = reaches(level, self._columns)
-        return value if condition is None else f.when(condition, value)
+def held_quotas(quotas: DataFrame) -> dict[str | None, dict[Entity, dict[str, float]]]:
+    """Bring `QUOTAS` to the driver: what the clusters hold that could be read."""
+    if "failure" in quotas.columns:
+        quotas = quotas.where(f.col("failure").isNull())
+    rows = quotas.select(CLUSTER, "entity_key", "entity", "key", "value").toArrow().combine_chunks()
+    maps = rows.column("entity").combine_chunks()
+    parts = list(zip(maps.keys.to_pylist(), maps.items.to_pylist(), strict=True))
+    found: dict[str | None, dict[Entity, dict[str, float]]] = {}
+    known: dict[str | None, Entity] = {}
+    columns = (rows.column(name).to_pylist() for name in (CLUSTER, "entity_key", "key", "value"))
+    for cluster, address, key, value, (begin, end) in zip(*columns, pairwise(maps.offsets.to_pylist()), strict=True):
+        held = found.setdefault(cluster, {})
+        if value is None:
+            continue
+        entity = known.get(address)
+        if entity is None:
+            entity = known[address] = Entity.of(parts[begin:end])
+        held.setdefault(entity, {})[intern(key)] = value
+    return found
 
 
-_AFTER: Final = "quota_"
-_BEFORE: Final = "before_"
-
-
-def _ignore(_: str) -> None:
-    pass
+_AT_ONCE: Final = 10_000
+"""How many principals are resolved at a time; each has several rows."""
+_MOST_KEPT: Final = 200_000
+"""How many combinations of entries are kept with the rows that they make."""
+MOST_CLUSTERS: Final = 256
+"""How many clusters a task has indexed at a time."""
 
 
 def resolved(
     principals: DataFrame,
-    quotas: DataFrame,
+    quotas: HeldQuotas,
     *,
     keys: Sequence[str] = (),
-    before: DataFrame | None = None,
-    limited_only: bool = False,
-    warn: Callable[[str], None] = _ignore,
+    before: HeldQuotas | None = None,
+    inherited: bool = True,
 ) -> DataFrame:
-    """Return `RESOLVED`: what `quotaform.core.resolve` finds, for any number of principals.
+    """Return `RESOLVED`: what `quotaform.resolve.resolve` finds, for any number of principals.
 
     There are as many rows as principals times quota keys that are valid for them, equal principals included. Of other
     keys (those that this version does not know) there is a row where an entry limits the principal, or if one asks
     for the key.
 
-    | principals have a cluster | the quotas are of | a principal is resolved |
-    | --- | --- | --- |
-    | yes | any clusters | on its cluster; it is left out if that was not read |
-    | no | several clusters | on each of them |
-    | no | one cluster or none | on that |
-
-    One Spark job looks through the quotas at once (`survey`), and they are read again when the result is, several
-    times: they should be a table or persisted.
+    | principals have a cluster | a principal is resolved |
+    | --- | --- |
+    | yes | on its cluster; it is left out if that was not read |
+    | no | on each cluster |
 
     `principals`: `PRINCIPALS`; columns may be missing, and others are ignored, but for `cluster`. `keys`: The
-    quota keys that are wanted; empty for all. `before`: `QUOTAS` as they are as long as a plan is not applied;
-    the result then has the columns `BEFORE` as well. `limited_only`: Whether to leave out the rows of keys that
-    nothing limits. `warn`: Called with a sentence when entries are too many to be broadcast
-    (`broadcast.broadcast_limit`), so that principals have to be shuffled.
-    Raises `EngineError` or `ValueError`.
+    quota keys that are wanted; empty for all. `before`: the quotas as they are as long as a plan is not applied;
+    the result then has the columns `BEFORE` as well. `inherited`: whether to keep values of other entities than the
+    principal itself.
+    Raises `ValueError`.
     """
-    after_survey = survey(quotas)
-    before_survey = survey(before) if before is not None else QuotaSurvey()
-    rows = _requests(principals, after_survey)
-    wanted = tuple(keys) or tuple(sorted({*after_survey.keys, *before_survey.keys}, key=key_order))
-    found = [Limits(quotas, after_survey, wanted, rows.columns, _AFTER)]
-    if before is not None:
-        found.append(Limits(before, before_survey, wanted, rows.columns, _BEFORE))
-    for entity_type in dict.fromkeys(kind for limits in found for kind in limits.respelled_types):
-        column = NAME_COLUMNS[entity_type]
-        rows = with_canonical(rows, entity_type, column, f"{CANONICAL_PREFIX}{column}")
-    limit = broadcast_limit(principals.sparkSession)
-    for limits in found:
-        for group in limits.groups:
-            if group.size > limit:
-                warn(shuffle_note(group, limit))
-        rows = limits.join(rows, limit)
-    return _RowPerKey(rows, found, asked=keys, limited_only=limited_only, clusters=after_survey.clusters).table()
+    sides: list[HeldQuotas] = [quotas or {None: {}}, *([] if before is None else [before])]
+    shipped = {name: packed(tuple(side.get(name, {}) for side in sides)) for name in sides[0]}
+    schema = struct(RESOLVED, *(() if before is None else (BEFORE,)))
+    work = partial(_resolve, shipped, tuple(keys), inherited)
+    return principal_columns(principals).mapInArrow(work, schema)
 
 
-def _requests(principals: DataFrame, survey: QuotaSurvey) -> DataFrame:
-    """Return the columns that say who asks, with `cluster` only if that has to be joined."""
-    names = [column for column in PRINCIPALS.names if column in principals.columns]
-    if not names:
+def packed(value: object) -> bytes:
+    """Return what `unpacked` reads in a task."""
+    return compress(dumps(value), 1)
+
+
+def unpacked(content: bytes) -> Any:
+    """Return what was `packed` by this application."""
+    return loads(decompress(content))  # noqa: S301
+
+
+def principal_columns(principals: DataFrame) -> DataFrame:
+    """Return `PRINCIPALS`, and the cluster if principals are of one. Raises `ValueError` if no column is there."""
+    present = [column for column in PRINCIPALS.names if column in principals.columns]
+    if not present:
         raise ValueError(f"principals have one or more of the columns {', '.join(PRINCIPALS.names)}")
-    columns = [f.col(column).cast("string").alias(column) for column in names]
-    clusters = survey.clusters
-    if CLUSTER in principals.columns and clusters:
-        return principals.select(CLUSTER, *columns).where(f.col(CLUSTER).isin(*clusters))
-    if len(clusters) > 1:
-        return principals.select(f.explode(f.array(*map(f.lit, clusters))).alias(CLUSTER), *columns)
-    return principals.select(*columns)
-
-
-class _RowPerKey:
-    """Turns principals with what limits them into a row per key."""
-
-    def __init__(
-        self,
-        rows: DataFrame,
-        found: Sequence[Limits],
-        *,
-        asked: Sequence[str],
-        limited_only: bool,
-        clusters: Sequence[str],
-    ) -> None:
-        self._rows = rows
-        self._columns = rows.columns
-        self._found = found
-        self._asked = frozenset(asked)
-        self._limited_only = limited_only
-        self._clusters = clusters
-
-    def table(self) -> DataFrame:
-        """Return `RESOLVED`, with `BEFORE` if there is something to compare with."""
-        places = [place for place, key in enumerate(self._found[0].keys) if self._is_needed(key)]
-        kept = [each for each in (CLUSTER, *PRINCIPALS.names) if each in self._columns]
-        entities = [limits.entities() for limits in self._found]
-        wide = self._rows.select(
-            *kept,
-            *(
-                column.alias(f"{name}_{number}_{place}")
-                for number, limits in enumerate(self._found)
-                for place in places
-                for name, column in (("value", limits.value(place)), ("rank", limits.rank(place)))
-            ),
-            *(
-                column.alias(f"entity_{number}_{rank}")
-                for number, columns in enumerate(entities)
-                for rank, column in columns.items()
-            ),
-        )
-        numbers = range(len(self._found))
-        cells = [f"{name}_{number}" for number in numbers for name in ("value", "rank")]
-        stacked = f.stack(
-            f.lit(len(places)),
-            *(
-                column
-                for place in places
-                for column in (f.lit(self._found[0].keys[place]), *(f.col(f"{cell}_{place}") for cell in cells))
-            ),
-        ).alias("key", *cells)
-        long = wide.select("*", stacked)
-        if (condition := self._kept()) is not None:
-            long = long.where(condition)
-        return long.select(*self._result(entities)).select(*self._schema)
-
-    @property
-    def _schema(self) -> list[str]:
-        return [*RESOLVED.names, *(BEFORE.names if len(self._found) > 1 else ())]
-
-    def _is_needed(self, key: str) -> bool:
-        """Whether there can be a row with a key."""
-        if any(limits.levels(key) for limits in self._found):
-            return True
-        return not self._limited_only and any(True for _ in self._expected([key]))
-
-    def _expected(self, keys: Sequence[str]) -> Iterator[tuple[list[str], Column | None]]:
-        """Yield keys of which there is a row even if nothing limits a principal, and of which principals."""
-        others = [key for key in keys if key not in QUOTA_KEYS and key in self._asked]
-        if others:
-            yield others, None
-        for precedence in PRECEDENCES:
-            own = [key for key in keys if key in precedence.keys]
-            if own and any(NAME_COLUMNS[each] in self._columns for each in precedence.columns):
-                yield own, is_of(precedence, self._columns)
-
-    def _kept(self) -> Column | None:
-        """Return which rows are kept; `None` for all."""
-        is_limited = f.col("rank_0").isNotNull()
-        for number in range(1, len(self._found)):
-            is_limited |= f.col(f"rank_{number}").isNotNull()
-        if self._limited_only:
-            return is_limited
-        needed = [key for key in self._found[0].keys if self._is_needed(key)]
-        condition, certain = is_limited, set()
-        for keys, is_kind in self._expected(needed):
-            if is_kind is None:
-                certain.update(keys)
-            row = f.col("key").isin(keys)
-            condition |= row if is_kind is None else row & is_kind
-        return None if certain.issuperset(needed) else condition
-
-    def _result(self, entities: Sequence[Mapping[int, Column]]) -> Iterator[Column]:
-        if CLUSTER in self._columns:
-            yield f.col(CLUSTER)
-        else:
-            yield f.lit(self._clusters[0] if self._clusters else None).cast("string").alias(CLUSTER)
-        for column in PRINCIPALS.names:
-            yield f.col(column) if column in self._columns else f.lit(None).cast("string").alias(column)
-        yield f.col("key")
-        ranks = entities[0].keys()
-        yield f.col("value_0").alias("value")
-        yield _by_rank("rank_0", {rank: f.lit(LEVELS[rank].source) for rank in ranks}).alias("source")
-        yield _by_rank("rank_0", {rank: f.lit(LEVELS[rank].number) for rank in ranks}, "int").alias("level")
-        yield _by_rank("rank_0", {rank: f.col(f"entity_0_{rank}") for rank in ranks}).alias("entity_key")
-        yield _by_rank("rank_0", {rank: f.lit(",".join(LEVELS[rank].bucket)) for rank in ranks}).alias("bucket")
-        if len(self._found) > 1:
-            ranks = entities[1].keys()
-            yield f.col("value_1").alias("before_value")
-            yield _by_rank("rank_1", {rank: f.lit(LEVELS[rank].source) for rank in ranks}).alias("before_source")
-            yield _by_rank("rank_1", {rank: f.lit(LEVELS[rank].number) for rank in ranks}, "int").alias("before_level")
-            yield _by_rank("rank_1", {rank: f.col(f"entity_1_{rank}") for rank in ranks}).alias("before_entity_key")
-
-
-def _by_rank(rank: str, columns: Mapping[int, Column], kind: str = "string") -> Column:
-    """Return the column of the level that won; null when none did."""
-    found: Column | None = None
-    for number, column in columns.items():
-        found = (f.when if found is None else found.when)(f.col(rank) == number, column)
-    return (f.lit(None) if found is None else found).cast(kind)
-
-
-THRESHOLD: Final = "spark.sql.autoBroadcastJoinThreshold"
-
-DEFAULT_LIMIT: Final = 128 * 1024 * 1024
-"""More than Spark's own 10 MiB: the other side is principals, which are many. It fits a driver of 1 GiB, Spark's
-default, and is about half a million entities."""
-
-_SIZE = regex(r"(-?[0-9]+) *(?:([kmgtp])b?|b)?").fullmatch
-
-
-def broadcast_limit(spark: SparkSession) -> int:
-    """Return how many bytes a table may have to be broadcast.
-
-    | spark.sql.autoBroadcastJoinThreshold | limit |
-    | --- | --- |
-    | -1, which turns broadcasts off | none is broadcast |
-    | up to `DEFAULT_LIMIT`, as in a session that says nothing | `DEFAULT_LIMIT` |
-    | larger | the same |
-    """
-    found = _SIZE((spark.conf.get(THRESHOLD) or "").strip().lower())
-    if found is None:
-        return DEFAULT_LIMIT
-    size = int(found[1]) << (10 * (" kmgtp".index(found[2] or " ")))
-    return max(DEFAULT_LIMIT, size) if size >= 0 else -1
-
-
-def shuffle_note(group: LevelGroup, limit: int) -> str:
-    """Say that the principals are shuffled because the entries of a group are too many."""
-    named = " and ".join(group.named) or "cluster"
-    if limit < 0:
-        return f"the quotas by {named} are not broadcast, and principals are shuffled: {THRESHOLD} is -1"
-    return (
-        f"the quotas by {named} take about {_mebibytes(group.size)} MiB, more than the {_mebibytes(limit)} MiB that "
-        f"are broadcast, so principals are shuffled; with enough memory, raise {THRESHOLD}"
+    clusters = [CLUSTER] if CLUSTER in principals.columns else []
+    return principals.select(
+        *clusters,
+        *((f.col(name) if name in present else f.lit(None)).cast("string").alias(name) for name in PRINCIPALS.names),
     )
 
 
-def _mebibytes(size: int) -> str:
-    return f"{-(-size // (1 << 20)):,}"
+def by_cluster(
+    clusters: Iterable[str | None], batches: Iterable[pyarrow.RecordBatch]
+) -> Iterator[tuple[str | None, pyarrow.RecordBatch]]:
+    """Yield `principal_columns` with the cluster on which they are resolved, some at a time."""
+    for batch in batches:
+        for begin in range(0, batch.num_rows, _AT_ONCE):
+            part = batch.slice(begin, _AT_ONCE)
+            if CLUSTER not in part.schema.names:
+                yield from ((cluster, part) for cluster in clusters)
+                continue
+            places: dict[str | None, list[int]] = defaultdict(list)
+            for place, cluster in enumerate(part.column(CLUSTER).to_pylist()):
+                places[cluster].append(place)
+            yield from ((cluster, part.take(places[cluster])) for cluster in clusters if cluster in places)
+
+
+def request_of_row(user: str | None, client_id: str | None, ip: str | None) -> Request:
+    """Return the request of a row of `PRINCIPALS`; one without any name is of a client that no quota mentions."""
+    if ip is not None:
+        return (ip,)
+    return UNMENTIONED if user is None else user, UNMENTIONED if client_id is None else client_id
+
+
+def _resolve(
+    shipped: Mapping[str | None, bytes], keys: tuple[str, ...], inherited: bool, batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """Resolve the principals of a partition; runs on an executor."""
+    with rare_collections():
+        for cluster, batch in by_cluster(shipped, batches):
+            yield _limits(shipped[cluster], keys, inherited).resolve(cluster, batch)
+
+
+@lru_cache(maxsize=MOST_CLUSTERS)
+def _limits(content: bytes, keys: tuple[str, ...], inherited: bool) -> _Limits:
+    """Return what limits principals on a cluster, which is prepared once for all tasks of a worker."""
+    return _Limits(unpacked(content), keys, inherited)
+
+
+_Met = tuple[QuotaEntry, ...]
+_Rows: TypeAlias = "tuple[array[int], ...]"
+
+
+class _Side:
+    """What a cluster holds, before a plan or after it, and a table of all limits that principals can have there."""
+
+    def __init__(self, quotas: Quotas, keys: Iterable[str]) -> None:
+        import pyarrow
+
+        self._index = QuotaIndex(quotas)
+        self.rows: dict[QuotaEntry, dict[str, int]] = {}
+        """In which row of the table an entry has its value of a key."""
+        self._whole: set[QuotaEntry] = set()
+        """Entries below which none can count: they hold every key that requests of their kind can find."""
+        cells: list[tuple[str, float | None, int | None, str | None]] = [(key, None, None, None) for key in keys]
+        self.nothing = {key: place for place, (key, *_) in enumerate(cells)}
+        """In which row of the table nothing limits a key."""
+        for precedence in PRECEDENCES:
+            entries = [(level, self._index.entries_of(level).values()) for level in precedence.levels]
+            held = {key for _, of_level in entries for entry in of_level for key in entry.values}
+            for level, of_level in entries:
+                for entry in of_level:
+                    self.rows[entry] = {key: len(cells) + place for place, key in enumerate(entry.values)}
+                    address = entry.entity.address
+                    cells += [(key, value, RANKS[level.source], address) for key, value in entry.values.items()]
+                self._whole.update(entry for entry in of_level if entry.values.keys() >= held)
+        names, values, self.ranks, addresses = (list(column) for column in zip(*cells, strict=True))
+        ranks = pyarrow.array(self.ranks, "int8")
+        self._table = {
+            "key": pyarrow.array(names, "string"),
+            "value": pyarrow.array(values, "float64"),
+            "source": pyarrow.array([level.source for level in LEVELS], "string").take(ranks),
+            "level": pyarrow.array([level.number for level in LEVELS], "int32").take(ranks),
+            "entity_key": pyarrow.array(addresses, "string"),
+            "bucket": pyarrow.array([",".join(level.bucket) for level in LEVELS], "string").take(ranks),
+        }
+
+    def met(self, request: Request) -> _Met:
+        """Return the entries that a request meets, by precedence, as far as they can count."""
+        request, runs = self._index.walk(request)
+        met: list[QuotaEntry] = []
+        for run in runs:
+            for entry in run.find(run.pick(request)):
+                met.append(entry)
+                if entry in self._whole:
+                    return tuple(met)
+        return tuple(met)
+
+    def columns(self, places: Sequence[int]) -> dict[str, pyarrow.Array]:
+        """Return rows of the table."""
+        import numpy
+
+        chosen = numpy.asarray(places)
+        return {name: column.take(chosen) for name, column in self._table.items()}
+
+
+class _Limits:
+    """What limits principals on a cluster, by what it holds, and by what it held before."""
+
+    def __init__(self, quotas: Sequence[Quotas], keys: Sequence[str], inherited: bool) -> None:
+        self._keys, self._inherited = keys, inherited
+        held = {key for side in quotas for values in side.values() for key in values}
+        self._sides = [_Side(side, {*QUOTA_KEYS, *held, *keys}) for side in quotas]
+        self._kept: dict[Hashable, _Rows] = {}
+
+    def resolve(self, cluster: str | None, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """Return `RESOLVED` of principals, with `BEFORE` if there are two sides."""
+        import numpy
+        import pyarrow
+
+        counts, places = array("q"), [array("q") for _ in self._sides]
+        for user, client_id, ip in zip(*(batch.column(name).to_pylist() for name in PRINCIPALS.names), strict=True):
+            own = self._rows(request_of_row(user, client_id, ip))
+            counts.append(len(own[0]))
+            for all_places, rows in zip(places, own, strict=True):
+                all_places.extend(rows)
+        number = len(places[0])
+        repeated = numpy.repeat(numpy.arange(len(counts)), counts)
+        found = {CLUSTER: pyarrow.array([cluster], "string").take(numpy.zeros(number, "int64"))}
+        found |= {name: batch.column(name).take(repeated) for name in PRINCIPALS.names}
+        schema = RESOLVED
+        for prefix, side, chosen in zip(("", "before_"), self._sides, places, strict=False):
+            found |= {f"{prefix}{name}": column for name, column in side.columns(chosen).items()}
+        if len(self._sides) > 1:
+            schema = struct(RESOLVED, BEFORE)
+        return pyarrow.record_batch([found[name] for name in schema.names], schema=arrow_schema(schema))
+
+    def _rows(self, request: Request) -> _Rows:
+        """Return the rows of a request in the table of each side, key by key."""
+        met = tuple([side.met(request) for side in self._sides])
+        kind = met, len(request) if self._inherited else tuple([name is UNMENTIONED for name in request])
+        rows = self._kept.get(kind)
+        if rows is None:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            rows = self._kept[kind] = self._found(request, met)
+        return rows
+
+    def _found(self, request: Request, met: Sequence[_Met]) -> _Rows:
+        won: list[dict[str, int]] = []
+        for side, entries in zip(self._sides, met, strict=True):
+            # Of a key that several hold the first one wins.
+            won.append({key: row for entry in reversed(entries) for key, row in side.rows[entry].items()})
+        keys = {*PRECEDENCE_OF[len(request)].keys, *(key for side in won for key in side)}
+        if self._keys:
+            keys = {key for key in self._keys if key in keys or key not in QUOTA_KEYS}
+        rows = [
+            tuple(found.get(key, side.nothing[key]) for side, found in zip(self._sides, won, strict=True))
+            for key in keys
+        ]
+        if not self._inherited:
+            columns = zip(PRECEDENCE_OF[len(request)].columns, request, strict=True)
+            own = level_of(Entity({kind: name for kind, name in columns if isinstance(name, str)}))
+            rank = None if own is None else RANKS[own.source]
+            rows = [row for row in rows if rank in (s.ranks[place] for s, place in zip(self._sides, row, strict=True))]
+        return tuple(array("q", places) for places in zip(*rows, strict=True)) or (array("q"),) * len(self._sides)

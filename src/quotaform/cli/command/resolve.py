@@ -190,7 +190,7 @@ def resolve(
                     clusters[0],
                     from_file,
                     Target(*table),
-                    plan=saved,
+                    plan=assumed,
                     detail=detail,
                     progress=progress,
                     warn=console.warn_of,

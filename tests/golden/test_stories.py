@@ -6,19 +6,26 @@ begins with `each:` is what every later story of the file begins with.
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from hashlib import sha256
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pyarrow
 import pytest
+from jsonschema import Draft7Validator
 from pyarrow import parquet
 
+from quotaform.cli.client_quotas.command import run as client_quotas
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError
 from quotaform.model.quotas import Values
@@ -31,21 +38,50 @@ from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
 from tests.dumped import dumped_receipt
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import check_told
+from tests.http_server import HttpServer, Received, answer
+from tests.loading import load_schema
+from tests.markdown import ROOT
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
 from tests.scripted_gateway import Answer, ScriptedGateway
 
 SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
+LATEST = (datetime.now(UTC) + timedelta(30)).date().isoformat()
+"""The last day that an approval may have."""
+TOKEN = "T0K3N"
+"""A part of the address of a webhook, which no command may print."""
 TODAY = f"{datetime.now(UTC):%Y%m%d}"
+
+
+@cache
+def validator_of(kind: str) -> Draft7Validator:
+    return Draft7Validator(load_schema(kind))
+
+
+def values_of(text: str) -> Values:
+    """Return MiB/s, or several values by their keys."""
+    if "=" not in text:
+        return {PRODUCER: float(text) * MIB}
+    return {key: float(value) for key, value in (each.split("=") for each in text.split(";"))}
+
+
+def is_signed(received: Received) -> bool:
+    """Return whether a notification has the signature of the key `key`."""
+    moment, _, signature = received.headers.get("x-quotaform-signature", "").removeprefix("t=").partition(",v1=")
+    return signature == hmac.new(b"key", f"{moment}.".encode() + received.body, sha256).hexdigest()
 
 
 class Story:
     """A repository, and what is done there."""
 
-    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], environment: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, path: Path, capsys: pytest.CaptureFixture[str], environment: pytest.MonkeyPatch, stack: ExitStack
+    ) -> None:
         self.made = PlannedRepository(path / "repository", capsys)
-        self.path, self.environment = self.made.path, environment
+        self.path, self.environment, self.stack = self.made.path, environment, stack
+        self.hook: HttpServer | None = None
         self.commits: list[str] = []
         self.digests: dict[str, int] = {}
+        self.expected = ""
         self.gateways: dict[str, ScriptedGateway] = {}
         self.path.mkdir(parents=True)
         self.made.git("init", "-q", "-b", "main")
@@ -56,6 +92,9 @@ class Story:
     def tell(self, line: str) -> Iterator[str]:
         word, _, rest = line.partition(" ")
         rest = re.sub(r"@(\d)", lambda found: self.commits[int(found[1]) - 1], rest)
+        if self.hook is not None:
+            rest = rest.replace("HOOK", f"{self.hook.url}/{TOKEN}")
+        rest = rest.replace("EXPECTED", self.expected)
         yield from getattr(self, word)(*shlex.split(rest)) or ()
 
     def file(self, name: str, text: str) -> None:
@@ -98,9 +137,41 @@ class Story:
         path = self.path / name
         path.rmdir() if path.is_dir() else path.unlink()
 
+    def bytes(self, name: str, text: str, encoding: str) -> None:
+        """`bytes NAME TEXT ENCODING`: a file in another encoding."""
+        self.made.write(name, text.encode(encoding))
+
+    def pack(self, name: str) -> None:
+        """`pack NAME`: the policy of the examples is the only one."""
+        self.file("quotaform.yaml", f"{CONFIG}policies: [policies/{name}.schema.json]\n")
+        self.copy(f"policies/{name}.schema.json", "examples/policies")
+
+    def copy(self, path: str, folder: str = "") -> None:
+        """`copy PATH`: a file of this repository."""
+        self.made.write(path, (ROOT / (folder or Path(path).parent) / Path(path).name).read_bytes())
+
     def link(self, name: str, target: str) -> None:
         (self.path / name).parent.mkdir(exist_ok=True)
         (self.path / name).symlink_to(target)
+
+    def stdin(self, text: str) -> None:
+        r"""`stdin 'TEXT\n'`: what later commands read."""
+        self.environment.setattr("sys.stdin", TextIOWrapper(BytesIO(text.replace("\\n", "\n").encode())))
+
+    def webhook(self, status: str, *header: str) -> None:
+        """`webhook 200`: from now on HOOK is the address of a webhook that answers so, as in `302 Location=URL`."""
+        named = dict(each.split("=", 1) for each in header)
+        self.hook = self.stack.enter_context(HttpServer(lambda _: answer(int(status), **named)))
+        self.environment.setattr("quotaform.drift.alert._TOTAL", 0.1)
+
+    def notified(self) -> Iterator[str]:
+        """`notified`: tell what arrived at the webhook since the last time."""
+        assert self.hook is not None
+        for received in self.hook.received:
+            document = received.json()
+            signed = ", signed" if is_signed(received) else ""
+            yield f"notified{signed}: {document['event']} of {[each['address'] for each in document['items']]}"
+        self.hook.received.clear()
 
     def env(self, name: str, value: str) -> None:
         self.environment.setenv(name, value)
@@ -119,20 +190,21 @@ class Story:
     def broker(self, *users: str) -> None:
         """`broker a=1`: every cluster holds this, with the id `id`; `broker eu: a=1` is about one, with its name as id.
 
-        An entity may be an address, as in `user=a,client-id=b:1`.
+        An entity may be an address, as in `user=a,client-id=b:1`, and have other values, as in
+        `user=a:request_percentage=5;consumer_byte_rate=1`.
         """
-        name = users[0][:-1] if users[0].endswith(":") else ""
+        name = users[0][:-1] if users and users[0].endswith(":") else ""
         quotas: dict[Entity, Values] = {}
         for each in users[bool(name) :]:
-            said, _, rate = each.rpartition(":" if ":" in each else "=")
-            quotas[parse_address(said) if ":" in each else Entity(user=said)] = {PRODUCER: float(rate) * MIB}
+            said, _, values = each.rpartition(":" if ":" in each else "=")
+            quotas[parse_address(said) if ":" in each else Entity(user=said)] = values_of(values)
         self.gateways[name] = ScriptedGateway(quotas, cluster_id=name or "id")
 
-        def connect(*_: object, name: str) -> ScriptedGateway:
+        def connect(*_: object, name: str = "", **_more: object) -> ScriptedGateway:
             gateway = self.gateways.get(name) or self.gateways[""]
             if isinstance(gateway, ClusterError):
                 raise gateway
-            gateway.name = name
+            gateway.name = name or "lab"
             return gateway
 
         self.environment.setattr("quotaform.cluster.kafka.KafkaGateway.connect", connect)
@@ -152,10 +224,20 @@ class Story:
         """`refuse eu user=a 40 WORDS`: the cluster refuses an entity when it is asked to validate."""
         self.gateways[name]._validates.append(Answer(refused={parse_address(address): (int(code), words)}))
 
+    def reachable(self) -> Iterator[tuple[str, ScriptedGateway]]:
+        for name, gateway in self.gateways.items():
+            if isinstance(gateway, ScriptedGateway):
+                yield name or "every cluster", gateway
+
     def sent(self) -> Iterator[str]:
         """`sent`: tell what each cluster was asked to validate and to write."""
-        for name, gateway in self.gateways.items():
-            yield f"{name or 'every cluster'}: validated {gateway.validated}, wrote {gateway.sent}"
+        yield from (f"{name}: validated {each.validated}, wrote {each.sent}" for name, each in self.reachable())
+
+    def holds(self) -> Iterator[str]:
+        """`holds`: tell what each cluster holds."""
+        for name, gateway in self.reachable():
+            held = {entity.address: dict(values) for entity, values in gateway.quotas.items()}
+            yield f"{name}: {held}"
 
     def files(self) -> Iterator[str]:
         """`files`: tell all files below the folder."""
@@ -229,11 +311,11 @@ class Story:
     def edit(self, pattern: str, old: str, new: str) -> None:
         """`edit PATTERN OLD NEW`: put another text into the file that matches."""
         (path,) = self.path.glob(pattern)
-        path.write_text(path.read_text().replace(old, new))
+        path.write_text(path.read_text().replace(old, new.replace("\\n", "\n")))
 
     def plan(self, *arguments: str) -> Iterator[str]:
         """`plan ARGUMENTS`: tell its exit code, what it changes and finds, and what it says on stderr."""
-        code, out, err = self.made("plan", "--format", "json", *arguments)
+        code, out, err = self.command("plan", "--format", "json", *arguments)
         yield from map(self.masked, self.said(shlex.join(("plan", *arguments)), code, out, err))
 
     def source(self) -> Iterator[str]:
@@ -244,22 +326,57 @@ class Story:
     def run(self, *arguments: str) -> Iterator[str]:
         """`run ARGUMENTS`: tell the exit code of a command, its annotations, stderr, and the outputs of its step."""
         (self.path / "output").write_text("")
-        code, out, err = self.made(*arguments)
+        code, out, err = self.command(*arguments)
         yield f"{shlex.join(arguments)}: exit {code}"
         yield from (f"  on stdout: {line}" for line in out.splitlines() if line.startswith("::"))
         yield from (f"  {self.masked(line)}" for line in err.splitlines())
         outputs = re.findall(r"^(\w+)<<(.+)\n((?:.*\n)*?)\2\n", (self.path / "output").read_text(), re.MULTILINE)
         yield from ("  " + self.masked(f"{name}={text.strip()}".replace("\n", ", ")) for name, _, text in outputs)
 
-    def say(self, *arguments: str) -> Iterator[str]:
-        """`say ARGUMENTS`: tell the exit code of a command and all that it prints."""
+    def command(self, *arguments: str) -> tuple[int, str, str]:
         code, out, err = self.made(*arguments)
-        yield f"{shlex.join(arguments)}: exit {code}"
+        assert TOKEN not in out + err
+        return code, out, err
+
+    def say(self, *arguments: str) -> Iterator[str]:
+        """`say ARGUMENTS`: tell the exit code of a command and all that it prints; JSON is as its schema says."""
+        code, out, err = self.command(*arguments)
+        if out.startswith("{"):
+            document = json.loads(out)
+            validator_of(document["kind"].removeprefix("quotaform.")).validate(document)
+        yield self.masked(f"{shlex.join(arguments)}: exit {code}")
         yield from (f"  {self.masked(line)}".rstrip() for line in (out + err).splitlines() if line)
+
+    def script(self, *arguments: str) -> Iterator[str]:
+        """`script ARGUMENTS`: tell what `kafka-client-quotas` prints, where `broker` says what the cluster holds."""
+        self.made.capsys.readouterr()
+        code = client_quotas(["--bootstrap-server", "b:1", *arguments])
+        out, err = self.made.capsys.readouterr()
+        yield f"{shlex.join(arguments)}: exit {code}"
+        yield from (f"  {line}" for line in (out + err).splitlines())
 
     def print(self, pattern: str, *arguments: str) -> Iterator[str]:
         """`print PATTERN ARGUMENTS`: tell the exit code of a command, and the lines that match of what it prints."""
         yield from (line for line in self.say(*arguments) if not line.startswith("  ") or re.search(pattern, line[2:]))
+
+    def coloured(self, *arguments: str) -> Iterator[str]:
+        """`coloured ARGUMENTS`: tell whether a command prints colours."""
+        _, out, err = self.command(*arguments)
+        assert "\x1b" not in err
+        yield f"{shlex.join(arguments)}: " + ("coloured" if "\x1b" in out else "plain")
+
+    def expect(self, name: str) -> None:
+        """`expect FILE`: EXPECTED is the id of this plan."""
+        self.expected = json.loads((self.path / name).read_text())["plan_id"]
+
+    def audit(self, name: str) -> Iterator[str]:
+        """`audit FILE`: tell what each line of an audit log says."""
+        for line in map(json.loads, (self.path / name).read_text().splitlines()):
+            validator_of("audit").validate(line)
+            said = {key: line.get(key) for key in ("address", "key", "before", "after", "result", "outcome", "reason")}
+            words = [f"{key} {value}".partition("\n")[0] for key, value in said.items() if value is not None]
+            by = f" by {line['run']['actor']} in {line['run']['url']}" if line.get("run") else ""
+            yield self.masked(f"{line['event']}{by}: {', '.join(words)}")
 
     def show(self, name: str, pattern: str) -> Iterator[str]:
         """`show FILE PATTERN`: tell the lines of a file that match."""
@@ -289,15 +406,22 @@ class Story:
         for digest in re.findall("sha256:[0-9a-f]{64}", line):
             number = self.digests.setdefault(digest, len(self.digests) + 1)
             line = line.replace(digest, f"<digest {number}>")
+        if self.hook is not None:
+            line = line.replace(f"{self.hook.url}/{TOKEN}", "HOOK").replace(self.hook.url, "URL")
         line = line.replace(f"{self.path}/", "").replace(str(self.path), "HERE").replace(SOON, "DAY")
         line = re.sub(rf"{TODAY}T\d{{6}}Z-(\w+)-[0-9a-f]{{8}}", r"NOW-\1-...", line)
-        line = re.sub(r"Live state read [-:TZ\d]+", "Live state read NOW", line)
+        line = re.sub(rf"{TODAY[:4]}-{TODAY[4:6]}-{TODAY[6:]}T[:\d]+Z", "NOW", line)
+        line = line.replace(LATEST, "THE LATEST DAY")
+        line = re.sub(r"reverts plan [0-9a-f]{12}", "reverts plan ...", line)
+        line = re.sub(r"\b\d+d \d+h", "SOME TIME", line)
+        line = re.sub(r" 1\.\d+e\+09$", " NOW", line)
         return re.sub(r"(\d{8}T\d{6}Z-\w+)-[0-9a-f]{8}", r"\1-...", line)
 
 
 SUBJECTS = (
     "base guards prune ci receipts fleet approvals policy many principals removed dirty refused roots clusters"
-    " snapshots said init dry each unknown valid tables"
+    " snapshots said init dry each unknown valid tables fmt adopt describe alter script resolve import policies files"
+    " notify applied audit guarded revert several"
 )
 
 
@@ -317,8 +441,8 @@ def test_this_is_said_after_all_that(
         if lines[0] == "each:":
             beginning[:] = lines[1:]
             return
-        with monkeypatch.context() as environment:
-            story = Story(tmp_path / os.urandom(8).hex(), capsys, environment)
+        with monkeypatch.context() as environment, ExitStack() as stack:
+            story = Story(tmp_path / os.urandom(8).hex(), capsys, environment, stack)
             for line in (*beginning, *lines):
                 yield from story.tell(line)
 

@@ -13,7 +13,7 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.cluster.snapshot import dump_snapshot
-from quotaform.model.errors import FileReadError, UsageError
+from quotaform.model.errors import FileReadError, QuotaformError, UsageError
 from quotaform.model.quotas import Snapshot
 from quotaform.model.text import MIB
 from quotaform.system.files import (
@@ -21,6 +21,7 @@ from quotaform.system.files import (
     read_bytes,
     remove_regular_file,
     trusted_folder,
+    write_new_files,
     write_new_text,
     write_text_atomically,
 )
@@ -103,6 +104,15 @@ def failing(code: int) -> Callable[..., None]:
         raise OSError(code, os.strerror(code))
 
     return fail
+
+
+def test_new_files_replace_no_other_and_are_written_all_or_none(tmp_path: Path) -> None:
+    """An import replaced a file that appeared meanwhile; the files before one that could not be written stayed."""
+    (tmp_path / "b").write_text("mine")
+    with pytest.raises(QuotaformError, match="b cannot be written: File exists"):
+        write_new_files({str(tmp_path / "new" / "a"): "a", str(tmp_path / "b"): "b"})
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    assert (tmp_path / "b").read_text() == "mine"
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:

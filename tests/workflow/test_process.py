@@ -10,6 +10,7 @@ import gc
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from quotaform.cli.client_quotas.command import run as client_quotas
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.command_line import LEAVES
-from tests.workflow.command import SCRIPT, Cluster, Repository, Result, call, run_process
+from tests.workflow.command import QUOTAFORM, SCRIPT, Cluster, Repository, Result, call, environment, run_process
 
 pytestmark = pytest.mark.workflow
 
@@ -123,7 +124,7 @@ def test_what_a_process_writes_is_there(different: Repository, cluster: Cluster)
 
 def test_the_script_in_a_process_and_in_a_call_gives_the_same(different: Repository, sandbox: Sandbox) -> None:
     where = ("--bootstrap-server", sandbox.bootstrap_servers)
-    for arguments, code in ((("--describe",), 0), (("--describe", "--names=color=red"), 1), (("--nope",), 1)):
+    for arguments, code in ((("--describe",), 0), (("--help",), 0), (("--nope",), 1)):
         process = run_process(*where, *arguments, cwd=different.path, command=SCRIPT)
         assert process.code == code, process
         assert process == call(client_quotas, *where, *arguments)
@@ -143,3 +144,41 @@ def test_a_call_leaves_this_process_as_it_was(different: Repository) -> None:
     assert different("plan", env={"QF_NEW": "1"}, stdin="x").code == 0
     assert different("plan", "--nope").code == 64
     assert state() == before
+
+
+def test_a_reader_that_goes_away_is_no_accident(different: Repository, cluster: Cluster) -> None:
+    for line, code in (
+        ("plan", 0),
+        ("plan --format json --detailed-exitcode", 2),
+        ("snapshot", 0),
+        ("drift", 2),
+        ("validate", 0),
+        ("apply --auto-approve", 0),
+    ):
+        reader, writer = os.pipe()
+        os.close(reader)
+        assert onto(writer, different, line) == (code, b""), line
+    assert cluster.values(user="new") == {"producer_byte_rate": MIB}
+    assert len(different.receipts) == 1
+
+
+def test_output_that_cannot_be_written_is_one_sentence(different: Repository) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    said = b"Error: the output cannot be written: No space left on device\n"
+    assert onto(full, different, "plan") == (1, said)
+
+
+def onto(descriptor: int, repository: Repository, line: str) -> tuple[int, bytes]:
+    """Run a command whose output goes to a descriptor, which is closed; return its exit code and its errors."""
+    with open(descriptor, "wb") as out:
+        done = subprocess.run(
+            [QUOTAFORM, *line.split(), "-q"],
+            cwd=repository.path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            timeout=240,
+            check=False,
+        )
+    return done.returncode, done.stderr

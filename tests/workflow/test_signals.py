@@ -52,6 +52,8 @@ def test_a_signal_while_a_process_ends_does_not_kill_it(tmp_path: Path, number: 
     ("command", "arguments"),
     [
         (QUOTAFORM, ("describe", "--bootstrap-server")),
+        (QUOTAFORM, ("apply", "--auto-approve", "--bootstrap-server")),
+        (QUOTAFORM, ("drift", "--watch", "1h", "--metrics", "q.prom", "--bootstrap-server")),
         (SCRIPT, ("--describe", "--bootstrap-server")),
     ],
 )
@@ -59,13 +61,21 @@ def test_every_signal_has_its_exit_code(
     tmp_path: Path, number: int, code: int, command: str, arguments: tuple[str, ...]
 ) -> None:
     """The command of KIP-546 was killed by SIGTERM and SIGHUP."""
+    (tmp_path / "quotas.d").mkdir()
+    (tmp_path / "quotas.d" / "a.yaml").write_text(
+        "quotas: [{match: {user: a}, values: {producer_byte_rate: 1MiB/s}}]\n"
+    )
     with socket_that_says_nothing() as (address, accepted):
         process = start(command, *arguments, address, cwd=tmp_path)
         assert accepted.wait(60)
         process.send_signal(number)
+        started = time.monotonic()
         _, err = process.communicate(timeout=120)
+        assert time.monotonic() - started < 9, "a connection is given up after 10 seconds"
     assert process.returncode == code, err
     assert "Traceback" not in err
+    assert "apply" not in arguments or err.endswith("; nothing was written\n")
+    assert not (tmp_path / ".quotaform" / "receipts").exists()
 
 
 def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:

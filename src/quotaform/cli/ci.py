@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform import __version__
-from quotaform.model.errors import ExitCode, QuotaformError
+from quotaform.model.errors import ExitCode
 from quotaform.model.outcome import ClusterOutcome, digest_of
 from quotaform.report.format import FORMATS, REPORTED, render, render_failed
 
@@ -31,7 +31,6 @@ def _from_top(top: Path, here: Path, file: str) -> str | None:
 
 SUMMARY_BYTES: Final = 1 << 20
 """How much GitHub takes as the summary of a step."""
-"""The document that is appended to the summary of a step, of a result that was rendered elsewhere."""
 MOST_SUMMARIES: Final = 20
 """With more clusters than this, the summary of a step has one report of all instead of a document for each."""
 _LEAST: Final = 4096
@@ -51,22 +50,16 @@ class Ci:
         """Whether this is a step of GitHub Actions, and annotations and a summary are wanted."""
         return self.is_enabled and self.variables.get("GITHUB_ACTIONS") == "true"
 
-    @property
-    def has_summary(self) -> bool:
-        """Whether results are appended to the summary of a step."""
-        return self.is_github and bool(self.variables.get("GITHUB_STEP_SUMMARY"))
-
     @cached_property
     def options(self) -> dict[str, Any]:
         """What renders results may need of the run."""
-        run_url = None
+        run = None
         if "GITHUB_ACTIONS" in self.variables or "GITLAB_CI" in self.variables:
             from quotaform.apply.applier import read_run
 
             run = read_run(self.variables)
-            run_url = None if run is None else run.url
         return {
-            "run_url": run_url,
+            "run_url": None if run is None else run.url,
             "place": partial(_from_top, self.top, Path.cwd()),
             "version": __version__,
             "root": "quotas.d" if self.root is None else self.root.as_posix(),
@@ -91,43 +84,38 @@ class Ci:
         """
         if self.is_enabled and self.variables.get("GITHUB_OUTPUT"):
             note_outcomes(outcomes)
-        if not self.has_summary:
+        name = self.variables.get("GITHUB_STEP_SUMMARY")
+        if not (self.is_github and name):
             return
+        is_one = len(outcomes) > MOST_SUMMARIES and subject in REPORTED
         try:
-            if len(outcomes) > MOST_SUMMARIES and subject in REPORTED:
-                self._append(partial(_report_text, subject, outcomes))
-            else:
-                for outcome in outcomes:
-                    self._append(partial(_outcome_text, subject, outcome))
+            for some in [outcomes] if is_one else [[outcome] for outcome in outcomes]:
+                self._append(Path(name), subject, some, is_report=is_one)
         except OSError as error:
             console.report_failure(f"The job summary cannot be written: {error.strerror or error}")
 
-    def _append(self, make: Callable[[Mapping[str, Any]], str]) -> None:
+    def _append(self, path: Path, subject: str, outcomes: Sequence[ClusterOutcome[Any]], *, is_report: bool) -> None:
+        """Append a report of clusters, or the document of one."""
         from quotaform.system.files import append_to_regular_file
 
-        path = Path(self.variables["GITHUB_STEP_SUMMARY"])
         room = SUMMARY_BYTES - path.stat().st_size
         if room < _LEAST:
             return
-        text = make({**self.options, "limit": room - _LEAST // 2})
-        append_to_regular_file(path, f"{text}\n", SUMMARY_BYTES)
+        options = {**self.options, "limit": room - _LEAST // 2}
+        if is_report:
+            from quotaform.fleet.fleet_report import make_fleet_report
+
+            report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in outcomes])
+            pieces = render("fleet-report", "markdown", report, **options)
+        else:
+            failure = render_failed(subject, "markdown", outcomes[0], **options)
+            pieces = iter((failure,)) if failure else render(subject, "markdown", outcomes[0].require(), **options)
+        append_to_regular_file(path, f"{''.join(pieces)}\n", SUMMARY_BYTES)
 
     def annotate(self, console: Console, subject: str, format_name: str, value: object) -> None:
         """Print annotations on stderr, beside a result that has none."""
         if self.is_github and format_name != "github" and "github" in FORMATS[subject]:
             console.write_commands(render(subject, "github", value, **self.options), is_result=False)
-
-
-def _outcome_text(subject: str, outcome: ClusterOutcome[Any], options: Mapping[str, Any]) -> str:
-    text = render_failed(subject, "markdown", outcome, **options)
-    return "".join(render(subject, "markdown", outcome.require(), **options)) if text is None else text
-
-
-def _report_text(subject: str, outcomes: Sequence[ClusterOutcome[Any]], options: Mapping[str, Any]) -> str:
-    from quotaform.fleet.fleet_report import make_fleet_report
-
-    report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in outcomes])
-    return "".join(render("fleet-report", "markdown", report, **options))
 
 
 # What a step of GitHub Actions gives to later steps in the file `$GITHUB_OUTPUT`: the exit code and what it means.
@@ -148,67 +136,47 @@ _REASONS: Final = {
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.TERMINATED: "terminated",
 }
-
-
-@dataclass(slots=True)
-class StepOutput:
-    """What is to be written."""
-
-    blocked: set[str] = field(default_factory=set)  # Why clusters are blocked, as a `BlockedError` says it
-    values: dict[str, str] = field(default_factory=dict)  # Further outputs by name
-
-    def reason(self, code: int) -> str:
-        """Return what an exit code means in this run."""
-        if code == ExitCode.BLOCKED and self.blocked:
-            rules = sorted({rule for word in self.blocked for rule in word.partition(":")[2].split(",") if rule})
-            return f"blocked:{','.join(rules)}" if rules else min(self.blocked)
-        return _REASONS[ExitCode(code)]
-
-
-_STEP: ContextVar[StepOutput | None] = ContextVar("_STEP", default=None)
-
-
-def _step() -> StepOutput:
-    """Return what is collected for the step that is running."""
-    if (step := _STEP.get()) is None:
-        _STEP.set(step := StepOutput())
-    return step
-
-
-def note_error(error: QuotaformError) -> None:
-    """Take the reason from an error that ends the command."""
-    note_outcomes([ClusterOutcome("", error=error)])
+_NOTED: ContextVar[tuple[Any, ...]] = ContextVar("_NOTED", default=())
+"""The digests and errors of the step that is running."""
 
 
 def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
-    """Take outputs from what became of clusters; numbers are those of all clusters together."""
-    step = _step()
-    results = [digest_of(outcome.value) if outcome.error is None else outcome.error for outcome in outcomes]
-    step.blocked.update(filter(None, (getattr(result, "word", None) for result in results)))
-    totals: Counter[str] = Counter()
-    for result in results:
-        totals.update(getattr(result, "counts", {}))
-    step.values |= {name: str(number) for name, number in totals.items()}
-    for name in ("plan_id", "fingerprint"):
-        if found := [getattr(result, name) for result in results if hasattr(result, name)]:
-            step.values[name] = "\n".join(found)
+    """Keep what became of clusters for the outputs of the step."""
+    found = [digest_of(outcome.value) if outcome.error is None else outcome.error for outcome in outcomes]
+    _NOTED.set((*_NOTED.get(), *found))
 
 
 def end_step(code: int) -> str | None:
-    """Append the outputs to `$GITHUB_OUTPUT`, and return why that is not possible, if so."""
+    """Append the outputs to `$GITHUB_OUTPUT`, and return why that is not possible, if so.
+
+    Numbers are those of all clusters together.
+    """
     from quotaform.system.files import append_to_regular_file
 
-    step = _step()
-    _STEP.set(None)
-    name = os.environ.get("GITHUB_OUTPUT")
-    if not name:
-        return None
-    outputs = {"exitcode": str(code), "reason": step.reason(code), **step.values}
+    noted = _NOTED.get()
+    _NOTED.set(())
+    totals: Counter[str] = Counter()
+    for each in noted:
+        totals.update(getattr(each, "counts", {}))
+    outputs = {"exitcode": str(code), "reason": _reason(code, noted)} | {name: str(n) for name, n in totals.items()}
+    for name in ("plan_id", "fingerprint"):
+        if found := [getattr(each, name) for each in noted if hasattr(each, name)]:
+            outputs[name] = "\n".join(found)
     try:
-        append_to_regular_file(Path(name), "".join(_written(*each) for each in outputs.items()))
+        path = Path(os.environ["GITHUB_OUTPUT"])
+        append_to_regular_file(path, "".join(_written(*each) for each in outputs.items()))
     except OSError as error:
         return f"the outputs of the step cannot be written: {error.strerror or error}"
     return None
+
+
+def _reason(code: int, noted: Iterable[Any]) -> str:
+    """Return what an exit code means in this run."""
+    blocked = {word for each in noted if (word := getattr(each, "word", None))}
+    if code != ExitCode.BLOCKED or not blocked:
+        return _REASONS[ExitCode(code)]
+    rules = sorted({rule for word in blocked for rule in word.partition(":")[2].split(",") if rule})
+    return f"blocked:{','.join(rules)}" if rules else min(blocked)
 
 
 def _written(name: str, value: str) -> str:

@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> int:
             with signals_raised(), rare_collections():
                 code = _run(arguments)
         code = _fail_lost(output, code) if output.is_lost else code
-        if "GITHUB_OUTPUT" in os.environ:
+        if os.environ.get("GITHUB_OUTPUT"):
             _end_step(arguments, code)
         return code
 
@@ -161,9 +161,10 @@ def _invoke(arguments: list[str]) -> int:
         return _print(f"{problems}\nError: {total}", error.exit_code)
     except QuotaformError as error:
         if "GITHUB_OUTPUT" in os.environ:
-            from quotaform.cli.ci import note_error
+            from quotaform.cli.ci import note_outcomes
+            from quotaform.model.outcome import ClusterOutcome
 
-            note_error(error)
+            note_outcomes([ClusterOutcome("", error=error)])
         text = str(error)
         if isinstance(error, UsageError) and error.argument is not None:
             text = f"--{error.argument.replace('_', '-')}{text.removeprefix(error.argument)}"

@@ -30,6 +30,7 @@ from quotaform.system.files import require_writable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from quotaform.fleet.fleet_report import FleetReport
     from quotaform.model.scope import Selection
     from quotaform.plan.receipt import SavedReceipt
     from quotaform.plan.run import PlanRequest
@@ -148,13 +149,12 @@ class Results:
         """
         self.console = console
         self.format_name = format_name
-        self.ci = Ci(is_enabled=False) if ci is None else ci
+        self._ci = Ci(is_enabled=False) if ci is None else ci
         self._subject = subject
         self._out = tuple(out or ())
         self._missing = missing
         self._files: list[OutFile] = []
         self._reports = [_read_report(text) for text in report or ()]
-        self._is_reported = False
         self._context = {} if ci is None else ci.options
         self._options = {"style": console.style(), **shown, **self._context}
 
@@ -169,20 +169,18 @@ class Results:
             if self._subject not in REPORTED:
                 many = "choose one with --cluster, or use --format json"
             raise UsageError(f"--format {self.format_name} prints one cluster; {many}")
-        self._files += [*others, *self._opened(clusters)]
+        self._files += others
+        for text in self._out:
+            format_name, path = read_output(self._subject, text)
+            example = f"{format_name}={self._subject}s/{PLACEHOLDER}.json"
+            paths = cluster_paths("--out", path, clusters, example=example)
+            for each in paths.values() if PLACEHOLDER in str(path) else ():
+                require_writable(each)
+            self._files.append(OutFile(self._subject, format_name, paths))
 
     def paths(self, format_name: str) -> list[Mapping[str, Path]]:
         """Return the files of a format, one mapping of cluster to file for each `--out`."""
         return [each.paths for each in self._files if (each.subject, each.format_name) == (self._subject, format_name)]
-
-    def _opened(self, clusters: Sequence[str]) -> Iterator[OutFile]:
-        subject = self._subject
-        for text in self._out:
-            format_name, path = read_output(subject, text)
-            paths = cluster_paths("--out", path, clusters, example=f"{format_name}={subject}s/{PLACEHOLDER}.json")
-            for each in paths.values() if PLACEHOLDER in str(path) else ():
-                require_writable(each)
-            yield OutFile(subject, format_name, paths)
 
     @contextmanager
     def covering(self, clusters: Sequence[str], *, has_files: bool = False) -> Iterator[None]:
@@ -204,8 +202,9 @@ class Results:
             raise
         except KeyboardInterrupt:
             unread = _unread(self._missing)
-            failed = [ClusterOutcome(name, error=unread) for name in clusters]
-            self._write_failed("--report", partial(self._write_reports, failed))
+            self._write_failed(
+                "--report", partial(self._write_reports, [ClusterOutcome(name, error=unread) for name in clusters])
+            )
             raise
 
     def _write_failed(self, option: str, write: Callable[[], None]) -> None:
@@ -216,9 +215,10 @@ class Results:
             self.console.report_failure(f"Warning: the failure is not in the files of {option}: {problem}")
 
     def _write_failed_files(self, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
-        self._files = self._files or list(self._opened([outcome.cluster for outcome in outcomes]))
+        if not self._files:
+            self.open([outcome.cluster for outcome in outcomes])
         self._write_files(outcomes)
-        self.ci.report(self.console, self._subject, outcomes)
+        self._ci.report(self.console, self._subject, outcomes)
 
     def _write_files(self, outcomes: Iterable[ClusterOutcome[Any]]) -> None:
         """Write what was made.
@@ -230,23 +230,24 @@ class Results:
             for subject, format_name, paths in self._files:
                 path = paths[outcome.cluster]
                 if outcome.error is None:
-                    made = render(subject, format_name, outcome.require(), **self._context)
-                    write_file(path, made)
+                    write_file(path, render(subject, format_name, outcome.require(), **self._context))
                 elif (failure := render_failed(subject, format_name, outcome, **self._context)) is not None:
                     write_file(path, failure)
                 else:
                     remove_earlier(self.console, path)
 
     def _write_reports(self, outcomes: Iterable[ClusterOutcome[Any]], error: QuotaformError | None = None) -> None:
-        if self._is_reported:
-            return
-        self._is_reported = True
-        if self._reports:
-            from quotaform.fleet.fleet_report import make_fleet_report
-
-            report = make_fleet_report(REPORTED[self._subject], outcomes, error=error)
-            for format_name, path in self._reports:
+        """Write the reports of all clusters, once: the first ones know best what happened."""
+        reports, self._reports = self._reports, []
+        if reports:
+            report = self._report_of(outcomes, error)
+            for format_name, path in reports:
                 write_file(path, render(_FLEET, format_name, report))
+
+    def _report_of(self, outcomes: Iterable[ClusterOutcome[Any]], error: QuotaformError | None = None) -> FleetReport:
+        from quotaform.fleet.fleet_report import make_fleet_report
+
+        return make_fleet_report(REPORTED[self._subject], outcomes, error=error)
 
     def present(
         self,
@@ -276,44 +277,33 @@ class Results:
         if request is not None:
             running = [each for each in found if each.value is not None and not each.value.is_snapshot]
             warn_of_started(self.console, request.repository, running, request.revert)
-        self.ci.report(self.console, self._subject, outcomes)
-        if self.format_name == REPORT:
-            self._echo_report(found)
-        else:
-            self._echo(outcomes, rendered or self._rendered, is_shown=is_shown)
+        self._ci.report(self.console, self._subject, outcomes)
+        pieces = self._printed(outcomes, rendered or self._rendered, is_shown=is_shown)
+        print_result(self.console, self.format_name, pieces)
         for outcome in outcomes if self._subject in ANNOTATED else ():
             if outcome.error is None and digest_of(outcome.value).exit_code in ANNOTATED[self._subject]:
-                self.ci.annotate(self.console, self._subject, self.format_name, outcome.value)
+                self._ci.annotate(self.console, self._subject, self.format_name, outcome.value)
 
     def _rendered(self, value: object) -> Iterable[str]:
         return render(self._subject, self.format_name, value, **self._options)
 
-    def _echo_report(self, found: Sequence[ClusterOutcome[Any]]) -> None:
-        from quotaform.fleet.fleet_report import make_fleet_report
-
-        report = make_fleet_report(REPORTED[self._subject], found)
-        self.console.echo(render(_FLEET, "text", report, style=self.console.style()))
-
-    def _echo(
-        self,
-        outcomes: Sequence[ClusterOutcome[Any]],
-        rendered: Callable[[Any], Iterable[str]],
-        *,
-        is_shown: bool = False,
-    ) -> None:
-        console, format_name = self.console, self.format_name
-        if len(outcomes) == 1:
+    def _printed(
+        self, outcomes: Sequence[ClusterOutcome[Any]], rendered: Callable[[Any], Iterable[str]], *, is_shown: bool
+    ) -> Iterator[str]:
+        format_name = self.format_name
+        if format_name == REPORT:
+            yield from render(_FLEET, "text", self._report_of(digests(outcomes)), style=self.console.style())
+        elif len(outcomes) == 1:
             value = outcomes[0].require()
-            if not is_shown:
-                print_result(console, format_name, rendered(value))
+            yield from () if is_shown else rendered(value)
         elif format_name == "json":
-            console.echo(outcome_lines(outcome.map(lambda value: iter(rendered(value))) for outcome in outcomes))
+            yield from outcome_lines(outcome.map(lambda value: iter(rendered(value))) for outcome in outcomes)
         elif format_name in SECTIONS:
-            console.echo(self._sections(outcomes, rendered, is_shown=is_shown))
+            yield from self._sections(outcomes, rendered, is_shown=is_shown)
         else:
             for outcome in outcomes:
                 failure = render_failed(self._subject, format_name, outcome, **self._options)
-                print_result(console, format_name, rendered(outcome.require()) if failure is None else (failure,))
+                yield from rendered(outcome.require()) if failure is None else (failure,)
 
     def _sections(
         self, outcomes: Sequence[ClusterOutcome[Any]], rendered: Callable[[Any], Iterable[str]], *, is_shown: bool
@@ -339,10 +329,8 @@ class Results:
         """Make sure that the selection leaves an entity on one of the clusters, unless a cluster could not be read."""
         if not selection.is_partial or any(outcome.error or outcome.require().has_entities for outcome in found):
             return
-        for path in [
-            *(path for each in self._files for path in each.paths.values()),
-            *(path for _, path in self._reports),
-        ]:
+        paths = [path for each in self._files for path in each.paths.values()]
+        for path in [*paths, *(path for _, path in self._reports)]:
             remove_earlier(self.console, path)
         of_clusters = "of the clusters" if len(found) > 1 else "of the cluster"
         raise UsageError(
@@ -427,28 +415,28 @@ class TableOutput:
         Raises `QuotaformError` if a file cannot be written, or a directory exists already.
         """
         self._subject = subject
-        self._files: list[tuple[str, Path | str]] = []
-        self._shown: list[str] = []
+        self._files: list[tuple[str, str]] = []
         for text in written:
             name, separator, path = text.partition("=")
             if name == _PARQUET and separator and has_rows:
-                self._files.append((name, _new_folder(path)))
-                self._shown.append(path)
+                _require_new_folder(path)
             else:
-                format_name, file = read_output(subject, text)
+                name, file = read_output(subject, text)
                 require_writable(file)
-                self._files.append((format_name, file))
-                self._shown.append(str(file))
+                path = str(file)
+            self._files.append((name, path))
 
     def has_page(self, format_name: str) -> bool:
         """Whether a page of the result is printed or written, which may show more than the result has."""
-        return format_name == _PAGE or any(name == _PAGE for name, _ in self._files)
+        return _PAGE in (format_name, *(name for name, _ in self._files))
 
     def write(self, result: object, rows: DataFrame | None = None, **shown: Any) -> None:
         """Write a result, and all rows of it; `shown` is what else a format takes."""
         for name, path in self._files:
             if name == _PARQUET and rows is not None:
-                rows.write.parquet(str(path))
+                from quotaform.fleet.table import located
+
+                rows.write.parquet(located(path))
             else:
                 write_file(Path(path), render(self._subject, name, result, **shown))
 
@@ -459,15 +447,13 @@ class TableOutput:
 
     def report(self, console: Console) -> None:
         """Print to stderr what was written, once it is."""
-        report_saved_files(console, "result", self._shown)
+        report_saved_files(console, "result", (path for _, path in self._files))
 
 
-def _new_folder(path: str) -> str:
-    """Return where Spark is to write, if nothing is there."""
+def _require_new_folder(path: str) -> None:
     if not path:
         raise UsageError("--out parquet: a directory is missing; write for example --out parquet=rows")
-    from quotaform.fleet.table import is_url, located
+    from quotaform.fleet.table import is_url
 
     if not is_url(path) and Path(path).exists():
         raise QuotaformError(f"--out parquet={quote(path)}: it exists already; name a new directory")
-    return located(path)

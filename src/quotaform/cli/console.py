@@ -62,7 +62,7 @@ class Console:
     @property
     def is_lost(self) -> bool:
         """Whether results cannot be written; commands go on, and `quotaform.cli.main` reports it at the end."""
-        return isinstance(sys.stdout, GuardedStream) and sys.stdout.is_lost
+        return isinstance(sys.stdout, GuardedStream) and sys.stdout.loss is not None
 
     @staticmethod
     def keep_code() -> None:

@@ -10,26 +10,16 @@ from quotaform.model.printable import printable
 
 TYPE_CHECKING = False  # see `quotaform.cli.stream`
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
-
-    import typer
-
-    from quotaform.cli.stream import GuardedStream
 
 _COMPLETION = "_QUOTAFORM_COMPLETE"
 """With this in the environment a shell asks for words to complete to, whatever the arguments are."""
 
 
-_GLOBALS = {
-    "--config": True,
-    "--format": True,
-    "--color": True,
-    "--quiet": False,
-    "-q": False,
-    "--verbose": False,
-    "-v": False,
-}
-"""The options that most commands share, and whether each takes a value."""
+_WITH_VALUE = {"--config", "--format", "--color"}
+_GLOBALS = {*_WITH_VALUE, "--quiet", "-q", "--verbose", "-v"}
+"""The options that most commands share."""
 
 
 def main() -> NoReturn:
@@ -40,12 +30,17 @@ def main() -> NoReturn:
         version_code = run(arguments)
         drop_unwritten_output()
         sys.exit(version_code)
+    run_as_process(run)
+
+
+def run_as_process(run_command: Callable[[list[str]], int]) -> NoReturn:
+    """Run a command with the arguments of the process, whatever its streams are and whenever signals come, and exit."""
     from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code
 
     end_on_signals()
     open_closed_streams()
     try:
-        code = run(arguments)
+        code = run_command(sys.argv[1:])
     except KeyboardInterrupt as interrupt:
         # It came when everything was said.
         code = interrupt_code(interrupt)
@@ -70,7 +65,12 @@ def run(arguments: list[str]) -> int:
 
             with signals_raised(), rare_collections():
                 code = _run(arguments)
-        code = _fail_lost(output, code) if output.is_lost else code
+        if output.loss is not None:
+            from quotaform.model.errors import ExitCode
+
+            # That is an error where the output is all that was asked for.
+            code = ExitCode.most_severe({ExitCode(code), ExitCode.ERROR}) if output.is_result else code
+            _fail(output.loss, code)
         if os.environ.get("GITHUB_OUTPUT"):
             _end_step(arguments, code)
         return code
@@ -79,15 +79,6 @@ def run(arguments: list[str]) -> int:
 def _asks_for_version(arguments: list[str]) -> bool:
     """Whether nothing but the version is asked for, which takes no more than starting Python."""
     return arguments == ["--version"] and _COMPLETION not in os.environ
-
-
-def _fail_lost(output: GuardedStream, code: int) -> int:
-    """Report that the output could not be written; that is an error where the output is all that was asked for."""
-    from quotaform.model.errors import ExitCode
-
-    reason = getattr(output.problem, "strerror", None) or output.problem
-    lost = ExitCode.most_severe({ExitCode(code), ExitCode.ERROR}) if output.is_result else code
-    return _fail(f"the output cannot be written: {reason}", lost)
 
 
 def _end_step(arguments: list[str], code: int) -> None:
@@ -102,7 +93,7 @@ def _end_step(arguments: list[str], code: int) -> None:
 
 def _run(arguments: list[str]) -> int:
     from quotaform.model.errors import ExitCode
-    from quotaform.system.process import TerminatedError
+    from quotaform.system.process import interrupt_code
 
     if any(map(_is_empty, arguments)):
         return _fail(
@@ -110,10 +101,10 @@ def _run(arguments: list[str]) -> int:
         )
     try:
         return _invoke(arguments)
-    except TerminatedError as interrupt:
-        return _fail(_with_notes("terminated", interrupt), ExitCode.TERMINATED)
     except KeyboardInterrupt as interrupt:
-        return _fail(_with_notes("interrupted", interrupt), ExitCode.INTERRUPTED)
+        code = interrupt_code(interrupt)
+        # With what had been done by then.
+        return _fail("; ".join((code.name.lower(), *getattr(interrupt, "__notes__", ()))), code)
     except OSError as error:
         # A name that is too long, a disk that is full, no descriptor left: nothing to report to the authors.
         from quotaform.cli.option.value import shorten
@@ -133,11 +124,6 @@ def _run(arguments: list[str]) -> int:
             "and --verbose.",
             ExitCode.ERROR,
         )
-
-
-def _with_notes(word: str, interrupt: KeyboardInterrupt) -> str:
-    """Return what ended the command, with what it noted on the interrupt: what had been done by then."""
-    return "; ".join((word, *getattr(interrupt, "__notes__", ())))
 
 
 def _is_empty(argument: str) -> bool:
@@ -165,9 +151,9 @@ def _invoke(arguments: list[str]) -> int:
             from quotaform.model.outcome import ClusterOutcome
 
             note_outcomes([ClusterOutcome("", error=error)])
-        text = str(error)
-        if isinstance(error, UsageError) and error.argument is not None:
-            text = f"--{error.argument.replace('_', '-')}{text.removeprefix(error.argument)}"
+        text, argument = str(error), error.argument if isinstance(error, UsageError) else None
+        if argument is not None:
+            text = f"--{argument.replace('_', '-')}{text.removeprefix(argument)}"
         return _fail(text, error.exit_code)
     except Interruption as stopped:
         raise stopped.interrupt from None
@@ -176,7 +162,14 @@ def _invoke(arguments: list[str]) -> int:
     except typer.Abort:
         return _fail("not approved; nothing was written", ExitCode.BLOCKED)
     except typer.TyperException as error:
-        return _fail_usage(error, words)
+        from quotaform.cli.option.value import usage_text
+        from quotaform.cli.root import COMMANDS
+
+        message = str(error)
+        if message.startswith("Usage:"):  # a group without a command: the help is the message
+            return _print(message, ExitCode.USAGE)
+        command = f"quotaform {words[0]}" if words and words[0] in COMMANDS else "quotaform"
+        return _fail(usage_text(error, command), ExitCode.USAGE)
     return result if isinstance(result, int) else ExitCode.DONE
 
 
@@ -196,22 +189,10 @@ def globals_last(arguments: list[str]) -> list[str]:
     rest = list(arguments)
     while rest and rest[0].partition("=")[0] in _GLOBALS:
         name, has_value, _ = rest[0].partition("=")
-        width = 2 if _GLOBALS[name] and not has_value else 1
+        width = 2 if name in _WITH_VALUE and not has_value else 1
         moved += rest[:width]
         del rest[:width]
     return [*rest, *moved] if rest else list(arguments)
-
-
-def _fail_usage(error: typer.TyperException, words: list[str]) -> int:
-    from quotaform.cli.option.value import usage_text
-    from quotaform.cli.root import COMMANDS
-    from quotaform.model.errors import ExitCode
-
-    message = str(error)
-    if message.startswith("Usage:"):  # a group without a command: the help is the message
-        return _print(message, ExitCode.USAGE)
-    command = f"quotaform {words[0]}" if words and words[0] in COMMANDS else "quotaform"
-    return _fail(usage_text(error, command), ExitCode.USAGE)
 
 
 def _fail(message: str, code: int) -> int:

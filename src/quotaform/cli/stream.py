@@ -79,9 +79,11 @@ class GuardedStream:
         """Do nothing: every write is flushed."""
 
     @property
-    def is_lost(self) -> bool:
-        """Whether something could not be written, though somebody may want to read it: not after `| head`."""
-        return self.problem is not None and not isinstance(self.problem, BrokenPipeError)
+    def loss(self) -> str | None:
+        """Why something could not be written, though somebody may want to read it: not after `| head`."""
+        if self.problem is None or isinstance(self.problem, BrokenPipeError):
+            return None
+        return f"the output cannot be written: {getattr(self.problem, 'strerror', None) or self.problem}"
 
 
 def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -> str:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform import __version__
 from quotaform.cli.console import Console
+from quotaform.cli.main import run_as_process
 from quotaform.cli.option.value import cut_lines
-from quotaform.cli.stream import GuardedStreams, drop_unwritten_output, open_closed_streams
+from quotaform.cli.stream import GuardedStreams
 from quotaform.model.entity import (
     DEFAULT_WORD,
     ENTITY_TYPES,
@@ -31,7 +32,7 @@ from quotaform.model.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.printable import printable
 from quotaform.model.text import quote
 from quotaform.model.units import parse_number, plain
-from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code, rare_collections, signals_raised
+from quotaform.system.process import interrupt_code, rare_collections, signals_raised
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
@@ -58,27 +59,14 @@ examples:
 
 def main() -> NoReturn:
     """Run `kafka-client-quotas` with the arguments of the process and exit."""
-    end_on_signals()
-    open_closed_streams()
-    try:
-        with signals_raised(), rare_collections():
-            code = run(sys.argv[1:])
-    except KeyboardInterrupt as interrupt:
-        # It came when everything was said.
-        code = interrupt_code(interrupt)
-    drop_unwritten_output()
-    ignore_signals()
-    sys.exit(code)
+    run_as_process(run)
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code, as Kafka's scripts do: 0, or 1 whatever went wrong."""
-    with GuardedStreams() as (output, _):
+    with GuardedStreams() as (output, _), signals_raised(), rare_collections():
         code = _try(arguments)
-        if not output.is_lost:
-            return code
-        reason = getattr(output.problem, "strerror", None) or output.problem
-        return _fail(f"the output cannot be written: {reason}", max(code, 1))
+        return code if output.loss is None else _fail(output.loss, max(code, 1))
 
 
 def _try(arguments: list[str]) -> int:
@@ -173,56 +161,49 @@ def _run(options: Namespace) -> None:
     parts = read_parts(options.names, options.defaults)
     ops = read_ops(options.add, options.delete)
     properties = read_properties(options.adminclient_property)
-    operation = options.operation
-    request = _read_request(parts) if operation == "resolve" else None
+    request = None
+    if options.operation == "resolve":
+        from quotaform.resolve.request import request_of
 
+        request = request_of(Entity(parts), allows_defaults=True)
     from quotaform.resolve.quota_admin import QuotaAdmin
 
-    admin = QuotaAdmin.connect(
-        ",".join(options.bootstrap_server), command_config=options.command_config, properties=properties or None
-    )
-    with admin:
+    servers = ",".join(options.bootstrap_server)
+    with QuotaAdmin.connect(servers, command_config=options.command_config, properties=properties or None) as admin:
         try:
-            if operation == "alter":
-                _alter(admin, Entity(parts), ops, options.validate_only)
-            else:
-                Console().echo(_describe(admin, parts) if request is None else _resolve(admin, request))
+            _ask(admin, Entity(parts), ops, request, options)
         except ClusterError as error:
             unknown = [entity_type for entity_type in parts if entity_type not in ENTITY_TYPES]
-            if unknown:
-                types = f"Kafka's entity types are {', '.join(ENTITY_TYPES)}"
-                raise error.with_more(f" ({types}; is {quote(unknown[0])} part of a name? {COMMA})") from error
-            raise
+            if not unknown:
+                raise
+            types = f"Kafka's entity types are {', '.join(ENTITY_TYPES)}"
+            raise error.with_more(f" ({types}; is {quote(unknown[0])} part of a name? {COMMA})") from error
 
 
-def _describe(admin: QuotaAdmin, parts: Mapping[str, str | None]) -> str:
-    from quotaform.model.filter import EntityFilter
+def _ask(
+    admin: QuotaAdmin,
+    entity: Entity,
+    ops: Mapping[str, float | None],
+    request: Request | None,
+    options: Namespace,
+) -> None:
+    if options.operation == "alter":
+        from quotaform.model.alteration import Alteration
 
-    return render_described(admin.describe(EntityFilter.contains(parts)))
+        admin.alter([Alteration(entity, ops)], validate_only=options.validate_only).raise_for_errors()
+    elif request is None:
+        from quotaform.model.filter import EntityFilter
 
+        Console().echo(render_described(admin.describe(EntityFilter.contains(dict(entity.parts)))))
+    else:
+        from quotaform.resolve.index import QuotaIndex
+        from quotaform.resolve.request import unmentioned_types
+        from quotaform.resolve.resolve import Resolver
 
-def _read_request(parts: Mapping[str, str | None]) -> Request:
-    from quotaform.resolve.request import request_of
-
-    return request_of(Entity(parts), allows_defaults=True)
-
-
-def _resolve(admin: QuotaAdmin, request: Request) -> str:
-    """Return what limits a request; the names that are assumed for it go to stderr."""
-    from quotaform.resolve.index import QuotaIndex
-    from quotaform.resolve.request import unmentioned_types
-    from quotaform.resolve.resolve import Resolver
-
-    resolved = Resolver(QuotaIndex(admin.describe())).resolve(request)
-    if unmentioned := unmentioned_types(request):
-        sys.stderr.write(f"{PROGRAM}: {render_assumed(unmentioned, resolved)}\n")
-    return render_resolved(resolved)
-
-
-def _alter(admin: QuotaAdmin, entity: Entity, ops: Mapping[str, float | None], validate_only: bool) -> None:
-    from quotaform.model.alteration import Alteration
-
-    admin.alter([Alteration(entity, ops)], validate_only=validate_only).raise_for_errors()
+        resolved = Resolver(QuotaIndex(admin.describe())).resolve(request)
+        if unmentioned := unmentioned_types(request):
+            sys.stderr.write(f"{PROGRAM}: {render_assumed(unmentioned, resolved)}\n")
+        Console().echo(render_resolved(resolved))
 
 
 COMMA: Final = "A name with a comma is written whole as --describe prints it: user=CN%3Da%2CO%3Db."
@@ -339,13 +320,11 @@ def render_described(quotas: Quotas) -> str:
 
     Ordered by user, then client-id, then ip, the names before the default.
     """
-    return "".join(f"{line}\n" for line in _described(quotas))
-
-
-def _described(quotas: Quotas) -> Iterator[str]:
+    lines = []
     for entity in sorted(quotas, key=_order):
-        values = quotas[entity]
-        yield " ".join([sanitized_entity(entity), *(f"{sanitize(key)}={plain(values[key])}" for key in sorted(values))])
+        values = (f" {sanitize(key)}={plain(value)}" for key, value in sorted(quotas[entity].items()))
+        lines.append(f"{sanitized_entity(entity)}{''.join(values)}\n")
+    return "".join(lines)
 
 
 def _order(entity: Entity) -> list[tuple[int, str, bool, str]]:

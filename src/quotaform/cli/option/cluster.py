@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -37,8 +37,33 @@ if TYPE_CHECKING:
 _GLOB_SIGNS: Final = frozenset("*?[")
 
 
+class _Choice:
+    """What options that choose clusters have in common."""
+
+    __slots__ = ()
+    config: Path | None
+    bootstrap_server: str | None
+    command_config: Path | None
+
+    def repository(self, directory: Path | None = None) -> Repository:
+        """Return the repository that the options and a quotas directory mean."""
+        from quotaform.repository.repository import Repository
+
+        return Repository.at(directory, self.config)
+
+    def _target(self, names: tuple[str, ...], snapshot: Path | None) -> Target:
+        from quotaform.repository.repository import Target
+
+        servers, command_config = self.bootstrap_server, self.command_config
+        if snapshot and servers:
+            raise UsageError("--snapshot and --bootstrap-server cannot be combined; give one of them")
+        if command_config and not servers:
+            raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
+        return Target(clusters=names, bootstrap_servers=servers, command_config=command_config, snapshot=snapshot)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneCluster:
+class OneCluster(_Choice):
     """The options of a command that is about one cluster."""
 
     config: ConfigOption = None
@@ -46,38 +71,19 @@ class OneCluster:
     bootstrap_server: BootstrapOption = None
     command_config: CommandConfigOption = None
 
-    def repository(self, directory: Path | None = None) -> Repository:
-        """Return the repository that the options and a quotas directory mean."""
-        from quotaform.repository.repository import Repository
-
-        return Repository.at(directory, self.config)
-
-    def choose(
-        self,
-        repository: Repository | None = None,
-        config: Config | None = None,
-        *,
-        snapshot: Path | None = None,
-        needs_name: bool = False,
-    ) -> Cluster:
-        """Return the cluster that is meant.
-
-        `repository`: where quotaform.yaml is, if not where the options alone say. `config`: its content, if it was read
-        already. `needs_name`: whether an address alone is not enough, because files of a cluster are read or written.
-        """
-        names = (self.cluster,) if self.cluster else ()
-        target = _target(names, self.bootstrap_server, self.command_config, snapshot)
-        repository = repository or self.repository()
-        config = repository.config() if config is None else config
+    def choose(self) -> Cluster:
+        """Return the cluster that is meant; no files of it are read, so that an address is enough."""
+        target = self._target((self.cluster,) if self.cluster else (), None)
+        repository = self.repository()
         remedy = "choose one with --cluster"
         if self.cluster:
             remedy = f"{quote(self.cluster)} matches more than one, and this command takes one: give its whole name"
         with _options_named(repository, target, remedy):
-            return repository.cluster(config, replace(target, needs_name=needs_name))
+            return repository.cluster(repository.config(), replace(target, needs_name=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManyClusters:
+class ManyClusters(_Choice):
     """The options of a command that is about any number of clusters."""
 
     config: ConfigOption = None
@@ -85,12 +91,6 @@ class ManyClusters:
     all_clusters: AllClustersOption = False
     bootstrap_server: BootstrapOption = None
     command_config: CommandConfigOption = None
-
-    def repository(self, directory: Path | None = None) -> Repository:
-        """Return the repository that the options and a quotas directory mean."""
-        from quotaform.repository.repository import Repository
-
-        return Repository.at(directory, self.config)
 
     @property
     def is_narrow(self) -> bool:
@@ -124,7 +124,7 @@ class ManyClusters:
         if options exclude each other, or it is not clear which clusters are meant.
         """
         names = self.patterns()
-        target = _target(names, self.bootstrap_server, self.command_config, snapshot)
+        target = self._target(names, snapshot)
         if (target.snapshot or target.bootstrap_servers) and (len(names) > 1 or self.all_clusters):
             option = "--snapshot" if target.snapshot else "--bootstrap-server"
             raise UsageError(f"{option} can be used for one cluster only; choose one with --cluster")
@@ -140,8 +140,9 @@ class ManyClusters:
 
         `name`: what the plan calls the cluster. `noun`: what the file is.
         """
+        what = f"{file} is a {noun} for cluster {name}"
         if self.all_clusters:
-            raise UsageError(f"{file} is a {noun} for cluster {name}; leave --all out")
+            raise UsageError(f"{what}; leave --all out")
         config = repository.config()
         known = config.clusters.get(name)
         if self.is_narrow:
@@ -149,7 +150,7 @@ class ManyClusters:
             chosen = replace(self, cluster=named).choose(repository, config)
             others = [cluster.name for cluster in chosen if cluster.name != name]
             if self.cluster and others:
-                raise UsageError(f"{file} is a {noun} for cluster {name}, not {listed(others)}; leave --cluster out")
+                raise UsageError(f"{what}, not {listed(others)}; leave --cluster out")
             if self.bootstrap_server and not self.cluster:
                 return replace(chosen[0], given_servers=",".join(chosen[0].bootstrap_servers))
             return chosen[0]
@@ -158,19 +159,7 @@ class ManyClusters:
         why = "is a snapshot" if known else f"is not in {repository.config_path}"
         if not repository.has_config():
             why = f"is unknown, because {repository.config_path} does not exist (--config gives another path)"
-        raise UsageError(
-            f"{file} is a {noun} for cluster {name}, which {why}; give its address: --bootstrap-server HOST:PORT"
-        )
-
-
-def _target(names: tuple[str, ...], servers: str | None, command_config: Path | None, snapshot: Path | None) -> Target:
-    from quotaform.repository.repository import Target
-
-    if snapshot and servers:
-        raise UsageError("--snapshot and --bootstrap-server cannot be combined; give one of them")
-    if command_config and not servers:
-        raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
-    return Target(clusters=names, bootstrap_servers=servers, command_config=command_config, snapshot=snapshot)
+        raise UsageError(f"{what}, which {why}; give its address: --bootstrap-server HOST:PORT")
 
 
 @contextmanager
@@ -279,13 +268,11 @@ def make_request(
     selecting: Selecting,
     *,
     snapshot: Path | None = None,
-    base: BaseChoice | None = None,
-    prune: PruneMode | None = None,
     allow: list[str] | None = None,
-    is_guarded: bool = True,
     revert: Path | None = None,
+    **options: Any,
 ) -> PlanRequest:
-    """Return what is to be planned; see `quotaform.api.make_request`.
+    """Return what is to be planned; the further options are those of `quotaform.api.make_request`.
 
     `snapshot`: the snapshot to read instead of a cluster. `revert`: the receipt of the apply that is to be reverted.
     """
@@ -303,13 +290,5 @@ def make_request(
         name = next(pinned, receipt.cluster.name)
         clusters = (target.choose_for_plan(repository, revert, name, noun="receipt"),)
     return api.make_request(
-        repository,
-        config,
-        clusters,
-        selection=selection,
-        base=base,
-        prune=prune,
-        allow=allow or (),
-        revert=receipt,
-        is_guarded=is_guarded,
+        repository, config, clusters, selection=selection, allow=allow or (), revert=receipt, **options
     )

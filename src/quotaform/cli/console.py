@@ -101,6 +101,10 @@ class Console:
         """Print a warning on stderr, unless quiet."""
         self.warn(f"Warning: {problem}")
 
+    def warn_of_failure(self, problem: str) -> None:
+        """Print a warning on stderr, also when quiet."""
+        self.report_failure(f"Warning: {problem}")
+
     def report_failure(self, *lines: str) -> None:
         """Print lines on stderr, also when quiet: something failed that does not end the command."""
         self.clear()

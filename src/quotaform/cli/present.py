@@ -212,7 +212,7 @@ class Results:
             write()
         except QuotaformError as problem:
             # What failed first is what matters.
-            self.console.report_failure(f"Warning: the failure is not in the files of {option}: {problem}")
+            self.console.warn_of_failure(f"the failure is not in the files of {option}: {problem}")
 
     def _write_failed_files(self, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
         if not self._files:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from glob import escape, glob
 from os import environ
 from pathlib import Path
-from re import compile as regex
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
-from quotaform.cli.option.common import DirectoryArgument, SnapshotOption
+from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, read_seconds
 from quotaform.cli.option.engine import SPARK, Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, format_option, out_option, report_option, with_option_groups
 from quotaform.cli.option.value import cut_lines, shorten
@@ -84,7 +83,13 @@ class Alerting:
         from quotaform.drift.alert import AlertOptions, DriftAlerts, DriftReporter, MetricStore, read_key
         from quotaform.system.clock import SYSTEM_CLOCK
 
-        self._require_metric_paths(clusters)
+        if self.metrics is not None and not self.metrics.endswith(_SUFFIX):
+            raise UsageError(
+                f"--metrics {shorten(self.metrics)}: node_exporter reads only files whose name ends with {_SUFFIX}; "
+                f"write for example --metrics quotaform{_SUFFIX}"
+            )
+        if self.metrics is not None and PLACEHOLDER in self.metrics:
+            cluster_paths("--metrics", self.metrics, clusters, example="")
         receivers = self._receivers()
         if (self.notify_failures or self.notify_state) and not (receivers or self.metrics):
             option = "--notify-state" if self.notify_state else "--notify-failures"
@@ -110,21 +115,6 @@ class Alerting:
         pattern = "*".join(escape(part) for part in self.metrics.split(PLACEHOLDER))
         return [Path(name) for name in sorted(glob(pattern))]  # noqa: PTH207 (an absolute path, too)
 
-    def _require_metric_paths(self, clusters: Sequence[str]) -> None:
-        """Make sure that the metrics of each cluster have a place.
-
-        Raises `UsageError` if the collector would not read the file, or clusters would overwrite each other's.
-        """
-        if self.metrics is None:
-            return
-        if not self.metrics.endswith(_SUFFIX):
-            raise UsageError(
-                f"--metrics {shorten(self.metrics)}: node_exporter reads only files whose name ends with {_SUFFIX}; "
-                f"write for example --metrics quotaform{_SUFFIX}"
-            )
-        if PLACEHOLDER in self.metrics:
-            cluster_paths("--metrics", self.metrics, clusters, example="")
-
     def _metric_path(self, cluster: str) -> Path | None:
         """Return where the metrics of a cluster go."""
         return None if self.metrics is None else Path(self.metrics.replace(PLACEHOLDER, file_name(cluster)))
@@ -140,9 +130,6 @@ class Alerting:
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9464"
-_INTERVAL: Final = regex(r"([0-9]{1,6})(s|m|h)").fullmatch
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
-_LONGEST: Final = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,15 +154,19 @@ class Watching:
         ),
     ] = None
 
-    def interval(self) -> float:
-        """Return the interval in seconds."""
-        match = _INTERVAL(self.watch or "")
-        seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
-        if not 1 <= seconds <= _LONGEST:
+    def interval(self, *, has_others: bool) -> float | None:
+        """Return the interval in seconds; `has_others` says whether there are options that do not fit."""
+        if self.watch is None:
+            if self.listen is not None:
+                raise UsageError("--listen has no effect without --watch; give --watch INTERVAL, or leave it out")
+            return None
+        seconds = read_seconds("--watch", self.watch)
+        if has_others:
             raise UsageError(
-                f"--watch {shorten(self.watch or '')}: write an interval from 1s to 24h, as in 30s, 5m or 1h"
+                "--watch has no result to print and compares whole clusters; leave out --out, --report, --format, "
+                "--exit-zero, --snapshot, --select and --exclude"
             )
-        return float(seconds)
+        return seconds
 
     def address(self) -> Server:
         """Return where to listen."""
@@ -255,8 +246,9 @@ def drift(
             "and --spark-conf"
         )
     past = _past(against, history, engine, has_others=baseline is not None or alerting.is_used())
-    has_others = bool(past or out or report or snapshot or selecting.is_given or exit_zero)
-    _require_watchable(watching, has_others, format_name)
+    is_partial = selecting.is_given
+    has_others = bool(past or out or report or snapshot or is_partial or exit_zero or format_name != "text")
+    interval = watching.interval(has_others=has_others)
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "baseline"),), is_exact=True)
     started = SYSTEM_CLOCK.monotonic()
     repository = target.repository(directory)
@@ -273,13 +265,20 @@ def drift(
                 is_guarded=False,
             )
     except QuotaformError as error:
-        if watching.watch is None and not selecting.is_given:
+        if interval is None and not is_partial:
             report_failed_drift(error, alerting, target, SYSTEM_CLOCK.monotonic() - started, console)
         raise
-    if watching.watch is not None:
-        watch_drift(request, target, alerting, watching, console)
     names = [cluster.name for cluster in request.clusters]
-    reporter = _reporter(alerting, request, names, console)
+    if interval is not None:
+        watch_drift(request, target, alerting, interval, watching.address(), console)
+    reporter = None
+    if alerting.is_used():
+        if is_partial:
+            raise UsageError(
+                "metrics and notifications are about whole clusters; leave out --select and --exclude, or use "
+                "drift_ignore in quotaform.yaml"
+            )
+        reporter = alerting.reporter(names, console.warn_of_failure)
     results.open(names)
     try:
         with results.covering(names):
@@ -330,36 +329,8 @@ def _past(against: str | None, history: str | None, engine: Engine, *, has_other
     return Past(history, moment)
 
 
-def _require_watchable(watching: Watching, has_others: bool, format_name: str) -> None:
-    """Make sure that options fit together."""
-    if watching.watch is None:
-        if watching.listen is not None:
-            raise UsageError("--listen has no effect without --watch; give --watch INTERVAL, or leave it out")
-        return
-    watching.interval()
-    if has_others or format_name != "text":
-        raise UsageError(
-            "--watch has no result to print and compares whole clusters; leave out --out, --report, --format, "
-            "--exit-zero, --snapshot, --select and --exclude"
-        )
-
-
-def _reporter(
-    alerting: Alerting, request: PlanRequest, clusters: Sequence[str], console: Console
-) -> DriftReporter | None:
-    """Return what writes metrics and notifies; `None` if nothing of it is asked for."""
-    if not alerting.is_used():
-        return None
-    if request.selection.is_partial:
-        raise UsageError(
-            "metrics and notifications are about whole clusters; leave out --select and --exclude, or use drift_ignore "
-            "in quotaform.yaml"
-        )
-    return alerting.reporter(clusters, lambda warning: console.report_failure(f"Warning: {warning}"))
-
-
 def watch_drift(
-    request: PlanRequest, target: ManyClusters, alerting: Alerting, watching: Watching, console: Console
+    request: PlanRequest, target: ManyClusters, alerting: Alerting, interval: float, address: Server, console: Console
 ) -> NoReturn:
     """Compare clusters until a signal comes.
 
@@ -375,7 +346,6 @@ def watch_drift(
     def log(line: str) -> None:
         console.write_stderr(f"{timestamp(SYSTEM_CLOCK)} {cut_lines(line)}\n")
 
-    interval, address = watching.interval(), watching.address()
     names = [cluster.name for cluster in request.clusters]
     watch = Watch(
         files=WatchedFiles(request, lambda config: target.choose(request.repository, config)),
@@ -413,15 +383,15 @@ def report_failed_drift(
         if isinstance(error, UsageError) or not alerting.is_used():
             return
         named = target.literal_names
-        reporter = alerting.reporter(named, lambda warning: console.report_failure(f"Warning: {warning}"))
+        reporter = alerting.reporter(named, console.warn_of_failure)
         known = reporter.clusters_known(alerting.metric_files(), target.cluster or ())
         clusters = sorted({*named, *known})
         reporter.report([ClusterOutcome(name, error=error) for name in clusters], seconds)
         if not clusters:
-            console.report_failure(
-                "Warning: the failure of this check is in no metric and no notification, because it is not known which "
+            console.warn_of_failure(
+                "the failure of this check is in no metric and no notification, because it is not known which "
                 "clusters it was about; name them with --cluster"
             )
     except QuotaformError as problem:
         # What failed first is what matters.
-        console.report_failure(f"Warning: the failure of this check is not reported: {problem}")
+        console.warn_of_failure(f"the failure of this check is not reported: {problem}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
@@ -198,7 +199,9 @@ class ApplyRun:
                 return None
             return target.choose_for_plan(self.repository, path, name)
 
-        session = self._place(len(files), lambda: sum(file.stat().st_size for file in files if file.is_file()))
+        session = self.engine.place(
+            self.console, len(files), lambda: sum(file.stat().st_size for file in files if file.is_file())
+        )
         for path in files:
             if path.suffix in {".yaml", ".yml"}:
                 raise UsageError(f"{path} contains quotas; apply takes saved plans or a quotas directory")
@@ -210,9 +213,6 @@ class ApplyRun:
         with self.results.covering([each.cluster.name for each in plans]):
             require_approved(plans, self.audit, problems, expect_plan_id=self.expected_id, approve=self._ask_by_name)
         return self._apply(plans, (), session)
-
-    def _place(self, clusters: int, size: Callable[[], int]) -> SessionOptions | None:
-        return None if self.is_dry_run else self.engine.place(self.console, clusters, size)
 
     def _ask_by_name(self, plans: Sequence[ClusterPlan[Any]]) -> None:
         """Ask a person where a cluster is to be confirmed by its name."""
@@ -237,7 +237,7 @@ class ApplyRun:
         request = self._without_snapshots(request, takes_all=takes_all)
         clusters = {cluster.name: cluster for cluster in request.clusters}
         with self.results.covering(list(clusters)):
-            session = self._place(len(clusters), self.repository.quota_bytes)
+            session = self.engine.place(console, len(clusters), self.repository.quota_bytes)
             progress = job_progress(console, f"Planning {counted(len(clusters), 'cluster')}", session)
             with engine_started(session, progress) as session:
                 planned = plan_clusters(request, engine=session, progress=progress)
@@ -248,11 +248,8 @@ class ApplyRun:
                 elif self.is_text:
                     Results(console, "plan", "text").present(outcomes)
                     console.echo("\n")
-                plans = [
-                    ClusterPlan(clusters[outcome.cluster], outcome.require())
-                    for outcome in outcomes
-                    if outcome.error is None
-                ]
+                made = [outcome for outcome in outcomes if outcome.error is None]
+                plans = [ClusterPlan(clusters[outcome.cluster], outcome.require()) for outcome in made]
                 self._require_approved(plans)
                 return self._apply(plans, [outcome for outcome in outcomes if outcome.error is not None], session)
 
@@ -337,19 +334,13 @@ class ApplyRun:
         from quotaform.report.text import counted
 
         names = [cluster.name for cluster, _ in plans]
-        warn_of_started(
-            self.console, self.repository, [ClusterOutcome(each.cluster.name, each.digest) for each in plans]
-        )
+        started = [ClusterOutcome(each.cluster.name, each.digest) for each in plans]
+        warn_of_started(self.console, self.repository, started)
         if self.is_dry_run:
             return self._check(plans, failed)
         receipts = None
         if self.receipt_path is not None:
             receipts = cluster_paths("--receipt", self.receipt_path, names, example="receipts/{cluster}.json")
-        clusters = len(plans) + len(failed)
-
-        def show(cluster: Cluster, applied: Applied[Any]) -> None:
-            self._show(cluster, applied, has_others=clusters > 1)
-
         with self.results.covering([*names, *(each.cluster for each in failed)]):
             applied = apply_clusters(
                 self.repository,
@@ -357,7 +348,7 @@ class ApplyRun:
                 engine=session,
                 receipts=receipts,
                 audit=self.audit,
-                show=show,
+                show=partial(self._show, has_others=len(plans) + len(failed) > 1),
                 progress=job_progress(self.console, f"Applying {counted(len(plans), 'plan')}", session),
             )
             gathered = gather(self._receipts(applied), names, missing="not applied")

@@ -101,49 +101,37 @@ class PrincipalOptions:
         return found
 
 
-_OPTION: Final = "--principals-out"
 _SUBJECT: Final = "limit-changes"
 PARQUET: Final = "parquet"
 """The format of a folder that Spark writes."""
 _SUFFIXES: Final = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
-def read_changes_path(text: str) -> tuple[str, Path]:
-    """Read the value of `--principals-out`: FORMAT=PATH, or a path whose suffix says the format.
-
-    >>> read_changes_path("changed.csv")[0], read_changes_path("jsonl=changed.txt")[0]
-    ('csv', 'jsonl')
-    """
-    name, separator, path = text.partition("=")
-    if not (separator and name in (*FORMATS[_SUBJECT], PARQUET)):
-        path = text
-        name = _SUFFIXES.get(Path(path).suffix.lower(), "")
-    if not name:
-        raise UsageError(
-            f"{_OPTION} {shorten(text)}: the name must end in {one_of(_SUFFIXES)}, or begin with "
-            f"{one_of(f'{each}=' for each in (*FORMATS[_SUBJECT], PARQUET))}"
-        )
-    if path in ("", "-"):
-        raise UsageError(f"{_OPTION} {shorten(text)}: a path is missing; write for example {_OPTION} changed.csv")
-    return name, Path(path)
-
-
 def read_changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile | None, str | None]:
     """Read the value of `--principals-out`: the files of each cluster, or the folder of all changes as Parquet.
 
-    Raises `UsageError` if it cannot be read, or several clusters would share one file.
+    It is FORMAT=PATH, or a path whose suffix says the format. Raises `UsageError` if it cannot be read, or several
+    clusters would share one file.
     """
     if text is None:
         return None, None
-    format_name, path = read_changes_path(text)
-    if format_name == PARQUET:
+    formats, shown = (*FORMATS[_SUBJECT], PARQUET), f"--principals-out {shorten(text)}"
+    name, separator, path = text.partition("=")
+    if not separator or name not in formats:
+        name, path = _SUFFIXES.get(Path(text).suffix.lower(), ""), text
+    if not name:
+        begins = one_of(f"{each}=" for each in formats)
+        raise UsageError(f"{shown}: the name must end in {one_of(_SUFFIXES)}, or begin with {begins}")
+    if path in ("", "-"):
+        raise UsageError(f"{shown}: a path is missing; write for example --principals-out changed.csv")
+    if name == PARQUET:
         if os.path.lexists(path):
-            raise UsageError(f"{_OPTION} {shorten(text)}: there is such a file or folder already; name a new one")
-        return None, text.partition("=")[2]
-    paths = cluster_paths(_OPTION, path, clusters, example=f"changed/{PLACEHOLDER}.csv")
+            raise UsageError(f"{shown}: there is such a file or folder already; name a new one")
+        return None, path
+    paths = cluster_paths("--principals-out", path, clusters, example=f"changed/{PLACEHOLDER}.csv")
     for each in paths.values():
         require_writable(each)
-    return OutFile(_SUBJECT, format_name, paths), None
+    return OutFile(_SUBJECT, name, paths), None
 
 
 @with_option_groups
@@ -206,8 +194,9 @@ def plan(
     from quotaform.api import plan_clusters
     from quotaform.report.text import counted
 
-    if summary:
-        format_name = _summary_format(format_name)
+    if summary and format_name not in ("text", "summary"):
+        raise UsageError(f"--summary is a format of its own; leave out --format {format_name}, or write it with --out")
+    format_name = "summary" if summary else format_name
     console = output.console("plan", format_name)
     engine.require_valid()
     people.require_valid()
@@ -253,13 +242,6 @@ def plan(
     results.present(gathered.outcomes, request)
     report_saved(console, request, results.paths("json"), digests(gathered.outcomes))
     return gathered.exit_code(counts_differences=detailed_exitcode)
-
-
-def _summary_format(format_name: str) -> str:
-    """Return the format of `--summary`."""
-    if format_name not in ("text", "summary"):
-        raise UsageError(f"--summary is a format of its own; leave out --format {format_name}, or write it with --out")
-    return "summary"
 
 
 _MOST_FILES: Final = 10

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from quotaform.model.errors import UsageError
 from quotaform.model.filter import EVERYTHING, EntityFilter
@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from quotaform.resolve.quota_admin import Described
     from quotaform.resolve.run import ResolveRequest, ResolveRun
 
-Clusters: TypeAlias = Collection[str] | Target | None
-"""Names of clusters and globs over them, or where to read one; `None` is the only one of quotaform.yaml."""
+T = TypeVar("T")
+Clusters: TypeAlias = "Collection[str] | Sequence[Cluster] | Target | None"
+"""Names of clusters and globs over them, clusters, or where to read one; `None` is the only one of quotaform.yaml."""
 
 
 def plan(
@@ -80,7 +81,7 @@ def plan(
     request = make_request(
         repository,
         config,
-        choose_clusters(repository, config, clusters),
+        choose_clusters(repository, clusters, config),
         selection=make_selection(select, exclude),
         base=None if base is None else BaseChoice(refs=(require_ref(fspath(base)),)),
         prune=None if prune is None else _prune_mode(prune),
@@ -129,22 +130,20 @@ def drift(
 
     `baseline` is a git revision or a receipt: what the files have changed since then is pending, and no drift.
     """
-    from quotaform.drift.run import check_drift
     from quotaform.plan.base import BaseChoice, require_ref
 
     config = repository.config()
     request = make_request(
         repository,
         config,
-        choose_clusters(repository, config, clusters),
+        choose_clusters(repository, clusters, config),
         selection=make_selection(select, exclude),
         base=None if baseline is None else BaseChoice(refs=(require_ref(fspath(baseline), "baseline"),), is_exact=True),
         prune=PruneMode.REPORT,
         is_guarded=False,
         clock=clock,
     )
-    planner = partial(plan_clusters, connect=connect)
-    return check_drift(request, planner, clock=clock, progress=progress)
+    return compare_clusters(request, clock=clock, progress=progress, connect=connect)
 
 
 def compare_clusters(
@@ -155,7 +154,7 @@ def compare_clusters(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
-) -> Iterable[ClusterOutcome[Any]]:
+) -> Iterator[ClusterOutcome[Any]]:
     """Compare clusters as a request says; see `drift`. On Spark, drifts are `Kept`.
 
     With `past`, clusters are compared with that and not with the files, on Spark.
@@ -165,11 +164,11 @@ def compare_clusters(
         from quotaform.history.drift import check_drift_against
 
         session = SessionOptions() if engine is None else engine
-        return check_drift_against(request, past, session=session, clock=clock, progress=progress)
+        return iter(check_drift_against(request, past, session=session, clock=clock, progress=progress))
     if engine is not None:
         from quotaform.fleet.plan import check_drift as compare_on_spark
 
-        return compare_on_spark(request, session=engine, clock=clock, progress=progress)
+        return iter(compare_on_spark(request, session=engine, clock=clock, progress=progress))
     from quotaform.drift.run import check_drift
     from quotaform.plan.run import plan
 
@@ -253,27 +252,15 @@ def snapshot(
     connect: Connect = open_pinned_gateway,
 ) -> Iterator[ClusterOutcome[Snapshot]]:
     """Return everything that clusters hold."""
-    chosen = choose_clusters(repository, repository.config(), clusters)
-    taken = snapshot_clusters(chosen, engine=engine, clock=clock, progress=progress, connect=connect)
-    return (outcome.map(loaded) for outcome in taken)
-
-
-def snapshot_clusters(
-    clusters: Sequence[Cluster],
-    *,
-    engine: SessionOptions | None = None,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
-    connect: Connect = open_pinned_gateway,
-) -> Iterator[ClusterOutcome[Any]]:
-    """Read clusters that are chosen already; see `snapshot`. On Spark, snapshots are `Kept`."""
+    chosen = choose_clusters(repository, clusters)
     if engine is not None:
         from quotaform.fleet.snapshot import take_snapshots as take_on_spark
 
-        return iter(take_on_spark(clusters, session=engine, clock=clock, progress=progress))
+        taken = take_on_spark(chosen, session=engine, clock=clock, progress=progress)
+        return (outcome.map(loaded) for outcome in taken)
     from quotaform.repository.run import take_snapshots
 
-    return take_snapshots(clusters, clock=clock, progress=progress, connect=connect)
+    return take_snapshots(chosen, clock=clock, progress=progress, connect=connect)
 
 
 def describe(
@@ -291,25 +278,10 @@ def describe(
     With quota `keys`, only those, of the entities that have any of them; one that neither this version nor the cluster
     knows is the error of the outcome, an `UnknownKeyError`.
     """
-    chosen = choose_clusters(repository, repository.config(), clusters)
-    return describe_clusters(chosen, entity_filter, keys, progress=progress, clock=clock, connect=connect)
-
-
-def describe_clusters(
-    clusters: Sequence[Cluster],
-    entity_filter: EntityFilter,
-    keys: Sequence[str] = (),
-    *,
-    progress: Progress = no_progress,
-    clock: Clock = SYSTEM_CLOCK,
-    connect: Connect = open_pinned_gateway,
-) -> Iterator[ClusterOutcome[Described]]:
-    """Describe clusters that are chosen already; see `describe`."""
     from quotaform.resolve.quota_admin import describe_cluster
 
     work = partial(describe_cluster, entity_filter=entity_filter, keys=keys, clock=clock)
-    with ClusterWork(clusters, work, connect) as working:
-        yield from working.outcomes({}, Steps(progress))
+    return _worked_on(choose_clusters(repository, clusters), work, connect, Steps(progress))
 
 
 def resolve(
@@ -342,7 +314,7 @@ def resolve(
     assumed = None if plan is None else AsIfApplied(plan)
     detail = Detail(keys=tuple(sorted(set(keys), key=key_order)), inherited=inherited, overridden=overridden)
     request = ResolveRequest.of(asked, assumed, detail)
-    chosen = choose_clusters(repository, repository.config(), clusters)
+    chosen = choose_clusters(repository, clusters)
     return resolve_clusters(chosen, request, progress=progress, clock=clock, connect=connect)
 
 
@@ -362,16 +334,28 @@ def resolve_clusters(
     def work(_: Cluster, gateway: Gateway) -> ResolveRun:
         return ResolveRun(request, gateway, steps if len(clusters) == 1 else no_progress, clock=clock)
 
+    return _worked_on(clusters, work, connect, steps)
+
+
+def _worked_on(
+    clusters: Sequence[Cluster], work: Callable[[Cluster, Gateway], T], connect: Connect, steps: Steps
+) -> Iterator[ClusterOutcome[T]]:
     with ClusterWork(clusters, work, connect) as working:
         yield from working.outcomes({}, steps)
 
 
-def choose_clusters(repository: Repository, config: Config, clusters: Clusters) -> tuple[Cluster, ...]:
-    """Return the clusters that are meant, in the order of quotaform.yaml."""
+def choose_clusters(repository: Repository, clusters: Clusters, config: Config | None = None) -> tuple[Cluster, ...]:
+    """Return the clusters that are meant, in the order of quotaform.yaml; those that are chosen already stay so."""
     if isinstance(clusters, str):
         raise TypeError(f"clusters must be a list of names, not one name; give [{clusters!r}]")
-    target = clusters if isinstance(clusters, Target) else Target(clusters=tuple(clusters or ()))
-    return repository.clusters(config, target)
+    if isinstance(clusters, Target):
+        target = clusters
+    else:
+        names = [each for each in clusters or () if isinstance(each, str)]
+        if clusters and not names:
+            return tuple(each for each in clusters if not isinstance(each, str))
+        target = Target(clusters=tuple(names))
+    return repository.clusters(repository.config() if config is None else config, target)
 
 
 def make_selection(select: Sequence[str], exclude: Sequence[str]) -> Selection:

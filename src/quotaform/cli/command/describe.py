@@ -78,7 +78,7 @@ def describe(
       quotaform describe --any user --not user=admin --strict --quota-type producer_byte_rate
       quotaform describe --all --name user=svc-orders
     """
-    from quotaform.api import describe_clusters
+    from quotaform.api import describe as describe_clusters
     from quotaform.cli.option.entity import read_filter
 
     console = output.console("describe", format_name)
@@ -92,11 +92,13 @@ def describe(
         is_strict=strict,
     )
     keys = tuple(dict.fromkeys(quota_type or ()))
-    clusters = target.choose(snapshot=snapshot, needs_name=False)
+    repository = target.repository()
+    clusters = target.choose(repository, snapshot=snapshot, needs_name=False)
     results = Results(console, "describe", format_name)
     names = [cluster.name for cluster in clusters]
     results.open(names)
-    gathered = gather(describe_clusters(clusters, entity_filter, keys, progress=console.progress), names)
+    described = describe_clusters(repository, clusters, entity_filter, keys=keys, progress=console.progress)
+    gathered = gather(described, names)
 
     def rendered(described: Described) -> Iterable[str]:
         if entity is not None and not described.quotas and not keys:

@@ -14,7 +14,7 @@ from quotaform.cli.option.output import Output, with_option_groups
 from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.cli.present import report_failures
 from quotaform.model.errors import UsageError
-from quotaform.model.outcome import ClusterOutcome, exit_code, loaded
+from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.system.files import write_new_files
 
 SPLITS: Final = ("none", "prefix")
@@ -51,7 +51,7 @@ def import_quotas(
       quotaform import --cluster prod-eu --split prefix
       quotaform import --all
     """
-    from quotaform.api import snapshot_clusters
+    from quotaform.api import snapshot as take_snapshots
     from quotaform.cluster.snapshot import SnapshotGateway
     from quotaform.model.text import inert
     from quotaform.report.text import counted
@@ -72,13 +72,13 @@ def import_quotas(
     session = engine.place(console, len(chosen))
     progress = job_progress(console, f"Reading {counted(len(chosen), 'cluster')}", session)
     outcomes: list[ClusterOutcome[None]] = []
-    for outcome in snapshot_clusters(chosen, engine=session, progress=progress):
+    for outcome in take_snapshots(repository, chosen, engine=session, progress=progress):
         outcomes.append(outcome.map(lambda _: None))
         if outcome.error is not None and len(chosen) > 1:
             report_failures(console, [outcome])
             continue
         name = outcome.cluster
-        taken = SnapshotGateway(loaded(outcome.require()), name=name, path=name)
+        taken = SnapshotGateway(outcome.require(), name=name, path=name)
         done = import_cluster(repository, config, name, taken, is_split=split == "prefix", progress=console.progress)
         write_new_files(done.files)
         if len(chosen) > 1:

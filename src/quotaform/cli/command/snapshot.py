@@ -12,7 +12,7 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output, with_option_groups
 from quotaform.cli.present import cluster_paths, report_failures
-from quotaform.model.outcome import digest_of, exit_code, loaded
+from quotaform.model.outcome import digest_of, exit_code
 from quotaform.system.files import require_writable
 
 
@@ -40,7 +40,7 @@ def snapshot(
       quotaform snapshot --all --output 'snapshots/{cluster}.json'
       quotaform plan --snapshot snapshots/lab.json
     """
-    from quotaform.api import snapshot_clusters
+    from quotaform.api import snapshot as take_snapshots
     from quotaform.cluster.snapshot import dump_snapshot
     from quotaform.model.text import inert
     from quotaform.report.text import counted
@@ -49,18 +49,19 @@ def snapshot(
     engine.require_valid()
     if str(path) == "-":
         path = None
-    clusters = target.choose()
+    repository = target.repository()
+    clusters = target.choose(repository)
     names = [cluster.name for cluster in clusters]
     paths = cluster_paths("--output", path or "", names, example="snapshots/{cluster}.json")
     session = engine.place(console, len(clusters))
     progress = job_progress(console, f"Reading {counted(len(clusters), 'cluster')}", session)
     outcomes = []
-    for outcome in snapshot_clusters(clusters, engine=session, progress=progress):
+    for outcome in take_snapshots(repository, clusters, engine=session, progress=progress):
         outcomes.append(outcome.map(digest_of))
         if outcome.error is not None and len(clusters) > 1:
             report_failures(console, [outcome])
             continue
-        taken = loaded(outcome.require())
+        taken = outcome.require()
         text = dump_snapshot(taken)
         if path is None:
             console.echo(text)

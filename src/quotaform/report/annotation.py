@@ -35,6 +35,13 @@ def about(finding: Finding) -> str:
     return f"{finding.address}: {finding.message}"
 
 
+def _placed(finding: Finding, place: Place) -> tuple[str | None, int, int]:
+    """Return the file of a finding from the top of the repository, its line and its column; 0 if they are unknown."""
+    location = finding.location
+    file = None if location is None else place(location.file)
+    return (None, 0, 0) if location is None or file is None else (file, location.line or 0, location.column or 0)
+
+
 # Findings as commands of GitHub Actions, which shows them at the lines of a pull request.
 #
 # GitHub shows ten annotations of each type per step and drops all others without a word, so the tenth says how
@@ -68,13 +75,9 @@ def _annotations(findings: Iterable[Finding], place: Place) -> Iterator[str]:
 
 
 def _properties(finding: Finding, place: Place) -> dict[str, str]:
-    title = {"title": f"quotaform: {finding.rule}"}
-    location = finding.location
-    file = None if location is None else place(location.file)
-    if location is None or file is None:
-        return title
-    numbers = (("line", location.line), ("col", location.column))
-    return {"file": file, **{name: str(number) for name, number in numbers if number}, **title}
+    file, line, column = _placed(finding, place)
+    where = {"file": file or "", "line": str(line or ""), "col": str(column or "")}
+    return {name: value for name, value in where.items() if value} | {"title": f"quotaform: {finding.rule}"}
 
 
 def _command(name: str, properties: dict[str, str], message: str) -> str:
@@ -115,7 +118,7 @@ def fingerprints(findings: Iterable[Finding], place: Place, cluster: str = "") -
     seen: Counter[tuple[str, ...]] = Counter()
     made = []
     for finding in findings:
-        file = None if finding.location is None else place(finding.location.file)
+        file, _, _ = _placed(finding, place)
         content = (finding.rule, finding.address or "", finding.key or "", file or "", cluster)
         number = (str(seen[content]),) if seen[content] else ()
         seen[content] += 1
@@ -161,30 +164,22 @@ def _descriptor(name: str) -> dict[str, Any]:
         "shortDescription": {"text": row.summary},
         "fullDescription": {"text": row.summary},
         "help": {"text": row.remedy},
-        "defaultConfiguration": {"level": _level(row.severity, is_blocking=row.is_blocking)},
+        "defaultConfiguration": {"level": "error" if row.is_blocking else row.severity.value},
     }
 
 
-def _level(severity: Severity, *, is_blocking: bool) -> str:
-    return "error" if is_blocking else severity.value
-
-
 def _result(finding: Finding, rule_index: int, fingerprint: str, place: Place) -> dict[str, Any]:
-    location = finding.location
-    file = None if location is None else place(location.file)
-    physical: dict[str, Any] = {"artifactLocation": {"uri": encoded(file or NO_FILE), "uriBaseId": _TOP}}
-    region = {}
-    if location is not None and file is not None and location.line:
-        region = {"startLine": location.line, **({"startColumn": location.column} if location.column else {})}
+    file, line, column = _placed(finding, place)
     # Without a line GitHub shows nothing.
-    physical["region"] = region or {"startLine": 1}
-    where: dict[str, Any] = {"physicalLocation": physical}
+    region = {"startLine": line or 1} | ({"startColumn": column} if line and column else {})
+    artifact = {"uri": encoded(file or NO_FILE), "uriBaseId": _TOP}
+    where: dict[str, Any] = {"physicalLocation": {"artifactLocation": artifact, "region": region}}
     if finding.address is not None:
         where["logicalLocations"] = [{"fullyQualifiedName": finding.address}]
     return {
         "ruleId": finding.rule,
         "ruleIndex": rule_index,
-        "level": _level(finding.severity, is_blocking=finding.blocking),
+        "level": "error" if finding.blocking else finding.severity.value,
         "message": {"text": about(finding)[:_LONGEST_MESSAGE]},
         "locations": [where],
         # GitHub reads this name alone.
@@ -210,8 +205,7 @@ def render_gitlab(problems: Problems, *, place: Place = unchanged_place) -> str:
     findings = problems.findings
     issues = []
     for finding, fingerprint in zip(findings, fingerprints(findings, place, problems.cluster), strict=True):
-        file = None if finding.location is None else place(finding.location.file)
-        line = finding.location.line if finding.location is not None and file is not None else 0
+        file, line, _ = _placed(finding, place)
         issues.append(
             {
                 "description": about(finding),

@@ -60,7 +60,7 @@ def render_html(report: Report) -> Iterator[str]:
     named: set[str] = set()
     for section in report.sections:
         yield from _section(section, named)
-    for line in report.notes if report.sections else (report.nothing, *report.notes):
+    for line in report.sentences:
         yield f"<p>{_text(line)}</p>\n"
     yield f"</main>\n<script>{script}</script>\n</body>\n</html>\n"
 

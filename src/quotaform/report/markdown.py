@@ -55,28 +55,26 @@ def code_cell(text: str, longest: int = LONGEST_NAME) -> str:
 
 
 @lru_cache(maxsize=4096)
-def words(text: str) -> str:
+def words(text: str, span: Callable[[str], str] = code) -> str:
     r"""Return a message, of which what Markdown could take for anything but words is in code spans.
 
     >>> print(words("producer_byte_rate of user=<default> is 5; ask @team-a."))
     producer_byte_rate of `user=<default>` is 5; ask `@team-a`.
     """
-    return " ".join(_word(word, code) for word in printable(text).split(" "))
+    return " ".join(_word(word, span) for word in printable(text).split(" "))
 
 
-@lru_cache(maxsize=4096)
 def words_cell(text: str) -> str:
     """Return a message as `words` does, in a table."""
-    return " ".join(_word(word, code_cell) for word in printable(text).split(" "))
+    return words(text, code_cell)
 
 
-def _word(word: str, span: object) -> str:
+def _word(word: str, span: Callable[[str], str]) -> str:
     if not word or (_HARMLESS(word) and not _REFERENCE(word)):
         return word
     found = _ENDS(word)
     begin, middle, end = found.groups() if found else ("", word, "")
-    make = code_cell if span is code_cell else code
-    return f"{begin}{make(middle)}{end}" if middle else make(word)
+    return f"{begin}{span(middle)}{end}" if middle else span(word)
 
 
 def fenced(text: str, language: str = "") -> str:

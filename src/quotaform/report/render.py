@@ -27,10 +27,9 @@ def text_lines(report: Report, style: Style = PLAIN) -> Iterator[str]:
     tables = [section.table for section in report.sections]
     for each in tables:
         yield from ("", style.paint(f"{each.caption}:", "bold"), *_table_lines(each, style))
-    notes = report.notes if tables else (report.nothing, *report.notes)
-    if notes:
+    if report.sentences:
         yield ""
-    yield from notes
+    yield from report.sentences
     if report.total:
         yield from ("", style.paint(report.total, "bold"))
 
@@ -79,9 +78,7 @@ def _markdown(report: Report) -> Iterator[str]:
     yield "".join(f"{words(line)}\n\n" for line in report.about)
     for section in report.sections:
         yield from _markdown_table(section.table)
-    yield "".join(
-        f"- {words(line)}\n" for line in (report.notes if report.sections else (report.nothing, *report.notes))
-    )
+    yield "".join(f"- {words(line)}\n" for line in report.sentences)
 
 
 def _markdown_table(found: Table) -> Iterator[str]:
@@ -94,7 +91,6 @@ def _markdown_table(found: Table) -> Iterator[str]:
         for row in rows
     )
     content = "".join(table((column.name.capitalize() for column in columns), cells))
-    left = max(found.total, len(found.rows)) - len(rows)
     if left := max(found.total, len(found.rows)) - len(rows):
         content += f"\n{words(f'And {left:,} more. {found.hint}'.rstrip())}\n"
     yield details(words(found.caption), content) if found.is_folded else f"{words(found.caption)}:\n\n{content}\n"

@@ -160,3 +160,8 @@ class Report:
     nothing: str = "No data."  # Why there are no sections, in a sentence
     notes: tuple[str, ...] = ()  # What a reader must know of it, in sentences
     total: str = ""  # What it comes to, in a sentence
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What stands below the tables, or in their place."""
+        return self.notes if self.sections else (self.nothing, *self.notes)

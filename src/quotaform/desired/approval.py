@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any
 
-from quotaform.desired.file_report import FileReport, Part, explain_shape, has_shape
+from quotaform.desired.file_report import FileReport, check_shape
 from quotaform.desired.schema import approvals as approvals_schema
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_expires, read_values
@@ -34,8 +34,7 @@ def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...
     if document.root is not None:
         with suppress(StopReadingError):
             approvals = _read_items(document.root, report, today)
-            if not has_shape(approvals_schema, document):
-                explain_shape(approvals_schema, report)
+            check_shape(approvals_schema, report)
     report.findings.extend(document.problems)
     return tuple(approvals), report.findings.all()
 
@@ -44,14 +43,13 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
     items = root if isinstance(root, list) else []
     if len(items) > MOST_APPROVALS:
         text = f"the file contains more than the limit of {MOST_APPROVALS:,} approvals; remove some"
-        report.at("").add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
+        report.add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
         del items[MOST_APPROVALS:]
     found: dict[tuple[object, ...], Approval] = {}
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             continue
-        part = report.at(index)
-        approval = _read_item(item, part, today)
+        approval = _read_item(items, index, report, today)
         if approval is None:
             continue
         about = approval.rule, approval.entity, approval.cluster, approval.action, approval.to
@@ -61,16 +59,17 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
                 f"{approval.rule} of {approval.target} is approved twice; it is also at {first.location}. Keep one of "
                 "the two"
             )
-            part.add(rule.DUPLICATE_APPROVAL, text, items, index, address=approval.entity.address)
+            report.add(rule.DUPLICATE_APPROVAL, text, items, index, address=approval.entity.address)
     return list(found.values())
 
 
-def _read_item(item: dict[str, Any], part: Part, today: date) -> Approval | None:
+def _read_item(items: list[Any], index: int, report: FileReport, today: date) -> Approval | None:
     """Return an approval; `None` if anything is wrong with it, of which the schema finds the rest."""
-    name, entity, expires = _read_rule(item, part), _read_entity(item, part), _read_expires(item, part, today)
+    item: dict[str, Any] = items[index]
+    name, entity, expires = _read_rule(item, report), _read_entity(item, report), _read_expires(item, report, today)
     reason, approver, action = item.get("reason"), item.get("approver"), item.get("action", CHANGE)
     cluster = item.get("cluster")
-    to = _read_to(item, part, entity, name, action)
+    to = _read_to(item, report, entity, name, action)
     if (
         name is None
         or entity is None
@@ -82,7 +81,7 @@ def _read_item(item: dict[str, Any], part: Part, today: date) -> Approval | None
         or to is None
     ):
         return None
-    location = part.document.locate(part.path).key
+    location = report.document.place(items, index).key
     return Approval(
         rule=name,
         entity=entity,
@@ -96,7 +95,7 @@ def _read_item(item: dict[str, Any], part: Part, today: date) -> Approval | None
     )
 
 
-def _read_rule(item: dict[str, Any], part: Part) -> str | None:
+def _read_rule(item: dict[str, Any], report: FileReport) -> str | None:
     name = item.get("rule")
     if not isinstance(name, str) or name in APPROVABLE:
         return name if isinstance(name, str) else None
@@ -108,11 +107,11 @@ def _read_rule(item: dict[str, Any], part: Part) -> str | None:
         text = f"{name} cannot be approved: {known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
     else:
         text = f"{name} is not about one entity, so it cannot be approved here; plan with {known.override}"
-    part.at("rule").add(rule.BAD_APPROVAL, text, item, "rule")
+    report.add(rule.BAD_APPROVAL, text, item, "rule")
     return None
 
 
-def _read_entity(item: dict[str, Any], part: Part) -> Entity | None:
+def _read_entity(item: dict[str, Any], report: FileReport) -> Entity | None:
     address = item.get("address")
     if not isinstance(address, str) or not address:
         return None
@@ -126,12 +125,12 @@ def _read_entity(item: dict[str, Any], part: Part) -> Entity | None:
         if entity.address == address and problem is None:
             return entity
         text = problem or f"{quote(address)} is not in canonical form; write {entity.address}"
-    part.at("address").add(rule.BAD_APPROVAL, f"address: {text}", item, "address")
+    report.add(rule.BAD_APPROVAL, f"address: {text}", item, "address")
     return None
 
 
 def _read_to(
-    item: dict[str, Any], part: Part, entity: Entity | None, name: str | None, action: object
+    item: dict[str, Any], report: FileReport, entity: Entity | None, name: str | None, action: object
 ) -> tuple[tuple[str, float], ...] | None:
     """Return the values that an approval depends on, none if it depends on none; `None` if they are wrong."""
     raw = item.get("to")
@@ -140,19 +139,19 @@ def _read_to(
     if action == DELETE or name == rule.DEFAULT_ENTITY.id:
         what = f"an approval with action: {DELETE}" if action == DELETE else name
         text = f"to: {what} concerns the whole entity; remove this field"
-        part.at("to").add(rule.BAD_APPROVAL, text, item, "to")
+        report.add(rule.BAD_APPROVAL, text, item, "to")
         return None
     if not isinstance(raw, dict) or not raw:
         return None
-    values = read_values(raw, entity, part.at("to"))
+    values = read_values(raw, entity, report)
     return tuple(sorted(values.items())) if len(values) == len(raw) else None
 
 
-def _read_expires(item: dict[str, Any], part: Part, today: date) -> date | None:
+def _read_expires(item: dict[str, Any], report: FileReport, today: date) -> date | None:
     latest = today + timedelta(MOST_DAYS)
-    expires = read_expires(item, part, str(latest))
+    expires = read_expires(item, report, str(latest))
     if expires is None or expires <= latest:
         return expires
     text = f"expires: {expires} is over {MOST_DAYS} days ahead; write {latest} or earlier"
-    part.at("expires").add(rule.BAD_DATE, text, item, "expires")
+    report.add(rule.BAD_DATE, text, item, "expires")
     return None

@@ -209,7 +209,7 @@ def check_variables(report: FileReport) -> None:
         if not is_expanded:
             problems = [f"{PLACES}; write the value itself"]
         for message in problems:
-            report.at(*path).add(rule.BAD_VARIABLE, message, container, key)
+            report.add(rule.BAD_VARIABLE, message, container, key)
 
 
 def walk_texts(node: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any, Any, str]]:

@@ -11,7 +11,7 @@ from re import compile as regex
 from typing import Any, Final, TypeVar
 
 from quotaform.desired.config import Cluster, Config, ListedPath, Referring, check_variables, prune_problem, walk_texts
-from quotaform.desired.file_report import FileReport, Part, explain_shape, has_shape
+from quotaform.desired.file_report import FileReport, check_shape
 from quotaform.desired.match import name_oddness, read_pattern
 from quotaform.desired.schema import config as config_schema
 from quotaform.desired.tree import SourceFile, decode
@@ -74,21 +74,20 @@ def read_lint_settings(root: dict[str, Any], report: FileReport, profiles: Mappi
     )
 
 
-def read_capacity(cluster: str, node: dict[str, Any], report: FileReport) -> Capacity:
+def read_capacity(node: dict[str, Any], report: FileReport) -> Capacity:
     """Return the capacity of a cluster."""
     written = _mapping(node, "capacity")
-    values = read_values(written, None, report.at("clusters", cluster, "capacity"))
+    values = read_values(written, None, report)
     return Capacity(values=values, places={key: report.document.place(written, key).key for key in values})
 
 
 def _read_ignores(lints: dict[str, Any], report: FileReport) -> tuple[LintIgnore, ...]:
     ignores: list[LintIgnore] = []
     for index, item in _items(lints, "ignore", dict):
-        part = report.at("lints", "ignore", index)
         name, reason, address, match = (item.get(field) for field in ("rule", "reason", "address", "match"))
-        is_lint = isinstance(name, str) and _check_rule(name, item, part)
-        expires = read_expires(item, part)
-        pattern = read_pattern(match, part.at("match")) if isinstance(match, dict) else None
+        is_lint = isinstance(name, str) and _check_rule(name, item, report)
+        expires = read_expires(item, report)
+        pattern = read_pattern(match, report) if isinstance(match, dict) else None
         if is_lint and isinstance(reason, str) and reason.strip():
             ignores.append(
                 LintIgnore(
@@ -103,7 +102,7 @@ def _read_ignores(lints: dict[str, Any], report: FileReport) -> tuple[LintIgnore
     return tuple(ignores)
 
 
-def _check_rule(name: str, item: dict[str, Any], part: Part) -> bool:
+def _check_rule(name: str, item: dict[str, Any], report: FileReport) -> bool:
     if name in rule.LINTS:
         return True
     lints = ", ".join(rule.LINTS)
@@ -111,7 +110,7 @@ def _check_rule(name: str, item: dict[str, Any], part: Part) -> bool:
         text = f"{name} is not a lint, and only lints can be ignored: {lints}"
     else:
         text = f"unknown lint {quote(name)}{did_you_mean(name, rule.LINTS) or '.'} The lints are {lints}"
-    part.at("rule").add(rule.BAD_CHOICE, text, item, "rule")
+    report.add(rule.BAD_CHOICE, text, item, "rule")
     return False
 
 
@@ -122,8 +121,7 @@ def _read_principals(root: dict[str, Any], report: FileReport) -> tuple[str, ...
     names = list(_items(principals, "brokers", str))
     for index, name in names:
         if oddness := name_oddness(USER, name):
-            part = report.at("principals", "brokers", index)
-            part.add(rule.BAD_NAME, f"{spell_name(name)} {oddness}", principals["brokers"], index)
+            report.add(rule.BAD_NAME, f"{spell_name(name)} {oddness}", principals["brokers"], index)
     return tuple(name for _, name in names if name)
 
 
@@ -176,16 +174,15 @@ def _read_root(report: FileReport, directory: Path) -> Config:
     root = report.document.root if isinstance(report.document.root, dict) else {}
     profiles = set(map(id, _mapping(root, "profiles").values()))
     profiles |= {id(_mapping(_mapping(root, "recommend"), field)) for field in ("floor", "cap")}
-    profiles |= {id(node.get("capacity")) for node in _mapping(root, "clusters").values() if isinstance(node, dict)}
+    clusters = _mapping(root, "clusters")
+    profiles |= {id(node.get("capacity")) for node in clusters.values() if isinstance(node, dict)}
     _limit(root, report)
     check_variables(report)
     _check_texts(report, profiles)
     scope = _read_scope(_mapping(root, "scope"), report)
     config = Config(
         clusters={
-            name: _read_cluster(name, node, directory, report)
-            for name, node in _mapping(root, "clusters").items()
-            if isinstance(node, dict)
+            name: _read_cluster(clusters, name, directory, report) for name in clusters if _is_mapping(clusters[name])
         },
         profiles=_read_profiles(_mapping(root, "profiles"), report),
         scope=scope,
@@ -197,16 +194,19 @@ def _read_root(report: FileReport, directory: Path) -> Config:
         sizing=read_sizing(root, report),
     )
     config = replace(config, lints=read_lint_settings(root, report, config.profiles))
-    for name in _mapping(root, "clusters"):
-        _check_cluster_name(root["clusters"], name, report)
-    if not has_shape(config_schema, report.document):
-        explain_shape(config_schema, report)
+    for name in clusters:
+        _check_cluster_name(clusters, name, report)
+    check_shape(config_schema, report)
     return config
 
 
 def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
     value = node.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def _is_mapping(node: object) -> bool:
+    return isinstance(node, dict)
 
 
 def _items(node: dict[str, Any], key: str, kind: type[T]) -> Iterator[tuple[int, T]]:
@@ -220,42 +220,34 @@ def _items(node: dict[str, Any], key: str, kind: type[T]) -> Iterator[tuple[int,
 def _limit(root: dict[str, Any], report: FileReport) -> None:
     """Report each list and mapping that is too long, and drop the items beyond its limit."""
     clusters, scope = _mapping(root, "clusters"), _mapping(root, "scope")
-    lists: list[tuple[tuple[str, ...], dict[str, Any], int, str]] = [
-        (("clusters",), root, MOST_CLUSTERS, "clusters"),
-        (("profiles",), root, MOST_PROFILES, "profiles"),
-        (("scope", "include"), scope, MOST_PATTERNS, "patterns"),
-        (("scope", "exclude"), scope, MOST_PATTERNS, "patterns"),
-        (("drift_ignore",), root, MOST_IGNORES, "items"),
-        (("policies",), root, MOST_PATHS, "paths"),
-        (("roots",), root, MOST_ROOTS, "paths"),
-        (("lints", "ignore"), _mapping(root, "lints"), MOST_LINT_IGNORES, "items"),
-        (("principals", "brokers"), _mapping(root, "principals"), MOST_PRINCIPALS, "names"),
-        (("protect",), root, MOST_PATTERNS, "patterns"),
+    lists: list[tuple[str, dict[str, Any], int, str]] = [
+        ("clusters", root, MOST_CLUSTERS, "clusters"),
+        ("profiles", root, MOST_PROFILES, "profiles"),
+        ("include", scope, MOST_PATTERNS, "patterns"),
+        ("exclude", scope, MOST_PATTERNS, "patterns"),
+        ("drift_ignore", root, MOST_IGNORES, "items"),
+        ("policies", root, MOST_PATHS, "paths"),
+        ("roots", root, MOST_ROOTS, "paths"),
+        ("ignore", _mapping(root, "lints"), MOST_LINT_IGNORES, "items"),
+        ("brokers", _mapping(root, "principals"), MOST_PRINCIPALS, "names"),
+        ("protect", root, MOST_PATTERNS, "patterns"),
     ]
-    lists += [
-        (("clusters", name, "bootstrap_servers"), node, MOST_SERVERS, "servers")
-        for name, node in clusters.items()
-        if isinstance(node, dict)
-    ]
-    for name, node in clusters.items():
-        if isinstance(node, dict) and (metrics := _mapping(node, "metrics")):
-            lists += [
-                (("clusters", name, "metrics", "brokers"), metrics, MOST_SOURCES, "sources"),
-                (("clusters", name, "metrics", "labels"), metrics, MOST_LABELS, "labels"),
-            ]
-    for path, holder, most, what in lists:
-        node = holder.get(path[-1])
+    for node in filter(_is_mapping, clusters.values()):
+        metrics = _mapping(node, "metrics")
+        lists += [
+            ("bootstrap_servers", node, MOST_SERVERS, "servers"),
+            ("brokers", metrics, MOST_SOURCES, "sources"),
+            ("labels", metrics, MOST_LABELS, "labels"),
+        ]
+    for field, holder, most, what in lists:
+        node = holder.get(field)
         if not isinstance(node, list | dict) or len(node) <= most:
             continue
         beyond = list(node)[most:] if isinstance(node, dict) else range(most, len(node))
-        place = report.document.place(node, beyond[0])
-        text = f"{path[-1]} contains more than the limit of {most:,} {what}; remove some"
-        report.at(*path, "").add_at(rule.TOO_LARGE, text, place.key)
-        if isinstance(node, dict):
-            for key in beyond:
-                del node[key]
-        else:
-            del node[most:]
+        text = f"{field} contains more than the limit of {most:,} {what}; remove some"
+        report.add_at(rule.TOO_LARGE, text, report.document.place(node, beyond[0]).key)
+        for key in reversed(beyond):
+            del node[key]
 
 
 def _check_texts(report: FileReport, profiles: Collection[int]) -> None:
@@ -263,27 +255,28 @@ def _check_texts(report: FileReport, profiles: Collection[int]) -> None:
 
     A date is what `expires` holds.
     """
-    for path, container, key, text in walk_texts(report.document.root) if report.document.has_odd else ():
+    for _, container, key, text in walk_texts(report.document.root) if report.document.has_odd else ():
         oddity = report.document.oddity(container, key)
         if oddity is not None and id(container) not in profiles and key != "expires":
-            report.at(*path).add(rule.WRONG_TYPE, f"this must be text, but {taken_for(text, oddity)}", container, key)
+            report.add(rule.WRONG_TYPE, f"this must be text, but {taken_for(text, oddity)}", container, key)
 
 
 def _check_cluster_name(clusters: dict[str, Any], name: str, report: FileReport) -> None:
     if not _CLUSTER_NAME(name):
         text = f"the cluster name {quote(name)} must consist of letters, digits, dots, dashes and underscores"
-        report.at("clusters", name, "").add(rule.BAD_NAME, text, clusters, name, at_key=True)
+        report.add(rule.BAD_NAME, text, clusters, name, at_key=True)
 
 
-def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: FileReport) -> Cluster:
+def _read_cluster(clusters: dict[str, Any], name: str, directory: Path, report: FileReport) -> Cluster:
+    node: dict[str, Any] = clusters[name]
     if ("bootstrap_servers" in node) == ("snapshot" in node):
         what = "both bootstrap_servers and snapshot" if "snapshot" in node else "neither bootstrap_servers nor snapshot"
         text = f"the cluster {quote(name)} has {what}; give one of them"
-        report.at("clusters", name, "").add_at(rule.BAD_CLUSTER, text, report.document.locate(("clusters", name)).key)
+        report.add_at(rule.BAD_CLUSTER, text, report.document.place(clusters, name).key)
     elif "snapshot" in node and "command_config" in node:
         text = "command_config has no effect with snapshot; remove it"
-        report.at("clusters", name, "command_config").add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
-    servers, server_references = _read_servers(name, node, report)
+        report.add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
+    servers, server_references = _read_servers(node, report)
     config_reference = config_location = None
     command_config = node.get("command_config")
     if isinstance(command_config, str):
@@ -301,12 +294,12 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
         config_location=config_location,
         servers_location=report.document.place(node, "bootstrap_servers").value if servers else None,
         folder=directory,
-        capacity=read_capacity(name, node, report),
-        metrics=read_metrics(name, node, report),
+        capacity=read_capacity(node, report),
+        metrics=read_metrics(node, report),
     )
 
 
-def _read_servers(name: str, node: dict[str, Any], report: FileReport) -> tuple[tuple[str, ...], dict[str, Referring]]:
+def _read_servers(node: dict[str, Any], report: FileReport) -> tuple[tuple[str, ...], dict[str, Referring]]:
     """Return the servers, and those of them that refer to variables; one text may hold several."""
     servers: list[str] = []
     references: dict[str, Referring] = {}
@@ -320,11 +313,10 @@ def _read_servers(name: str, node: dict[str, Any], report: FileReport) -> tuple[
         try:
             servers += [part if PREFIX in part else str(parse_server(part)) for part in parts]
         except ValueError:
-            part = report.at("clusters", name, "bootstrap_servers", index)
-            if not report.covers(part.path):
+            if "${" not in text:
                 raw = report.document.place(listed, index).text or ""
                 text = f"{spell_server(raw)} is not HOST:PORT, as in broker-1:9092"
-                part.add(rule.BAD_SERVER, text, listed, index)
+                report.add(rule.BAD_SERVER, text, listed, index)
     return tuple(servers), references
 
 
@@ -339,17 +331,12 @@ def _read_path(node: dict[str, Any], key: str, directory: Path) -> Path | None:
 
 
 def _read_profiles(node: dict[str, Any], report: FileReport) -> dict[str, Values]:
-    return {
-        name: read_values(values, None, report.at("profiles", name))
-        for name, values in node.items()
-        if isinstance(values, dict)
-    }
+    return {name: read_values(values, None, report) for name, values in node.items() if isinstance(values, dict)}
 
 
 def _read_scope(node: dict[str, Any], report: FileReport) -> Scope:
     include, exclude = (
-        tuple(read_pattern(item, report.at("scope", side, index)) for index, item in _items(node, side, dict))
-        for side in ("include", "exclude")
+        tuple(read_pattern(item, report) for index, item in _items(node, side, dict)) for side in ("include", "exclude")
     )
     return Scope(include=include, exclude=exclude)
 
@@ -368,7 +355,7 @@ def _read_prune(root: dict[str, Any], scope: Scope, report: FileReport) -> Prune
     if mode not in tuple(PruneMode):
         return PruneMode.REPORT
     if problem := prune_problem(PruneMode(mode), scope):
-        report.at("prune").add(rule.PRUNE_SCOPE, problem, root, "prune")
+        report.add(rule.PRUNE_SCOPE, problem, root, "prune")
     return PruneMode(mode)
 
 
@@ -380,11 +367,10 @@ def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftI
     """Return the items of `drift_ignore`; the schema reports values of the wrong shape."""
     ignores = []
     for index, item in _items(root, "drift_ignore", dict):
-        part = report.at("drift_ignore", index)
-        keys = _read_keys(item, part)
-        expires = read_expires(item, part)
+        keys = _read_keys(item, report)
+        expires = read_expires(item, report)
         match, reason = item.get("match"), item.get("reason")
-        pattern = read_pattern(match, part.at("match")) if isinstance(match, dict) else None
+        pattern = read_pattern(match, report) if isinstance(match, dict) else None
         if pattern is not None and expires is not None and isinstance(reason, str):
             ignores.append(
                 DriftIgnore(
@@ -398,12 +384,12 @@ def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftI
     return tuple(ignores)
 
 
-def _read_keys(item: dict[str, Any], part: Part) -> frozenset[str]:
+def _read_keys(item: dict[str, Any], report: FileReport) -> frozenset[str]:
     found = set()
     for index, key in _items(item, "keys", str):
         if key not in QUOTA_KEYS:
             guess = did_you_mean(key, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
-            part.at("keys", index).add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", item["keys"], index)
+            report.add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", item["keys"], index)
         found.add(key)
     return frozenset(found)
 
@@ -415,7 +401,7 @@ def read_guard_limits(root: dict[str, Any], report: FileReport) -> GuardLimits:
         delete=_read_count_limit(_mapping(node, "delete"), DEFAULT_GUARD_LIMITS.delete),
         update=_read_count_limit(_mapping(node, "update"), DEFAULT_GUARD_LIMITS.update),
         change_factor=_read_number(node, "change_factor", DEFAULT_GUARD_LIMITS.change_factor),
-        protect=tuple(read_pattern(item, report.at("protect", index)) for index, item in _items(root, "protect", dict)),
+        protect=tuple(read_pattern(item, report) for index, item in _items(root, "protect", dict)),
     )
 
 
@@ -432,72 +418,72 @@ MOST_LABELS: Final = 100
 """The limit on labels of `metrics.labels`."""
 
 
-def read_metrics(cluster: str, node: dict[str, Any], report: FileReport) -> ClusterMetrics:
+def read_metrics(node: dict[str, Any], report: FileReport) -> ClusterMetrics:
     """Return where the measurements of a cluster are; the schema reports values of the wrong shape."""
     written = node.get("metrics")
     if not isinstance(written, dict):
         return NO_METRICS
-    part = report.at("clusters", cluster, "metrics")
     prometheus = _read_text(written, "prometheus")
-    if prometheus is not None:
-        _check_url(prometheus, part.at("prometheus"), written, "prometheus")
+    if prometheus:
+        _check_url(prometheus, report, written, "prometheus")
     return ClusterMetrics(
-        sources=_read_sources(written, part),
+        sources=_read_sources(written, report),
         prometheus=prometheus,
         labels={name: value for name, value in _mapping(written, "labels").items() if isinstance(value, str)},
-        location=report.document.locate(part.path).value,
+        location=report.document.place(node, "metrics").value,
     )
 
 
-def _read_sources(written: dict[str, Any], part: Part) -> tuple[MetricsSource, ...]:
+def _read_sources(written: dict[str, Any], report: FileReport) -> tuple[MetricsSource, ...]:
     sources: list[MetricsSource] = []
     for index, text in _items(written, "brokers", str):
-        place = part.at("brokers", index)
+        if not text:
+            continue
         try:
             source = parse_source(text)
             require_distinct([*sources, source])
         except ValueError as error:
-            place.add(rule.BAD_METRICS, str(error), written["brokers"], index)
+            report.add(rule.BAD_METRICS, str(error), written["brokers"], index)
             continue
         if source.kind is not SourceKind.JMX:
-            _check_url(source.address, place, written["brokers"], index)
+            _check_url(source.address, report, written["brokers"], index)
         sources.append(source)
     return tuple(sources)
 
 
-def _check_url(text: str, part: Part, container: Any, key: str | int) -> None:
+def _check_url(text: str, report: FileReport, container: Any, key: str | int) -> None:
     from quotaform.http.message import Url
 
     try:
         Url.parse(text)
     except ValueError as error:
-        part.add(rule.BAD_METRICS, f"invalid URL: {error}", container, key)
+        report.add(rule.BAD_METRICS, f"invalid URL: {error}", container, key)
 
 
 def read_sizing(root: dict[str, Any], report: FileReport) -> SizingSettings:
     """Return how quotas are sized by usage; the schema reports values of the wrong shape."""
-    node, part, default = _mapping(root, "recommend"), report.at("recommend"), SizingSettings()
+    node, default = _mapping(root, "recommend"), SizingSettings()
     headroom = node.get("headroom")
     is_number = isinstance(headroom, int | Decimal) and not isinstance(headroom, bool)
     return SizingSettings(
-        percentile=_read_parsed(node, "percentile", part, default.percentile, parse_percentile),
+        percentile=_read_parsed(node, "percentile", report, default.percentile, parse_percentile),
         outlier_days=_read_number(node, "outlier_days", default.outlier_days),
         headroom=float(headroom) if is_number and headroom is not None else default.headroom,
-        floors=read_values(_mapping(node, "floor"), None, report.at("recommend", "floor")),
-        caps=read_values(_mapping(node, "cap"), None, report.at("recommend", "cap")),
-        min_history_days=_read_parsed(node, "min_history", part, default.min_history_days, _days),
+        floors=read_values(_mapping(node, "floor"), None, report),
+        caps=read_values(_mapping(node, "cap"), None, report),
+        min_history_days=_read_parsed(node, "min_history", report, default.min_history_days, _days),
         min_samples=_read_number(node, "min_samples", default.min_samples),
-        unused_after_days=_read_parsed(node, "unused_after", part, default.unused_after_days, _days),
+        unused_after_days=_read_parsed(node, "unused_after", report, default.unused_after_days, _days),
     )
 
 
-def _read_parsed(node: dict[str, Any], field: str, part: Part, default: T, parse: Callable[[str], T]) -> T:
+def _read_parsed(node: dict[str, Any], field: str, report: FileReport, default: T, parse: Callable[[str], T]) -> T:
     text = node.get(field)
     if isinstance(text, str):
         try:
             return parse(text)
         except ValueError as error:
-            part.at(field).add(rule.BAD_VALUE, f"{field}: {error}", node, field)
+            report.add(rule.BAD_VALUE, f"{field}: {error}", node, field)
     return default
 
 

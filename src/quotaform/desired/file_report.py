@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 from typing import Any, Final
 
 from quotaform.desired.schema import config, quotas
@@ -11,6 +12,7 @@ from quotaform.desired.yaml.document import Document, Node, StopReadingError, gl
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import FindingList
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.schema import Builder, make_schema, nodes_of
 from quotaform.model.records.validator import Refusal, gate
 from quotaform.model.rule import FindingRule
@@ -25,9 +27,9 @@ NodePath = tuple[str | int, ...]
 
 
 class FileReport:
-    """Collects the findings of one document."""
+    """Collects the findings of one document. Whatever adds one may raise `StopReadingError`: there are too many."""
 
-    __slots__ = ("covered", "document", "errors", "findings")
+    __slots__ = ("document", "errors", "findings")
 
     def __init__(self, document: Document, findings: FindingList | None = None) -> None:
         """Make a report.
@@ -35,64 +37,9 @@ class FileReport:
         `findings`: takes what is found, together with what was found before.
         """
         self.document = document
-        # The parts that something was found in; the schema's opinion of them is not wanted
-        self.covered: set[NodePath] = set()
         self.errors = 0  # how many of the findings are errors
         # What was found: the first of it, if it is a lot
         self.findings = FindingList() if findings is None else findings
-
-    def at(self, *path: str | int) -> Part:
-        """Return the part of the document at a path, to report what is wrong there."""
-        return Part(self, path)
-
-    def covers(self, path: NodePath) -> bool:
-        """Whether something was found in a part that holds this path."""
-        return any(path[:length] in self.covered for length in range(1, len(path) + 1))
-
-    def add(self, path: NodePath, finding: Finding) -> None:
-        """Add a finding about the part at a path.
-
-        Raises `StopReadingError` if there are more problems than are shown.
-        """
-        if finding.severity is Severity.ERROR:
-            self.covered.add(path)
-            self.errors += 1
-        self.add_shape(finding)
-
-    def add_shape(self, finding: Finding) -> None:
-        """Add a finding of the schema, which covers nothing.
-
-        Raises `StopReadingError` if there are more problems than are shown.
-        """
-        if self.document.is_cut and finding.rule in _ABSENCES:
-            return
-        self.findings.add(finding)
-        if self.findings.is_full:
-            raise StopReadingError
-
-
-class Part:
-    """A part of a document, and the report that takes what is wrong with it."""
-
-    __slots__ = ("path", "report")
-
-    def __init__(self, report: FileReport, path: NodePath) -> None:
-        self.report = report
-        self.path = path  # the part: a mistake in it is not reported a second time by the schema
-
-    @property
-    def document(self) -> Document:
-        """The whole document."""
-        return self.report.document
-
-    @property
-    def errors(self) -> int:
-        """How many errors were found in the whole document."""
-        return self.report.errors
-
-    def at(self, *steps: str | int) -> Part:
-        """Return a part of this part."""
-        return Part(self.report, (*self.path, *steps))
 
     def add(
         self,
@@ -108,11 +55,20 @@ class Part:
         """Report something about the value (or the key) of a container."""
         place = self.document.place(container, key)
         location = place.key if at_key else place.value
-        self.report.add(self.path, broken.finding(message, address=address, key=quota_key, location=location))
+        self.add_finding(broken.finding(message, address=address, key=quota_key, location=location))
 
     def add_at(self, broken: FindingRule, message: str, location: Location) -> None:
         """Report something about a place."""
-        self.report.add(self.path, broken.finding(message, location=location))
+        self.add_finding(broken.finding(message, location=location))
+
+    def add_finding(self, finding: Finding) -> None:
+        """Add a finding; none of what is missing where the end was not read."""
+        if self.document.is_cut and finding.rule in _ABSENCES:
+            return
+        self.errors += finding.severity is Severity.ERROR
+        self.findings.add(finding)
+        if self.findings.is_full:
+            raise StopReadingError
 
 
 _TYPES: Mapping[str, str] = {
@@ -128,39 +84,24 @@ _LOOKED_AT: Final = 20
 """How many unknown fields are compared with those that are missing."""
 _STREAMED: Final = 2
 """How long the path of an item is that was handed over while the file was read."""
-_COMPOSITE = frozenset({"anyOf", "oneOf", "not", "if", "dependencies"})
 _EMPTY: Mapping[str, str] = {"array": "[]", "object": "{}"}
 
 
-def has_shape(schema: Builder, document: Document) -> bool:
-    """Whether a document fits its schema."""
-    return gate(schema).is_valid(document.root)
-
-
-def explain_shape(schema: Builder, report: FileReport) -> None:
-    """Report where and why a document does not fit its schema.
-
-    At least one problem is reported if nothing was found before.
-
-    `report`: what was already found; parts that it covers are left out, so that one mistake is one problem. Takes what
-    is found.
+def check_shape(build: Builder, report: FileReport) -> None:
+    """Report where and why a document does not fit its schema, as far as that is not left to code (`in_code`).
 
     Raises `StopReadingError`: there are more problems than are shown.
     """
+    shape = gate(build, is_shape=True)
+    if shape.is_valid(report.document.root):
+        return
     found: set[tuple[Any, ...]] = set()
-    composites: list[tuple[Any, ...]] = []
     # The validator takes the fields of a mapping in any order.
-    for refusal in sorted(gate(schema).refusals(report.document.root), key=lambda refusal: _place(refusal, report)):
-        if refusal.keyword in _COMPOSITE:
-            composites.append(tuple(refusal.path))
-            continue
-        for path, finding in _explain(schema, refusal, report):
+    for refusal in sorted(shape.refusals(report.document.root), key=lambda refusal: _place(refusal, report)):
+        for path, finding in _explain(build, refusal, report):
             if (path, finding.rule) not in found:
                 found.add((path, finding.rule))
-                report.add_shape(finding)
-    if not found and not report.covered and not report.document.is_cut:
-        for path in composites or [()]:
-            report.add(path, _finding(report, rule.BAD_SHAPE, path, f"{_name(path, report)} does not match the schema"))
+                report.add_finding(finding)
 
 
 def _place(refusal: Refusal, report: FileReport) -> tuple[int, int]:
@@ -177,26 +118,31 @@ def _finding(
 
 def _explain(build: Builder, refusal: Refusal, report: FileReport) -> Iterator[tuple[tuple[Any, ...], Finding]]:
     path = tuple(refusal.path)
-    schema = nodes_of(make_schema(build), refusal.schema_path)[-1]
+    schema = nodes_of(make_schema(build, is_shape=True), refusal.schema_path)[-1]
     if refusal.keyword == "additionalProperties":
         known = list(schema["properties"])
         for key in refusal.value:
-            if key not in known and not report.covers((*path, key)):
-                text = _unknown_text(key, known, belonging_text(key, build))
+            if key not in known:
+                text = _unknown_text(key, known, build)
                 yield (*path, key), _finding(report, rule.UNKNOWN_FIELD, (*path, key), text, at_key=True)
-        return
-    if report.covers(path):
-        return
-    if refusal.keyword == "required":
+    elif refusal.keyword == "required":
         unknown = [key for key in refusal.value if key not in schema.get("properties", {})]
         key = refusal.details["property"]
-        is_misspelt = any(did_you_mean(other, [key]) for other in unknown[:_LOOKED_AT])
-        if not is_misspelt and not report.covers((*path, key)):
+        if not any(did_you_mean(other, [key]) for other in unknown[:_LOOKED_AT]):
             text = f"{_name(path, report)} has no {key}; add it"
             yield (*path, key), _finding(report, rule.MISSING_FIELD, path, text)
-        return
-    broken, text = _scalar_text(refusal, schema, path, report)
-    yield path, _finding(report, broken, path, text)
+    elif not _is_misplaced(path, refusal.value, report):
+        broken, text = _scalar_text(refusal, schema, path, report)
+        yield path, _finding(report, broken, path, text)
+
+
+def _is_misplaced(path: NodePath, value: Any, report: FileReport) -> bool:
+    """Whether `values` are empty because what belongs to them is not indented, which is reported."""
+    if value is not None or path[-1:] != ("values",):
+        return False
+    root: Any = report.document.root
+    entry = reduce(getitem, path[:-1], root)
+    return not entry.keys().isdisjoint(QUOTA_KEYS)
 
 
 def _scalar_text(
@@ -255,10 +201,12 @@ def _shown(raw: str) -> str:
     return spell_server(raw) if at and ":" in login else quote(raw)
 
 
-def _unknown_text(key: str, known: list[str], belonging: str) -> str:
+def _unknown_text(key: str, known: list[str], build: Builder) -> str:
+    if key in QUOTA_KEYS and "values" in known:
+        return f"{key} is a quota key, not a field of an entry; write it below values, and indent it further"
     if glued := glued_key(key, known):
         return f"unknown field {quote(key)}; write a space after the colon of {glued}"
-    guess = belonging or did_you_mean(key, known) or "."
+    guess = belonging_text(key, build) or did_you_mean(key, known) or "."
     return f"unknown field {quote(key)}{guess} The fields are {', '.join(known)}"
 
 

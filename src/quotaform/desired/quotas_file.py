@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from quotaform.desired.file_report import FileReport, Part, explain_shape, has_shape
+from quotaform.desired.file_report import FileReport, check_shape
 from quotaform.desired.match import MAX_ENTITIES, read_match
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile, decode
@@ -24,7 +24,7 @@ from quotaform.desired.yaml.document import Document, StopReadingError, glued_ke
 from quotaform.desired.yaml.reader import Stream, read_document
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Position
+from quotaform.model.finding import Finding, Location, Position
 from quotaform.model.finding_list import MAX_PROBLEMS, FindingList
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Entry, LayerFile, ProfileUse, ValuePlace, Values
@@ -55,46 +55,45 @@ class EntryReader:
         for index, item in enumerate(items):
             if isinstance(item, dict):
                 position = mark_position(spots[index][0])
-                self.read_item(item, report.at("quotas", index), file, position, entries)
+                self.read_item(item, report, file, position, entries)
 
     def share(self, values: Values) -> Values:
         """Return the same values for equal ones, which are many."""
         return self.known.setdefault(tuple(values.items()), values)
 
     def read_item(
-        self, item: dict[str, Any], part: Part, file: LayerFile, position: Position, entries: list[Entry]
+        self, item: dict[str, Any], report: FileReport, file: LayerFile, position: Position, entries: list[Entry]
     ) -> None:
         """Add the entries of one item."""
         match = item.get("match")
         if not isinstance(match, dict):
             return
-        errors = part.errors
-        report_misplaced(item, part)
-        named = read_match(match, part.at("match"), MAX_ENTITIES - len(entries))
+        errors = report.errors
+        named = read_match(match, report, MAX_ENTITIES - len(entries))
         entity = named[0] if named else None
-        if part.document.has_odd:
-            _check_texts(item, part)
-        expires = read_expires(item, part) if "expires" in item else None
+        if report.document.has_odd:
+            _check_texts(item, report)
+        expires = read_expires(item, report) if "expires" in item else None
         values: Values = {}
         places: tuple[ValuePlace, ...] = ()
         bare: tuple[str, ...] = ()
         profile: ProfileUse | None = None
         unset: Mapping[str, Position] | None = None
         if item.get("state") == "absent":
-            _check_absent(item, entity, part)
+            _check_absent(item, entity, report)
             cause = Cause.TOMBSTONE
         else:
             cause = Cause.ENTRY
             if "profile" in item:
                 profile = _profile_use(item)
-            values, places = self.read_values(item, entity, part, position, profile)
+            values, places = self.read_values(item, entity, report, position, profile)
             if isinstance(own := item.get("values"), dict):
                 bare = bare_keys(own, values)
             if "unset" in item:
-                unset = _read_unset(item, entity, part, file)
-        if not named or not (values or unset or cause is Cause.TOMBSTONE) or part.errors > errors:
+                unset = _read_unset(item, entity, report, file)
+        if not named or not (values or unset or cause is Cause.TOMBSTONE) or report.errors > errors:
             return
-        owner, reason = (_read_text(item, field, part) for field in ("owner", "reason"))
+        owner, reason = (_read_text(item, field, report) for field in ("owner", "reason"))
         for declared in named:
             entries.append(  # noqa: PERF401
                 Entry(
@@ -117,7 +116,7 @@ class EntryReader:
         self,
         item: dict[str, Any],
         entity: Entity | None,
-        part: Part,
+        report: FileReport,
         position: Position,
         profile: ProfileUse | None,
     ) -> tuple[Values, tuple[ValuePlace, ...]]:
@@ -126,16 +125,16 @@ class EntryReader:
         values: dict[str, float] = {}
         where: dict[str, ValuePlace] = {}
         if "profile" in item:
-            values.update(self.read_profile(item, entity, part.at("profile")))
+            values.update(self.read_profile(item, entity, report))
             where = dict.fromkeys(values, profile or position)
         if isinstance(own, dict):
-            written = read_values(own, entity, part.at("values"))
+            written = read_values(own, entity, report)
             values.update(written)
             spots = spots_of(own)
             where.update((key, mark_position(spots[key][0])) for key in written)
             if not own:
                 text = f"{of_entity(entity)}has no values; add some, or write state: absent"
-                part.at("values").add(rule.NO_VALUES, text, item, "values")
+                report.add(rule.NO_VALUES, text, item, "values")
         elif (
             item.keys().isdisjoint({"profile", "values", "unset"})
             and item.get("state", "present") == "present"
@@ -143,24 +142,24 @@ class EntryReader:
         ):
             state = " with state: present" if "state" in item else ""
             text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
-            part.at("").add_at(rule.NO_VALUES, text, part.document.locate(part.path).value)
+            report.add_at(rule.NO_VALUES, text, Location.at(report.document.name, position))
         return self.share(values), tuple(where.values())
 
-    def read_profile(self, item: dict[str, Any], entity: Entity | None, part: Part) -> Values:
+    def read_profile(self, item: dict[str, Any], entity: Entity | None, report: FileReport) -> Values:
         """Return the values of the profile that an item names."""
         name = item["profile"]
-        if not isinstance(name, str) or not name or part.document.oddity(item, "profile") is not None:
+        if not isinstance(name, str) or not name or report.document.oddity(item, "profile") is not None:
             return {}
         values = self.profiles.get(name)
         if values is None:
             known = f" The profiles are {listed(map(quote, self.profiles))}" if self.profiles else ""
             guess = did_you_mean(name, self.profiles) or "; quotaform.yaml does not define it."
-            part.add(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
+            report.add(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
             return {}
         for key in values:
             if entity is not None and not QUOTA_KEYS[key].fits(entity):
                 text = f"profile {quote(name)} {misfit_text(key, entity)}"
-                part.add(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
+                report.add(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
         return values
 
 
@@ -172,7 +171,7 @@ def _profile_use(item: dict[str, Any]) -> ProfileUse | None:
 
 
 def _read_unset(
-    item: dict[str, Any], entity: Entity | None, part: Part, file: LayerFile
+    item: dict[str, Any], entity: Entity | None, report: FileReport, file: LayerFile
 ) -> Mapping[str, Position] | None:
     """Return the keys that an item takes away from the common entry, and where it says so."""
     listed = item["unset"]
@@ -185,48 +184,47 @@ def _read_unset(
             f"{of_entity(entity)}is declared in a common file, but unset removes keys of the common entry; "
             "use it in the directory of a cluster, or remove it"
         )
-        part.at("unset").add(rule.BAD_UNSET, text, item, "unset", at_key=True)
+        report.add(rule.BAD_UNSET, text, item, "unset", at_key=True)
         return None
     for index, key in enumerate(listed):
-        here = part.at("unset", index)
         address = entity.address if entity is not None else None
-        if not isinstance(key, str):
+        if not isinstance(key, str) or not key:
             continue
         problem = find_key_problem(key, entity)
         if problem is not None:
-            here.add(problem[0], problem[1], listed, index, address=address)
+            report.add(problem[0], problem[1], listed, index, address=address)
         elif key in unset:
             text = f"{of_entity(entity)}{key} is in unset twice; remove one of the two"
-            here.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
+            report.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
         elif isinstance(own, dict) and key in own:
-            other = part.document.place(own, key).key
+            other = report.document.place(own, key).key
             text = f"{of_entity(entity)}{key} is both in unset and in values, at {other}; remove one of the two"
-            here.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
+            report.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
         else:
             unset[key] = mark_position(spots_of(listed)[index][0])
     return unset
 
 
-def _read_text(item: dict[str, Any], field: str, part: Part) -> str | None:
+def _read_text(item: dict[str, Any], field: str, report: FileReport) -> str | None:
     """Return the text of a field; what the schema refuses, a number for example, as it is written."""
     value = item.get(field)
-    return value if value is None or isinstance(value, str) else part.document.place(item, field).text
+    return value if value is None or isinstance(value, str) else report.document.place(item, field).text
 
 
-def _check_texts(item: dict[str, Any], part: Part) -> None:
+def _check_texts(item: dict[str, Any], report: FileReport) -> None:
     for field in _TEXT_FIELDS:
-        oddity = part.document.oddity(item, field)
+        oddity = report.document.oddity(item, field)
         if oddity is not None:
             raw = item[field]
             text = f"{field} must be text, but {taken_for(raw, oddity)}"
-            part.at(field).add(rule.WRONG_TYPE, text, item, field)
+            report.add(rule.WRONG_TYPE, text, item, field)
 
 
-def _check_absent(item: dict[str, Any], entity: Entity | None, part: Part) -> None:
+def _check_absent(item: dict[str, Any], entity: Entity | None, report: FileReport) -> None:
     for field in ("values", "profile", "unset", "expires"):
         if field in item:
             text = f"{of_entity(entity)}has state: absent, which does not allow {field}; remove one of the two"
-            part.at(field).add(rule.BAD_STATE, text, item, field, at_key=True)
+            report.add(rule.BAD_STATE, text, item, field, at_key=True)
 
 
 _LOOKED_AT: Final = 20
@@ -248,16 +246,6 @@ def misspells_field(field: str) -> bool:
     if field in fields:
         return False
     return field in QUOTA_KEYS or bool({nearest(field, fields), glued_key(field, fields)} & _DECLARING)
-
-
-def report_misplaced(item: dict[str, Any], part: Part) -> None:
-    """Report quota keys that are fields of an entry because they are not indented below `values`."""
-    for key in item:
-        if key in QUOTA_KEYS:
-            text = f"{key} is a quota key, not a field of an entry; write it below values, and indent it further"
-            part.at(key).add(rule.UNKNOWN_FIELD, text, item, key, at_key=True)
-            if item.get("values") is None:
-                part.report.covered.add((*part.path, "values"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +312,7 @@ def _read(file: LayerFile, text: str, reader: EntryReader) -> tuple[list[Entry],
             known = len(entries)
             reader.read(items, report, file, entries)
             entities.update([entry.entity for entry in entries[known:]])
-        if not has_shape(quotas_schema, document):
-            explain_shape(quotas_schema, report)
+        check_shape(quotas_schema, report)
         if len(entries) - len(entities) > MAX_PROBLEMS:
             raise StopReadingError  # `assemble` reports these duplicates
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, MAX_NAME_BYTES, EntityType
 from quotaform.model.finding import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
-from quotaform.model.records.schema import DAY, Node, choice, closed, items, mapping, record, ref, text, titled
+from quotaform.model.records.schema import DAY, Node, choice, closed, in_code, items, mapping, record, ref, text, titled
 from quotaform.model.rule import APPROVABLE, LINTS
 from quotaform.model.settings import (
     DEFAULT_GUARD_LIMITS,
@@ -26,11 +26,12 @@ _NUMBER: Final = r"(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 def values() -> Node:
     """Return the schema of values as people write them: one field per quota key."""
-    return closed(
+    schema = closed(
         "Quota keys and their limits. An omitted key is inherited.",
         {name: _value(key) for name, key in QUOTA_KEYS.items()},
         minProperties=1,
     )
+    return in_code(schema, {"type": "object", "minProperties": 1})
 
 
 def _value(key: QuotaKey) -> Node:
@@ -54,7 +55,7 @@ def _names(row: EntityType) -> Node:
 
 
 def _match() -> Node:
-    return closed(
+    schema = closed(
         "The entity of the entry: a user, a client-id, both, or an ip. <default> is the default entity; a list "
         "stands for one entity per name.",
         {row.name: _names(row) for row in KNOWN_TYPES.values()},
@@ -62,6 +63,7 @@ def _match() -> Node:
         dependencies={row.name: {"maxProperties": 1} for row in KNOWN_TYPES.values() if not row.combines_with},
         examples=[{"user": "svc-orders"}, {"user": DEFAULT_WORD, "client-id": "etl"}],
     )
+    return in_code(schema, {"type": "object", "minProperties": 1})
 
 
 def quotas() -> tuple[Node, dict[str, Node]]:
@@ -90,11 +92,11 @@ def _literal() -> Node:
 
 def _entry() -> Node:
     first = next(iter(QUOTA_KEYS))
-    return closed(
+    schema = closed(
         "The quotas of one or several entities.",
         {
             "match": ref("match"),
-            "values": ref("values"),
+            "values": in_code(ref("values"), {"type": "object", "minProperties": 0}),
             "profile": text(
                 "The name of a profile in quotaform.yaml; values next to it override it key by key.",
                 "gold",
@@ -108,11 +110,7 @@ def _entry() -> Node:
             ),
             "owner": text("The owner; shown in plans.", "team-orders", minLength=1),
             "reason": text("The reason; shown in plans.", "checkout traffic", minLength=1),
-            "expires": text(
-                "Treated as absent from this date (UTC).",
-                "2026-12-31",
-                pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-            ),
+            "expires": _day("Treated as absent from this date (UTC)."),
             "state": choice("absent: the entity must not have any quotas.", ("present", "absent"))
             | {"default": "present"},
         },
@@ -124,6 +122,17 @@ def _entry() -> Node:
             {"required": ["state"], "properties": {"state": {"const": "absent"}}},
         ],
     )
+    return _without(schema, "anyOf")
+
+
+def _day(description: str) -> Node:
+    return in_code(text(description, "2026-12-31", pattern=DAY), {"type": "string"})
+
+
+def _without(schema: Node, keyword: str) -> Node:
+    """Return a schema of which code checks one keyword, and whether it is empty."""
+    left = {name: value for name, value in schema.items() if name != keyword}
+    return in_code(schema, {**left, "minProperties": 0})
 
 
 def approvals() -> tuple[Node, dict[str, Node]]:
@@ -139,7 +148,7 @@ def approvals() -> tuple[Node, dict[str, Node]]:
 
 def _approval() -> Node:
     fields = {
-        "rule": choice("The rule that blocks.", APPROVABLE),
+        "rule": in_code(choice("The rule that blocks.", APPROVABLE), {"type": "string"}),
         "address": text(
             "The address of the entity, as printed in plans, or one with globs (*, ?, [...]) as names, for entities of "
             "the same types; only <default> matches a default.",
@@ -149,11 +158,7 @@ def _approval() -> Node:
         ),
         "reason": text("The reason.", "moves to the new cluster", minLength=1),
         "approver": text("The person who approves it.", "alice@example.com", minLength=1),
-        "expires": text(
-            f"The day (UTC) on which the approval expires, at most {MOST_DAYS} days ahead.",
-            "2026-12-31",
-            pattern=DAY,
-        ),
+        "expires": _day(f"The day (UTC) on which the approval expires, at most {MOST_DAYS} days ahead."),
     }
     optional = {
         "action": choice(f"The approved action; {CHANGE} if omitted.", (CHANGE, DELETE)),
@@ -306,13 +311,11 @@ def _lint_ignore() -> Node:
     return closed(
         "Findings of a lint that are not shown: all of them, or those about one entity or about entities that match.",
         {
-            "rule": choice("The lint.", LINTS),
+            "rule": in_code(choice("The lint.", LINTS), {"type": "string"}),
             "address": text("The address of the entity, as shown in findings.", "client-id=etl", minLength=1),
             "match": ref("pattern"),
             "reason": text("Why it is accepted.", "agreed with team-etl until the migration", minLength=1),
-            "expires": text(
-                "Has no effect from this date (UTC) on.", "2026-12-31", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-            ),
+            "expires": _day("Has no effect from this date (UTC) on."),
         },
         required=["rule", "reason"],
     )
@@ -339,7 +342,7 @@ def _whole(description: str, least: int, most: int) -> Node:
 
 def _cluster() -> Node:
     server = {"type": "string", "minLength": 1, "examples": ["broker-1:9092"]}
-    return closed(
+    schema = closed(
         "A cluster: either bootstrap_servers, or snapshot for a file.",
         {
             "bootstrap_servers": items("Bootstrap servers, as HOST:PORT.", server, minItems=1),
@@ -365,6 +368,7 @@ def _cluster() -> Node:
         },
         oneOf=[{"required": ["bootstrap_servers"]}, {"required": ["snapshot"]}],
     )
+    return _without(schema, "oneOf")
 
 
 def _metrics() -> Node:
@@ -398,7 +402,9 @@ def _drift_ignore() -> Node:
             "match": ref("pattern"),
             "keys": items("Only these quota keys (default: all).", key, minItems=1),
             "reason": text("Why it is ignored.", "load test of the new brokers", minLength=1),
-            "expires": text("The date (UTC) from which it counts again.", "2026-12-31", minLength=1),
+            "expires": in_code(
+                text("The date (UTC) from which it counts again.", "2026-12-31", minLength=1), {"type": "string"}
+            ),
         },
         required=["match", "reason", "expires"],
     )

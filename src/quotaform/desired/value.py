@@ -9,7 +9,7 @@ from functools import lru_cache
 from re import compile as regex
 from typing import Any, Final
 
-from quotaform.desired.file_report import Part
+from quotaform.desired.file_report import FileReport
 from quotaform.desired.yaml.document import Oddity
 from quotaform.model import rule
 from quotaform.model.entity import Entity
@@ -27,10 +27,10 @@ _UNCLEAR_NUMBERS: Final = frozenset(
 )
 
 
-def read_values(node: dict[str, Any], entity: Entity | None, part: Part) -> dict[str, float]:
+def read_values(node: dict[str, Any], entity: Entity | None, report: FileReport) -> dict[str, float]:
     """Return the good values of a mapping of quota keys; what is wrong goes to the part."""
     values: dict[str, float] = {}
-    document = part.document
+    document = report.document
     types = entity.types if entity is not None else ()
     for key, raw in node.items():
         kind = type(raw)
@@ -40,7 +40,9 @@ def read_values(node: dict[str, Any], entity: Entity | None, part: Part) -> dict
                 continue
             except (KeyError, ValueError):
                 pass
-        _read_slowly(node, key, entity, part, values)
+        value = _read_slowly(node, key, entity, report)
+        if value is not None:
+            values[key] = value
     return values
 
 
@@ -71,23 +73,24 @@ def bare_keys(node: Mapping[str, Any], values: Mapping[str, float]) -> tuple[str
     )
 
 
-def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, part: Part, values: dict[str, float]) -> None:
+def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, report: FileReport) -> float | None:
     address = entity.address if entity is not None else None
     problem = find_key_problem(key, entity)
     if problem is not None:
         broken, text = problem
         known = key if broken is rule.BAD_KEY else None
-        part.add(broken, text, node, key, at_key=True, address=address, quota_key=known)
-        return
+        report.add(broken, text, node, key, at_key=True, address=address, quota_key=known)
+        return None
     quota_key = QUOTA_KEYS[key]
     raw = node[key]
-    written = part.document.place(node, key).text
+    written = report.document.place(node, key).text
     try:
-        values[key] = parse_value(quota_key, _value_text(raw, written, part.document.oddity(node, key)))
+        return parse_value(quota_key, _value_text(raw, written, report.document.oddity(node, key)))
     except ValueError as error:
         # The text of the error would show what a variable holds.
         what = f"{quote(written)} is not a value; {PLACES}" if written and PREFIX in written else str(error)
-        part.add(rule.BAD_VALUE, f"{of_entity(entity)}{key}: {what}", node, key, address=address, quota_key=key)
+        report.add(rule.BAD_VALUE, f"{of_entity(entity)}{key}: {what}", node, key, address=address, quota_key=key)
+        return None
 
 
 def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
@@ -137,7 +140,7 @@ def of_entity(entity: Entity | None, gap: str = " ") -> str:
 _DAY: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 
 
-def read_expires(item: dict[str, Any], part: Part, example: str = "2026-12-31") -> date | None:
+def read_expires(item: dict[str, Any], report: FileReport, example: str = "2026-12-31") -> date | None:
     """Return the day that an item names; `None` when it names none, of which the schema finds the wrong type.
 
     `example`: how a day is written, for the message.
@@ -151,5 +154,5 @@ def read_expires(item: dict[str, Any], part: Part, example: str = "2026-12-31") 
     except ValueError:
         pass
     text = f"expires: {quote(raw)} is not a date; write it as in {example}"
-    part.at("expires").add(rule.BAD_DATE, text, item, "expires")
+    report.add(rule.BAD_DATE, text, item, "expires")
     return None

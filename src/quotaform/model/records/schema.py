@@ -15,6 +15,7 @@ from quotaform.model.records.record import OPTIONAL, Record, schema_of
 Node: TypeAlias = dict[str, Any]
 
 _REF: Final = "#/definitions/"
+_IN_CODE: Final = "in_code"
 
 
 def text(description: str, *examples: str, **more: Any) -> Node:
@@ -64,6 +65,14 @@ def ref(name: str, description: str = "") -> Node:
     pointer = {"$ref": f"#/definitions/{name}"}
     # Draft 7 ignores what stands beside a $ref.
     return {"allOf": [pointer], "description": description} if description else pointer
+
+
+def in_code(node: Node, left: Node) -> Node:
+    """Return the schema of what code checks and says better; `left` is what the schema checks of it in people's files.
+
+    Where schemas are published, the whole of it stands.
+    """
+    return {**node, _IN_CODE: left}
 
 
 def _examples(examples: Iterable[Any]) -> Node:
@@ -139,11 +148,25 @@ Builder: TypeAlias = Callable[[], tuple[Node, dict[str, Node]]] | type[Record]
 
 
 @cache
-def make_schema(build: Builder) -> dict[str, Any]:
-    """Return a schema with the definitions that it refers to; do not change it."""
+def make_schema(build: Builder, *, is_shape: bool = False) -> dict[str, Any]:
+    """Return a schema with the definitions that it refers to; do not change it.
+
+    `is_shape`: without what code checks (`in_code`).
+    """
     schema, definitions = document_of(build) if isinstance(build, type) else build()
     draft = "http://json-schema.org/draft-07/schema#"
-    return {"$schema": draft, **schema, "definitions": _used(schema, definitions)}
+    made = {"$schema": draft, **schema, "definitions": _used(schema, definitions)}
+    return made if isinstance(build, type) else _settled(made, is_shape=is_shape)
+
+
+def _settled(node: Any, *, is_shape: bool) -> Any:
+    if isinstance(node, list):
+        return [_settled(each, is_shape=is_shape) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if is_shape and _IN_CODE in node:
+        node = node[_IN_CODE]
+    return {name: _settled(each, is_shape=is_shape) for name, each in node.items() if name != _IN_CODE}
 
 
 def nodes_of(schema: Any, path: Iterable[str | int]) -> list[Node]:

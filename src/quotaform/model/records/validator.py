@@ -72,11 +72,11 @@ def _place(document: Any, steps: Sequence[str | int], value: Any) -> list[str | 
 
 
 @cache
-def gate(build: Builder) -> Gate:
-    """Return a schema of our own, compiled."""
+def gate(build: Builder, *, is_shape: bool = False) -> Gate:
+    """Return a schema of our own, compiled; see `make_schema`."""
     from jsonschema_rs import Draft7Validator
 
-    return Gate(Draft7Validator(make_schema(build)))
+    return Gate(Draft7Validator(make_schema(build, is_shape=is_shape)))
 
 
 class PolicySchemaError(Exception):

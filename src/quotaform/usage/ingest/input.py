@@ -14,7 +14,7 @@ from json import loads
 from pathlib import Path
 from typing import Any, Final
 
-from quotaform.desired.file_report import FileReport, explain_shape, has_shape
+from quotaform.desired.file_report import FileReport, check_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
@@ -59,10 +59,9 @@ def read_usage_mapping(source: SourceFile) -> tuple[TableMapping | None, list[Fi
     report = FileReport(document)
     mapping = None
     with suppress(StopReadingError):
-        if not document.problems and not has_shape(usage_mapping, document):
-            explain_shape(usage_mapping, report)
-        elif not document.problems:
-            mapping = _read(document.root, report)
+        if not document.problems:
+            check_shape(usage_mapping, report)
+            mapping = None if report.errors else _read(document.root, report)
     report.findings.extend(document.problems)
     findings = report.findings.all()
     return (None, findings) if findings else (mapping, [])
@@ -80,7 +79,7 @@ def _read(root: Any, report: FileReport) -> TableMapping:
     problem = mapping_problem(mapping)
     if problem is not None:
         path, text = problem
-        report.at(*path).add_at(rule.BAD_MAPPING, text, report.document.locate(path).key)
+        report.add_at(rule.BAD_MAPPING, text, report.document.locate(path).key)
     return mapping
 
 

@@ -15,7 +15,7 @@ from quotaform.model.entity import parse_address
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.scope import Pattern, Scope, Selection
 from quotaform.model.units import UNLIMITED, parse_value, render_value
-from quotaform.usage.recommend.demand import BrokerDemand, BrokerRecorded, BucketDemand, BusiestDay, Recorded
+from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
 from quotaform.usage.recommend.recommendation import OwnValue, RecommendSettings
 from quotaform.usage.recommend.right_size import recommend
 from tests.builder import PRODUCER
@@ -26,30 +26,28 @@ LAST: Final = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)
 MONDAYS: Final = {"day": 20759, "is_weekly": True, "weekday_days": 5}
 
 
-def bucket_of(given: dict[str, Any]) -> BucketDemand:
-    """A bucket; times are in days before the end of the recording."""
-    day, samples, throttled = given.get("day", MONDAYS), given.get("samples", 1000), given.get("throttled", 0)
+def bucket_of(given: dict[str, Any]) -> list[BucketDemand]:
+    """A bucket on its brokers; times are in days before the end of the recording."""
     days, used = given.get("days", 40), given.get("used_days_ago", 0)
-    return BucketDemand(
-        bucket=given.get("bucket", "user=alice"),
-        key=given.get("key", PRODUCER),
-        entity_key=given.get("entity", "user=alice"),
-        limit=given.get("limit", 10 * MIB),
-        brokers=tuple(
-            BrokerDemand(
-                broker=name or None,
-                busiest=None if basis is None else BusiestDay(basis=basis, **day),
-                samples=samples,
-                throttled=throttled,
-            )
-            for name, basis in given.get("brokers", {"1": 2 * MIB}).items()
-        ),
-        first=LAST - timedelta(days=days),
-        begin=LAST - timedelta(days=days, seconds=given.get("window", 0)),
-        last_used=None if used is None else LAST - timedelta(days=used),
-        hours=given.get("hours", round(days * 24)),
-        is_coarse=given.get("is_coarse", False),
-    )
+    first = LAST - timedelta(days=days)
+    return [
+        BucketDemand(
+            bucket=given.get("bucket", "user=alice"),
+            key=given.get("key", PRODUCER),
+            broker=name or None,
+            entity_key=given.get("entity", "user=alice"),
+            limit=given.get("limit", 10 * MIB),
+            busiest=None if basis is None else BusiestDay(basis=basis, **given.get("day", MONDAYS)),
+            samples=given.get("samples", 1000),
+            throttled=given.get("throttled", 0),
+            first=first,
+            begin=first - timedelta(seconds=given.get("window", 0)),
+            last_used=None if used is None else LAST - timedelta(days=used),
+            hours=given.get("hours", round(days * 24)),
+            is_coarse=given.get("is_coarse", False),
+        )
+        for name, basis in given.get("brokers", {"1": 2 * MIB}).items()
+    ]
 
 
 def recorded_of(given: dict[str, list[float]]) -> Recorded:
@@ -77,7 +75,7 @@ def proposed(case: str) -> str:
     """What is proposed in a case, a line for each value."""
     given = json.loads(case)
     key = given.get("key", PRODUCER)
-    buckets = [bucket_of({"key": key, **each}) for each in given.get("buckets", [{}])]
+    buckets = [row for each in given.get("buckets", [{}]) for row in bucket_of({"key": key, **each})]
     records: dict[str, dict[str, list[float]]] = {key: {"1": [40, 720]}} if buckets else {}
     if "recorded" in given:
         records[key] = given["recorded"]

@@ -13,7 +13,7 @@ from quotaform.model.entity import Entity, parse_address
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
 from quotaform.model.scope import Selection
 from quotaform.model.units import is_decimal, is_writable, parse_value
-from quotaform.usage.recommend.demand import BrokerDemand, BrokerRecorded, BucketDemand, BusiestDay, Recorded
+from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, BusiestDay, Recorded
 from quotaform.usage.recommend.recommendation import Action, OwnValue, RecommendSettings, round_up, spell_rounded
 from quotaform.usage.recommend.report import value_of
 from quotaform.usage.recommend.right_size import recommend
@@ -39,50 +39,46 @@ def test_rounding_never_decreases_keeps_the_order_and_leaves_its_results(
         assert rounded <= low * 1.25 or rounded == key.maximum
 
 
-def _basis(part: BrokerDemand) -> float:
-    return part.busiest.basis if part.busiest else 0.0
-
-
 @st.composite
 def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
-    names = draw(st.lists(st.sampled_from("abcdef"), unique=True, min_size=1))
-    return [
-        BucketDemand(
-            bucket=f"user={name}",
-            key=PRODUCER,
-            entity_key=draw(st.sampled_from([f"user={name}", "user=<default>", None])),
-            limit=None,
-            brokers=tuple(
-                BrokerDemand(
-                    broker=broker,
-                    busiest=BusiestDay(basis=draw(SIZES), day=1),
-                    samples=draw(st.integers(1, 400)),
-                    throttled=draw(st.sampled_from([0, 0, 5])),
-                )
-                for broker in draw(st.lists(st.sampled_from("12"), unique=True, min_size=1))
-            ),
-            first=(first := LAST - timedelta(days=(age := draw(st.integers(1, 60))))),
-            begin=first - timedelta(seconds=11.5),
-            last_used=draw(st.sampled_from([LAST, LAST, LAST - timedelta(days=31)])),
-            hours=draw(st.integers(0, age * 24)),
-            is_coarse=draw(st.integers(0, 9)) == 0,
-        )
-        for name in names
-    ]
+    found = []
+    for name in draw(st.lists(st.sampled_from("abcdef"), unique=True, min_size=1)):
+        first = LAST - timedelta(days=(age := draw(st.integers(1, 60))))
+        source = draw(st.sampled_from([f"user={name}", "user=<default>", None]))
+        found += [
+            BucketDemand(
+                bucket=f"user={name}",
+                key=PRODUCER,
+                broker=broker,
+                entity_key=source,
+                limit=None,
+                busiest=BusiestDay(basis=draw(SIZES), day=1),
+                samples=draw(st.integers(1, 400)),
+                throttled=draw(st.sampled_from([0, 0, 5])),
+                first=first,
+                begin=first - timedelta(seconds=11.5),
+                last_used=draw(st.sampled_from([LAST, LAST, LAST - timedelta(days=31)])),
+                hours=draw(st.integers(0, age * 24)),
+                is_coarse=draw(st.integers(0, 9)) == 0,
+            )
+            for broker in draw(st.lists(st.sampled_from("12"), unique=True, min_size=1))
+        ]
+    return found
 
 
 def _steady(name: str) -> BucketDemand:
     """A bucket that used 20 MiB/s for two months."""
-    part = BrokerDemand(broker="1", busiest=BusiestDay(basis=20 * 2.0**20, day=1), samples=400, throttled=0)
-    first = LAST - timedelta(days=60)
     return BucketDemand(
         bucket=f"user={name}",
         key=PRODUCER,
+        broker="1",
         entity_key=f"user={name}",
         limit=None,
-        brokers=(part,),
-        first=first,
-        begin=first,
+        busiest=BusiestDay(basis=20 * 2.0**20, day=1),
+        samples=400,
+        throttled=0,
+        first=LAST - timedelta(days=60),
+        begin=LAST - timedelta(days=60),
         last_used=LAST,
         hours=1440,
         is_coarse=False,
@@ -126,17 +122,15 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
         if each.action is Action.DELETE
         for bucket in limited
         if bucket.bucket == each.entity.address
-        for part in bucket.brokers
-        if (_basis(part) if of_default is None else of_default) > (each.before or 0)
+        if (bucket.basis if of_default is None else of_default) > (each.before or 0)
     ]
     increased = [each for each in found if (each.after or 0) > (each.before or 0)] + loosened
-    bases = {each.bucket: max(_basis(part) for part in each.brokers) for each in limited}
+    bases = {each.bucket: max(other.basis for other in limited if other.bucket == each.bucket) for each in limited}
     total: dict[str | None, float] = {}
     for each in limited:
         source = each.bucket if after.get(each.bucket) is not None else "user=<default>"
         limit = after.get(source)
-        for part in each.brokers:
-            total[part.broker] = total.get(part.broker, 0.0) + (limit if limit is not None else _basis(part))
+        total[each.broker] = total.get(each.broker, 0.0) + (limit if limit is not None else each.basis)
     assert not increased or all(rate <= capacity * (1 + 1e-9) for rate in total.values())
     for row in found:
         assert not select or row.entity.address in select

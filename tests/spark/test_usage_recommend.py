@@ -24,6 +24,8 @@ from tests.workflow.command import Repository
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from quotaform.usage.recommend.demand import BucketDemand
+
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
 MIB = 2.0**20
@@ -63,6 +65,7 @@ def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
 
 def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None:
     from quotaform.usage.bucket.spark import numbered
+    from quotaform.usage.recommend.demand import Demand
     from quotaform.usage.recommend.spark import bucket_use, read_demands
     from quotaform.usage.table.table import recorded
 
@@ -92,16 +95,17 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
     ).distinct()
     series = numbered(recorded(usage), found).persist()
     demands, record = read_demands(bucket_use(usage, series, 90.0).toArrow(), 1)
-    found_demands = {(each.key, each.bucket): each for each in demands}
+    found_demands: dict[Any, list[BucketDemand]] = defaultdict(list)
+    for each in demands:
+        found_demands[each.key, each.bucket].append(each)
     expected, keys = oracle(samples, 90.0)
     assert found_demands.keys() == expected.keys()
     for place, (brokers, first, last_used, hours) in expected.items():
-        row = found_demands[place]
-        measured = {
-            each.broker: (each.busiest and each.busiest.basis, each.samples, each.throttled) for each in row.brokers
-        }
+        demand = Demand.of(found_demands[place], is_per_broker=True)
+        measured = {each.broker: (each.basis, each.samples, each.throttled) for each in demand.counted}
         assert measured == brokers, place
-        assert (row.first, row.last_used, row.hours, row.begin) == (first, last_used, hours, first - WINDOW), place
+        assert (demand.first, demand.last_used, demand.hours) == (first, last_used, hours), place
+        assert demand.begin == first - WINDOW, place
     spans = {
         key: (each.last, {name: (part.first, part.recent_hours) for name, part in each.brokers.items()})
         for key, each in record.items()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from math import floor
-from typing import Final
+from typing import Final, Self
 
 from quotaform.model.moment import duration_text, spell_second
 from quotaform.model.quota_key import QuotaKey
@@ -150,97 +150,90 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerDemand:
-    """What a bucket used of one broker, or of the whole cluster if the limit is one of the cluster."""
-
-    broker: str | None  # The broker; `None` for a whole cluster, or if clients measured
-    busiest: BusiestDay | None  # The day with the highest percentile; `None` without a rate
-    samples: int  # Times with a rate
-    throttled: int  # Times with a throttle time above 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketDemand:
-    """What a bucket used."""
+    """What a bucket used of one broker, or of the whole cluster if the limit is one of the cluster."""
 
     bucket: str  # Its address
     key: str
+    broker: str | None  # The broker; `None` for a whole cluster, or if clients measured
     entity_key: str | None  # The address of the entity whose value limits it; `None` without a limit
     limit: float | None  # That value
-    brokers: tuple[BrokerDemand, ...]  # What it used of each broker
-    first: datetime  # Its first sample
-    begin: datetime  # When the window of that sample began
-    last_used: datetime | None  # The last time with a rate above 0; `None` if there is none
-    hours: int  # How many hours are recorded from its first sample on
-    is_coarse: bool  # Whether the recording cannot tell the bucket from others
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """What the buckets used that one value limits."""
-
-    buckets: Mapping[str | None, int]  # How many buckets there are per broker
-    bases: Mapping[str | None, float]  # The sum of their bases per broker
-    busiest: BusiestDay | None  # The day with the highest basis of a bucket on a broker; `None` without a rate
-    bucket: str | None  # The bucket of that basis
-    broker: str | None  # The broker of that basis
-    samples: int  # Times with a rate, of all
-    throttled: int  # Times with a throttle time above 0, of all
+    busiest: BusiestDay | None  # The day with the highest percentile; `None` without a rate
+    samples: int  # Times with a rate
+    throttled: int  # Times with a throttle time above 0
     first: datetime  # The first sample
     begin: datetime  # When the window of that sample began
     last_used: datetime | None  # The last time with a rate above 0; `None` if there is none
     hours: int  # How many hours are recorded from the first sample on
-    coarse: str | None  # A bucket that the recording cannot tell from others; `None` if there is none
-    has_brokers: bool  # Whether brokers measured, where the limit is one of each broker
+    is_coarse: bool  # Whether the recording cannot tell the bucket from others
 
     @property
-    def basis(self) -> float | None:
-        """The highest basis; `None` without a rate."""
-        return None if self.busiest is None else self.busiest.basis
+    def basis(self) -> float:
+        """The highest percentile of a day; 0 without a rate."""
+        return 0.0 if self.busiest is None else self.busiest.basis
 
 
-def make_demand(buckets: Iterable[BucketDemand], *, is_per_broker: bool) -> Demand:
-    """Return the demand of buckets that one value limits.
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What the buckets used that one value limits."""
 
-    Where both brokers and clients measured a bucket, what clients say of all brokers together is left out. `buckets`
-    are the buckets, at least one. `is_per_broker` says whether the limit is one of each broker.
-    """
-    listed = sorted(buckets, key=lambda each: each.bucket)
-    counts: dict[str | None, int] = {}
-    bases: dict[str | None, float] = {}
-    best: tuple[BusiestDay, str, str | None] | None = None
-    samples = throttled = 0
-    has_brokers = not is_per_broker
-    for each in listed:
-        measured = each.brokers
-        if is_per_broker:
-            by_brokers = tuple(row for row in measured if row.broker is not None)
-            has_brokers |= bool(by_brokers)
-            measured = by_brokers or measured
-        for row in sorted(measured, key=lambda row: row.broker or ""):
-            counts[row.broker] = counts.get(row.broker, 0) + 1
-            samples += row.samples
-            throttled += row.throttled
-            if row.busiest is not None:
-                bases[row.broker] = bases.get(row.broker, 0.0) + row.busiest.basis
-                if best is None or row.busiest.basis > best[0].basis:
-                    best = row.busiest, each.bucket, row.broker
-    used = [each.last_used for each in listed if each.last_used is not None]
-    return Demand(
-        buckets=counts,
-        bases=bases,
-        busiest=None if best is None else best[0],
-        bucket=None if best is None else best[1],
-        broker=None if best is None else best[2],
-        samples=samples,
-        throttled=throttled,
-        first=min(each.first for each in listed),
-        begin=min(each.begin for each in listed),
-        last_used=max(used, default=None),
-        hours=max(each.hours for each in listed),
-        coarse=next((each.bucket for each in listed if each.is_coarse), None),
-        has_brokers=has_brokers,
-    )
+    every: Sequence[BucketDemand]  # All that was measured of them
+    counted: Sequence[BucketDemand]
+    """What counts of it: where both brokers and clients measured a bucket, what clients say of all brokers together is
+    left out."""
+
+    @classmethod
+    def of(cls, every: Iterable[BucketDemand], *, is_per_broker: bool) -> Self:
+        """Return the demand of buckets; `is_per_broker` says whether the limit is one of each broker."""
+        ordered = sorted(every, key=lambda each: (each.bucket, each.broker or ""))
+        measured = {each.bucket for each in ordered if is_per_broker and each.broker is not None}
+        return cls(ordered, [each for each in ordered if each.broker is not None or each.bucket not in measured])
+
+    @property
+    def highest(self) -> BucketDemand | None:
+        """The bucket with the highest basis, and the broker of that; `None` without a rate."""
+        rated = [each for each in self.counted if each.busiest is not None]
+        return max(rated, key=lambda each: each.basis, default=None)
+
+    @property
+    def busiest(self) -> BusiestDay | None:
+        """The day of the highest basis; `None` without a rate."""
+        return None if self.highest is None else self.highest.busiest
+
+    @property
+    def basis(self) -> float:
+        """The highest basis; 0 without a rate."""
+        return 0.0 if self.highest is None else self.highest.basis
+
+    @property
+    def samples(self) -> int:
+        """Times with a rate, of all."""
+        return sum(each.samples for each in self.counted)
+
+    @property
+    def throttled(self) -> int:
+        """Times with a throttle time above 0, of all."""
+        return sum(each.throttled for each in self.counted)
+
+    @property
+    def hours(self) -> int:
+        """How many hours are recorded from the first sample on."""
+        return max(each.hours for each in self.every)
+
+    @property
+    def first(self) -> datetime:
+        """The first sample."""
+        return min(each.first for each in self.every)
+
+    @property
+    def begin(self) -> datetime:
+        """When the window of the first sample began."""
+        return min(each.begin for each in self.every)
+
+    @property
+    def last_used(self) -> datetime | None:
+        """The last time with a rate above 0; `None` if there is none."""
+        return max((each.last_used for each in self.every if each.last_used is not None), default=None)
 
 
 DAY_S: Final = HOURS_OF_DAY * HOUR_S
@@ -265,9 +258,9 @@ class History:
 
     def missing(self, demand: Demand) -> str | None:
         """Return what is missing to size a value; `None` if it is enough."""
-        if demand.coarse is not None:
-            return f"the recording of {inert(demand.coarse)} does not tell its buckets apart"
-        if not demand.has_brokers:
+        if coarse := [each for each in demand.every if each.is_coarse]:
+            return f"the recording of {inert(coarse[0].bucket)} does not tell its buckets apart"
+        if self._is_per_broker and all(each.broker is None for each in demand.every):
             return f"only clients measured it, and {self.key.name} is limited per broker"
         found, needed = self.seconds(demand), self.settings.min_history_days * DAY_S
         span = self.recorded.span_hours(demand.first) * HOUR_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from itertools import pairwise
 from math import ceil
@@ -21,7 +21,6 @@ from quotaform.usage.recommend.demand import (
     DAY_S,
     HOUR_S,
     HOURS_OF_DAY,
-    BrokerDemand,
     BrokerRecorded,
     BucketDemand,
     BusiestDay,
@@ -43,6 +42,7 @@ _USED: Final = (
     *(StructField(name, ArrayType(LongType())) for name in ("days", "day_hours")),
 )
 _TIMES: Final = ("first", "begin", "last", "last_used")
+_OF_DEMAND: Final = tuple(field.name for field in fields(BucketDemand) if field.name not in ("busiest", "hours"))
 
 BUCKET_USE: Final = struct_type(
     "cluster key bucket broker entity_key string",
@@ -132,6 +132,7 @@ def read_demands(used: pyarrow.Table, unused_after_days: float) -> tuple[list[Bu
         last = max(row["last"] for row in of_key)
         earliest = last.timestamp() // HOUR_S - ceil(unused_after_days * HOURS_OF_DAY) + 1
         hours = {broker: _recorded_hours(own) for broker, own in _grouped(of_key, "broker").items()}
+        every = numpy.unique(numpy.concatenate([*hours.values()]))
         brokers = {
             broker: BrokerRecorded(
                 first=min(row["first"] for row in own),
@@ -141,8 +142,11 @@ def read_demands(used: pyarrow.Table, unused_after_days: float) -> tuple[list[Bu
             for broker, own in _grouped(of_key, "broker").items()
         }
         recorded[key] = Recorded(last=last, brokers=brokers)
-        every = numpy.unique(numpy.concatenate([*hours.values()]))
-        demands += [_demand(own, every) for own in _grouped(of_key, "bucket").values()]
+        for row in of_key:
+            same = {name: row[name] for name in _OF_DEMAND}
+            busiest = None if row["busiest"] is None else BusiestDay(**row["busiest"])
+            since = int(numpy.count_nonzero(every >= row["first"].timestamp() // HOUR_S))
+            demands.append(BucketDemand(**same, busiest=busiest, hours=since))
     return demands, recorded
 
 
@@ -161,23 +165,3 @@ def _recorded_hours(rows: Sequence[Mapping[str, Any]]) -> Integers:
     day, hour = numpy.nonzero(bits[:, None] >> numpy.arange(HOURS_OF_DAY) & 1)
     found: Integers = days[day] * HOURS_OF_DAY + hour
     return found
-
-
-def _demand(rows: Sequence[Mapping[str, Any]], hours: Integers) -> BucketDemand:
-    """Return what a bucket used, of its rows on each broker; `hours` are those in which its key was recorded."""
-    first = min(row["first"] for row in rows)
-    return BucketDemand(
-        **{name: rows[0][name] for name in ("bucket", "key", "entity_key", "limit")},
-        brokers=tuple(
-            BrokerDemand(
-                busiest=None if row["busiest"] is None else BusiestDay(**row["busiest"]),
-                **{name: row[name] for name in ("broker", "samples", "throttled")},
-            )
-            for row in rows
-        ),
-        first=first,
-        begin=min(row["begin"] for row in rows),
-        last_used=max((row["last_used"] for row in rows if row["last_used"] is not None), default=None),
-        hours=int(numpy.count_nonzero(hours >= first.timestamp() // HOUR_S)),
-        is_coarse=any(row["is_coarse"] for row in rows),
-    )

@@ -56,9 +56,9 @@ def edited(case: str, folder: Path) -> str:
     found = edit_quotas(repository, repository.config(), proposals, live, DAY)
     write_quotas(found)
     lines = []
-    for path in found.paths:
-        lines += [f"@ {path.relative_to(folder)}", *path.read_text(encoding="utf-8").splitlines()]
-    for left in found.edit.unwritten:
+    for file in found.files:
+        lines += [f"@ {file.path.relative_to(folder)}", *file.path.read_text(encoding="utf-8").splitlines()]
+    for left in found.unwritten:
         reason = left.reason.replace(f"{folder}/", "")
         lines.append(f"! {left.cluster} {left.address} {left.key}: {reason}")
     return "".join(f"=> {line}".rstrip() + "\n" for line in lines)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final
 
-from msgspec import structs
 from msgspec.structs import replace as changed
 
 from quotaform.model.entity import Entity
@@ -26,11 +24,13 @@ from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.recommend.recommendation import (
     Action,
     ClusterRecording,
+    EditRecord,
     ProposalBacktest,
-    QuotaEdit,
     Recommendation,
-    RecommendReport,
+    Recommendations,
     RecommendSettings,
+    Sizing,
+    SummaryRecord,
     UnwrittenProposal,
 )
 from quotaform.usage.record.recording import UsageRow
@@ -203,9 +203,7 @@ ALICE: Final = Recommendation(
     bucket="user=alice",
     broker="1",
 )
-YOUNG: Final = structs.replace(
-    ALICE, cluster="prod-us", action=Action.NONE, after=10 * MIB, reason="3.2 of 14 days recorded"
-)
+YOUNG: Final = changed(ALICE, cluster="prod-us", action=Action.NONE, after=10 * MIB, reason="3.2 of 14 days recorded")
 TESTED: Final = changed(
     CLUSTER,
     changed=Buckets(
@@ -217,24 +215,25 @@ TESTED: Final = changed(
     ),
     unchanged=Buckets(buckets=3),
 )
-RECOMMENDED: Final = RecommendReport(
+RECOMMENDED: Final = Recommendations(
     usage="/srv/usage",
-    settings=RecommendSettings(),
+    settings=Sizing.of(RecommendSettings()),
     clusters=tuple(ClusterRecording(cluster=name, first=FIRST, last=LAST) for name in ("prod-eu", "prod-us")),
-    counts={**dict.fromkeys(Action, 0), Action.UPDATE: 1, Action.NONE: 1},
+    summary=SummaryRecord(create=0, update=1, delete=0, keep=0, none=1),
     proposals=(ALICE,),
     others=(YOUNG,),
+    edit=None,
     backtest=ProposalBacktest(clusters=(TESTED,), unwritten=1, others=2),
 )
-SEVERAL: Final = replace(
+SEVERAL: Final = changed(
     RECOMMENDED,
     backtest=ProposalBacktest(
         clusters=(TESTED, changed(TESTED, cluster="prod-us", changed=Buckets(buckets=1))), unwritten=1
     ),
-    edit=QuotaEdit(unwritten=(UnwrittenProposal.of(ALICE, "apply them first"),)),
+    edit=EditRecord(is_written=False, files=(), unwritten=(UnwrittenProposal.of(ALICE, "apply them first"),)),
 )
 """Of several clusters, with a proposal that the files cannot follow."""
-UNTESTED: Final = replace(RECOMMENDED, backtest=ProposalBacktest(unwritten=1))
+UNTESTED: Final = changed(RECOMMENDED, backtest=ProposalBacktest(unwritten=1))
 
 STREAMED: Final = Streamed.of(
     "usage \x1b[2J",

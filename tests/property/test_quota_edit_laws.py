@@ -81,9 +81,9 @@ def test_an_edit_changes_what_is_proposed_and_leaves_every_other_entry_as_fmt_wr
         repository = Repository.at(Path(folder), None)
         # It makes sure itself that the files say what is proposed, and nothing else.
         edited = edit_quotas(repository, repository.config(), proposals, {}, date(2026, 11, 22))
-    assert edited.edit.unwritten == ()
-    assert len(edited.edit.files) == bool(proposals)
-    for file in edited.edit.files:
+    assert edited.unwritten == ()
+    assert len(edited.files) == bool(proposals)
+    for file in edited.files:
         for text in left:
             formatted = format_source(SourceFile("a.yaml", f"quotas:\n{text}")).after
             assert formatted.removeprefix("quotas:\n").replace("\n", end) in file.after

@@ -122,8 +122,8 @@ def test_files_say_what_is_proposed_but_for_what_is_listed_and_nothing_else_chan
             proposals += _proposals(cluster, entity, values, mib)
         edited = edit_quotas(repository, repository.config(), proposals, before, DAY)
         write_quotas(edited)
-        left = {(each.cluster, each.entity, each.key) for each in edited.edit.unwritten}
-        assert [each.reason for each in edited.edit.unwritten if each.reason not in REASONS] == []
+        left = {(each.cluster, each.entity, each.key) for each in edited.unwritten}
+        assert [each.reason for each in edited.unwritten if each.reason not in REASONS] == []
         assert _desired(repository) == _expected(before, proposals, left)
         for name, text in files.items():
             # An entry that is changed in place keeps its comments; what is removed takes those of its lines along.

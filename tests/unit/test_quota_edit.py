@@ -61,10 +61,10 @@ class Files:
     def written(self, *proposals: Recommendation, live: Values | None = None) -> str:
         """The one file that is changed."""
         edited = self.edit(*proposals, live=live)
-        assert not edited.edit.unwritten
-        assert write_quotas(edited).is_written
-        (path,) = edited.paths
-        return path.read_bytes().decode()
+        assert not edited.unwritten
+        write_quotas(edited)
+        (file,) = edited.files
+        return file.path.read_bytes().decode()
 
 
 @pytest.fixture
@@ -106,10 +106,10 @@ def test_what_cannot_be_written_of_one_cluster_does_not_keep_that_of_another_fro
     right = placement._spelled
     monkeypatch.setattr(placement, "_spelled", lambda each: right(each) if each.cluster == "lab" else "-1")
     edited = files.edit(update(), replace(update(), cluster="lab"))
-    assert [(each.cluster, each.reason) for each in edited.edit.unwritten] == [
+    assert [(each.cluster, each.reason) for each in edited.unwritten] == [
         ("prod", "its entry cannot be changed without changing others")
     ]
-    assert [file.name.endswith("lab/a.yaml") for file in edited.edit.files] == [True]
+    assert [file.name.endswith("lab/a.yaml") for file in edited.files] == [True]
 
 
 def test_what_does_not_read_back_as_proposed_is_not_written(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,35 +118,35 @@ def test_what_does_not_read_back_as_proposed_is_not_written(files: Files, monkey
     right = placement._spelled
     monkeypatch.setattr(placement, "_spelled", lambda each: "1KiB/s" if each.entity == ALICE else right(each))
     edited = files.edit(update(), update(entity=Entity(user="bob")))
-    assert [(each.entity, each.reason) for each in edited.edit.unwritten] == [
+    assert [(each.entity, each.reason) for each in edited.unwritten] == [
         (ALICE, "its entry cannot be changed without changing others")
     ]
-    (file,) = edited.edit.files
+    (file,) = edited.files
     assert file.after.count("12.5MiB/s") == 1
     monkeypatch.setattr(placement, "_spelled", lambda _: "-1")
-    assert not files.edit(update(), update(entity=Entity(user="bob"))).edit.files
+    assert not files.edit(update(), update(entity=Entity(user="bob"))).files
 
 
 def test_names_that_yaml_takes_for_something_else_are_quoted(files: Files) -> None:
     files.write()
     names = ["007", "a: b # c", "<default>", "nul\x07l", "yes"]
     edited = files.edit(*(update(entity=Entity(user=name)) for name in names), live={PRODUCER: MIB})
-    assert not edited.edit.unwritten
+    assert not edited.unwritten
     write_quotas(edited)
     again = files.edit(*(update(12.5 * MIB, 20 * MIB, entity=Entity(user=name)) for name in names))
-    assert not again.edit.unwritten
-    assert [file.after.count("producer_byte_rate: 20MiB/s") for file in again.edit.files] == [5]
+    assert not again.unwritten
+    assert [file.after.count("producer_byte_rate: 20MiB/s") for file in again.files] == [5]
 
 
 def test_all_files_are_written_or_none(files: Files) -> None:
     files.write(a=COMMON, b=COMMON.replace("alice", "bob"))
     edited = files.edit(update(), update(entity=Entity(user="bob")))
-    assert len(edited.paths) == 2
-    edited.paths[1].unlink()
-    edited.paths[1].mkdir()
+    first, second = (file.path for file in edited.files)
+    second.unlink()
+    second.mkdir()
     with pytest.raises(QuotaformError, match="is a directory"):
         write_quotas(edited)
-    assert edited.paths[0].read_text() == COMMON
+    assert first.read_text() == COMMON
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_an_entity_that_files_cannot_hold_does_not_keep_others_from_being_writte
     files.write(a=COMMON)
     odd = update(entity=Entity(user=""))
     edited = files.edit(update(), odd, live={PRODUCER: MIB})
-    assert [file.name.endswith("a.yaml") for file in edited.edit.files] == [True]
-    assert [(each.entity, each.reason) for each in edited.edit.unwritten] == [
+    assert [file.name.endswith("a.yaml") for file in edited.files] == [True]
+    assert [(each.entity, each.reason) for each in edited.unwritten] == [
         (odd.entity, "files cannot hold this entity; see quotaform import")
     ]

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 from msgspec import field
 
-from quotaform.model.records.document import USAGE_BACKTEST, indented
+from quotaform.model.records.document import USAGE_BACKTEST
 from quotaform.model.records.field import QuotaKeyName
-from quotaform.model.records.record import Count, Moment, Record, about, builtins
+from quotaform.model.records.record import Count, Moment, Record, about
 
 MOST_IN_PLAN: Final = 10
 """How many buckets of each kind a plan holds and prints; `quotaform usage backtest` has all of them."""
@@ -100,8 +100,3 @@ class Backtest(Record, document=USAGE_BACKTEST):
             "without a cluster."
         ),
     ] = field(default=(), name="not_tested")
-
-
-def dump_backtest(result: Backtest) -> str:
-    """Return what plans would have throttled, as JSON."""
-    return indented(builtins(result))

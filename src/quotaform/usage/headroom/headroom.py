@@ -17,9 +17,9 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import field
 
-from quotaform.model.records.document import USAGE_HEADROOM, indented
+from quotaform.model.records.document import USAGE_HEADROOM
 from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import Count, Moment, Record, about, builtins
+from quotaform.model.records.record import Count, Moment, Record, about
 
 CLOSE_RATIO: Final = 0.8
 """A bucket is close to its limit when p99 of its rates, or its rate at a moment, is at least this part of it."""
@@ -144,8 +144,3 @@ class Headroom(Record, document=USAGE_HEADROOM):
     unknown: Annotated[tuple[UnknownCluster, ...], about("Clusters without known quotas; the first 100.")] = field(
         name="unknown_clusters"
     )
-
-
-def dump_headroom(found: Headroom) -> str:
-    """Return how close clients are to their quotas as JSON."""
-    return indented(builtins(found))

@@ -17,7 +17,7 @@ from typing import Final
 from quotaform.desired.config import Config
 from quotaform.desired.edit import EntryEdit, FileEdit, UneditableError
 from quotaform.desired.loader import Claim, LoadedFiles, load_files
-from quotaform.desired.tree import Layout, Root, layer_of, shown_path
+from quotaform.desired.tree import Layout, Root, Tree, layer_of, shown_path
 from quotaform.desired.writable import writable_values
 from quotaform.desired.writer import SCHEMA
 from quotaform.model.entity import Entity
@@ -31,10 +31,8 @@ from quotaform.repository.repository import Repository, read_claims
 from quotaform.system.files import write_text_atomically
 from quotaform.usage.recommend.recommendation import (
     Action,
-    QuotaEdit,
     Recommendation,
     UnwrittenProposal,
-    WrittenFile,
     entry_reason,
     spell_rounded,
 )
@@ -213,12 +211,22 @@ _MOST_ROUNDS: Final = 4
 """What is wrong is left out first, then all changes of its cluster, then all, until the files say what they should."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedFile:
+    """A file that follows proposals."""
+
+    path: Path
+    name: str  # The file in messages
+    before: str  # Its content; empty if it is new
+    after: str  # What it is to contain
+
+
 @dataclass(frozen=True, slots=True)
 class EditedFiles:
     """Files that follow proposals."""
 
-    edit: QuotaEdit  # What becomes of them
-    paths: tuple[Path, ...]  # Where each of them is written
+    files: tuple[EditedFile, ...]  # Those that change
+    unwritten: tuple[UnwrittenProposal, ...]  # The proposals that they do not follow
 
 
 def edit_quotas(
@@ -249,13 +257,12 @@ def edit_quotas(
         blocked |= dict.fromkeys(wrong, _ENTANGLED)
     else:
         raise QuotaformError("the quota files cannot be changed as proposed; use --diff with --select for single ones")
-    edits = [
-        WrittenFile(name=file.name, before=file.before, after=after)
-        for file, after in files.values()
+    edited = tuple(
+        EditedFile(path=repository.directory / path, name=file.name, before=file.before, after=after)
+        for path, (file, after) in files.items()
         if after != file.before
-    ]
-    paths = tuple(repository.directory / path for path, (file, after) in files.items() if after != file.before)
-    return EditedFiles(QuotaEdit(files=tuple(edits), unwritten=(*refused, *unwritten)), paths)
+    )
+    return EditedFiles(edited, (*refused, *unwritten))
 
 
 def _claimed(changed: Iterable[Changed], claims: Sequence[Claim], config: Config) -> Iterator[tuple[Changed, str]]:
@@ -268,19 +275,18 @@ def _claimed(changed: Iterable[Changed], claims: Sequence[Claim], config: Config
                 yield (cluster, entity), f"it is declared in another quota repository, at {place}"
 
 
-def write_quotas(edited: EditedFiles) -> QuotaEdit:
+def write_quotas(edited: EditedFiles) -> None:
     """Write all files, or none. Raises `QuotaformError` if one cannot be written; the others are as they were."""
-    written: list[tuple[Path, str]] = []
+    written: list[EditedFile] = []
     try:
-        for path, file in zip(edited.paths, edited.edit.files, strict=True):
-            _write(path, file.after)
-            written.append((path, file.before))
+        for file in edited.files:
+            _write(file.path, file.after)
+            written.append(file)
     except BaseException:
         with suppress(OSError, QuotaformError):
-            for path, before in reversed(written):
-                _write(path, before) if before else path.unlink()
+            for file in reversed(written):
+                _write(file.path, file.before) if file.before else file.path.unlink()
         raise
-    return replace(edited.edit, is_written=True)
 
 
 def _write(path: Path, text: str) -> None:
@@ -289,6 +295,15 @@ def _write(path: Path, text: str) -> None:
         write_text_atomically(path, text)
     except OSError as error:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; no file was changed") from error
+
+
+def with_files(tree: Tree, changed: Mapping[str, bytes]) -> Tree:
+    """Return a quotas directory with other files, by their paths in it."""
+    if not changed:
+        return tree
+    layers = {layer for path in changed if (layer := layer_of(path)) is not None}
+    folders = sorted({*tree.folders, *layers})
+    return replace(tree, files={**tree.files, **changed}, folders=folders, root=Root.DIRECTORY)
 
 
 class _Editor:
@@ -371,16 +386,10 @@ class _Editor:
         `files` are the files that change, by path, with their new content. `left` is what they do not follow.
         """
         after = {path: text.encode() for path, (_, text) in files.items()}
-        layers = {layer_of(path) for path in after}
         if not after:
             return set()
-        tree = replace(
-            self.tree,
-            files={**self.tree.files, **after},
-            folders=sorted({*self.tree.folders, *(layer for layer in layers if layer is not None)}),
-            root=Root.DIRECTORY,
-        )
-        layout = Layout(tree, self.config.clusters, may_be_empty=True)
+        layers = {layer_of(path) for path in after}
+        layout = Layout(with_files(self.tree, after), self.config.clusters, may_be_empty=True)
         similar = (self.loaded, self.config.profiles)
         changed = load_files(layout, self.config.profiles, self.today, self.config.scope, similar=similar)
         wrong: set[Changed] = set()

@@ -18,6 +18,7 @@ import msgspec
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QuotaKey, key_order
 from quotaform.model.quotas import Values
+from quotaform.model.records.document import USAGE_RECOMMEND
 from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import Count, Moment, Record, about, derived
 from quotaform.model.scope import FULL_SCOPE, Scope, Selection
@@ -132,22 +133,12 @@ class UnwrittenProposal(Record):
         return cls(cluster=proposal.cluster, entity=proposal.entity, key=proposal.key, reason=reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFile:
-    """A file that follows the proposals."""
+class EditRecord(Record):
+    """What becomes of the quota files."""
 
-    name: str  # The file in messages
-    before: str  # Its content; empty if it is new
-    after: str  # What it is to contain
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaEdit:
-    """What becomes of quota files that follow proposals."""
-
-    files: tuple[WrittenFile, ...] = ()  # The files that change
-    unwritten: tuple[UnwrittenProposal, ...] = ()  # The proposals that they do not follow
-    is_written: bool = False  # Whether the files were written
+    is_written: Annotated[bool, about("Whether the files were written.")] = msgspec.field(name="written")
+    files: Annotated[tuple[str, ...], about("The files that change.")]
+    unwritten: Annotated[tuple[UnwrittenProposal, ...], about("Proposals that the files do not follow.")]
 
 
 class ProposalBacktest(Record):
@@ -160,19 +151,66 @@ class ProposalBacktest(Record):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendReport:
-    """What is proposed for clusters."""
+Numbers: TypeAlias = Annotated[dict[str, float], about("Values by quota key.")]
 
-    usage: str  # The usage table, as it was given
-    settings: RecommendSettings  # How quotas were sized
-    clusters: tuple[ClusterRecording, ...]  # What was recorded of each cluster
-    counts: Mapping[Action, int]  # How many values there are by what is proposed
-    proposals: tuple[Recommendation, ...]
-    """What is proposed: create, update and delete; the first of them, by cluster, entity and key."""
-    others: tuple[Recommendation, ...]  # The values that are kept, or for which nothing is proposed; the first of them
-    edit: QuotaEdit | None = None  # What becomes of the files; `None` if nobody asked for it
-    backtest: ProposalBacktest | None = None  # What the proposals would have throttled; `None` if that was not tested
+
+class Sizing(Record):
+    """How quotas were sized."""
+
+    percentile: Annotated[float, about("The percentile of each day.")]
+    outlier_days: Annotated[Count, about("How many of the highest days of each weekday were left out.")]
+    headroom: Annotated[float, about("By how much it was multiplied.")]
+    floors: Numbers
+    caps: Numbers
+    min_history_days: Annotated[float, about("How many days must be recorded.")]
+    min_samples: Annotated[Count, about("How many times with a rate must be recorded.")]
+    unused_after_days: Annotated[float, about("After how many days without use a value is proposed for removal.")]
+    has_creates: Annotated[bool, about("Whether values were proposed for entities that have none.")] = msgspec.field(
+        name="creates"
+    )
+    capacities: Annotated[dict[str, Numbers], about("By cluster, the capacity of a broker.")]
+
+    @classmethod
+    def of(cls, settings: RecommendSettings) -> Self:
+        """Return the record."""
+        return cls(**{name: getattr(settings, name) for name in cls.__struct_fields__})
+
+
+class SummaryRecord(Record):
+    """Numbers of values by what is proposed."""
+
+    create: Annotated[Count, about("Values that are proposed for entities that have none.")]
+    update: Annotated[Count, about("Values that are to change.")]
+    delete: Annotated[Count, about("Values that are to be removed, as nobody used them.")]
+    keep: Annotated[Count, about("Values that fit.")]
+    none: Annotated[Count, about("Values for which nothing is proposed.")]
+
+    @property
+    def proposed(self) -> int:
+        """How many values are to change."""
+        return self.create + self.update + self.delete
+
+    @property
+    def total(self) -> int:
+        """How many values there are."""
+        return self.proposed + self.keep + self.none
+
+
+class Recommendations(Record, document=USAGE_RECOMMEND):
+    """The result of quotaform usage recommend."""
+
+    usage: Annotated[str, about("The usage table, as given.")]
+    settings: Sizing
+    clusters: Annotated[tuple[ClusterRecording, ...], about("What was recorded of each cluster.")]
+    summary: SummaryRecord
+    proposals: Annotated[
+        tuple[Recommendation, ...], about("What is proposed, by cluster, entity and key; at most 100000.")
+    ]
+    others: Annotated[tuple[Recommendation, ...], about("The first 1000 values that are kept or undecided.")]
+    edit: Annotated[EditRecord | None, about("What becomes of the quota files; null if they were not asked for.")]
+    backtest: Annotated[
+        ProposalBacktest | None, about("What the proposals would have throttled; null if that was not tested.")
+    ]
 
 
 _EARLIER: Final = regex(

@@ -15,11 +15,10 @@ from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Col
 from quotaform.report.text import counted
 from quotaform.usage.cells import ALL_ROWS, rate_cell
 from quotaform.usage.recommend.recommendation import (
-    PROPOSED,
     Action,
     ClusterRecording,
     Recommendation,
-    RecommendReport,
+    Recommendations,
 )
 from quotaform.usage.replay.report import backtest_table
 
@@ -33,17 +32,18 @@ _COLOURS: Final = {Action.CREATE: "green", Action.UPDATE: "yellow", Action.DELET
 _MOST_UNWRITTEN: Final = 30
 
 
-def recommend_report(report: RecommendReport) -> Report:
+def recommend_report(report: Recommendations) -> Report:
     """Return what is proposed, what is not and why."""
-    counts, edit = report.counts, report.edit
+    counts, edit = report.summary, report.edit
     sections = []
-    total = sum(counts[action] for action in PROPOSED)
     if report.proposals:
         sections.append(
-            Section(Table("Proposals", _COLUMNS, tuple(map(_row, report.proposals)), total=total, hint=ALL_ROWS))
+            Section(
+                Table("Proposals", _COLUMNS, tuple(map(_row, report.proposals)), total=counts.proposed, hint=ALL_ROWS)
+            )
         )
     if report.others:
-        rest = counts[Action.KEEP] + counts[Action.NONE]
+        rest = counts.keep + counts.none
         table = Table(
             "Kept, or undecided", _OTHERS, tuple(map(_other, report.others)), total=rest, hint=ALL_ROWS, is_folded=True
         )
@@ -57,7 +57,7 @@ def recommend_report(report: RecommendReport) -> Report:
         for each in (() if report.backtest is None else report.backtest.clusters)
         if each.changed.rows
     ]
-    files = () if edit is None or not edit.is_written else tuple(inert(file.name) for file in edit.files)
+    files = () if edit is None or not edit.is_written else tuple(map(inert, edit.files))
     return Report(
         title="Recommended quotas",
         about=(f"Usage {inert(report.usage)}", *map(_recording_text, report.clusters)),
@@ -65,8 +65,8 @@ def recommend_report(report: RecommendReport) -> Report:
         nothing="No value was sized.",
         notes=(*backtest_lines(report), *unwritten_lines(report), *(f"File changed: {name}" for name in files)),
         total=(
-            f"Recommended: {counts[Action.CREATE]:,} to add, {counts[Action.UPDATE]:,} to change, "
-            f"{counts[Action.DELETE]:,} to remove; {counts[Action.KEEP]:,} kept, {counts[Action.NONE]:,} undecided."
+            f"Recommended: {counts.create:,} to add, {counts.update:,} to change, "
+            f"{counts.delete:,} to remove; {counts.keep:,} kept, {counts.none:,} undecided."
         ),
     )
 
@@ -114,7 +114,7 @@ def _other(each: Recommendation) -> tuple[Cell, ...]:
     return (*_names(each), rate_cell(each.key, each.basis, each.before), each.reason)
 
 
-def backtest_lines(report: RecommendReport) -> Iterator[str]:
+def backtest_lines(report: Recommendations) -> Iterator[str]:
     """Yield what the proposals would have throttled, and what is not in that; nothing if it was not tested."""
     found = report.backtest
     if found is None:
@@ -132,7 +132,7 @@ def backtest_lines(report: RecommendReport) -> Iterator[str]:
         yield f"Not in the backtest: {others} that the files change without a proposal (list: quotaform plan)."
 
 
-def unwritten_lines(report: RecommendReport) -> Iterator[str]:
+def unwritten_lines(report: Recommendations) -> Iterator[str]:
     """Yield the proposals that the files do not follow, and why."""
     unwritten = () if report.edit is None else report.edit.unwritten
     for each in unwritten[:_MOST_UNWRITTEN]:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import structs
 from pyspark.sql import functions as f
 
-from quotaform.desired.tree import Root, layer_of
 from quotaform.fleet.job import table_rows
 from quotaform.fleet.table import row_batch
 from quotaform.model.entity import Entity, parse_address, spell_name
@@ -27,17 +26,19 @@ from quotaform.repository.repository import Repository
 from quotaform.repository.revision import Revision
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.usage.bucket.spark import buckets, numbered
-from quotaform.usage.recommend.quota_edit import Changed, EditedFiles, edit_quotas, write_quotas
+from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, with_files, write_quotas
 from quotaform.usage.recommend.recommendation import (
     PROPOSED,
     Action,
     ClusterRecording,
+    EditRecord,
     OwnValue,
     ProposalBacktest,
     Recommendation,
-    RecommendReport,
+    Recommendations,
     RecommendSettings,
-    UnwrittenProposal,
+    Sizing,
+    SummaryRecord,
 )
 from quotaform.usage.recommend.right_size import recommend
 from quotaform.usage.recommend.spark import bucket_use, read_demands
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class EditedRevision:
+class _EditedRevision:
     """The files of a repository with changes that are not written."""
 
     below: Revision  # The files without them
@@ -77,11 +78,7 @@ class EditedRevision:
     def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
         """Read a quotas directory; what cannot be read is part of the answer."""
         tree = self.below.read_tree(directory, files)
-        if directory != self.directory or not self.files:
-            return tree
-        layers = {layer for path in self.files if (layer := layer_of(path)) is not None}
-        changed = {**tree.files, **self.files}
-        return replace(tree, files=changed, folders=sorted({*tree.folders, *layers}), root=Root.DIRECTORY)
+        return with_files(tree, self.files) if directory == self.directory else tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +104,13 @@ def plan_proposals(
     `clusters`: the clusters, which are read now. `edited`: the files that follow the proposals, written or not. Raises
     `InvalidFilesError` if the files are invalid.
     """
-    left = {_place(each) for each in edited.edit.unwritten}
-    followed: set[Changed] = {(each.cluster, each.entity) for each in proposals if _place(each) not in left}
-    concerned = {cluster for cluster, _ in followed}
-    chosen = tuple(cluster for cluster in clusters if cluster.name in concerned)
+    left = {(each.cluster, each.entity, each.key) for each in edited.unwritten}
+    followed = {(each.cluster, each.entity) for each in proposals if (each.cluster, each.entity, each.key) not in left}
+    chosen = tuple(cluster for cluster in clusters if cluster.name in {name for name, _ in followed})
     if not chosen:
         return ProposedPlans()
-    files = {
-        path.relative_to(repository.directory).as_posix(): file.after.encode()
-        for path, file in zip(edited.paths, edited.edit.files, strict=True)
-    }
-    revision = EditedRevision(repository.revision, repository.directory, files)
+    files = {file.path.relative_to(repository.directory).as_posix(): file.after.encode() for file in edited.files}
+    revision = _EditedRevision(repository.revision, repository.directory, files)
     request = PlanRequest(
         repository=replace(repository, revision=revision),
         config=config,
@@ -126,25 +119,17 @@ def plan_proposals(
         is_guarded=False,
         keeps_actual=True,
     )
-    outcomes = list(plan(request))
-    made = [outcome.value for outcome in outcomes if outcome.value is not None]
-    plans = tuple(_limited(each, followed) for each in made)
-    return ProposedPlans(
-        plans=plans,
-        others=sum(len(each.changes) for each in made) - sum(len(each.changes) for each in plans),
-        failures=tuple((outcome.cluster, outcome.error) for outcome in outcomes if outcome.error is not None),
-    )
-
-
-def _place(each: Recommendation | UnwrittenProposal) -> tuple[str, Entity, str]:
-    return each.cluster, each.entity, each.key
-
-
-def _limited(made: Plan, followed: set[Changed]) -> Plan:
-    """Return a plan of nothing but the entities that proposals are about."""
-    cluster = made.header.cluster_name
-    changes = tuple(change for change in made.changes if (cluster, change.entity) in followed)
-    return made if len(changes) == len(made.changes) else replace(made, changes=changes, is_complete=False)
+    plans, others, failures = [], 0, []
+    for outcome in plan(request):
+        if outcome.error is not None:
+            failures.append((outcome.cluster, outcome.error))
+            continue
+        made = outcome.require()
+        mine = tuple(change for change in made.changes if (outcome.cluster, change.entity) in followed)
+        rest = len(made.changes) - len(mine)
+        others += rest
+        plans.append(replace(made, changes=mine, is_complete=False) if rest else made)
+    return ProposedPlans(tuple(plans), others, tuple(failures))
 
 
 MOST_PROPOSALS: Final = 100_000
@@ -159,12 +144,13 @@ _MOST_TASKS: Final = 200
 class Recommended:
     """What is proposed."""
 
-    report: RecommendReport  # What of it is printed
+    report: Recommendations  # What of it is printed
     rows: DataFrame  # `RECOMMENDATIONS`, sorted; as long as the context lasts
+    failures: tuple[tuple[str, QuotaformError], ...]  # The clusters that could not be read, and why
     live: Mapping[tuple[str, Entity], Values]
     """All values of the entities that proposals are about, by cluster and entity; none if there are more proposals than
     the report has, which no file follows."""
-    failures: tuple[tuple[str, QuotaformError], ...]  # The clusters that could not be read, and why
+    edited: EditedFiles | None = None  # The files that follow the proposals; `None` if they are not needed
 
 
 @contextmanager
@@ -199,16 +185,18 @@ def recommended(
         in_order = rows.orderBy("cluster", "entity_key", "key")
         proposed = [action.value for action in PROPOSED]
         counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}
-        report = RecommendReport(
+        report = Recommendations(
             usage=usage_name,
-            settings=settings,
+            settings=Sizing.of(settings),
             clusters=recordings,
-            counts={action: counts.get(action.value, 0) for action in Action},
+            summary=SummaryRecord(**{action.value: counts.get(action.value, 0) for action in Action}),
             proposals=_first(in_order.where(f.col("action").isin(proposed)), MOST_PROPOSALS),
             others=_first(in_order.where(~f.col("action").isin(proposed)), MOST_OTHERS),
+            edit=None,
+            backtest=None,
         )
-        is_whole = sum(report.counts[action] for action in PROPOSED) == len(report.proposals)
-        yield Recommended(report, in_order, _live(rows, proposed) if is_whole else {}, failures)
+        is_whole = report.summary.proposed == len(report.proposals)
+        yield Recommended(report, in_order, failures, _live(rows, proposed) if is_whole else {})
 
 
 def _recordings(used: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording, ...]:
@@ -294,41 +282,6 @@ def read_row(row: dict[str, Any]) -> Recommendation:
 # | the changed files are written | it is asked for |
 
 
-def backtest_proposals(
-    spark: SparkSession,
-    report: RecommendReport,
-    edited: EditedFiles,
-    repository: Repository,
-    config: Config,
-    clusters: Sequence[Cluster],
-    warn: Callable[[str], None],
-) -> ProposalBacktest:
-    """Return what the changed files of proposals would have throttled of the same usage.
-
-    `edited`: the files that follow the proposals, written or not. `clusters`: the clusters, which are read now. `warn`:
-    called with a sentence about a cluster that cannot be planned. Raises `InvalidFilesError` if the files are invalid,
-    or the usage cannot be read.
-    """
-    proposed = plan_proposals(repository, config, clusters, report.proposals, edited)
-    for name, error in proposed.failures:
-        warn(f"no backtest of {spell_name(name)}: {error}")
-    unwritten = len(edited.edit.unwritten)
-    if not proposed.plans:
-        return ProposalBacktest(unwritten=unwritten)
-    has_others = len(proposed.plans) < len(clusters)
-    tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=has_others)
-    with backtested(spark, tested, proposed.plans) as (found, _, _):
-        return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=proposed.others)
-
-
-class FileChange(Enum):
-    """What is done with the files that follow proposals."""
-
-    NOT_ASKED = auto()
-    SHOWN = auto()
-    WRITTEN = auto()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendRequest:
     """What to size, by what, and what to do with it."""
@@ -338,13 +291,9 @@ class RecommendRequest:
     config: Config
     clusters: Sequence[Cluster]  # The clusters, which are read now
     settings: RecommendSettings
-    change: FileChange = FileChange.NOT_ASKED
+    is_changing: bool = False  # Whether somebody asked for the change of the files
+    is_written: bool = False  # Whether the changed files are written
     is_tested: bool = True  # Whether the proposals are tested by a backtest
-
-    @property
-    def is_changing(self) -> bool:
-        """Whether somebody asked for the change of the files."""
-        return self.change is not FileChange.NOT_ASKED
 
 
 def require_files(request: RecommendRequest, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -375,38 +324,49 @@ def recommended_change(
     """
     progress("Sizing quotas", 0, 0)
     with recommended(spark, request.usage, request.clusters, request.settings, clock.now(), warn) as found:
-        report = found.report
-        edited = _edited(request, found, clock, warn)
-        if edited is not None and request.is_tested and report.proposals:
+        report, edited = found.report, None
+        is_tested = request.is_tested and report.summary.proposed > 0
+        try:
+            edited = _edited(request, found, clock) if request.is_changing or is_tested else None
+        except QuotaformError as error:
+            if request.is_changing:
+                raise
+            warn(f"no backtest of the proposals: {error}")
+        if edited is not None and is_tested:
             progress("Replaying usage", 0, 0)
-            tested = backtest_proposals(
-                spark, report, edited, request.repository, request.config, request.clusters, warn
-            )
-            report = replace(report, backtest=tested)
-        yield replace(found, report=_changed(report, edited, request.change))
+            report = structs.replace(report, backtest=_backtest(spark, request, report, edited, warn))
+        if edited is not None and request.is_changing:
+            if request.is_written:
+                write_quotas(edited)
+            names = tuple(file.name for file in edited.files)
+            edit = EditRecord(is_written=request.is_written, files=names, unwritten=edited.unwritten)
+            report = structs.replace(report, edit=edit)
+        yield replace(found, report=report, edited=edited)
 
 
-def _edited(
-    request: RecommendRequest, found: Recommended, clock: Clock, warn: Callable[[str], None]
-) -> EditedFiles | None:
-    """Return the files as they follow the proposals; `None` if they are not needed, or cannot do so for a backtest."""
-    report = found.report
-    total = sum(report.counts[action] for action in PROPOSED)
-    if not request.is_changing and not (request.is_tested and total):
-        return None
-    try:
-        if total > (most := len(report.proposals)):
-            raise UsageError(f"{total:,} proposals are more than the {most:,} of a change; choose some with --select")
-        return edit_quotas(request.repository, request.config, report.proposals, found.live, today(clock))
-    except QuotaformError as error:
-        if request.is_changing:
-            raise
-        warn(f"no backtest of the proposals: {error}")
-        return None
+def _edited(request: RecommendRequest, found: Recommended, clock: Clock) -> EditedFiles:
+    """Return the files as they follow the proposals."""
+    total, most = found.report.summary.proposed, len(found.report.proposals)
+    if total > most:
+        raise UsageError(f"{total:,} proposals are more than the {most:,} of a change; choose some with --select")
+    return edit_quotas(request.repository, request.config, found.report.proposals, found.live, today(clock))
 
 
-def _changed(report: RecommendReport, edited: EditedFiles | None, change: FileChange) -> RecommendReport:
-    """Return what is proposed with what becomes of the files, which are written if that is asked for."""
-    if edited is None or change is FileChange.NOT_ASKED:
-        return report
-    return replace(report, edit=write_quotas(edited) if change is FileChange.WRITTEN else edited.edit)
+def _backtest(
+    spark: SparkSession,
+    request: RecommendRequest,
+    report: Recommendations,
+    edited: EditedFiles,
+    warn: Callable[[str], None],
+) -> ProposalBacktest:
+    """Return what the changed files of proposals would have throttled of the same usage."""
+    proposed = plan_proposals(request.repository, request.config, request.clusters, report.proposals, edited)
+    for name, error in proposed.failures:
+        warn(f"no backtest of {spell_name(name)}: {error}")
+    unwritten = len(edited.unwritten)
+    if not proposed.plans:
+        return ProposalBacktest(unwritten=unwritten)
+    has_others = len(proposed.plans) < len(request.clusters)
+    tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=has_others)
+    with backtested(spark, tested, proposed.plans) as (found, _, _):
+        return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=proposed.others)

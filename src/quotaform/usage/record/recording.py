@@ -10,8 +10,8 @@ from msgspec import field
 
 from quotaform.model.errors import QuotaformError
 from quotaform.model.moment import duration_text, spell_moment
-from quotaform.model.records.document import USAGE_RECORD, indented
-from quotaform.model.records.record import Count, Moment, Record, about, builtins
+from quotaform.model.records.document import USAGE_RECORD
+from quotaform.model.records.record import Count, Moment, Record, about
 from quotaform.model.text import inert
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.usage.sample import (
@@ -170,11 +170,6 @@ def first_problem(rejected: Sequence[Rejected]) -> str:
     """Return why records could not be read: the first reason and how many there are."""
     more = f" (and {len(rejected) - 1:,} more)" if len(rejected) > 1 else ""
     return f"its answer cannot be read: {rejected[0].reason}{more}"
-
-
-def dump_recording(result: Recording) -> str:
-    """Return what became of a recording as JSON."""
-    return indented(builtins(result))
 
 
 _MOST_GAPS = 5

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.desired.config import Cluster, Config
     from quotaform.model.quotas import Values
-    from quotaform.usage.recommend.recommendation import RecommendReport, RecommendSettings
+    from quotaform.usage.recommend.recommendation import RecommendSettings
+    from quotaform.usage.recommend.run import Recommended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +228,7 @@ def recommend(
     settings = sizing.settings(config, clusters)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
-    from quotaform.usage.recommend.run import FileChange, RecommendRequest, recommended_change, require_files
+    from quotaform.usage.recommend.run import RecommendRequest, recommended_change, require_files
     from quotaform.usage.table.table import require_usage
 
     request = RecommendRequest(
@@ -236,7 +237,8 @@ def recommend(
         config=config,
         clusters=clusters,
         settings=settings,
-        change=FileChange.WRITTEN if write else FileChange.SHOWN if diff else FileChange.NOT_ASKED,
+        is_changing=write or diff,
+        is_written=write,
         is_tested=not no_backtest,
     )
     require_files(request)
@@ -248,23 +250,23 @@ def recommend(
         ) as found,
     ):
         report = found.report
-        if settings.selection.is_partial and not sum(report.counts.values()):
+        if settings.selection.is_partial and not report.summary.total:
             raise UsageError(f"{selection_text(settings.selection)}: no entity of the clusters is left")
         files.write(report, found.rows)
     if diff:
-        _print_diff(console, report)
+        _print_diff(console, found)
     else:
         files.present(console, format_name, report)
     return report_failures(console, failed_outcomes(found.failures))
 
 
-def _print_diff(console: Console, report: RecommendReport) -> None:
+def _print_diff(console: Console, found: Recommended) -> None:
     """Print what would change to stdout, and what would not to stderr."""
     from quotaform.report.text import render_diff
     from quotaform.usage.recommend.report import backtest_lines, recommend_report, unwritten_lines
 
-    edit = report.edit
-    for file in () if edit is None else edit.files:
+    report = found.report
+    for file in () if found.edited is None else found.edited.files:
         console.echo(render_diff(file.name, file.before, file.after, console.style(), is_new=not file.before))
     console.report_failure(*unwritten_lines(report))
     console.warn(*backtest_lines(report), recommend_report(report).total)

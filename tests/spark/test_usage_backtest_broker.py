@@ -139,9 +139,8 @@ def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
 
     [source] = read_sources([f"1={traffic.sandbox.metrics_urls[1]}"])
     request = RecordRequest(
-        cluster=cluster,
         usage=str(usage),
-        readers={"1": open_reader(source, cluster, [])},
+        readers={cluster: {"1": open_reader(source, cluster, [])}},
         interval=1.0,
         seconds=2 + SECONDS + WINDOW,
         write=UsageDirectory(usage).write,
@@ -149,7 +148,8 @@ def record_traffic(traffic: Traffic, cluster: str, usage: Path) -> None:
     )
     with ThreadPoolExecutor(1) as pool:
         sent = pool.submit(send, traffic, 2.0)
-        record(request)
+        [outcome] = record(request)
+        outcome.require()
         assert set(sent.result().values()) == {0.0}
 
 

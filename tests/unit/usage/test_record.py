@@ -6,12 +6,12 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
-from time import monotonic, sleep, time
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -19,15 +19,16 @@ from pyarrow import parquet
 
 from quotaform.cli.main import run
 from quotaform.model.errors import MetricsError, NothingReadError, QuotaformError, UsageError, missing_extra
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.records.validator import gate
 from quotaform.model.settings import parse_source
 from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema
 from quotaform.usage.format.prometheus import parse_exposition
-from quotaform.usage.record.reader import Reading, open_reader, origin_of, read_items
+from quotaform.usage.record.reader import Reader, open_reader, origin_of, read_items
 from quotaform.usage.record.recording import Recording, UsageRow, read_rows, render_recording
 from quotaform.usage.record.run import RecordRequest, UsageDirectory, record, usage_table
-from quotaform.usage.sample import Dropped, DropReason
+from quotaform.usage.sample import Dropped, DropReason, Item
 from quotaform.usage.table.schema import USAGE
 from tests.http_server import HttpServer, answer
 
@@ -43,7 +44,7 @@ jvm_threads 5
 
 
 @dataclass
-class FakeReader:
+class FakeReader(Reader):
     """Answers as a function says; counts what is under way at once."""
 
     reply: Callable[[int], bytes]
@@ -52,18 +53,17 @@ class FakeReader:
     shown: str = "http://b1"
     _now: int = 0
 
-    def read(self, timeout: float) -> Reading:
+    def fetch(self, timeout: float) -> bytes:
         self._now += 1
         self.most_at_once = max(self.most_at_once, self._now)
         number, self.asked = self.asked, self.asked + 1
         try:
-            page, at = self.reply(number), time()
-            return Reading(at, 0.01, len(page), tuple(parse_exposition(page, origin_of("lab", "1"), at)))
+            return self.reply(number)
         finally:
             self._now -= 1
 
-    def cancel(self) -> None:
-        """Nothing to end."""
+    def items(self, body: bytes, at: float) -> Iterable[Item]:
+        return parse_exposition(body, origin_of("lab", "1"), at)
 
 
 @dataclass
@@ -78,16 +78,23 @@ class Kept:
 
 
 def recorded(kept: Kept, readers: dict[str, Any], seconds: float | None = 0.25, interval: float = 0.05) -> Recording:
-    request = RecordRequest(
-        cluster="lab",
-        usage="usage",
-        readers=readers,
-        interval=interval,
-        seconds=seconds,
-        write=kept.write,
-        warn=kept.warnings.append,
+    [outcome] = outcomes_of(kept, {"lab": readers}, seconds, interval)
+    return outcome.require()
+
+
+def outcomes_of(
+    kept: Kept, readers: dict[str, dict[str, Any]], seconds: float | None, interval: float
+) -> list[ClusterOutcome[Recording]]:
+    return record(
+        RecordRequest(
+            usage="usage",
+            readers=readers,
+            interval=interval,
+            seconds=seconds,
+            write=kept.write,
+            warn=kept.warnings.append,
+        )
     )
-    return record(request)
 
 
 def failing(_: int) -> bytes:
@@ -266,6 +273,15 @@ def test_no_source_that_answers_is_an_error_at_once() -> None:
         "none of 2 sources of cluster lab can be read:\n  broker 1: http://b1 cannot be reached\n"
         "  broker 2: http://b1 cannot be reached"
     )
+
+
+def test_a_cluster_that_cannot_be_read_hides_no_other() -> None:
+    kept = Kept()
+    readers = {"lab": {"1": FakeReader(lambda _: PAGE)}, "far": {"1": FakeReader(failing)}}
+    lab, far = outcomes_of(kept, readers, 0.25, 0.05)
+    assert (lab.require().rows, lab.require().files, len(kept.rows)) == (10, 1, 10)
+    assert (far.cluster, type(far.error)) == ("far", NothingReadError)
+    assert kept.warnings == [f"cluster far is not recorded: {far.error}"]
 
 
 def test_an_interrupt_ends_a_recording_that_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
-from time import sleep, time
+from time import sleep
 from typing import Any
 
 import pytest
@@ -21,7 +21,8 @@ from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.usage.format.prometheus import parse_exposition
-from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, Reading, origin_of
+from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, Reader, Reading, origin_of
+from quotaform.usage.sample import Item
 from quotaform.usage.top.run import TopReader
 from quotaform.usage.top.top import BucketState, Unread, render_top
 from tests.golden.usage_example import QUOTAS, ROWS, row, top
@@ -91,18 +92,17 @@ kafka_server_quota_throttle_time{quota_type="Produce",user="alice"} 900.0
 
 
 @dataclass
-class FakeReader:
+class FakeReader(Reader):
     """Answers as a function says."""
 
     reply: Callable[[], bytes]
     shown: str = "http://b1"
 
-    def read(self, timeout: float) -> Reading:
-        page, at = self.reply(), time()
-        return Reading(at, 0.0, len(page), tuple(parse_exposition(page, origin_of("lab", "1"), at)))
+    def fetch(self, timeout: float) -> bytes:
+        return self.reply()
 
-    def cancel(self) -> None:
-        """Nothing to end."""
+    def items(self, body: bytes, at: float) -> Iterable[Item]:
+        return parse_exposition(body, origin_of("lab", "1"), at)
 
 
 def reader(
@@ -288,9 +288,16 @@ def test_the_command_reads_once_from_what_quotaform_yaml_names(
         assert run(["top", "--once", "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert run(["top", "--once", "--source", f"1={server.url}/metrics", "--source", "2=http://127.0.0.1:1/x"]) == 1
+        text = capsys.readouterr().out
+        config = (tmp_path / "quotaform.yaml").read_text().replace("{lab:", "{far: {snapshot: lab.json}, lab:")
+        (tmp_path / "quotaform.yaml").write_text(config)
+        assert run(["top", "--once", "--all", "--format", "json"]) == 64
+        both = json.loads(capsys.readouterr().out)["outcomes"]
+        assert run(["top", "--once", "--all"]) == 64
     assert gate(schema_builder("top")).refusals(found) == []
     [bucket] = found["buckets"]
     assert (bucket["address"], bucket["source"], bucket["throttle_ms"]) == ("user=alice", "user=alice", 900)
-    text = capsys.readouterr().out
+    assert {each["cluster"]: each["error"] is None for each in both} == {"lab": True, "far": False}
+    assert "1 bucket throttled" in capsys.readouterr().out
     assert "broker 2 (http://127.0.0.1:1) cannot be reached" in text
     assert "1 bucket throttled" in text.splitlines()[0]

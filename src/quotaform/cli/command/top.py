@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from select import select
 from shutil import get_terminal_size
 from time import monotonic, sleep
@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 import typer
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SourceOption, read_seconds, read_sources
 from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.present import Results, report_failures
 from quotaform.cli.stream import GuardedStream
-from quotaform.model.errors import ExitCode, UsageError
+from quotaform.model.errors import ExitCode, QuotaformError, UsageError
+from quotaform.model.outcome import ClusterOutcome, exit_code
+from quotaform.model.text import listed
 from quotaform.report.format import render
 from quotaform.system.process import signal_name
 
@@ -43,7 +46,7 @@ _CLEAR_REST: Final = "\x1b[J"
 @with_option_groups
 def top(
     *,
-    target: OneCluster,
+    target: ManyClusters,
     source: SourceOption = None,
     prometheus: Annotated[
         str | None,
@@ -84,7 +87,7 @@ def top(
       quotaform top --cluster prod-eu
       quotaform top --bootstrap-server localhost:9092 --source 1=http://localhost:7071/metrics
       quotaform top --cluster prod-eu --prometheus http://prometheus:9090 --label cluster=prod-eu
-      quotaform top --cluster prod-eu --once --format json
+      quotaform top --all --once --format json
     """
     console = output.console("top", format_name)
     seconds = read_seconds("--interval", interval, longest=_LONGEST)
@@ -94,54 +97,63 @@ def top(
     labels = _read_labels(label or ())
     if given and (prometheus or labels):
         raise UsageError("--source and --prometheus are two ways to the same measurements; give one of them")
-    chosen = target.choose()
-    from quotaform.usage.record.reader import readers_of
-
-    readers = readers_of(chosen, given, prometheus=prometheus, labels=labels, progress=console.progress)
-    if not readers:
-        raise UsageError(
-            f"it is not known where cluster {chosen.label} is measured; give --source BROKER=http://HOST:PORT/metrics "
-            "or --prometheus URL, or add metrics to the cluster in quotaform.yaml"
-        )
+    chosen = target.choose(needs_name=False)
+    if len(chosen) > 1 and (given or prometheus):
+        raise UsageError("--source and --prometheus are of one cluster; choose it with --cluster")
     from quotaform.system.clock import SYSTEM_CLOCK
-    from quotaform.usage.top.run import LiveQuotas, TopReader
+    from quotaform.usage.record.reader import readers_of
+    from quotaform.usage.top.run import LiveQuotas, TopReader, read_all
 
-    quotas = LiveQuotas(chosen)
-    # There is no next reading that a late answer would be for.
-    patience = _LONGEST_DESCRIBE_S if once else 0.0
-    reader = TopReader(chosen.label, readers, quotas.read, SYSTEM_CLOCK, quota_patience=patience)
-    options: dict[str, Any] = {"limit": limit, "shows_all": everything}
-    with closing(quotas):
+    results = Results(console, "top", format_name, limit=limit, shows_all=everything)
+    found: list[TopReader] = []
+    failed: list[ClusterOutcome[Top]] = []
+    with ExitStack() as stack:
+        for cluster in chosen:
+            try:
+                readers = readers_of(cluster, given, prometheus=prometheus, labels=labels, progress=console.progress)
+            except QuotaformError as error:
+                failed.append(ClusterOutcome(cluster.label, error=error))
+                continue
+            quotas = stack.enter_context(closing(LiveQuotas(cluster)))
+            # With --once, there is no next reading that a late answer would be for.
+            patience = _LONGEST_DESCRIBE_S if once else 0.0
+            found.append(TopReader(cluster.label, readers, quotas.read, SYSTEM_CLOCK, quota_patience=patience))
+        if not found:
+            failed[0].require()
         if once:
-            found = reader.read()
-            options |= {"style": console.style()} if format_name == "text" else {}
-            console.echo(render("top", format_name, found, **options))
-            return ExitCode.ERROR if found.unread else ExitCode.DONE
+            outcomes = [*read_all(found), *failed]
+            results.present(outcomes)
+            return exit_code(outcomes)
+        report_failures(console, failed)
         try:
-            (_show if sys.stdout.isatty() else _print)(reader, seconds, console, options)
+            if sys.stdout.isatty():
+                _show(found, seconds, console, {"limit": limit, "shows_all": everything})
+            else:
+                _print(found, seconds, results)
         except KeyboardInterrupt as interrupt:
             if signal_name(interrupt) != "SIGINT":
                 raise
     return ExitCode.DONE
 
 
-def _show(reader: TopReader, seconds: float, console: Console, options: Mapping[str, Any]) -> None:
+def _show(readers: Sequence[TopReader], seconds: float, console: Console, options: Mapping[str, Any]) -> None:
     """Draw what is read on a terminal until somebody ends it."""
     from quotaform.model.text import inert
-    from quotaform.usage.top.run import in_thread
+    from quotaform.usage.top.run import in_thread, read_all
 
     style = console.style()
 
-    def draw(found: Top) -> None:
+    def draw(found: Iterable[ClusterOutcome[Top]]) -> None:
         columns, lines = get_terminal_size()
-        text = render("top", "text", found, style=style, width=columns, height=lines, **options)
-        screen.draw("".join(text))
+        size = {"style": style, "width": columns, "height": (lines + 1) // len(readers) - (len(readers) > 1)}
+        parts = ["".join(render("top", "text", each.require(), **size, **options)) for each in found]
+        screen.draw("\n".join("\n".join(parts).split("\n")[:lines]))
 
     with Screen() as screen:
-        screen.draw(f"Reading {inert(reader.cluster)} ...")
+        screen.draw(f"Reading {inert(listed([each.cluster for each in readers]))} ...")
         while not _is_lost():
             begun = monotonic()
-            reading = in_thread(reader.read)
+            reading = in_thread(lambda: read_all(readers))
             while not reading.done():
                 if _ends(screen.key(_TICK)):
                     return
@@ -219,12 +231,14 @@ def _ends(key: str | None) -> bool:
     return key is not None and key in "qQ"
 
 
-def _print(reader: TopReader, seconds: float, console: Console, options: Mapping[str, Any]) -> None:
+def _print(readers: Sequence[TopReader], seconds: float, results: Results) -> None:
     """Print a table after the other until nobody reads them, or a signal comes."""
+    from quotaform.usage.top.run import read_all
+
     while True:
         begun = monotonic()
-        console.echo(render("top", "text", reader.read(), style=console.style(), **options))
-        console.echo("\n")
+        results.present(read_all(readers))
+        results.console.echo("\n")
         if _is_lost():
             return
         sleep(max(0.0, seconds - (monotonic() - begun)))

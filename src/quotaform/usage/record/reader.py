@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from json import dumps
 from os import environ
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from time import monotonic, time
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from quotaform.http.client import Limits, send
-from quotaform.http.message import Request, Response, Url
+from quotaform.http.message import Request, Url
 from quotaform.model.entity import IP
 from quotaform.model.errors import HttpError, MetricsError, UsageError
 from quotaform.model.outcome import Progress, no_progress
@@ -55,12 +56,21 @@ class Reading:
     items: tuple[Item, ...] = field(repr=False)
 
 
-class Reader(Protocol):
+class Reader(ABC):
     """Reads one source again and again."""
 
     @property
+    @abstractmethod
     def shown(self) -> str:
         """The source as messages show it, without what may be secret."""
+
+    @abstractmethod
+    def fetch(self, timeout: float) -> bytes:
+        """Return an answer; `timeout` in seconds. Raises `MetricsError` if there is none that can be used."""
+
+    @abstractmethod
+    def items(self, body: bytes, at: float) -> Iterable[Item]:
+        """Yield what an answer holds that was asked for at a time, in seconds since the epoch."""
 
     def read(self, timeout: float) -> Reading:
         """Read it once.
@@ -68,8 +78,12 @@ class Reader(Protocol):
         `timeout`: seconds for the request and for reading the answer. Raises `MetricsError` if it does not answer, or
         with something that cannot be used.
         """
+        at, started = time(), monotonic()
+        body = self.fetch(timeout)
+        seconds = monotonic() - started
+        return Reading(at, seconds, len(body), read_items(self.items(body, at), self.shown, timeout, started))
 
-    def cancel(self) -> None:
+    def cancel(self) -> None:  # noqa: B027 (most have no process)
         """End a read that is under way, as far as that is a process of its own."""
 
 
@@ -79,13 +93,12 @@ def read_items(items: Iterable[Item], source: str, timeout: float, started: floa
     `timeout`: seconds for the request and for reading the answer. `started`: when the request began, of `monotonic`.
     Raises `MetricsError` if it holds too much, or takes too long to read.
     """
-    deadline = started + timeout
     found: list[Item] = []
     for item in items:
         found.append(item)
         if len(found) > MOST_SAMPLES:
             raise MetricsError(source, f"answered with more than {MOST_SAMPLES:,} samples; have it serve fewer metrics")
-        if monotonic() > deadline:
+        if monotonic() > started + timeout:
             problem = f"answered with more than can be read within {timeout:g} s; have it serve fewer metrics"
             raise MetricsError(source, problem)
     return tuple(found)
@@ -116,11 +129,9 @@ def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] 
     if source.kind is SourceKind.JMX:
         return JmxReader(source.address, jmx_command, origin)
     try:
-        url = Url.parse(source.address)
+        return ExporterReader(Url.parse(source.address), origin)
     except ValueError as error:
         raise UsageError(f"the source of broker {quote(source.broker)} is an invalid URL: {error}") from None
-    accepted = {"Accept": "text/plain;version=0.0.4, text/plain"}
-    return ExporterReader(Request(method="GET", url=url, headers=accepted, body_limit=BODY_LIMIT), origin)
 
 
 def open_readers(
@@ -146,9 +157,10 @@ def readers_of(
     labels: Mapping[str, str],
     progress: Progress = no_progress,
 ) -> dict[str, Reader]:
-    """Return what reads where a cluster is measured, by what people call it; nothing if that is not known.
+    """Return what reads where a cluster is measured, by what people call it.
 
-    That is at `sources` or a `prometheus` with `labels`, if they are given, else what quotaform.yaml names.
+    That is at `sources` or a `prometheus` with `labels`, if they are given, else what quotaform.yaml names. Raises
+    `UsageError` if nothing says where it is, and `InvalidFilesError` if quotaform.yaml names a forbidden host.
     """
     from quotaform.repository.gateway import require_allowed_metrics
 
@@ -161,7 +173,10 @@ def readers_of(
         return {f"broker {broker} ({reader.shown})": reader for broker, reader in opened.items()}
     text = prometheus or metrics.prometheus
     if text is None:
-        return {}
+        raise UsageError(
+            f"it is not known where cluster {cluster.label} is measured; give --source BROKER=http://HOST:PORT/metrics "
+            "or --prometheus URL, or add metrics to the cluster in quotaform.yaml"
+        )
     url, login = read_prometheus(text), PrometheusLogin.from_environment(environ)
     if not prometheus:
         require_allowed_metrics(metrics, login=login)
@@ -177,47 +192,39 @@ def read_prometheus(text: str) -> Url:
         raise UsageError(f"invalid URL: {error}", "prometheus") from None
 
 
-_HTML: Final = ("<!doctype", "<html")
-
-
 @dataclass(frozen=True, slots=True)
-class ExporterReader:
+class ExporterReader(Reader):
     """Reads the page of an exporter of Prometheus."""
 
-    request: Request  # What is sent each time
+    url: Url
     origin: Origin
 
     @property
     def shown(self) -> str:
         """Scheme, host and port."""
-        return self.request.url.origin
+        return self.url.origin
 
-    def read(self, timeout: float) -> Reading:
-        """Ask once; see `quotaform.usage.record.reader.Reader`."""
-        at, started = time(), monotonic()
+    def fetch(self, timeout: float) -> bytes:
+        """Return the page."""
+        headers = {"Accept": "text/plain;version=0.0.4, text/plain"}
+        request = Request(method="GET", url=self.url, headers=headers, body_limit=BODY_LIMIT)
         try:
-            response = send(self.request, Limits(connect=timeout, total=timeout))
+            response = send(request, Limits(connect=timeout, total=timeout))
         except HttpError as error:
-            remedy = (
-                "; check that it is the port of an exporter of Prometheus" if error.problem.startswith("closed") else ""
-            )
+            is_closed = error.problem.startswith("closed")
+            remedy = "; check that it is the port of an exporter of Prometheus" if is_closed else ""
             raise MetricsError(self.shown, error.problem + remedy) from None
-        seconds = monotonic() - started
-        self._require_metrics(response)
-        items = read_items(parse_exposition(response.body, self.origin, at), self.shown, timeout, started)
-        return Reading(at, seconds, len(response.body), items)
-
-    def cancel(self) -> None:
-        """Do nothing: a request has no process, and ends with this one."""
-
-    def _require_metrics(self, response: Response) -> None:
         if not response.is_success:
             remedy = "check the path of the URL" if response.status in (404, 405) else "check the URL and the server"
             raise MetricsError(self.shown, f"answered with status {response.status}; {remedy}")
-        if response.body[:200].lstrip().lower().decode(errors="replace").startswith(_HTML):
-            raise MetricsError(
-                self.shown, "answered with a web page, not as an exporter of Prometheus does; check the URL"
-            )
+        if response.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html")):
+            problem = "answered with a web page, not as an exporter of Prometheus does; check the URL"
+            raise MetricsError(self.shown, problem)
+        return response.body
+
+    def items(self, body: bytes, at: float) -> Iterable[Item]:
+        """Yield what the page holds."""
+        return parse_exposition(body, self.origin, at)
 
 
 _NOTHING: Final = b"No matched attributes"
@@ -228,7 +235,7 @@ _DATE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
 
 
 @dataclass(slots=True)
-class JmxReader:
+class JmxReader(Reader):
     """Reads the JMX of a broker."""
 
     address: str  # Host and port
@@ -241,11 +248,10 @@ class JmxReader:
         """Host and port."""
         return f"JMX at {self.address}"
 
-    def read(self, timeout: float) -> Reading:
-        """Ask once; see `quotaform.usage.record.reader.Reader`."""
+    def fetch(self, timeout: float) -> bytes:
+        """Return what JmxTool prints; nothing where no MBean is there."""
         if problem := parse_server(self.address).problem(environ):
             raise MetricsError(self.shown, problem)
-        at, started = time(), monotonic()
         # A session of its own: a Ctrl-C is for the recording, which reads this answer to its end.
         try:
             self._process = process = Popen(  # noqa: S603 (Kafka's own command)
@@ -267,17 +273,19 @@ class JmxReader:
             raise MetricsError(self.shown, problem) from None
         finally:
             self.cancel()
-        seconds = monotonic() - started
         if len(output) > BODY_LIMIT:
             raise MetricsError(self.shown, f"answered with more than {BODY_LIMIT >> 20} MiB")
         if _REJECTED in error:
             raise MetricsError(self.shown, "answered with a Java class that is not allowed; check the address")
         if _NOTHING in output or _NOTHING in error:
-            return Reading(at, seconds, len(output), ())
+            return b""
         if process.returncode:
             raise MetricsError(self.shown, f"cannot be read: {_last_line(error.decode(errors='replace'))}")
-        items = read_items(parse_jmxtool(output, self.origin, at), self.shown, timeout, started)
-        return Reading(at, seconds, len(output), items)
+        return output
+
+    def items(self, body: bytes, at: float) -> Iterable[Item]:
+        """Yield what JmxTool printed."""
+        return parse_jmxtool(body, self.origin, at) if body else ()
 
     def cancel(self) -> None:
         """End the process of a read that is under way."""
@@ -359,7 +367,7 @@ _MOST_VALUES: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class PrometheusReader:
+class PrometheusReader(Reader):
     """Asks a Prometheus for the last value of each series."""
 
     url: Url  # Its URL, without `/api`
@@ -373,16 +381,14 @@ class PrometheusReader:
         """Scheme, host and port."""
         return f"Prometheus at {self.url.origin}"
 
-    def read(self, timeout: float) -> Reading:
-        """Ask once; see `quotaform.usage.record.reader.Reader`."""
-        at, started = time(), monotonic()
-        url = self.url.under("/api/v1/query").with_query({"query": self._query()})
+    def fetch(self, timeout: float) -> bytes:
+        """Return the answer to an instant query."""
+        # JSON spells a text as PromQL does.
+        matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self.labels.items())
+        url = self.url.under("/api/v1/query").with_query({"query": f'{{__name__=~"{QUERY}"{matchers}}}'})
+        login = self.login
         request = Request(
-            method="GET",
-            url=url,
-            headers=self.login.headers,
-            credentials=self.login.credentials,
-            body_limit=BODY_LIMIT,
+            method="GET", url=url, headers=login.headers, credentials=login.credentials, body_limit=BODY_LIMIT
         )
         try:
             response = send(request, Limits(connect=timeout, total=timeout))
@@ -392,32 +398,25 @@ class PrometheusReader:
             raise MetricsError(self.shown, f"refused this with status {response.status}; {GIVE}")
         if not response.is_success and response.status not in (400, 422, 503):
             raise MetricsError(self.shown, f"answered with status {response.status}; check the URL")
-        origin = Origin(self.cluster, cluster_labels=()) if self.labels else Origin(self.cluster)
         if sum(map(response.body.count, (b"{", b"[", b","))) > _MOST_VALUES:
             problem = f"answered with more than {_MOST_VALUES:,} values; have it serve fewer metrics"
             raise MetricsError(self.shown, problem)
-        items = read_items(parse_prometheus(response.body, origin, at), self.shown, timeout, started)
-        return Reading(at, monotonic() - started, len(response.body), self._of_cluster(items))
+        return response.body
 
-    def cancel(self) -> None:
-        """Do nothing: a request has no process, and ends with this one."""
-
-    def _query(self) -> str:
-        # JSON spells a text as PromQL does.
-        matchers = "".join(f", {name}={dumps(value, ensure_ascii=False)}" for name, value in self.labels.items())
-        return f'{{__name__=~"{QUERY}"{matchers}}}'
-
-    def _of_cluster(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
-        """Return the items without the samples of other clusters."""
-        others = {item.series.cluster for item in items if isinstance(item, Sample)} - {self.cluster}
-        if not others:
-            return items
-        kept = tuple(item for item in items if not isinstance(item, Sample) or item.series.cluster == self.cluster)
-        if not any(isinstance(item, Sample) for item in kept):
+    def items(self, body: bytes, at: float) -> Iterator[Item]:
+        """Yield what the answer holds, without the samples of other clusters."""
+        origin = Origin(self.cluster, cluster_labels=()) if self.labels else Origin(self.cluster)
+        others, is_any = set(), False
+        for item in parse_prometheus(body, origin, at):
+            if isinstance(item, Sample) and item.series.cluster != self.cluster:
+                others.add(item.series.cluster)
+            else:
+                is_any |= isinstance(item, Sample)
+                yield item
+        if others and not is_any:
             names = ", ".join(sorted(quote(name) for name in others if name is not None)[:5])
             raise MetricsError(
                 self.shown,
                 f"has series of the clusters {names} and none of {quote(self.cluster)}; choose with "
                 "--label NAME=VALUE, or metrics.labels in quotaform.yaml",
             )
-        return kept

@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 from msgspec import field
 
-from quotaform.model.errors import QuotaformError
+from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.model.moment import duration_text, spell_moment
 from quotaform.model.records.document import USAGE_RECORD
 from quotaform.model.records.record import Count, Moment, Record, about
@@ -84,6 +84,11 @@ class Recording(Record, document=USAGE_RECORD):
     unwritten: Annotated[Count, about("The rows that were measured and could not be written.")]
     failure: Annotated[str | None, about("Why, or null if all were written.")]
     sources: Annotated[tuple[RecordedSource, ...], about("What was recorded of each broker.")]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of the run."""
+        return ExitCode.DONE if self.rows and self.failure is None else ExitCode.ERROR
 
     def require_written(self) -> None:
         """Raise `QuotaformError` if rows were not written, or there were none."""

@@ -1,25 +1,27 @@
-"""Recording: each source in a thread of its own, and Parquet files written as it goes."""
+"""Recording: a thread asks each source, one loop keeps what they answer and writes Parquet files as it goes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
-from threading import Event, Lock, Thread
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from quotaform.model.errors import EngineError, NothingReadError, QuotaformError, UsageError, missing_extra
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.text import inert
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import require_no_way_out, write_bytes_atomically
 from quotaform.system.process import held_signals
-from quotaform.usage.record.reader import Reader, problem_of
+from quotaform.usage.record.reader import Reader, Reading, problem_of
 from quotaform.usage.record.recording import (
     Gap,
     ReadRows,
@@ -41,150 +43,152 @@ LONGEST_WAIT: Final = 30.0
 """Between these numbers of seconds, and else for the length of a slot, an answer is waited for."""
 _MOST_PROBLEMS: Final = 3
 _NOT_IN_TIME: Final = "was not asked, as it had been slow"
+FLUSH_SECONDS: Final = 60.0
+"""How often a file is written: what a kill loses at most."""
+MOST_ROWS: Final = 500_000
+"""A file is also written when there are so many rows; if it cannot be, the recording ends."""
+_TICK: Final = 0.2
+_ENDING_SECONDS: Final = 2.0
+"""How long answers that are under way are waited for at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRequest:
+    """What is recorded."""
+
+    usage: str  # The directory of the table, as it was given
+    readers: Mapping[str, Mapping[str, Reader]]  # What reads each broker of each cluster, by their names
+    interval: float  # Seconds between two measurements of a broker
+    seconds: float | None  # For how long; `None` until it is interrupted
+    write: Callable[[Sequence[UsageRow]], object]
+    """Writes rows to a file of the table; the file is there as a whole, or not at all."""
+    warn: Callable[[str], None]  # Called with what is urgent
+    progress: Callable[[float, int], None] = lambda _seconds, _rows: None
+    """Called now and then with the seconds that have passed, and the rows so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """What became of slots of a source: an answer, or why there is none."""
+
+    first: int
+    last: int
+    problem: str | None = None  # Why there is no answer
+    is_asked: bool = True
+    answer: tuple[Reading, ReadRows] | None = None
+
+
+def _events(reader: Reader, request: RecordRequest, clock: Clock, stop: Event) -> Iterator[_Event]:
+    """Read a source in its slots, from now on, until there are no more or `stop` is set."""
+    interval = request.interval
+    slots = None if request.seconds is None else max(1, ceil(request.seconds / interval))
+    begun = clock.monotonic()
+    slot = failures = 0
+    while not stop.is_set() and (slots is None or slot < slots):
+        asked = clock.monotonic()
+        problem = None
+        try:
+            reading = reader.read(min(max(interval, SHORTEST_WAIT), LONGEST_WAIT))
+            yield _Event(slot, slot, answer=(reading, read_rows(reading.items)))
+            failures = 0
+        except Exception as error:
+            # An internal error, too, is a gap of this source and not the end of its thread.
+            if stop.is_set():
+                return
+            problem, failures = problem_of(error), failures + 1
+            yield _Event(slot, slot, problem)
+        ended = clock.monotonic()
+        following = next_slot(slot, interval, ended - begun, ended - asked, failures)
+        if stop.wait(max(0.0, following * interval - (ended - begun))):
+            following = min(following, int((clock.monotonic() - begun) / interval) + 1)
+        if slots is not None:
+            following = min(following, slots)
+        if following > slot + 1:
+            yield _Event(slot + 1, following - 1, problem or _NOT_IN_TIME, is_asked=False)
+        slot = following
 
 
 @dataclass(slots=True)
-class SourceRun:
-    """Reads one source until it is told to stop."""
+class _Source:
+    """What became of a source so far."""
 
+    cluster: str
     broker: str
+    shown: str  # How warnings call it
     reader: Reader
-    interval: float  # The length of a slot in seconds
-    slots: int | None  # How many there are; `None` for any number
-    clock: Clock
-    warn: Callable[[str], None]  # Called with what is urgent
-    rows: list[UsageRow] = field(default_factory=list)  # What was read and not taken yet
+    warn: Callable[[str], None]
+    rows: list[UsageRow] = field(default_factory=list)  # What was read and not written yet
     written: int = 0  # How many rows of it are in the table
+    files: int = 0  # How many files have rows of it
     failure: str | None = None  # Why it could not be read the last time; `None` if it could
-    has_begun: Event = field(default_factory=Event)  # Set after the first slot
-    _lock: Lock = field(default_factory=Lock)
-    _asked: int = 0
-    _read: int = 0
-    _failures: int = 0
-    _size: int = 0
-    _seconds: float = 0.0
-    _longest: float = 0.0
-    _rejected: int = 0
-    _dropped: Counter[DropReason] = field(default_factory=Counter)
-    _problems: list[str] = field(default_factory=list)
-    _gaps: list[tuple[int, int, str]] = field(default_factory=list)
-    _remark: str | None = None
-    _is_remarked: bool = False
+    asked: int = 0
+    sizes: list[int] = field(default_factory=list)  # Of its answers
+    seconds: list[float] = field(default_factory=list)
+    rejected: int = 0
+    dropped: Counter[DropReason] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    gaps: list[_Event] = field(default_factory=list)
+    remark: str | None = None
+    is_remarked: bool = False
 
-    def run(self, stop: Event) -> None:
-        """Read the source in its slots, from now on, until there are no more or `stop` is set."""
-        begun = self.clock.monotonic()
-        slot = 0
-        try:
-            while not stop.is_set() and (self.slots is None or slot < self.slots):
-                asked = self.clock.monotonic()
-                self._ask(slot, stop)
-                ended = self.clock.monotonic()
-                self.has_begun.set()
-                following = next_slot(slot, self.interval, ended - begun, ended - asked, self._failures)
-                if stop.wait(max(0.0, following * self.interval - (ended - begun))):
-                    following = min(following, int((self.clock.monotonic() - begun) / self.interval) + 1)
-                if self.slots is not None:
-                    following = min(following, self.slots)
-                self._miss(slot + 1, following - 1, self.failure or _NOT_IN_TIME)
-                slot = following
-        finally:
-            self.has_begun.set()
+    def take_up(self, event: _Event) -> None:
+        """Keep what became of slots."""
+        self.asked += event.is_asked
+        if event.problem is not None:
+            before = self.gaps[-1] if self.gaps else None
+            if before is not None and (before.last, before.problem) == (event.first - 1, event.problem):
+                event = _Event(self.gaps.pop().first, event.last, event.problem, is_asked=event.is_asked)
+            self.gaps.append(event)
+            if event.is_asked:
+                # How it began is said of all sources together.
+                if self.failure is None and self.asked > 1:
+                    self.warn(f"{self.shown} {event.problem}; it is asked again")
+                self.failure = event.problem
+        elif event.answer is not None:
+            self._take_up_answer(*event.answer)
 
-    def take(self) -> list[UsageRow]:
-        """Return the rows that were read since the last call."""
-        with self._lock:
-            rows, self.rows = self.rows, []
-        return rows
-
-    def put_back(self, rows: list[UsageRow]) -> None:
-        """Keep rows that were taken and could not be written, in front of later ones."""
-        with self._lock:
-            self.rows[:0] = rows
-
-    def count_written(self, rows: int) -> None:
-        """Count rows that are in the table."""
-        self.written += rows
-
-    def report(self, started: datetime) -> RecordedSource:
-        """Return what was recorded, after the run. `started` is the time of the first slot."""
-
-        def at(slot: int) -> datetime:
-            return started + timedelta(seconds=slot * self.interval)
-
-        with self._lock:
-            return RecordedSource(
-                broker=self.broker,
-                source=self.reader.shown,
-                asked=self._asked,
-                read=self._read,
-                rows=self.written,
-                dropped=by_reason(self._dropped.items()),
-                rejected=self._rejected,
-                problems=tuple(self._problems),
-                size=self._size,
-                seconds=round(self._seconds, 6),
-                longest=round(self._longest, 6),
-                gaps=tuple(
-                    Gap(first=at(first), last=at(last), missed=last - first + 1, reason=reason)
-                    for first, last, reason in self._gaps
-                ),
-                remark=self._remark,
-            )
-
-    def _ask(self, slot: int, stop: Event) -> None:
-        patience = min(max(self.interval, SHORTEST_WAIT), LONGEST_WAIT)
-        try:
-            reading = self.reader.read(patience)
-            read = read_rows(reading.items)
-        except Exception as error:
-            # An internal error, too, is a gap of this source and not the end of its thread.
-            if not stop.is_set():
-                self._fail(slot, problem_of(error))
-            return
-        with self._lock:
-            self._asked += 1
-            self._read += 1
-            self._size += reading.size
-            self._seconds += reading.seconds
-            self._longest = max(self._longest, reading.seconds)
-        self._take_up(read)
-        if self.failure is not None:
-            self.warn(f"broker {self.broker}: {self.reader.shown} answers again")
-        self.failure, self._failures = None, 0
-
-    def _fail(self, slot: int, problem: str) -> None:
-        with self._lock:
-            self._asked += 1
-        if self.failure is None and self.has_begun.is_set():
-            self.warn(f"broker {self.broker}: {self.reader.shown} {problem}; it is asked again")
-        self.failure = problem
-        self._failures += 1
-        self._miss(slot, slot, problem)
-
-    def _take_up(self, read: ReadRows) -> None:
+    def _take_up_answer(self, reading: Reading, read: ReadRows) -> None:
+        self.sizes.append(reading.size)
+        self.seconds.append(reading.seconds)
+        self.rows += read.rows
+        self.rejected += len(read.rejected)
+        self.dropped.update(dict(read.dropped))
+        if read.rejected and first_problem(read.rejected) not in self.problems[: _MOST_PROBLEMS - 1]:
+            self.problems = [*self.problems, first_problem(read.rejected)][:_MOST_PROBLEMS]
         remark = explain_no_rows(read)
-        with self._lock:
-            self.rows += read.rows
-            self._rejected += len(read.rejected)
-            for reason, count in read.dropped:
-                self._dropped[reason] += count
-            if read.rejected and len(self._problems) < _MOST_PROBLEMS:
-                problem = first_problem(read.rejected)
-                if problem not in self._problems:
-                    self._problems.append(problem)
-            self._remark = None if read.rows else remark
-        if remark is not None and not self._is_remarked:
-            self._is_remarked = True
-            self.warn(f"broker {self.broker}: {self.reader.shown} answers, but {remark}")
+        self.remark = None if read.rows else remark
+        if remark is not None and not self.is_remarked:
+            self.is_remarked = True
+            self.warn(f"{self.shown} answers, but {remark}")
+        if self.failure is not None:
+            self.warn(f"{self.shown} answers again")
+        self.failure = None
 
-    def _miss(self, first: int, last: int, reason: str) -> None:
-        if last < first:
-            return
-        with self._lock:
-            if self._gaps and self._gaps[-1][1:] == (first - 1, reason):
-                first = self._gaps.pop()[0]
-            self._gaps.append((first, last, reason))
+    def report(self, started: datetime, interval: float) -> RecordedSource:
+        """Return what was recorded, after the run. `started` is the time of the first slot."""
+        return RecordedSource(
+            broker=self.broker,
+            source=self.reader.shown,
+            asked=self.asked,
+            read=len(self.sizes),
+            rows=self.written,
+            dropped=by_reason(self.dropped.items()),
+            rejected=self.rejected,
+            problems=tuple(self.problems),
+            size=sum(self.sizes),
+            seconds=round(sum(self.seconds), 6),
+            longest=round(max(self.seconds, default=0.0), 6),
+            gaps=tuple(
+                Gap(
+                    first=started + timedelta(seconds=gap.first * interval),
+                    last=started + timedelta(seconds=gap.last * interval),
+                    missed=gap.last - gap.first + 1,
+                    reason=gap.problem or "",
+                )
+                for gap in self.gaps
+            ),
+            remark=self.remark,
+        )
 
 
 LONGEST_PAUSE_S: Final = 60.0
@@ -210,36 +214,12 @@ def next_slot(slot: int, interval: float, ended: float, took: float, failures: i
     return max(slot + pause, ceil((ended + took) / interval))
 
 
-FLUSH_SECONDS: Final = 60.0
-"""How often a file is written: what a kill loses at most."""
-MOST_ROWS: Final = 500_000
-"""A file is also written when there are so many rows; if it cannot be, the recording ends."""
-_TICK: Final = 0.2
-_ENDING_SECONDS: Final = 2.0
-"""How long answers that are under way are waited for at the end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordRequest:
-    """What is recorded."""
-
-    cluster: str
-    usage: str  # The directory of the table, as it was given
-    readers: Mapping[str, Reader]  # What reads each broker, by its name
-    interval: float  # Seconds between two measurements of a broker
-    seconds: float | None  # For how long; `None` until it is interrupted
-    write: Callable[[Sequence[UsageRow]], object]
-    """Writes rows to a file of the table; the file is there as a whole, or not at all."""
-    warn: Callable[[str], None]  # Called with what is urgent
-    progress: Callable[[float, int], None] = lambda _seconds, _rows: None
-    """Called now and then with the seconds that have passed, and the rows so far."""
-
-
-def record(request: RecordRequest, clock: Clock = SYSTEM_CLOCK) -> Recording:
+def record(request: RecordRequest, clock: Clock = SYSTEM_CLOCK) -> list[ClusterOutcome[Recording]]:
     """Record until the time is over, or a signal comes, after which what was recorded is written all the same.
 
     Rows that cannot be written are kept for the next file. A recording that cannot write more than `MOST_ROWS` ends,
-    and what became of it says so. Raises `NothingReadError` if no source could be read at the beginning.
+    and what became of it says so. A cluster of which no source could be read at the beginning failed with
+    `NothingReadError`; the others are recorded.
     """
     return _Recorder(request, clock).run()
 
@@ -248,19 +228,22 @@ class _Recorder:
     def __init__(self, request: RecordRequest, clock: Clock) -> None:
         self._request = request
         self._clock = clock
-        self._stop = Event()
-        self._files = 0
+        self._stops = {cluster: Event() for cluster in request.readers}
+        self._failed: dict[str, NothingReadError] = {}
         self._failure: str | None = None
-        slots = None if request.seconds is None else max(1, ceil(request.seconds / request.interval))
-        self._runs = [
-            SourceRun(broker, reader, request.interval, slots, clock, request.warn)
-            for broker, reader in request.readers.items()
+        self._queue: SimpleQueue[tuple[_Source, _Event]] = SimpleQueue()
+        is_one = len(request.readers) == 1
+        self._sources = [
+            _Source(cluster, broker, f"{where}broker {broker}: {reader.shown}", reader, request.warn)
+            for cluster, readers in request.readers.items()
+            for where in ("" if is_one else f"cluster {cluster}, ",)
+            for broker, reader in readers.items()
         ]
 
-    def run(self) -> Recording:
+    def run(self) -> list[ClusterOutcome[Recording]]:
         started = self._clock.now()
         # Daemons: an answer that is under way when it ends is not waited for to the end.
-        threads = [Thread(target=run.run, args=(self._stop,), daemon=True) for run in self._runs]
+        threads = [Thread(target=self._ask, args=(source,), daemon=True) for source in self._sources]
         try:
             for thread in threads:
                 thread.start()
@@ -268,86 +251,112 @@ class _Recorder:
         except KeyboardInterrupt:
             pass
         finally:
-            self._stop.set()
+            for stop in self._stops.values():
+                stop.set()
         with suppress(KeyboardInterrupt):
             self._end(threads)
         with suppress(KeyboardInterrupt):
             self._write()
-        sources = tuple(run.report(started) for run in self._runs)
-        return Recording(
-            cluster=self._request.cluster,
+        return [self._outcome(cluster, started) for cluster in self._request.readers]
+
+    def _ask(self, source: _Source) -> None:
+        for event in _events(source.reader, self._request, self._clock, self._stops[source.cluster]):
+            self._queue.put((source, event))
+
+    def _outcome(self, cluster: str, started: datetime) -> ClusterOutcome[Recording]:
+        if cluster in self._failed:
+            return ClusterOutcome(cluster, error=self._failed[cluster])
+        mine = [source for source in self._sources if source.cluster == cluster]
+        unwritten = sum(len(source.rows) for source in mine)
+        recording = Recording(
+            cluster=cluster,
             usage=self._request.usage,
             started=started,
             ended=self._clock.now(),
             interval=self._request.interval,
-            rows=sum(each.rows for each in sources),
-            sources=sources,
-            files=self._files,
-            unwritten=0 if self._failure is None else sum(len(run.rows) for run in self._runs),
-            failure=self._failure,
+            rows=sum(source.written for source in mine),
+            sources=tuple(source.report(started, self._request.interval) for source in mine),
+            files=max((source.files for source in mine), default=0),
+            unwritten=0 if self._failure is None else unwritten,
+            failure=self._failure if unwritten else None,
         )
+        return ClusterOutcome(cluster, recording)
 
     def _end(self, threads: Sequence[Thread]) -> None:
         """Wait for answers that are under way, but not long; another signal ends that."""
         deadline = self._clock.monotonic() + _ENDING_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - self._clock.monotonic()))
-        for reader in self._request.readers.values():
-            reader.cancel()
+        for source in self._sources:
+            source.reader.cancel()
+        self._take_up()
+
+    def _take_up(self, seconds: float = 0.0) -> None:
+        """Keep what sources have answered; wait so long for a first answer."""
+        with suppress(Empty):
+            source, event = self._queue.get(timeout=seconds) if seconds else self._queue.get_nowait()
+            while True:
+                source.take_up(event)
+                source, event = self._queue.get_nowait()
 
     def _wait(self, threads: Sequence[Thread]) -> None:
         begun = written = self._clock.monotonic()
-        is_checked = False
-        while any(thread.is_alive() for thread in threads):
-            self._clock.sleep(_TICK)
-            if not is_checked and all(run.has_begun.is_set() for run in self._runs):
-                self._require_any()
-                is_checked = True
+        is_running, unchecked = True, list(self._request.readers)
+        while is_running:
+            is_running = any(thread.is_alive() for thread in threads)
+            self._take_up(_TICK if is_running else 0.0)
+            unchecked = [cluster for cluster in unchecked if not self._is_checked(cluster)]
+            if len(self._failed) == len(self._stops):
+                return
             now = self._clock.monotonic()
-            waiting = sum(len(run.rows) for run in self._runs)
-            self._request.progress(now - begun, waiting + sum(run.written for run in self._runs))
+            waiting = sum(len(source.rows) for source in self._sources)
+            self._request.progress(now - begun, waiting + sum(source.written for source in self._sources))
             if now - written >= FLUSH_SECONDS or waiting > MOST_ROWS:
                 written = now
                 self._write()
                 if self._failure is not None and waiting > MOST_ROWS:
                     self._request.warn(f"the recording ends: {waiting:,} rows wait to be written, and no more are kept")
                     return
-        if not is_checked:
-            self._require_any()
 
-    def _require_any(self) -> None:
-        problems = {run.broker: f"{run.reader.shown} {run.failure}" for run in self._runs if run.failure is not None}
-        if len(problems) == len(self._runs):
-            raise NothingReadError(self._request.cluster, problems)
-        for broker, problem in problems.items():
-            self._request.warn(f"broker {broker}: {problem}; it is asked again")
+    def _is_checked(self, cluster: str) -> bool:
+        """Say which sources of a cluster could not be read, once all were asked; without any, it has failed."""
+        mine = [source for source in self._sources if source.cluster == cluster]
+        if not all(source.asked for source in mine):
+            return False
+        failing = [source for source in mine if source.failure is not None]
+        if len(failing) < len(mine):
+            for source in failing:
+                self._request.warn(f"{source.shown} {source.failure}; it is asked again")
+        else:
+            problems = {source.broker: f"{source.reader.shown} {source.failure}" for source in mine}
+            self._failed[cluster] = NothingReadError(cluster, problems)
+            self._stops[cluster].set()
+            if len(self._stops) > 1:
+                self._request.warn(f"cluster {cluster} is not recorded: {self._failed[cluster]}")
+        return True
 
     def _write(self) -> None:
         # A signal in the middle would lose what was taken.
         with held_signals(holds_all=True):
-            taken = [(run, run.take()) for run in self._runs]
-            count = sum(len(each) for _, each in taken)
-            if not count:
+            full = [source for source in self._sources if source.rows]
+            if not full:
                 return
+            rows = [row for source in full for row in source.rows]
             try:
-                self._request.write([row for _, each in taken for row in each])
+                self._request.write(rows)
             except Exception as error:
-                for run, each in taken:
-                    run.put_back(each)
-                self._fail(error, count)
+                problem = str(error) if isinstance(error, QuotaformError) else f"internal error: {type(error).__name__}"
+                if self._failure is None and not all(stop.is_set() for stop in self._stops.values()):
+                    self._request.warn(f"{problem}; {len(rows):,} rows are kept, and written with the next file")
+                self._failure = problem
                 return
             if self._failure is not None:
                 self._request.warn(f"{self._request.usage} is written again, with the rows that were kept")
             self._failure = None
-            self._files += 1
-            for run, each in taken:
-                run.count_written(len(each))
-
-    def _fail(self, error: Exception, rows: int) -> None:
-        problem = str(error) if isinstance(error, QuotaformError) else f"internal error: {type(error).__name__}"
-        if self._failure is None and not self._stop.is_set():
-            self._request.warn(f"{problem}; {rows:,} rows are kept, and written with the next file")
-        self._failure = problem
+            for source in full:
+                source.written += len(source.rows)
+                source.files += 1
+                source.rows = []
 
 
 # Files of the table of usage that are written without a Spark session, and without Java.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from quotaform.model.errors import QuotaformError
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Quotas
 from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.quota_admin import QuotaAdmin
@@ -44,36 +45,6 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
     return done
 
 
-class _Question(Generic[T]):
-    """Something that is asked in a thread, and not again before it is answered."""
-
-    def __init__(self, ask: Callable[[], T]) -> None:
-        self._ask = ask
-        self._asked: Future[T] | None = None
-
-    def begin(self) -> None:
-        if self._asked is None or self._asked.done():
-            self._asked = in_thread(self._ask)
-
-    def late_answer(self) -> T | None:
-        """Return an answer that came when it was no longer waited for; `None` without one."""
-        if self._asked is None or not self._asked.done() or self._asked.exception() is not None:
-            return None
-        return self._asked.result()
-
-    def answer(self, seconds: float) -> T:
-        """Return the answer, once.
-
-        Raises `TimeoutError` if there is none in time, and `QuotaformError` if it failed.
-        """
-        assert self._asked is not None  # noqa: S101 (it was asked)
-        wait([self._asked], max(0.0, seconds))
-        if not self._asked.done():
-            raise TimeoutError
-        done, self._asked = self._asked, None
-        return done.result()
-
-
 @dataclass(slots=True)
 class TopReader:
     """Reads who is throttled on a cluster, again and again."""
@@ -84,68 +55,69 @@ class TopReader:
     clock: Clock
     patience: float = _PATIENCE  # How many seconds answers are waited for
     quota_patience: float = 0.0  # How many seconds the quotas are waited for; `patience` if there are fewer
-    _sources: dict[str, _Question[ReadRows]] = field(init=False)
-    _quotas: _Question[tuple[Quotas, str]] = field(init=False)
-    _known: Quotas | None = None
-    _known_at: str = ""
-
-    def __post_init__(self) -> None:
-        """Prepare the questions."""
-        self._quotas = _Question(lambda: (self.read_quotas(), timestamp(self.clock)))
-        self._sources = {name: _Question(partial(self._read, reader)) for name, reader in self.readers.items()}
+    _sources: dict[str, Future[ReadRows]] = field(default_factory=dict)
+    """What was asked of sources and not answered yet: none is asked again before."""
+    _quotas: Future[tuple[Quotas, str]] | None = None
+    _known: tuple[Quotas, str] | None = None  # The last quotas that could be read, and when
 
     def read(self) -> Top:
         """Read all of it once."""
-        if (late := self._quotas.late_answer()) is not None:
-            self._known, self._known_at = late
-        self._quotas.begin()
-        for source in self._sources.values():
-            source.begin()
-        at, begun = self.clock.now(), self.clock.monotonic()
-        deadline = begun + self.patience + _MARGIN
+        if self._quotas is not None and self._quotas.done():
+            # They came when they were no longer waited for.
+            self._take_quotas(self._quotas)
+        if self._quotas is None:
+            self._quotas = in_thread(lambda: (self.read_quotas(), timestamp(self.clock)))
+        for name, reader in self.readers.items():
+            if name not in self._sources or self._sources[name].done():
+                self._sources[name] = in_thread(partial(self._read, reader))
+        at = self.clock.now()
+        wait(self._sources.values(), self.patience + _MARGIN)
         unread: list[Unread] = []
         found: dict[str, ReadRows] = {}
-        for name, question in self._sources.items():
+        for name, asked in self._sources.items():
             try:
-                found[name] = question.answer(deadline - self.clock.monotonic())
+                found[name] = asked.result(timeout=0.0)
             except TimeoutError:
                 unread.append(Unread(what=name, problem=_STILL))
             except Exception as error:
                 unread.append(Unread(what=name, problem=problem_of(error)))
-        unread += _without_rows(found)
-        unread += self._take_quotas(max(deadline, begun + self.quota_patience))
+        # A broker without a client has no rows.
+        is_any = any(each.rows for each in found.values())
+        unread += [
+            Unread(what=name, problem=f"answers, but {remark}")
+            for name, each in found.items()
+            if (each.rejected or not is_any) and (remark := explain_no_rows(each)) is not None
+        ]
+        waited = (self.clock.now() - at).total_seconds()
+        wait([self._quotas], max(0.0, max(self.patience + _MARGIN, self.quota_patience) - waited))
+        problem = self._take_quotas(self._quotas)
+        if problem is not None:
+            used = "no limit is known" if self._known is None else f"those of {self._known[1]} are used"
+            unread.append(Unread(what="the cluster", problem=f"{problem}; {used}"))
         rows = [row for each in found.values() for row in each.rows]
-        return make_top(self.cluster, at, rows, self._known, unread)
+        return make_top(self.cluster, at, rows, None if self._known is None else self._known[0], unread)
 
     def _read(self, reader: Reader) -> ReadRows:
         return read_rows(reader.read(self.patience).items)
 
-    def _take_quotas(self, deadline: float) -> list[Unread]:
+    def _take_quotas(self, asked: Future[tuple[Quotas, str]]) -> str | None:
+        """Keep the quotas that were read; return why there are none, if there are none."""
+        if not asked.done():
+            return _STILL
+        self._quotas = None
         try:
-            self._known, self._known_at = self._quotas.answer(deadline - self.clock.monotonic())
-        except TimeoutError:
-            problem = _STILL
+            self._known = asked.result()
         except QuotaformError as error:
-            problem = f"cannot be read: {str(error).rstrip('.')}"
+            return f"cannot be read: {str(error).rstrip('.')}"
         except Exception as error:
-            problem = problem_of(error)
-        else:
-            return []
-        used = "no limit is known" if self._known is None else f"those of {self._known_at} are used"
-        return [Unread(what="the cluster", problem=f"{problem}; {used}")]
+            return problem_of(error)
+        return None
 
 
-def _without_rows(found: Mapping[str, ReadRows]) -> list[Unread]:
-    """Return which answers have no rows and should: those that cannot be read, and all if none has any.
-
-    A broker without a client has none.
-    """
-    is_any = any(each.rows for each in found.values())
-    return [
-        Unread(what=name, problem=f"answers, but {remark}")
-        for name, each in found.items()
-        if (each.rejected or not is_any) and (remark := explain_no_rows(each)) is not None
-    ]
+def read_all(readers: Sequence[TopReader]) -> list[ClusterOutcome[Top]]:
+    """Read who is throttled on several clusters, none of which waits for another."""
+    asked = [in_thread(reader.read) for reader in readers]
+    return [ClusterOutcome(reader.cluster, each.result()) for reader, each in zip(readers, asked, strict=True)]
 
 
 class LiveQuotas:

@@ -21,6 +21,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.errors import ExitCode
 from quotaform.model.moment import spell_moment
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
@@ -28,8 +29,8 @@ from quotaform.model.records.document import TOP, indented
 from quotaform.model.records.field import Address, Names, QuotaKeyName, SourceName
 from quotaform.model.records.record import Count, Moment, Record, about, builtins
 from quotaform.model.text import inert
-from quotaform.model.units import is_decimal, is_unlimited, render_value
-from quotaform.report.text import PLAIN, Style, counted
+from quotaform.model.units import is_unlimited
+from quotaform.report.text import PLAIN, Style, counted, rate_text, value_text
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import NOT_LIMITED, request_of, shared_by
 from quotaform.resolve.resolve import Resolver
@@ -101,6 +102,11 @@ class Top(Record, document=TOP):
         ),
     ]
     unread: Annotated[tuple[Unread, ...], about("What could not be read.")] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that read it once."""
+        return ExitCode.ERROR if self.unread else ExitCode.DONE
 
     def shown(self, limit: int | None, *, shows_all: bool) -> Sequence[TopBucket]:
         """Return the first buckets that are throttled or close to their limit; of all with `shows_all`."""
@@ -201,8 +207,6 @@ _LEAST_BUCKET: Final = 12
 _WIDE: Final = 1000
 _WIDE_HEAD: Final = 100
 _COLOURS: Final = {BucketState.THROTTLED: "red", BucketState.CLOSE: "yellow"}
-_BINARY: Final = (("GiB/s", 1 << 30), ("MiB/s", 1 << 20), ("KiB/s", 1 << 10))
-_DECIMAL: Final = (("GB/s", 10**9), ("MB/s", 10**6), ("kB/s", 10**3))
 
 
 def render_top(
@@ -285,7 +289,7 @@ def _cells(bucket: TopBucket) -> tuple[str, ...]:
         bucket.address,
         bucket.key,
         "-" if bucket.rate is None else rate_text(bucket.key, bucket.rate, bucket.limit),
-        "-" if bucket.limit is None else _limit_text(bucket.key, bucket.limit),
+        "-" if bucket.limit is None else value_text(bucket.key, bucket.limit),
         "-" if ratio is None else f"{ratio:.0%}" if ratio < 100 else ">99x",
         "-" if not bucket.throttle_ms else throttle_text(bucket.throttle_ms),
     )
@@ -310,44 +314,6 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
-
-
-def rate_text(key: str, rate: float, limit: float | None = None) -> str:
-    """Return a measured rate with a unit, rounded as people read it.
-
-    >>> rate_text("producer_byte_rate", 107550.8), rate_text("producer_byte_rate", 107550.8, 100_000.0)
-    ('105 KiB/s', '108 kB/s')
-    >>> rate_text("request_percentage", 0.0123), rate_text("x", 2.5)
-    ('0.012%', '2.5')
-
-    `rate`: in the unit of the key. `limit`: what it is compared with: powers of ten, if that is written with them.
-    """
-    known = QUOTA_KEYS.get(key)
-    unit = "" if known is None else known.unit
-    if unit != "B/s":
-        return f"{_three_digits(rate)}{unit}"
-    for name, size in _DECIMAL if is_decimal(known, limit) else _BINARY:
-        if rate >= size:
-            return f"{_three_digits(rate / size)} {name}"
-    return f"{_three_digits(rate)} B/s"
-
-
-def _limit_text(key: str, limit: float) -> str:
-    exact = render_value(QUOTA_KEYS.get(key), limit)
-    return rate_text(key, limit) if "[" in exact else exact
-
-
-def _three_digits(number: float) -> str:
-    """Return a number with about three digits.
-
-    >>> _three_digits(1234.5), _three_digits(12.345), _three_digits(0.00001), _three_digits(0.0)
-    ('1,234', '12.3', '<0.001', '0')
-    """
-    if 0 < number < 0.001:
-        return "<0.001"
-    decimals = 0 if number >= 100 else 1 if number >= 10 else 2 if number >= 1 else 3
-    text = f"{number:,.{decimals}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 
 
 def throttle_text(ms: float) -> str:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import (
-    ClusterOption,
+    AllClustersOption,
+    ClustersOption,
     ConfigOption,
     SourceOption,
     read_seconds,
     read_sources,
 )
 from quotaform.cli.option.output import Output, format_option, with_option_groups
-from quotaform.model.errors import ExitCode, UsageError
+from quotaform.cli.present import Results
+from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.outcome import ClusterOutcome, exit_code
 
 if TYPE_CHECKING:
+    from quotaform.cli.console import Console
     from quotaform.model.settings import MetricsSource
+    from quotaform.usage.record.reader import Reader
 
+_SUBJECT: Final = "usage-record"
 _LONGEST: Final = 366 * 86_400.0
 
 
@@ -40,80 +48,88 @@ def record(
         typer.Option("--for", metavar="DURATION", help="How long to record. [default: until Ctrl-C or SIGTERM]"),
     ] = None,
     config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    format_name: Annotated[str, format_option("usage-record")] = "text",
+    cluster: ClustersOption = None,
+    all_clusters: AllClustersOption = False,
+    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
     output: Output,
 ) -> int:
     """Record the usage metrics of brokers into a usage table, without Spark and without stored monitoring.
 
-    All brokers are measured in parallel, each with one request at a time. A file is written every minute, and when the
-    recording ends, also by Ctrl-C or SIGTERM (exit 0). A broker that does not respond is a gap in the table and in the
-    summary. Needs the extra usage, for Parquet.
+    All brokers of all clusters are measured in parallel, each with one request at a time. A file is written every
+    minute, and when the recording ends, also by Ctrl-C or SIGTERM (exit 0). A broker that does not respond is a gap in
+    the table and in the summary. Needs the extra usage, for Parquet.
 
     \b
     Examples:
       quotaform usage record --cluster prod-eu --usage usage --for 24h
+      quotaform usage record --all --usage usage
       quotaform usage record --cluster lab --source 1=http://localhost:7071/metrics --usage usage --for 10m
       quotaform usage record --cluster lab --source 1=jmx:localhost:9999 --usage usage --interval 30s
     """
-    console = output.console("usage-record", format_name)
+    console = output.console(_SUBJECT, format_name)
     seconds = read_seconds("--interval", interval)
     total = None if duration is None else read_seconds("--for", duration, longest=_LONGEST)
-    name, sources = _sources(source, cluster, config)
+    target = ManyClusters(config=config, cluster=cluster, all_clusters=all_clusters)
+    readers, failed = _readers(target, read_sources(source or ()), console)
     from quotaform.model.moment import duration_text
-    from quotaform.model.text import inert
-    from quotaform.report.format import render
-    from quotaform.usage.record.reader import open_readers
+    from quotaform.model.text import inert, listed
     from quotaform.usage.record.run import RecordRequest, UsageDirectory
     from quotaform.usage.record.run import record as record_usage
 
-    readers = open_readers(sources, name, console.progress)
     table = UsageDirectory(usage)
     limit = "" if total is None else f" of {duration_text(timedelta(seconds=total))}"
+    names, sources = listed([inert(name) for name in readers]), sum(map(len, readers.values()))
 
     def progress(passed: float, rows: int) -> None:
-        console.progress(
-            f"Recording {inert(name)}: {duration_text(timedelta(seconds=passed))}{limit}, {rows:,} rows", 0, 0
-        )
+        console.progress(f"Recording {names}: {duration_text(timedelta(seconds=passed))}{limit}, {rows:,} rows", 0, 0)
 
     console.warn(
-        f"Recording {inert(name)} from {len(sources):,} source{'s' * (len(sources) != 1)} every {seconds:g} s; "
+        f"Recording {names} from {sources:,} source{'s' * (sources != 1)} every {seconds:g} s; "
         "Ctrl-C ends it and keeps what was recorded"
     )
-    result = record_usage(
-        RecordRequest(
-            cluster=name,
-            usage=str(usage),
-            readers=readers,
-            interval=seconds,
-            seconds=total,
-            write=table.write,
-            warn=lambda text: console.report_failure(f"Warning: {inert(text)}"),
-            progress=progress,
-        )
+    request = RecordRequest(
+        usage=str(usage),
+        readers=readers,
+        interval=seconds,
+        seconds=total,
+        write=table.write,
+        warn=lambda text: console.report_failure(f"Warning: {inert(text)}"),
+        progress=progress,
     )
-    console.echo(render("usage-record", format_name, result, style=console.style()))
-    result.require_written()
-    return ExitCode.DONE
+    outcomes = [*record_usage(request), *failed]
+    Results(console, _SUBJECT, format_name).present(outcomes)
+    if len(outcomes) == 1:
+        outcomes[0].require().require_written()
+    return exit_code(outcomes)
 
 
-def _sources(
-    texts: list[str] | None, cluster: str | None, config: Path | None
-) -> tuple[str, tuple[MetricsSource, ...]]:
-    """Return the name of the cluster and its sources; with both options no quotaform.yaml is needed."""
-    from quotaform.cli.option.cluster import OneCluster
+def _readers(
+    target: ManyClusters, given: tuple[MetricsSource, ...], console: Console
+) -> tuple[dict[str, Mapping[str, Reader]], list[ClusterOutcome[Any]]]:
+    """Return what reads the brokers of each cluster, and the clusters that cannot be read; one can be read at least."""
     from quotaform.repository.gateway import require_allowed_metrics
+    from quotaform.usage.record.reader import open_readers
 
-    given = read_sources(texts or ())
-    if given and cluster:
-        return cluster, given
-    chosen = OneCluster(config=config, cluster=cluster).choose()
-    sources = given or chosen.metrics.sources
-    if not sources:
-        raise UsageError(
-            f"cluster {chosen.name} has no metrics.brokers in quotaform.yaml; add them, or give --source "
-            "BROKER=http://HOST:PORT/metrics"
-        )
-    if not given:
-        require_allowed_metrics(chosen.metrics)
-    return chosen.name, sources
+    if given and len(target.literal_names) == 1:
+        # Of a cluster whose sources are given, quotaform.yaml need not know.
+        return {target.literal_names[0]: open_readers(given, target.literal_names[0], console.progress)}, []
+    chosen = target.choose()
+    if given and len(chosen) > 1:
+        raise UsageError("--source is of one cluster; choose it with --cluster")
+    readers: dict[str, Mapping[str, Reader]] = {}
+    failed: list[ClusterOutcome[Any]] = []
+    for each in chosen:
+        try:
+            if not given:
+                if not each.metrics.sources:
+                    raise UsageError(
+                        f"cluster {each.name} has no metrics.brokers in quotaform.yaml; add them, or give --source "
+                        "BROKER=http://HOST:PORT/metrics"
+                    )
+                require_allowed_metrics(each.metrics)
+            readers[each.name] = open_readers(given or each.metrics.sources, each.name, console.progress)
+        except QuotaformError as error:
+            failed.append(ClusterOutcome(each.name, error=error))
+    if not readers:
+        failed[0].require()
+    return readers, failed

@@ -95,142 +95,95 @@ def has_instances(series: Integers) -> bool:
 def added_up(samples: Samples) -> Sum:
     """Return what a bucket used whose series are partly or all of clients that measured themselves."""
     at = samples.at[starts_of(samples.at)]
-    total = _Total.of(at)
+    total = _Rates.of(at)
+    throttle_ms, is_new = numpy.full(len(at), numpy.nan), numpy.zeros(len(at), bool)
     members, totals = [], []
     # A member's series without an instance comes first.
     order = numpy.lexsort((samples.series, samples.series & MEMBER))
     for member in _runs(samples.take(order), MEMBER):
+        for each in _runs(member):
+            _add_throttle(at, each, throttle_ms, is_new)
+        ways = {False: _Rates.of(at), True: _Rates.of(at)}
+        for each in _runs(member.take(~numpy.isnan(member.rate))):
+            ways[has_instances(each.series[:1])].add(each)
+        # It may be known as a whole, and by its instances.
+        larger = numpy.maximum(ways[False].rate, ways[True].rate)
+        total.rate += larger
+        total.rate_high += numpy.maximum(ways[False].rate_high, ways[True].rate_high)
+        for way in ways.values():
+            total.is_known |= way.is_known
+            numpy.maximum(total.since, way.since, out=total.since)
         members.append(member.series[0] & MEMBER)
-        totals.append(total.add_member(member))
+        totals.append(float(larger.sum()))
     return Sum(
         at=at,
-        rate=numpy.where(total.has_rate, total.rate, numpy.nan),
-        rate_high=numpy.where(total.has_rate, total.rate_high, numpy.nan),
-        window_s=numpy.where(total.has_rate, numpy.maximum(0, at - total.covered_since) / _MICROSECONDS, numpy.nan),
-        throttle_ms=total.throttle_ms,
-        is_new=total.is_new,
+        rate=numpy.where(total.is_known, total.rate, numpy.nan),
+        rate_high=numpy.where(total.is_known, total.rate_high, numpy.nan),
+        window_s=numpy.where(total.is_known, numpy.maximum(0, at - total.since) / _MICROSECONDS, numpy.nan),
+        throttle_ms=throttle_ms,
+        is_new=is_new,
         members=numpy.array(members),
         totals=numpy.array(totals),
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Total:
-    """What is added up so far, by time."""
+@dataclass(slots=True, eq=False)
+class _Rates:
+    """The sum of the rates of series, by time."""
 
     at: Integers
     rate: Floats
     rate_high: Floats
-    has_rate: Booleans
-    covered_since: Integers
-    throttle_ms: Floats
-    is_new: Booleans
+    is_known: Booleans
+    since: Integers  # From when on all rates cover the time
 
     @classmethod
-    def of(cls, at: Integers) -> _Total:
-        """Return that of no member."""
+    def of(cls, at: Integers) -> _Rates:
+        """Return that of no series."""
         count = len(at)
-        return cls(
-            at,
-            numpy.zeros(count),
-            numpy.zeros(count),
-            numpy.zeros(count, bool),
-            numpy.full(count, _NEVER),
-            numpy.full(count, numpy.nan),
-            numpy.zeros(count, bool),
-        )
+        none = numpy.zeros(count, bool)
+        return cls(at, numpy.zeros(count), numpy.zeros(count), none, numpy.full(count, _NEVER))
 
-    def add_member(self, samples: Samples) -> float:
-        """Add the series of one member, which are in the order of their numbers; return the sum of its rates."""
-        for each in _runs(samples):
-            self._add_throttle(each)
-        known = samples.take(~numpy.isnan(samples.rate))
-        if not len(known.at):
-            return 0.0
-        series = list(_runs(known))
-        if has_instances(known.series) and not has_instances(known.series[:1]):
-            # It is known as a whole, and by its instances.
-            whole, parts = _Total.of(self.at), _Total.of(self.at)
-            whole._add_rates(series[:1])
-            parts._add_rates(series[1:])
-            numpy.maximum(self.covered_since, whole.covered_since, out=self.covered_since)
-            numpy.maximum(self.covered_since, parts.covered_since, out=self.covered_since)
-            numpy.logical_or(self.has_rate, whole.has_rate | parts.has_rate, out=self.has_rate)
-            larger = numpy.maximum(whole.rate, parts.rate)
-            numpy.add(self.rate, larger, out=self.rate)
-            numpy.add(self.rate_high, numpy.maximum(whole.rate_high, parts.rate_high), out=self.rate_high)
-            return float(larger.sum())
-        return self._add_rates(series)
-
-    def _add_rates(self, series: list[Samples]) -> float:
-        """Add the rates of series, each in the order of time; return their sum over the times."""
-        found = 0.0
-        before = numpy.append(_NEVER, self.at[:-1])
-        for each in series:
-            covered_since = _window_start(each)
-            span = _span(self.at, each)
-            rate, is_known = span.filled(each.rate, 0.0), span.filled(numpy.ones(len(each.at), bool), False)
-            self.rate[span.place] += rate
-            self.has_rate[span.place] |= is_known
-            since = span.filled(covered_since, _NEVER)
-            higher = numpy.where(since > before[span.place], span.filled(_higher(each), 0.0), rate)
-            self.rate_high[span.place] += higher
-            self.covered_since[span.place] = numpy.maximum(self.covered_since[span.place], since)
-            found += float(rate.sum())
-        return found
-
-    def _add_throttle(self, samples: Samples) -> None:
-        throttle = samples.throttle_ms
-        if numpy.isnan(throttle).all():
-            return
-        span = _span(self.at, samples)
-        # Nothing equals NaN: after a time without throttling, all of it is new.
-        is_new = ~numpy.isnan(throttle) & numpy.append(True, throttle[1:] != throttle[:-1])
-        own = span.filled(throttle, numpy.nan)
-        self.throttle_ms[span.place] = numpy.fmax(self.throttle_ms[span.place], own)
-        self.is_new[span.place] |= span.filled(is_new, False)
+    def add(self, series: Samples) -> None:
+        """Add the rates of a series, in the order of time."""
+        place, sample, stands = _standing(self.at, series)
+        rate, since = series.rate[sample], _window_start(series)[sample]
+        before = numpy.append(_NEVER, self.at[:-1])[place]
+        # The larger one of a rate and the one before it, if that is near.
+        higher = series.rate.copy()
+        is_near = numpy.diff(series.at) <= _LONGEST_STEP
+        numpy.fmax(higher[1:], series.rate[:-1], out=higher[1:], where=is_near)
+        self.rate[place] += numpy.where(stands, rate, 0.0)
+        self.rate_high[place] += numpy.where(stands, numpy.where(since > before, higher[sample], rate), 0.0)
+        self.is_known[place] |= stands
+        self.since[place] = numpy.maximum(self.since[place], numpy.where(stands, since, _NEVER))
 
 
-class _Span(NamedTuple):
-    """The times for which the samples of a series stand."""
-
-    place: slice  # Which times they are, gaps included
-    counts: Integers  # How many times are before each sample, in a gap, and for how many it stands: both in turns
-
-    def filled(self, values: NDArray[Any], nothing: float) -> NDArray[Any]:
-        """Return values by time.
-
-        `values`: a value per sample. `nothing`: what is in gaps.
-        """
-        both = numpy.full(2 * len(values), nothing, values.dtype)
-        both[1::2] = values
-        return numpy.repeat(both, self.counts)
+def _add_throttle(at: Integers, series: Samples, throttle_ms: Floats, is_new: Booleans) -> None:
+    """Add the throttle times of a series: the largest one of each time, and whether it is a new one."""
+    own = series.throttle_ms
+    if numpy.isnan(own).all():
+        return
+    place, sample, stands = _standing(at, series)
+    # Nothing equals NaN: after a time without throttling, all of it is new.
+    is_other = ~numpy.isnan(own) & numpy.append(True, own[1:] != own[:-1])
+    throttle_ms[place] = numpy.fmax(throttle_ms[place], numpy.where(stands, own[sample], numpy.nan))
+    is_new[place] |= stands & is_other[sample]
 
 
-def _higher(samples: Samples) -> Floats:
-    """Return the larger one of each rate and the one before it, if that is near."""
-    found = samples.rate.copy()
-    is_near = numpy.diff(samples.at) <= _LONGEST_STEP
-    numpy.fmax(found[1:], samples.rate[:-1], out=found[1:], where=is_near)
-    return found
+def _standing(times: Integers, series: Samples) -> tuple[slice, Integers, Booleans]:
+    """Return which times a series is about, its first sample at or after each, and whether that stands for the time."""
+    at, since = series.at, _window_start(series)
+    is_near = at[1:] - at[:-1] <= _LONGEST_STEP
+    since[1:] = numpy.where(is_near, at[:-1], numpy.maximum(at[:-1], since[1:]))
+    place = slice(int(numpy.searchsorted(times, since[0], "right")), int(numpy.searchsorted(times, at[-1], "right")))
+    sample = numpy.searchsorted(at, times[place])
+    return place, sample, times[place] > since[sample]
 
 
 def _window_start(samples: Samples) -> Integers:
     window = numpy.where(numpy.isnan(samples.window_s), QUOTA_WINDOW_S, samples.window_s)
     return samples.at - numpy.rint(numpy.minimum(window, _LONGEST_WINDOW_S) * _MICROSECONDS).astype(numpy.int64)
-
-
-def _span(times: Integers, samples: Samples) -> _Span:
-    """Return for which times the samples of a series stand, which are in the order of time."""
-    at, since = samples.at, _window_start(samples)
-    is_near = at[1:] - at[:-1] <= _LONGEST_STEP
-    since[1:] = numpy.where(is_near, at[:-1], numpy.maximum(at[:-1], since[1:]))
-    first = numpy.searchsorted(times, since, "right")
-    end = numpy.searchsorted(times, at, "right")
-    counts = numpy.zeros(2 * len(at), numpy.int64)
-    counts[1::2] = end - first
-    counts[2::2] = first[1:] - end[:-1]
-    return _Span(slice(int(first[0]), int(end[-1])), counts)
 
 
 def _runs(samples: Samples, part: int = -1) -> Iterator[Samples]:
@@ -244,7 +197,7 @@ def _runs(samples: Samples, part: int = -1) -> Iterator[Samples]:
 
 def starts_of(values: NDArray[Any]) -> Integers:
     """Return where runs of equal values begin."""
-    return numpy.flatnonzero(numpy.concatenate(([True], values[1:] != values[:-1])))
+    return numpy.flatnonzero(numpy.concatenate(([True], values[1:] != values[:-1]))[: len(values)])
 
 
 Floats = NDArray[numpy.float64]

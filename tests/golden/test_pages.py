@@ -143,9 +143,10 @@ def test_a_page(name: str, golden: Golden) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_stay_text(name: str) -> None:
-    row = changed(example.BUCKET, bucket=f"user={name}", broker=name, key=name)
-    clusters = (changed(example.CLUSTER, cluster=name, changed=changed(example.CLUSTER.changed, rows=(row,))),)
-    use = changed(example.USE, bucket=f"user={name}", cluster=name, broker=name, key=name)
+    row = changed(example.BACKTEST.clusters[0].changed.rows[0], bucket=f"user={name}", broker=name, key=name)
+    cluster = example.BACKTEST.clusters[0]
+    clusters = (changed(cluster, cluster=name, changed=changed(cluster.changed, rows=(row,))),)
+    use = changed(example.HEADROOM.buckets[0], bucket=f"user={name}", cluster=name, broker=name, key=name)
     plain = pages()
     entity = Entity(user=name)
     planned = plan_of(

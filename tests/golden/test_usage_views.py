@@ -42,10 +42,10 @@ def test_what_is_measured_in_every_format(name: str, golden: Golden) -> None:
 
 
 def test_a_backtest_in_a_plan(golden: Golden) -> None:
-    clusters = (example.CLUSTER, example.UNRECORDED)
+    clusters = example.BACKTEST.clusters
     golden("usage-view-plan.txt", "".join(f"{line}\n" for each in clusters for line in backtest_lines(each)))
-    buckets = example.CLUSTER.changed
-    affected = changed(example.CLUSTER, changed=changed(buckets, affected=len(buckets.rows)))
+    buckets = clusters[0].changed
+    affected = changed(clusters[0], changed=changed(buckets, affected=len(buckets.rows)))
     assert not [line for line in backtest_lines(affected) if " more (list" in line]
 
 

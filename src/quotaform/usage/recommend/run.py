@@ -19,6 +19,7 @@ from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
+from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
 from quotaform.plan.run import PlanRequest, plan
@@ -220,7 +221,10 @@ def _live(rows: DataFrame, proposed: Sequence[str]) -> dict[tuple[str, Entity], 
 
 
 def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
-    found = [read_row(row) for row in rows.limit(most).toArrow().to_pylist()]
+    found = [
+        made_of(row | {"entity": dict(row["entity"]), "weekly": row["is_weekly"]}, Recommendation)
+        for row in rows.limit(most).toArrow().to_pylist()
+    ]
     return tuple(sorted(found, key=lambda each: (each.cluster, each.entity.address, key_order(each.key))))
 
 
@@ -264,12 +268,6 @@ def _row(each: Recommendation) -> tuple[Any, ...]:
     fields = {name: getattr(each, name) for name in RECOMMENDATIONS.names if name != "entity_key"}
     fields |= {"entity_key": each.entity.address, "entity": each.entity.names, "action": each.action.value}
     return tuple(fields[name] for name in RECOMMENDATIONS.names)
-
-
-def read_row(row: dict[str, Any]) -> Recommendation:
-    """Return what a row of `RECOMMENDATIONS` says."""
-    fields = {name: value for name, value in row.items() if name not in ("entity_key", "entity", "action")}
-    return Recommendation(entity=Entity.of(row["entity"]), action=Action(row["action"]), **fields)
 
 
 # Right-sized quotas as a change of the quota files: sized, followed by the files, tested, and written or shown.

@@ -14,10 +14,11 @@ from pyspark.sql import functions as f
 
 from quotaform.fleet.job import table_rows
 from quotaform.fleet.table import make_table
-from quotaform.model.entity import Entity, spell_name
+from quotaform.model.entity import spell_name
 from quotaform.model.outcome import ClusterOutcome, values_of
+from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
-from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest, Estimate
+from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
 from quotaform.plan.plan import Plan
 from quotaform.resolve.spark_quotas import QUOTAS
 from quotaform.usage.curve import replays
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 
 _MOST_UNKNOWN = 100
-_Values = Mapping[tuple[Entity, str], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +102,7 @@ def with_backtests(
     request = BacktestRequest(usage=usage, most=MOST_IN_PLAN, has_others=len(plans) < len(every))
     with backtested(spark, request, plans, warn=warn) as (found, _, _):
         tested = {each.cluster: each for each in found.clusters}
-        return tuple(outcome.map(partial(_with_backtest, found=tested.get(outcome.cluster))) for outcome in every)
-
-
-def _with_backtest(plan: Plan, found: ClusterBacktest | None) -> Plan:
-    return replace(plan, backtest=found)
+        return tuple(outcome.map(partial(replace, backtest=tested.get(outcome.cluster))) for outcome in every)
 
 
 def _require_recorded(
@@ -131,38 +127,29 @@ def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFram
 
     `plans`: one per cluster, each with what the cluster holds (`Plan.actual`).
     """
-    return _quotas(spark, plans, _held), _quotas(spark, plans, _planned)
-
-
-def _quotas(spark: SparkSession, plans: Sequence[Plan], values_of: Callable[[Plan], _Values]) -> DataFrame:
-    """Return `QUOTAS` of the clusters of plans."""
-    rows: list[dict[str, Any]] = []
+    # By a row without an entity, a cluster without quotas is known.
+    before: list[dict[str, Any]] = [{"cluster": plan.header.cluster_name} for plan in plans]
+    after = list(before)
     for plan in plans:
-        cluster = plan.header.cluster_name
-        # By a row without an entity, a cluster without quotas is known.
-        rows.append({"cluster": cluster})
-        rows += (
-            {
-                "cluster": cluster,
-                "entity_key": entity.address,
-                "entity": list(entity.parts),
-                "key": key,
-                "value": value,
-            }
-            for (entity, key), value in values_of(plan).items()
-        )
-    return make_table(spark, QUOTAS, [[row.get(name) for row in rows] for name in QUOTAS.names])
-
-
-def _held(plan: Plan) -> _Values:
-    """Return what a cluster holds, as its plan read it."""
-    return {(entity, key): value for entity, values in (plan.actual or {}).items() for key, value in values.items()}
-
-
-def _planned(plan: Plan) -> _Values:
-    """Return what a cluster would hold once its plan is applied."""
-    changed = {(row.entity, row.key): row.after for row in plan.rows}
-    return {place: value for place, value in {**_held(plan), **changed}.items() if value is not None}
+        held = {(entity, key): value for entity, keys in (plan.actual or {}).items() for key, value in keys.items()}
+        changed = {(row.entity, row.key): row.after for row in plan.rows}
+        for rows, values in ((before, held), (after, {**held, **changed})):
+            rows += (
+                {
+                    "cluster": plan.header.cluster_name,
+                    "entity_key": entity.address,
+                    "entity": list(entity.parts),
+                    "key": key,
+                    "value": value,
+                }
+                for (entity, key), value in values.items()
+                if value is not None
+            )
+    names = QUOTAS.names
+    return (
+        make_table(spark, QUOTAS, [[row.get(name) for row in before] for name in names]),
+        make_table(spark, QUOTAS, [[row.get(name) for row in after] for name in names]),
+    )
 
 
 def _recordings(series: DataFrame, found: DataFrame) -> Mapping[str, dict[str, Any]]:
@@ -187,22 +174,23 @@ def _clusters(
 ) -> tuple[ClusterBacktest, ...]:
     counts = _counts(rows)
     largest = _largest(rows, request.most)
-    nothing = {"first": None, "last": None, "series": 0, "limited": 0}
     made = []
     for plan in plans:
         name = plan.header.cluster_name
-        recording = recordings.get(name, nothing)
+        recording = recordings.get(name, {"first": None, "last": None, "series": 0, "limited": 0})
+        changed, unchanged = (
+            Buckets(**counts.get((name, is_changed), {}), rows=tuple(largest.get((name, is_changed), ())))
+            for is_changed in (True, False)
+        )
         made.append(
             ClusterBacktest(
                 usage=request.usage,
                 cluster=name,
                 plan_id=plan.plan_id,
-                first=recording["first"],
-                last=recording["last"],
-                series=recording["series"],
-                unlimited=recording["series"] - (recording["limited"] or 0),
-                changed=Buckets(**counts.get((name, True), {}), rows=tuple(largest.get((name, True), ()))),
-                unchanged=Buckets(**counts.get((name, False), {}), rows=tuple(largest.get((name, False), ()))),
+                unlimited=recording["series"] - (recording.pop("limited") or 0),
+                changed=changed,
+                unchanged=unchanged,
+                **recording,
             )
         )
     return tuple(made)
@@ -246,30 +234,8 @@ def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[Bucke
 def _bucket(found: Mapping[str, Any]) -> BucketBacktest:
     # To the thousandth: the bounds of what they say are far wider.
     row: dict[str, Any] = {name: round(cell, 3) if isinstance(cell, float) else cell for name, cell in found.items()}
-
-    def estimate(name: str) -> Estimate:
-        return Estimate(value=row[name], low=row[f"{name}_low"] or 0.0, high=row[f"{name}_high"] or 0.0)
-
-    return BucketBacktest(
-        broker=row["broker"],
-        key=row["key"],
-        bucket=row["bucket"],
-        limit=found["limit"],
-        entity=row["entity_key"],
-        before=found["before_limit"],
-        samples=row["samples"],
-        recorded_s=row["recorded_s"],
-        throttled_s=estimate("throttled_s"),
-        first=row["first_throttled"],
-        last=row["last_throttled"],
-        longest_s=row["longest_s"],
-        delay_s=estimate("delay_s_max"),
-        worst_at=row["worst_at"],
-        backlog_s=row["backlog_s"],
-        over=row["over_max"],
-        refused=row["refused"],
-        recorded_throttled_s=row["recorded_throttled_s"],
-        recorded_delay_ms=row["recorded_throttle_ms_max"],
-        hidden_s=row["hidden_s"],
-        is_coarse=row["is_coarse"],
-    )
+    for name in ("throttled_s", "delay_s_max"):
+        low, high = (row[f"{name}_{bound}"] or 0.0 for bound in ("low", "high"))
+        row[name] = {"estimate": row[name], "low": low, "high": high}
+    limits = {"limit": found["limit"], "entity": row["entity_key"], "before": found["before_limit"]}
+    return made_of(row | limits | {"coarse": row["is_coarse"]}, BucketBacktest)

@@ -155,7 +155,7 @@ _COMMENTS: Final = [
     },
     {"id": 2, "body": None, "user": None, "system": True, "author": {"id": 2, "username": "b"}},
 ]
-_USER: Final = answer(200, {"login": "me", "id": 1})
+_USER: Final = answer(200, {"login": "me", "username": "me", "id": 1})
 _LISTS: Final = (
     answer(200, _COMMENTS),
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n",

@@ -99,7 +99,7 @@ def _read_requests(document: bytes) -> None:
 TARGETS: Final = (
     Target("quotas", _read_quotas, (InvalidFilesError,)),
     Target("config", _read_config, (InvalidFilesError,)),
-    Target("format", _format, (InvalidFilesError,), lambda: [*kept("quotas"), *kept("format")]),
+    Target("format", _format, (InvalidFilesError,), "fuzz/corpus/[qf]*[st]/*"),
     Target("policy", _read_policy, (InvalidFilesError,), refused=(b'{"required": ["owner"],}',)),
     Target("approvals", _read_approvals, (InvalidFilesError,)),
     Target("requests", _read_requests, (InvalidFilesError,)),

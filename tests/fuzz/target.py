@@ -36,19 +36,21 @@ class Target:
     # Reads a document; raises one of `errors` if it refuses it, and `AssertionError` if what it read is wrong
     read: Callable[[bytes], object]
     errors: tuple[type[Exception], ...]  # the documented errors
-    valid: Callable[[], Sequence[str | bytes]] | None = None  # returns valid documents, if they are in no file
+    # Valid documents: what returns them, or a pattern of files below tests; without it they are kept by the name
+    valid: Callable[[], Sequence[bytes]] | str = ""
     refused: Sequence[bytes] = ()  # documents to begin with that are invalid
 
-    def corpus(self) -> list[bytes]:
-        documents = kept(self.name) if self.valid is None else self.valid()
-        return [document.encode() if isinstance(document, str) else document for document in documents]
+    def corpus(self) -> Sequence[bytes]:
+        return kept(self.valid or self.name) if isinstance(self.valid, str) else self.valid()
 
 
 def kept(name: str) -> list[bytes]:
     """Return the valid documents that are kept: the files of a folder, or what is between blank lines of a file."""
     path = _CORPUS / name
-    if path.is_dir():
-        return [file.read_bytes() for file in sorted(path.iterdir())]
+    if "/" in name or path.is_dir():
+        files = sorted(_CORPUS.parents[1].glob(name) if "/" in name else path.iterdir())
+        assert files, name
+        return [file.read_bytes() for file in files]
     return path.with_suffix(".txt").read_bytes().rstrip(b"\n").split(b"\n\n")
 
 

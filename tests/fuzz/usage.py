@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
-from json import dumps, loads
+from json import loads
 from math import isfinite
 from typing import Final
 
@@ -18,19 +18,13 @@ from quotaform.usage.ingest.input import read_usage_mapping
 from quotaform.usage.ingest.rows import ParsedRows
 from quotaform.usage.ingest.source import Range
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import LONGEST_RECORD, Attribute, Dropped, Item, Rejected, Series
+from quotaform.usage.sample import LONGEST_RECORD, Dropped, Item, Rejected
 from quotaform.usage.stream.message import parse_message
 from tests.fuzz.target import Target, line_problems
-from tests.usage_documents import WRITERS, Recorded
 
 _TS: Final = 1_763_676_256
 _ORIGIN: Final = Origin("prod", "1")
 
-_EXPORTED: Final = (
-    b'{"metric":{"__name__":"kafka_server_produce_byte_rate","user":"alice"},"values":[1,2.5,null],'
-    b'"timestamps":[1763676256000,1763676257000,1763676258000]}\n'
-)
-"""A series as VictoriaMetrics exports it."""
 _TABLES: Final = (
     TableMapping(
         columns={"ts": "time", "rate": "bytes", "user": "u", "window_s": "w"}, constants={"key": "Fetch"},
@@ -38,32 +32,6 @@ _TABLES: Final = (
     ),
     TableMapping(columns={"ts": "time", "metric": "m", "value": "bytes", "labels": "l"}, labels={"user": "u"}),
 )  # fmt: skip
-
-
-def _recorded() -> list[Recorded]:
-    names = [("alice", None), ("CN=a b,O=c", 'x,"y":z\\'), (None, "app-1")]
-    series = [
-        Series("prod", "1", key, user, client_id, None, attribute)
-        for user, client_id in names
-        for key in ("producer_byte_rate", "request_percentage")
-        for attribute in (Attribute.RATE, Attribute.THROTTLE_TIME)
-    ]
-    return [Recorded(each, _TS + step, "NaN" if step else 5.25) for each in series for step in (0, 1)]
-
-
-def _corpus(name: str) -> Sequence[bytes]:
-    recorded = _recorded()
-    exported = [_EXPORTED] if name == PROMETHEUS else []
-    return [WRITERS[name](recorded), WRITERS[name](recorded[:2]), *exported]
-
-
-def _rows() -> Sequence[bytes]:
-    labels = {"__name__": "kafka_server_produce_byte_rate", "user": "alice"}
-    rows: list[dict[str, object]] = [
-        {"time": _TS * 1000, "bytes": 5.25, "u": "alice", "w": 11.5, "m": labels["__name__"], "l": dumps(labels)},
-        {"time": "2026-11-20T09:12:44Z", "bytes": "7", "u": None, "w": None, "m": "x", "l": None},
-    ]
-    return [dumps(rows).encode(), dumps(rows, indent=1).encode()]
 
 
 def _read_rows(document: bytes) -> None:
@@ -120,8 +88,8 @@ def _read_mapping(document: bytes) -> None:
 
 
 TARGETS: Final = (
-    *(Target(f"usage-{name}", partial(_read, name), (), partial(_corpus, name)) for name in FORMATS),
-    Target("usage-table", _read_rows, (), _rows),
-    Target("usage-recording", _read_recording, (), lambda: [each for name in FORMATS for each in _corpus(name)]),
+    *(Target(f"usage-{name}", partial(_read, name), ()) for name in FORMATS),
+    Target("usage-table", _read_rows, ()),
+    Target("usage-recording", _read_recording, (), "fuzz/corpus/usage-*/[0-9]"),
     Target("usage-mapping", _read_mapping, (InvalidFilesError,), refused=(b"columns: {}",)),
 )

@@ -421,7 +421,7 @@ class Story:
 SUBJECTS = (
     "base guards prune ci receipts fleet approvals policy many principals removed dirty refused roots clusters"
     " snapshots said init dry each unknown valid tables fmt adopt describe alter script resolve import policies files"
-    " notify applied audit guarded revert several"
+    " notify applied audit guarded revert several scram"
 )
 
 

@@ -138,6 +138,7 @@ def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
         receipt,
         results=tuple(structs.replace(each, message=why) for each, why in zip(receipt.results, whys, strict=True)),
     )
+    golden("receipt-incomplete.json", dumped_receipt(receipt))
     golden("receipt-incomplete.txt", render_receipt(receipt))
     golden("receipt-incomplete.md", render_receipt_markdown(receipt, run_url="https://ci.example/runs/1"))
 

@@ -117,6 +117,17 @@ def open_pull_request(team: Team, snapshot: str = SNAPSHOT) -> None:
     team.use(GITHUB_EVENT_NAME="pull_request", GITHUB_BASE_REF="main", GITHUB_REF="refs/pull/7/merge")
 
 
+def plan(team: Team, github: FakeGitHub) -> JobResult:
+    """Run the job that plans and comments."""
+    with github.server() as server:
+        team.use(GITHUB_API_URL=server.url)
+        return team.job("quotas-plan.yml", "plan")
+
+
+WRONG_KEY = "values: {producer_byte_rat: 1MiB/s}"
+TWENTY = "values: {producer_byte_rate: 20MiB/s}"
+
+
 class TestPlan:
     """quotas-plan.yml on a pull request."""
 
@@ -126,9 +137,7 @@ class TestPlan:
         team.checkout.commit()
         assert team.job("quotas-plan.yml", "validate").code == 0
         github = FakeGitHub(token_kind="job", login="github-actions[bot]")
-        with github.server() as server:
-            team.use(GITHUB_API_URL=server.url)
-            first, second = team.job("quotas-plan.yml", "plan"), team.job("quotas-plan.yml", "plan")
+        first, second = plan(team, github), plan(team, github)
         assert first.codes == {"Plan": 0, "Comment": 0}, first.printed
         assert "Plan: 1 to add, 0 to change, 0 to destroy." in first.printed
         assert "origin/main" in first.printed
@@ -148,9 +157,7 @@ class TestPlan:
         """Each branch was given the credentials of the cluster: its author could send them to any host."""
         assert live_team.job("quotas-drift.yml", "drift").codes["Snapshot"] == 0
         del live_team.runner.expressions["secrets.KAFKA_CLIENT_PROPERTIES"]
-        with FakeGitHub().server() as server:
-            live_team.use(GITHUB_API_URL=server.url)
-            planned = live_team.job("quotas-plan.yml", "plan")
+        planned = plan(live_team, FakeGitHub())
         assert planned.codes["Plan"] == 0, planned.printed
         assert "Snapshot live/prod-eu.json, captured 20" in planned.printed
         assert "Plan: 1 to add, 0 to change, 0 to destroy." in planned.printed
@@ -159,80 +166,46 @@ class TestPlan:
         open_pull_request(team)
         team.runner.caches.clear()
         github = FakeGitHub()
-        with github.server() as server:
-            team.use(GITHUB_API_URL=server.url)
-            done = team.job("quotas-plan.yml", "plan")
+        done = plan(team, github)
         assert done.codes == {"Plan": 3, "Comment": 0}
         assert done.printed.startswith(
             "::error::there is no snapshot of prod-eu yet: run the workflow quotas-drift by hand, then this job again\n"
         )
         assert "live/prod-eu.json" in github.comments[0]["body"]
 
-    def test_a_mistake_fails_the_first_job(self, team: Team) -> None:
-        open_pull_request(team)
-        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rat: 1MiB/s}")
-        result = team.job("quotas-plan.yml", "validate")
-        assert result.codes == {"Validate": 3}
-        assert "::error file=quotas.d/teams.yaml,line=3" in result.printed
-
-    def test_invalid_files_take_the_place_of_the_plan_in_the_comment(self, team: Team) -> None:
+    def test_invalid_files_fail_both_jobs_and_take_the_place_of_the_plan_in_the_comment(self, team: Team) -> None:
         """The comment went on showing the plan of an earlier commit."""
         open_pull_request(team)
         github = FakeGitHub()
-        with github.server() as server:
-            team.use(GITHUB_API_URL=server.url)
-            assert team.job("quotas-plan.yml", "plan").code == 0
-            team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rat: 1MiB/s}")
-            result = team.job("quotas-plan.yml", "plan")
-        assert result.codes == {"Plan": 3, "Comment": 0}, result.printed
+        assert plan(team, github).code == 0
+        team.checkout.declare("teams.yaml", "a", more=WRONG_KEY)
+        validated, planned = team.job("quotas-plan.yml", "validate"), plan(team, github)
+        assert validated.codes == {"Validate": 3}
+        assert "::error file=quotas.d/teams.yaml,line=3" in validated.printed
+        assert planned.codes == {"Plan": 3, "Comment": 0}, planned.printed
         (comment,) = github.comments
         assert "### Kafka quota plan for `prod-eu`: failed" in comment["body"]
         assert "producer_byte_rat" in comment["body"]
 
-    def test_a_blocked_plan_fails_and_is_shown_all_the_same(self, team: Team) -> None:
-        open_pull_request(team)
-        team.checkout.write(
-            "quotaform.yaml", "clusters: {prod-eu: {snapshot: snapshots/prod-eu.json, cluster_id: another}}\n"
-        )
-        github = FakeGitHub()
-        with github.server() as server:
-            team.use(GITHUB_API_URL=server.url)
-            result = team.job("quotas-plan.yml", "plan")
-        assert result.codes == {"Plan": 4, "Comment": 0}, result.printed
-        assert "cluster-id" in github.comments[0]["body"]
-
-    def test_a_label_lifts_a_guard(self, team: Team) -> None:
-        open_pull_request(team)
-        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 20MiB/s}")
-        expressions = team.runner.expressions
-        with FakeGitHub().server() as server:
-            team.use(GITHUB_API_URL=server.url)
-            blocked = team.job("quotas-plan.yml", "plan")
-            expressions[LABELS] = json.dumps(["bug", "quotas-allow:change-factor", "*", "$(id)"], indent=2)
-            allowed = team.job("quotas-plan.yml", "plan")
-            expressions[LABELS] = '["quotas-allow:nonsense"]'
-            unknown = team.job("quotas-plan.yml", "plan")
-        assert blocked.codes["Plan"] == 4, blocked.printed
-        assert "--allow change-factor" in blocked.printed
-        assert allowed.codes["Plan"] == 0, allowed.printed
-        assert unknown.codes["Plan"] == 64, unknown.printed
-
-    @pytest.mark.parametrize(
-        ("label", "code"),
-        [
-            ("docs quotas-allow:change-factor", 4),
-            ("docs\nquotas-allow:change-factor", 4),
-            ("quotas-allow:change-factor docs", 64),
-        ],
-    )
-    def test_a_label_is_taken_as_a_whole(self, team: Team, label: str, code: int) -> None:
+    def test_a_blocked_plan_fails_and_is_shown_and_a_label_lifts_a_guard(self, team: Team) -> None:
         """A label about the documentation of a rule, which has a space in it, lifted the rule."""
         open_pull_request(team)
-        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 20MiB/s}")
-        team.runner.expressions[LABELS] = json.dumps([label])
-        with FakeGitHub().server() as server:
-            team.use(GITHUB_API_URL=server.url)
-            assert team.job("quotas-plan.yml", "plan").codes["Plan"] == code
+        team.checkout.declare("teams.yaml", "a", more=TWENTY)
+        github = FakeGitHub()
+        allowing = "quotas-allow:change-factor"
+        for labels, code in (
+            ([], 4),
+            (["bug", allowing, "*", "$(id)"], 0),
+            (["quotas-allow:nonsense"], 64),
+            ([f"docs {allowing}"], 4),
+            ([f"docs\n{allowing}"], 4),
+            ([f"{allowing} docs"], 64),
+        ):
+            team.runner.expressions[LABELS] = json.dumps(labels, indent=2)
+            planned = plan(team, github)
+            assert planned.codes["Plan"] == code, (labels, planned.printed)
+            assert ("Comment" in planned.codes) is (code != 64)
+            assert code != 4 or "change-factor" in github.comments[0]["body"]
 
     @pytest.mark.parametrize(("file", "job"), [("apply", "plan"), ("apply", "apply"), ("drift", "drift")])
     def test_a_secret_that_is_not_set_is_named(self, team: Team, file: str, job: str) -> None:
@@ -251,21 +224,33 @@ class TestPlan:
 
 
 class TestApply:
-    """quotas-apply.yml after a merge, on a real broker."""
+    """quotas-apply.yml after a merge."""
 
-    def test_what_was_planned_is_applied_and_a_second_run_has_nothing_to_do(
+    def test_what_was_planned_is_applied_and_what_a_push_removes_is_deleted(
         self, live_team: Team, cluster: Cluster
     ) -> None:
+        for user in (None, "a", "b"):
+            cluster.set({PRODUCER: MIB}, user=user)
+        live_team.checkout.write("quotaform.yaml", f"{live_team.config()}prune: removed\n")
+        live_team.checkout.declare("teams.yaml", "<default>", "a", "b")
+        before = live_team.checkout.commit()
+        assert live_team.job("quotas-apply.yml", "plan").code == 0
+        assert live_team.job("quotas-apply.yml", "changed").outputs == {"clusters": "[]"}, "nobody is asked"
+
+        live_team.checkout.declare("teams.yaml", "<default>", "a", "c")
+        live_team.checkout.commit()
+        push(live_team, before=before)
         planned = live_team.job("quotas-apply.yml", "plan")
         assert planned.codes == {"Credentials": 0, "Plan": 0}, planned.printed
-        changed = live_team.job("quotas-apply.yml", "changed")
-        assert changed.outputs == {"clusters": '["prod-eu"]'}
+        assert "Plan: 1 to add, 0 to change, 1 to destroy." in planned.printed
+        assert live_team.job("quotas-apply.yml", "changed").outputs == {"clusters": '["prod-eu"]'}
         applied = live_team.job("quotas-apply.yml", "apply")
         assert applied.codes == {"Credentials": 0, "Apply": 0, "Snapshot": 0}, applied.printed
-        assert '"producer_byte_rate": 1048576' in (live_team.runner.caches[-1][1] / "prod-eu.json").read_text()
-        assert "Apply complete! Resources: 1 added, 0 changed, 0 destroyed." in applied.printed
+        assert '"user": "c"' in (live_team.runner.caches[-1][1] / "prod-eu.json").read_text()
         kept = sorted(path.name for path in (live_team.runner.artifacts / "quotas-receipt-prod-eu").iterdir())
         assert kept == ["prod-eu-audit.jsonl", "prod-eu.json"]
+        assert set(cluster.read()) == {Entity(user=None), Entity(user="a"), Entity(user="c")}
+
         again = live_team.job("quotas-apply.yml", "plan")
         assert again.code == 0, again.printed
         assert "has-changes" not in again.outputs
@@ -277,11 +262,9 @@ class TestApply:
         assert cluster.read()[Entity(user="a")] == {PRODUCER: MIB}
         live_team.runner.expressions["inputs.revert-run"] = "4711"
         live_team.use(GITHUB_EVENT_NAME="workflow_dispatch")
-        planned = live_team.job("quotas-apply.yml", "plan")
-        assert planned.code == 0, planned.printed
-        assert "Plan: 0 to add, 1 to change, 0 to destroy." in planned.printed
-        applied = live_team.job("quotas-apply.yml", "apply")
-        assert applied.code == 0, applied.printed
+        for job in ("plan", "apply"):
+            result = live_team.job("quotas-apply.yml", job)
+            assert result.code == 0, result.printed
         assert cluster.read()[Entity(user="a")] == {PRODUCER: 7 * MIB}
         drifted = live_team.job("quotas-drift.yml", "drift")  # It failed: it read the receipt of the revert.
         assert drifted.codes["Drift"] == 2, drifted.printed
@@ -299,37 +282,20 @@ class TestApply:
             assert result.code == 0, result.printed
         assert cluster.read()[Entity(user="a")] == {PRODUCER: MIB}
 
-    def test_what_a_push_removes_from_the_files_is_deleted(self, live_team: Team, cluster: Cluster) -> None:
-        for user in (None, "a", "b"):
-            cluster.set({PRODUCER: MIB}, user=user)
-        live_team.checkout.write("quotaform.yaml", f"{live_team.config()}prune: removed\n")
-        live_team.checkout.declare("teams.yaml", "<default>", "a", "b")
-        before = live_team.checkout.commit()
-        live_team.checkout.declare("teams.yaml", "<default>", "a")
-        live_team.checkout.commit()
-        (live_team.runner.temp / "event.json").write_text(json.dumps({"before": before}))
-        live_team.use(GITHUB_EVENT_NAME="push", GITHUB_REF="refs/heads/main")
-        planned = live_team.job("quotas-apply.yml", "plan")
-        assert planned.code == 0, planned.printed
-        assert "Plan: 0 to add, 0 to change, 1 to destroy." in planned.printed
-        applied = live_team.job("quotas-apply.yml", "apply")
-        assert applied.code == 0, applied.printed
-        assert set(cluster.read()) == {Entity(user=None), Entity(user="a")}
-
     def test_what_blocked_one_push_blocks_the_next_one_as_well(self, team: Team) -> None:
         config = team.config()
         team.checkout.write("quotaform.yaml", f"{config}protect: [{{user: a}}]\n")
         applied = team.checkout.commit()
-        team.use(GITHUB_EVENT_NAME="push", GITHUB_REF="refs/heads/main")
+        push(team)
         assert team.job("quotas-apply.yml", "plan").code == 0
         team.checkout.write("quotaform.yaml", config)
         team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 256KiB/s}")
         first = team.checkout.commit()
-        self.push(team, before=applied)
+        push(team, before=applied)
         assert team.job("quotas-apply.yml", "plan").codes["Plan"] == 4
         team.checkout.write("README.md", "innocent\n")
         team.checkout.commit()
-        self.push(team, before=first)
+        push(team, before=first)
         second = team.job("quotas-apply.yml", "plan")
         assert second.codes["Plan"] == 4, second.printed
         assert "protect has no user=a" in second.printed
@@ -340,7 +306,7 @@ class TestApply:
         for job in ("plan", "apply"):
             assert live_team.job("quotas-apply.yml", job).code == 0
         live_team.checkout.declare("teams.yaml", "a", "b")
-        self.push(live_team, before=live_team.checkout.commit())
+        push(live_team, before=live_team.checkout.commit())
         planned = live_team.job("quotas-apply.yml", "plan")
         assert (planned.code, f"Base {applied}" in planned.printed) == (0, True), planned.printed
 
@@ -356,16 +322,6 @@ class TestApply:
         assert done.codes["Plan"] == 5, done.printed
         assert "this commit does not contain it: run the newest one" in done.printed
 
-    @staticmethod
-    def push(team: Team, before: str) -> None:
-        """Let the runner run for a push."""
-        (team.runner.temp / "event.json").write_text(json.dumps({"before": before}))
-        team.use(GITHUB_EVENT_NAME="push", GITHUB_REF="refs/heads/main")
-
-    def test_without_changes_nobody_is_asked(self, team: Team) -> None:
-        assert team.job("quotas-apply.yml", "plan").code == 0
-        assert team.job("quotas-apply.yml", "changed").outputs == {"clusters": "[]"}
-
     def test_a_cluster_that_changed_before_the_approval_is_left_as_it_is(
         self, live_team: Team, cluster: Cluster
     ) -> None:
@@ -375,6 +331,12 @@ class TestApply:
         applied = live_team.job("quotas-apply.yml", "apply")
         assert applied.codes == {"Credentials": 0, "Apply": 5, "Snapshot": 0}, applied.printed
         assert "Make a new plan" in applied.printed
+
+
+def push(team: Team, **event: str) -> None:
+    """Let the runner run for a push, whose event says which commit was `before`."""
+    (team.runner.temp / "event.json").write_text(json.dumps(event))
+    team.use(GITHUB_EVENT_NAME="push", GITHUB_REF="refs/heads/main")
 
 
 class TestDrift:
@@ -481,20 +443,19 @@ class TestGitLab:
             check=False,
         )
 
+    def plan(self, team: Team, gitlab: FakeGitLab, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run the job that plans and comments."""
+        with gitlab.server() as server:
+            given = {"CI_API_V4_URL": f"{server.url}/api/v4", "CI_MERGE_REQUEST_IID": "7"}
+            return self.run(team, "quotas-plan", **given, **environ)
+
     def test_a_merge_request_is_validated_planned_and_commented(self, team: Team) -> None:
         base = team.checkout.git("rev-parse", "HEAD")
         team.checkout.declare("teams.yaml", "a", "b")
         team.checkout.commit()
         gitlab = FakeGitLab(snapshot=SNAPSHOT)
         assert self.run(team, "quotas-validate").returncode == 0
-        with gitlab.server() as server:
-            done = self.run(
-                team,
-                "quotas-plan",
-                CI_API_V4_URL=f"{server.url}/api/v4",
-                CI_MERGE_REQUEST_IID="7",
-                CI_MERGE_REQUEST_DIFF_BASE_SHA=base,
-            )
+        done = self.plan(team, gitlab, CI_MERGE_REQUEST_DIFF_BASE_SHA=base)
         assert done.returncode == 0, done.stderr
         assert "Plan: 1 to add, 0 to change, 0 to destroy." in done.stdout
         assert "Snapshot live/prod-eu.json, captured 2026-01-01T00:00:00Z" in done.stdout
@@ -504,8 +465,7 @@ class TestGitLab:
 
     def test_without_a_snapshot_the_job_says_how_to_get_one(self, team: Team) -> None:
         gitlab = FakeGitLab()
-        with gitlab.server() as server:
-            done = self.run(team, "quotas-plan", CI_API_V4_URL=f"{server.url}/api/v4", CI_MERGE_REQUEST_IID="7")
+        done = self.plan(team, gitlab)
         assert done.returncode == 3
         assert (
             "Error: there is no snapshot of prod-eu yet: run the schedule with QUOTAFORM_SNAPSHOT, then this job\n"
@@ -518,7 +478,7 @@ class TestGitLab:
         assert '"quotaform.snapshot"' in (team.checkout.path / "live" / "prod-eu.json").read_text()
 
     def test_problems_are_a_report_of_code_quality(self, team: Team) -> None:
-        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rat: 1MiB/s}")
+        team.checkout.declare("teams.yaml", "a", more=WRONG_KEY)
         assert self.run(team, "quotas-validate").returncode == 3
         (problem,) = json.loads((team.checkout.path / "gl-code-quality-report.json").read_text())
         assert problem["location"] == {"path": "quotas.d/teams.yaml", "lines": {"begin": 3}}
@@ -526,24 +486,17 @@ class TestGitLab:
     def test_a_plan_that_fails_is_shown_and_fails_the_job(self, team: Team) -> None:
         team.checkout.write("quotas.d/teams.yaml", "quotas: 5\n")
         gitlab = FakeGitLab(snapshot=SNAPSHOT)
-        with gitlab.server() as server:
-            environ = {"CI_API_V4_URL": f"{server.url}/api/v4", "CI_MERGE_REQUEST_IID": "7"}
-            codes = [
-                self.run(team, "quotas-plan", **environ, QUOTAFORM_COMMENT_TOKEN=token).returncode
-                for token in (TOKEN, "refused")
-            ]
+        codes = [self.plan(team, gitlab, QUOTAFORM_COMMENT_TOKEN=token).returncode for token in (TOKEN, "refused")]
         assert codes == [3, 3]
         assert len(gitlab.notes) == 1
 
     def test_a_label_and_a_variable_lift_a_guard(self, team: Team) -> None:
-        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 20MiB/s}")
+        team.checkout.declare("teams.yaml", "a", more=TWENTY)
         team.checkout.commit()
         one = {"CI_MERGE_REQUEST_LABELS": "docs quotas-allow:change-factor,bug"}
         labels = {"CI_MERGE_REQUEST_LABELS": "bug,quotas-allow:change-factor"}
         gitlab = FakeGitLab(snapshot=SNAPSHOT)
-        with gitlab.server() as server:
-            environ = {"CI_API_V4_URL": f"{server.url}/api/v4", "CI_MERGE_REQUEST_IID": "7"}
-            codes = [self.run(team, "quotas-plan", **environ, **more).returncode for more in ({}, one, labels)]
+        codes = [self.plan(team, gitlab, **more).returncode for more in ({}, one, labels)]
         assert codes == [4, 4, 0]
         by_hand = {"CI_PIPELINE_SOURCE": "web", "QUOTAFORM_ALLOW": "change-factor"}
         done = self.run(team, "quotas-apply-plan", **by_hand)

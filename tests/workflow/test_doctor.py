@@ -143,27 +143,6 @@ def test_what_variables_hold_is_not_printed(doctor: Doctor) -> None:
                 assert value not in found.said.replace("127.0.0.1:1", ""), value
 
 
-def test_files_that_are_invalid_and_wrong_usage_have_their_own_codes(doctor: Doctor) -> None:
-    invalid = doctor.run(f"security.protocol=SASL_SSL\nsasl.mechanism={CANARY}\n", "127.0.0.1:1")
-    assert (invalid.code, invalid.err) == (3, "")
-    assert "failed       properties        client.properties:2: error: " in invalid.out
-    assert CANARY not in invalid.out
-    [step, *rest] = json.loads(doctor.run("nope=1", "127.0.0.1:1", form="json").out)["steps"]
-    assert (step["step"], step["status"], [each["status"] for each in rest]) == (
-        "properties",
-        "failed",
-        3 * ["not-reached"],
-    )
-    assert doctor.repository("doctor", "--cluster", "nowhere").code == 64
-    assert doctor.repository("doctor", "--format", "yaml").code == 64
-    doctor.repository.config("clusters: {lab: {snapshot: lab.json}}\n")
-    snapshot = doctor.repository("doctor")
-    assert (snapshot.code, snapshot.err) == (
-        64,
-        "Error: cluster lab is a snapshot file; there is nothing to connect to\n",
-    )
-
-
 def test_the_output_in_the_docs_is_real(doctor: Doctor) -> None:
     page = (ROOT / "docs/authentication.md").read_text(encoding="utf-8")
     shown = page.partition("$ quotaform doctor --cluster prod-eu\n")[2].partition("```")[0]

@@ -166,13 +166,14 @@ class _Reader:
                     self.report_tag(event)
                 if len(stack) >= MAX_DEPTH:
                     self.stop_at_depth(event)
-                is_streamed = len(stack) == 1 and self.starts_stream(key, target, event)
+                is_list = kind is sequence_start
+                is_streamed = is_list and len(stack) == 1 and self.starts_stream(key, target, event)
                 stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
                 if anchor is not None:
                     anchors.begin(anchor, opened)
                 nodes, height, key, merges = written + anchors.aliased, 0, None, None
-                is_mapping = kind is mapping_start
+                is_mapping = not is_list
                 target = YamlMapping() if is_mapping else YamlList()
                 if is_streamed:
                     streamed = self.streamed = target

@@ -6,7 +6,7 @@ cluster, what it had.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -54,123 +54,6 @@ NEW_FILE: Final = "recommended.yaml"
 """The file of new entries, in the quotas directory or in the folder of a cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A change of an entry, or a new one."""
-
-    edit: EntryEdit
-    file: str | None = None  # The file in messages of the entry; `None` for a new entry
-    position: Position = 0  # Where the entry begins
-    layer: str | None = None  # Of a new entry, the cluster whose own it is; `None` for a common one
-
-
-class ClusterEntries:
-    """The entries that count for a cluster, by layer. `desired` is what they say together."""
-
-    def __init__(self, loaded: LoadedFiles, config: Config, cluster: str) -> None:
-        """Index the entries. Raises `InvalidFilesError` if the files are invalid."""
-        self.desired: Desired = loaded.desired(cluster)
-        self._cluster = cluster
-        self._has_layer = cluster in config.clusters
-        self._profiles = config.profiles
-        self._has_several = len(config.clusters) > 1
-        self._by_layer: dict[str | None, dict[Entity, Entry]] = {}
-        self._shared: Counter[tuple[str, Position]] = Counter()
-        for file in loaded.files(cluster):
-            layer = self._by_layer.setdefault(file.layer, {})
-            for entry in file.entries:
-                layer.setdefault(entry.entity, entry)
-                self._shared[file.name, entry.position] += 1
-
-    def refusal(self, proposal: Recommendation, proposals: Sequence[Recommendation]) -> str | None:
-        """Return why a proposal cannot be followed while others of its entity can; `None` if it can be.
-
-        `proposals` are all of its entity.
-        """
-        top = self._by_layer.get(self._cluster, {}).get(proposal.entity)
-        gone = {each.key for each in proposals if each.action is Action.DELETE}
-        left = (self.desired[proposal.entity].values.keys() if proposal.entity in self.desired else set()) - gone
-        is_absent = not left and len(gone) == len(proposals)
-        if proposal.action is not Action.DELETE or top is None or is_absent:
-            return None
-        common = self._by_layer.get(None, {}).get(proposal.entity)
-        if top.profile is None or proposal.key not in self._of_profile(top):
-            return None
-        if common is not None and proposal.key in common.values:
-            return None
-        return f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
-
-    def place(self, entity: Entity, proposals: Sequence[Recommendation], live: Values, day: date) -> list[Placed]:
-        """Return the ways to follow the proposals for an entity, the best one first.
-
-        `proposals`: what is proposed for it, at least one. `live`: all its values on the cluster. `day`: today (UTC).
-        Raises `UneditableError` if there is none.
-        """
-        entry = self.desired.get(entity)
-        reason = entry_reason(None if entry is None else entry.reason, proposals, day)
-        spelled = {each.key: _spelled(each) for each in proposals if each.action is not Action.DELETE}
-        gone = frozenset(each.key for each in proposals if each.action is Action.DELETE)
-        if entry is None:
-            rest = {key: _spelled_live(key, value) for key, value in live.items() if key not in gone}
-            values = {**rest, **spelled}
-            if writable_values(entity, {**live, **_set(proposals)}) is None:
-                raise UneditableError("files cannot hold this entity; see quotaform import")
-            edit = EntryEdit(entity=entity, values=values, is_absent=not values, reason=reason)
-            return [Placed(edit=edit, layer=self._cluster if self._has_several and self._has_layer else None)]
-        _require_applied(entry, proposals)
-        is_absent = not (entry.values.keys() - gone | spelled.keys())
-        top = self._by_layer.get(self._cluster, {}).get(entity)
-        common = self._by_layer.get(None, {}).get(entity)
-        ways: list[Placed] = []
-        problem = "it is common to several clusters"
-        if (target := top or (None if self._has_several else common)) is not None:
-            below = common if top is not None else None
-            try:
-                ways.append(self._in_place(target, below, spelled, gone, reason, is_absent=is_absent))
-            except UneditableError as error:
-                problem = str(error)
-        if top is None and self._has_layer:
-            edit = EntryEdit(entity=entity, values=spelled, unset=gone, is_absent=is_absent, reason=reason)
-            ways.append(Placed(edit=edit, layer=self._cluster))
-        if not ways:
-            raise UneditableError(problem)
-        return ways
-
-    def _in_place(
-        self,
-        target: Entry,
-        below: Entry | None,
-        spelled: Mapping[str, str],
-        gone: frozenset[str],
-        reason: str,
-        *,
-        is_absent: bool,
-    ) -> Placed:
-        if target.file is None:
-            raise UneditableError("it is in no file")
-        if self._shared[target.file.name, target.position] > 1:
-            raise UneditableError("it is of several entities; give this one an entry of its own")
-        if both := spelled.keys() & (target.unset or {}).keys():
-            raise UneditableError(f"its entry unsets {min(both)}; take it from unset first")
-        own = {key for key, place in target.provenances().items() if place.profile is None} & target.values.keys()
-        beneath = frozenset() if below is None else gone & below.values.keys()
-        if not is_absent and (given := gone - (own - self._of_profile(target).keys()) - beneath):
-            raise UneditableError(f"{min(given)} comes from a profile")
-        edit = EntryEdit(
-            entity=target.entity,
-            values=spelled,
-            removed=frozenset() if is_absent else gone & own,
-            unset=frozenset() if is_absent else beneath - frozenset(target.unset or ()),
-            is_absent=is_absent,
-            reason=reason,
-        )
-        return Placed(edit=edit, file=target.file.name, position=target.position)
-
-    def _of_profile(self, entry: Entry) -> Values:
-        """Return what the profile of an entry gives, also where `values` beside it override that."""
-        return {} if entry.profile is None else self._profiles.get(entry.profile.name, {})
-
-
 def _require_applied(entry: Entry, proposals: Sequence[Recommendation]) -> None:
     """Raise `UneditableError` unless the files say what the cluster holds, which is what the proposals rest on."""
     if entry.absent is not None:
@@ -183,10 +66,6 @@ def _require_applied(entry: Entry, proposals: Sequence[Recommendation]) -> None:
                 for value in (declared, each.before)
             )
             raise UneditableError(f"the files say {shown} and the cluster holds {held}; apply them first")
-
-
-def _set(proposals: Sequence[Recommendation]) -> Values:
-    return {each.key: each.after for each in proposals if each.after is not None}
 
 
 def _spelled(proposal: Recommendation) -> str:
@@ -247,7 +126,6 @@ def edit_quotas(
     for each in proposals:
         grouped.setdefault((each.cluster, each.entity), []).append(each)
     editor = _Editor(loaded, config, grouped, live, today)
-    refused = editor.refuse()
     blocked = dict(_claimed(editor.proposals, read_claims(repository, config, today), config))
     for _ in range(_MOST_ROUNDS):
         files, unwritten = editor.edited(blocked)
@@ -262,7 +140,7 @@ def edit_quotas(
         for path, (file, after) in files.items()
         if after != file.before
     )
-    return EditedFiles(edited, (*refused, *unwritten))
+    return EditedFiles(edited, (*editor.refused, *unwritten))
 
 
 def _claimed(changed: Iterable[Changed], claims: Sequence[Claim], config: Config) -> Iterator[tuple[Changed, str]]:
@@ -319,25 +197,46 @@ class _Editor:
     ) -> None:
         self.loaded = loaded
         self.config = config
-        self.proposals = dict(proposals)
         self.live = live
         self.today = today
         self.tree = loaded.layout.tree
         self.paths = {shown_path(PurePosixPath(self.tree.name) / path): path for path in self.tree.files}
-        self.entries = {
-            cluster: ClusterEntries(loaded, config, cluster) for cluster in sorted({name for name, _ in proposals})
-        }
+        self.clusters = sorted({name for name, _ in proposals})
+        self.desired = {cluster: loaded.desired(cluster) for cluster in self.clusters}
+        # By cluster and layer, where `None` is what is common; and how many entities an entry of a file has.
+        self.entries: dict[tuple[str, str | None], dict[Entity, Entry]] = defaultdict(dict)
+        self.shared: Counter[tuple[str, str, Position]] = Counter()
+        for cluster in self.clusters:
+            for file in loaded.files(cluster):
+                for entry in file.entries:
+                    self.entries[cluster, file.layer].setdefault(entry.entity, entry)
+                    self.shared[cluster, file.name, entry.position] += 1
+        self.proposals: dict[Changed, list[Recommendation]] = {}
+        self.refused: list[UnwrittenProposal] = []
+        for place, every in proposals.items():
+            reasons = [(each, self.refusal(each, every)) for each in every]
+            self.refused += [UnwrittenProposal.of(each, reason) for each, reason in reasons if reason]
+            if followed := [each for each, reason in reasons if not reason]:
+                self.proposals[place] = followed
 
-    def refuse(self) -> list[UnwrittenProposal]:
-        """Take out the proposals that cannot be followed while others of their entity can, and return them."""
-        refused: list[UnwrittenProposal] = []
-        for (cluster, entity), proposals in list(self.proposals.items()):
-            reasons = [(each, self.entries[cluster].refusal(each, proposals)) for each in proposals]
-            refused += [UnwrittenProposal.of(each, reason) for each, reason in reasons if reason]
-            self.proposals[cluster, entity] = [each for each, reason in reasons if not reason]
-            if not self.proposals[cluster, entity]:
-                del self.proposals[cluster, entity]
-        return refused
+    def refusal(self, proposal: Recommendation, proposals: Sequence[Recommendation]) -> str | None:
+        """Return why a proposal cannot be followed while others of its entity can; `None` if it can be.
+
+        `proposals` are all of its entity.
+        """
+        cluster, entity, key = proposal.cluster, proposal.entity, proposal.key
+        top, common = (self.entries[cluster, layer].get(entity) for layer in (cluster, None))
+        if proposal.action is not Action.DELETE or top is None or top.profile is None:
+            return None
+        gone = {each.key for each in proposals if each.action is Action.DELETE}
+        is_absent = len(gone) == len(proposals) and self.desired[cluster][entity].values.keys() <= gone
+        if is_absent or key not in self.of_profile(top) or (common is not None and key in common.values):
+            return None
+        return f"it comes from the profile {quote(top.profile.name)}; write values in the place of the profile"
+
+    def of_profile(self, entry: Entry) -> Values:
+        """Return what the profile of an entry gives, also where `values` beside it override that."""
+        return {} if entry.profile is None else self.config.profiles.get(entry.profile.name, {})
 
     def edited(
         self, blocked: Mapping[Changed, str]
@@ -349,35 +248,80 @@ class _Editor:
             reason = blocked.get((cluster, entity))
             if reason is None:
                 try:
-                    live = self.live.get((cluster, entity), {})
-                    ways = self.entries[cluster].place(entity, proposals, live, self.today)
-                    self.take(files, ways)
+                    self.follow(files, cluster, entity, proposals)
                 except UneditableError as error:
                     reason = str(error)
             if reason is not None:
                 unwritten += [UnwrittenProposal.of(each, reason) for each in proposals]
-        after = {path: (file, file.after()) for path, file in sorted(files.items())}
-        return after, tuple(unwritten)
+        return {path: (file, file.after()) for path, file in sorted(files.items())}, tuple(unwritten)
 
-    def take(self, files: dict[str, FileEdit], ways: Sequence[Placed]) -> None:
-        """Change a file in the first of several ways that can be gone."""
-        for way in ways:
+    def follow(
+        self, files: dict[str, FileEdit], cluster: str, entity: Entity, proposals: Sequence[Recommendation]
+    ) -> None:
+        """Change a file so that it follows the proposals for an entity.
+
+        Raises `UneditableError` if none can be changed.
+        """
+        entry = self.desired[cluster].get(entity)
+        has_layer, has_several = cluster in self.config.clusters, len(self.config.clusters) > 1
+        reason = entry_reason(None if entry is None else entry.reason, proposals, self.today)
+        spelled = {each.key: _spelled(each) for each in proposals if each.action is not Action.DELETE}
+        gone = frozenset(each.key for each in proposals if each.action is Action.DELETE)
+        if entry is None:
+            live = self.live.get((cluster, entity), {})
+            values = {key: _spelled_live(key, value) for key, value in live.items() if key not in gone} | spelled
+            proposed = {each.key: each.after for each in proposals if each.after is not None}
+            if writable_values(entity, {**live, **proposed}) is None:
+                raise UneditableError("files cannot hold this entity; see quotaform import")
+            edit = EntryEdit(entity=entity, values=values, is_absent=not values, reason=reason)
+            self.add(files, cluster if has_several and has_layer else None, edit)
+            return
+        _require_applied(entry, proposals)
+        is_absent = not (entry.values.keys() - gone | spelled.keys())
+        edit = EntryEdit(entity=entity, values=spelled, unset=gone, is_absent=is_absent, reason=reason)
+        top, common = (self.entries[cluster, layer].get(entity) for layer in (cluster, None))
+        problem = UneditableError("it is common to several clusters")
+        if (target := top or (None if has_several else common)) is not None:
             try:
-                if way.file is not None:
-                    self.file(files, self.paths[way.file]).change(way.position, way.edit)
-                else:
-                    path = NEW_FILE if way.layer is None else f"{way.layer}/{NEW_FILE}"
-                    self.file(files, path).add(way.edit)
-            except UneditableError:
-                if way is ways[-1]:
-                    raise
+                self.change(files, cluster, target, common if top is not None else None, edit)
+            except UneditableError as error:
+                problem = error
             else:
                 return
+        if top is not None or not has_layer:
+            raise problem
+        self.add(files, cluster, edit)
+
+    def change(
+        self, files: dict[str, FileEdit], cluster: str, target: Entry, below: Entry | None, edit: EntryEdit
+    ) -> None:
+        """Change an entry where it stands. `below`: the common entry under it."""
+        if target.file is None:
+            raise UneditableError("it is in no file")
+        if self.shared[cluster, target.file.name, target.position] > 1:
+            raise UneditableError("it is of several entities; give this one an entry of its own")
+        if both := edit.values.keys() & (target.unset or {}).keys():
+            raise UneditableError(f"its entry unsets {min(both)}; take it from unset first")
+        removed, unset = edit.unset, frozenset[str]()
+        if edit.is_absent:
+            removed = unset
+        else:
+            own = {key for key, place in target.provenances().items() if place.profile is None} & target.values.keys()
+            unset = frozenset() if below is None else removed & below.values.keys()
+            if given := removed - (own - self.of_profile(target).keys()) - unset:
+                raise UneditableError(f"{min(given)} comes from a profile")
+            removed, unset = removed & own, unset - frozenset(target.unset or ())
+        file = self.file(files, self.paths[target.file.name])
+        file.change(target.position, replace(edit, removed=removed, unset=unset))
+
+    def add(self, files: dict[str, FileEdit], layer: str | None, edit: EntryEdit) -> None:
+        """Add an entry of a cluster, or a common one."""
+        self.file(files, NEW_FILE if layer is None else f"{layer}/{NEW_FILE}").add(edit)
 
     def file(self, files: dict[str, FileEdit], path: str) -> FileEdit:
         if path not in files:
-            text = self.tree.files.get(path, b"").decode()
-            files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text, _schema(path))
+            text, schema = self.tree.files.get(path, b"").decode(), f"../{SCHEMA}" if "/" in path else SCHEMA
+            files[path] = FileEdit(shown_path(PurePosixPath(self.tree.name) / path), text, schema)
         return files[path]
 
     def wrong(self, files: Mapping[str, tuple[FileEdit, str]], left: Collection[Changed]) -> set[Changed]:
@@ -393,47 +337,32 @@ class _Editor:
         similar = (self.loaded, self.config.profiles)
         changed = load_files(layout, self.config.profiles, self.today, self.config.scope, similar=similar)
         wrong: set[Changed] = set()
-        concerned = {*self.config.clusters, *self.entries} if None in layers else layers
+        concerned = {*self.config.clusters, *self.clusters} if None in layers else layers
         for cluster in sorted(name for name in concerned if name is not None):
             found, findings = changed.check(cluster)
-            errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-            if errors:
-                addresses = {finding.address for finding in errors}
-                mine = self.of_cluster(cluster)
-                at_fault = {each for each in mine if each[1].address in addresses}
-                wrong |= at_fault - set(left) or mine - set(left) or set(self.proposals)
+            mine = {each for each in self.proposals if each[0] == cluster and each not in left}
+            addresses = {finding.address for finding in findings if finding.severity is Severity.ERROR}
+            if addresses:
+                wrong |= {each for each in mine if each[1].address in addresses} or mine or set(self.proposals)
             else:
-                wrong |= self.different(cluster, found, left)
+                different = self.different(cluster, found, left)
+                wrong |= different & mine if different <= mine else mine or set(self.proposals)
         return wrong
 
-    def of_cluster(self, cluster: str) -> set[Changed]:
-        """Return the changes of a cluster."""
-        return {each for each in self.proposals if each[0] == cluster}
-
     def different(self, cluster: str, found: Desired, left: Collection[Changed]) -> set[Changed]:
-        """Return the changes of a cluster that are not as proposed; all that can be at fault if others changed, too."""
+        """Return the entities of a cluster whose values are not as proposed, or were not to be changed."""
         before = self.loaded.desired(cluster)
         wrong: set[Changed] = set()
         for entity in before.keys() | found.keys():
             old, new = before.get(entity), found.get(entity)
             known: Values = {} if old is None else old.values
-            proposals = () if (cluster, entity) in left else self.proposals.get((cluster, entity), ())
             values: Values = {} if new is None else new.values
-            if proposals and values != self.expected(cluster, entity, known, proposals):
+            proposals = () if (cluster, entity) in left else self.proposals.get((cluster, entity), ())
+            expected = {**(known or (self.live.get((cluster, entity), {}) if proposals else {}))}
+            for each in proposals:
+                expected.pop(each.key, None)
+                if each.after is not None:
+                    expected[each.key] = each.after
+            if values != expected or (not proposals and (old is None) != (new is None)):
                 wrong.add((cluster, entity))
-            elif not proposals and (values != known or (old is None) != (new is None)):
-                return self.of_cluster(cluster) - set(left) or set(self.proposals)
         return wrong
-
-    def expected(self, cluster: str, entity: Entity, known: Values, proposals: Sequence[Recommendation]) -> Values:
-        values = {**(known or self.live.get((cluster, entity), {}))}
-        for each in proposals:
-            if each.after is None:
-                values.pop(each.key, None)
-            else:
-                values[each.key] = each.after
-        return values
-
-
-def _schema(path: str) -> str:
-    return f"../{SCHEMA}" if "/" in path else SCHEMA

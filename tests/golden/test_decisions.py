@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import groupby
 from json import loads
@@ -56,6 +56,7 @@ from quotaform.resolve.resolve import Detail
 from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.platform import Platform
 from quotaform.review.run import find_pull_request
+from quotaform.usage.recommend.recommendation import Action, Recommendation, entry_reason
 from quotaform.usage.record.reader import PrometheusLogin
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 from tests.dumped import dumped_plan, sealed
@@ -455,6 +456,21 @@ def of_login(text: Text) -> Iterator[str]:
         yield f"{ {name: secret.reveal() for name, secret in login.credentials.items()} } {login.headers}"
 
 
+def of_reason(text: Text) -> Lines:
+    """Return the reason of an entry with proposals for two keys, and for one of them later, where this is its own."""
+    sized, unused = (
+        Recommendation(
+            cluster="prod", entity=Entity(user="a"), key=key, action=action, before=1.0, after=after, reason=of
+        )
+        for key, action, after, of in (
+            (PRODUCER, Action.UPDATE, 2.0, "p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5"),
+            (CONSUMER, Action.DELETE, None, "not used for 30 days"),
+        )
+    )
+    both = entry_reason(str(text), [sized, unused], date(2026, 11, 22))
+    return [both, entry_reason(both, [sized], date(2026, 12, 1))]
+
+
 def of_release(text: Text) -> Lines:
     """Return the release of a broker that offers these versions of requests."""
     return [BrokerRelease.of({int(key): tuple(value) for key, value in loads(str(text)).items()})]
@@ -620,6 +636,7 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "effect": of_effect,
     "source": of_source,
     "login": of_login,
+    "reason": of_reason,
     "release": of_release,
     "service": of_service,
     "refused": of_refused,

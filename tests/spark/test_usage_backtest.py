@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from random import Random
 from shutil import copytree
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,79 +97,24 @@ LIMITS = {
 }
 
 
-def random_samples(random: Random) -> list[Sample]:
-    """Return samples of several buckets, with steps of seconds and of minutes, gaps and rows in any order.
-
-    Buckets are of two brokers and of up to two series, which do not have all times in common; rows are there twice,
-    with other values, without a rate and with windows of different lengths or none.
-    """
-    samples: list[Sample] = []
-    limits = {**LIMITS["user=<default>"], **LIMITS["ip=<default>"]}
-    for key, limit in limits.items():
-        for number, step in enumerate((1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 60.0, 300.0)):
-            at = 0.0
-            rates = [limit, limit]
-            for _ in range(40):
-                at += step if random.random() < 0.9 else step * random.choice((2.0, 3.0, 700.0))
-                for place in range(2):
-                    if random.random() < 0.4:
-                        rates[place] = limit * random.choice((0.0, 0.3, 0.9, 1.0, 1.2, 2.0, 6.0))
-                    names: dict[str, Any] = {"user": f"u{number}", "client_id": random.choice((None, "a", "b"))}
-                    if key == CONNECTION:
-                        names = {"user": None, "ip": f"10.0.0.{number}"}
-                    row = Sample(
-                        at,
-                        random.choice((rates[place], rates[place], rates[place], None)),
-                        key,
-                        **names,
-                        broker=str(1 + place),
-                        window_s=random.choice((11.5, 11.5, 60.0, 300.0, 0.5, None)),
-                        throttle_ms=random.choice((None, 5.0)),
-                    )
-                    samples.append(row)
-                    if random.random() < 0.1:
-                        samples.append(row._replace(rate=random.choice((row.rate, rates[place] / 2))))
-    random.shuffle(samples)
-    return samples
-
-
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.prove)])
-def test_a_backtest_is_what_loops_over_each_bucket_find(spark: SparkSession, seed: int) -> None:
-    samples = random_samples(Random(seed))
-    of_series: dict[tuple[str, str, str | None], dict[float, dict[tuple[str | None, str | None], float]]] = {}
-    windows: dict[tuple[tuple[str, str, str | None], float], float] = {}
-    for each in samples:
-        bucket = f"ip={each.ip}" if each.ip else f"user={each.user}"
-        place = (bucket, each.key, None if each.key == MUTATION else each.broker)
-        if each.rate is not None:
-            values = of_series.setdefault(place, {}).setdefault(each.at, {})
-            # What several brokers report of the whole cluster is one series.
-            series = (place[2], each.client_id)
-            values[series] = max(each.rate, values.get(series, 0.0))
-        if each.window_s is not None:
-            windows[place, each.at] = max(each.window_s, windows.get((place, each.at), 0.0))
+def test_what_is_found_of_a_bucket_is_in_its_row(spark: SparkSession) -> None:
+    """What is found is proven in `tests/property`, and what the samples of a bucket are by the oracle of headroom."""
+    samples = [
+        *(Sample(minute * 60.0, 15.0 if minute < 5 else 5.0, CONNECTION, None, ip="10.0.0.1") for minute in range(10)),
+        *(Sample(minute * 60.0, 10.0, MUTATION, broker=broker) for minute in range(10) for broker in ("1", "2")),
+    ]
     with replayed(spark, samples, LIMITS) as found:
-        assert found.keys() == of_series.keys()
-        for place, values_at in of_series.items():
-            row = found[place]
-            rates = {at: sum(values.values()) for at, values in values_at.items()}
-            known = {at: windows[place, at] for at in rates if (place, at) in windows}
-            wanted = replay(rates, row["limit"], place[1], known)
-            assert row["samples"] == wanted.samples
-            assert row["recorded_s"] == pytest.approx(wanted.recorded_s)
+        assert found.keys() == {("ip=10.0.0.1", CONNECTION, "1"), ("user=alice", MUTATION, None)}
+        for (bucket, key, _), row in found.items():
+            rates = {each.at: each.rate or 0.0 for each in samples if each.key == key}
+            wanted = replay(rates, row["limit"], key)
+            assert (row["samples"], row["over_max"]) == (10, pytest.approx(wanted.over_max))
             for variant in VARIANTS:
-                name = f"throttled_s{variant}"
-                assert row[name] == pytest.approx(wanted.throttled[variant], abs=1e-6), (place, name)
-                name = f"delay_s_max{variant}"
-                assert (row[name] or 0.0) == pytest.approx(wanted.delay[variant], abs=1e-6), (place, name)
-            assert row["throttled_s_low"] <= row["throttled_s"] + 1e-6
-            assert row["throttled_s"] <= row["throttled_s_high"] + 1e-6
-            assert row["over_max"] == pytest.approx(wanted.over_max)
-            first = min(wanted.times, default=None)
-            assert row["first_throttled"] == (None if first is None else START + timedelta(seconds=first))
-            assert row["backlog_s"] == pytest.approx(wanted.backlog_s, abs=1e-6), place
-            if place[1] == CONNECTION:
-                assert row["refused"] == pytest.approx(wanted.refused)
+                assert row[f"throttled_s{variant}"] == pytest.approx(wanted.throttled[variant]), bucket
+                assert row[f"delay_s_max{variant}"] == pytest.approx(wanted.delay[variant]), bucket
+            assert row["first_throttled"] == START + timedelta(seconds=wanted.times[0])
+            assert row["backlog_s"] == pytest.approx(wanted.backlog_s)
+            assert row["refused"] == (pytest.approx(wanted.refused) if key == CONNECTION else None)
 
 
 MIB = 2.0**20

@@ -41,25 +41,6 @@ def group(consumers: int = CONSUMERS, rate: float = MB) -> list[Sample]:
     ]
 
 
-def five_minutes() -> list[Sample]:
-    """Three clients that measure at the same times."""
-    return [consumed(60.0 * push, f"c{number}", MB) for push in range(5) for number in range(3)]
-
-
-def ended(first_minute_of_c1: float = MB) -> list[Sample]:
-    """Two consumers of which one ends after half an hour."""
-    rows = [each for each in group(2) if each.instance == "c0" or each.at < 1800]
-    return [each._replace(rate=first_minute_of_c1) if each.instance == "c1" and each.at < 60 else each for each in rows]
-
-
-def throttled() -> list[Sample]:
-    """Ten consumers of which one is throttled for ten minutes."""
-    return [
-        each._replace(throttle_ms=100.0 + each.at) if each.instance == "c3" and 600 <= each.at < 1200 else each
-        for each in group(rate=MB / 100)
-    ]
-
-
 def of_alice() -> list[Sample]:
     """A user with two client-ids, one of which has two instances."""
     return [
@@ -72,11 +53,6 @@ def of_alice() -> list[Sample]:
 MEASURED: Final[dict[str, list[Sample]]] = {
     "group": group(),
     "twice": [*group(), *group()],
-    "together": five_minutes(),
-    "ended": ended(),
-    "ended, slow at first": ended(MB / 2),
-    "after the end": [each for each in ended() if each.at >= 1830],
-    "throttled": throttled(),
     "alice": of_alice(),
 }
 """Recordings by what is special about them: each is a cluster."""
@@ -116,21 +92,8 @@ def test_headroom_of_a_group_of_consumers_is_that_of_all_of_them(headroom_of: Ro
     assert row["recorded_s"] == pytest.approx(60.0 + 60.0 * (PUSHES - 1) + 6.0 * (CONSUMERS - 1), abs=60.0)
 
 
-def test_rows_that_come_twice_count_once_and_clients_that_measure_at_one_time_all_count(headroom_of: Rows) -> None:
+def test_rows_that_come_twice_count_once(headroom_of: Rows) -> None:
     assert headroom_of["twice"] == headroom_of["group"]
-    row = headroom_of["together"]
-    assert (row["samples"], row["p50"], row["max"]) == (5, 3 * MB, 3 * MB)
-
-
-def test_a_consumer_that_ended_counts_no_more(headroom_of: Rows) -> None:
-    assert (headroom_of["ended"]["p50"], headroom_of["ended"]["max"]) == (2 * MB, 2 * MB)
-    assert headroom_of["ended, slow at first"]["max"] == 2 * MB
-    assert headroom_of["after the end"]["max"] == MB
-
-
-def test_throttled_time_of_one_consumer_is_not_cut_by_the_pushes_of_others(headroom_of: Rows) -> None:
-    """An average that stays is an old one: at the times at which others pushed, that of one consumer did not change."""
-    assert headroom_of["throttled"]["throttled_s"] == pytest.approx(600.0)
 
 
 def test_members_with_instances_are_beside_those_of_other_names(headroom_of: Rows) -> None:

@@ -14,8 +14,8 @@ from quotaform.model.quotas import Values
 from quotaform.repository.repository import Repository
 from quotaform.usage.recommend import quota_edit as placement
 from quotaform.usage.recommend.quota_edit import EditedFiles, edit_quotas, write_quotas
-from quotaform.usage.recommend.recommendation import Action, Recommendation, entry_reason
-from tests.builder import CONSUMER, PRODUCER
+from quotaform.usage.recommend.recommendation import Action, Recommendation
+from tests.builder import PRODUCER
 
 MIB = 2.0**20
 
@@ -127,17 +127,6 @@ def test_what_does_not_read_back_as_proposed_is_not_written(files: Files, monkey
     assert not files.edit(update(), update(entity=Entity(user="bob"))).files
 
 
-def test_names_that_yaml_takes_for_something_else_are_quoted(files: Files) -> None:
-    files.write()
-    names = ["007", "a: b # c", "<default>", "nul\x07l", "yes"]
-    edited = files.edit(*(update(entity=Entity(user=name)) for name in names), live={PRODUCER: MIB})
-    assert not edited.unwritten
-    write_quotas(edited)
-    again = files.edit(*(update(12.5 * MIB, 20 * MIB, entity=Entity(user=name)) for name in names))
-    assert not again.unwritten
-    assert [file.after.count("producer_byte_rate: 20MiB/s") for file in again.files] == [5]
-
-
 def test_all_files_are_written_or_none(files: Files) -> None:
     files.write(a=COMMON, b=COMMON.replace("alice", "bob"))
     edited = files.edit(update(), update(entity=Entity(user="bob")))
@@ -147,45 +136,3 @@ def test_all_files_are_written_or_none(files: Files) -> None:
     with pytest.raises(QuotaformError, match="is a directory"):
         write_quotas(edited)
     assert first.read_text() == COMMON
-
-
-@pytest.mark.parametrize(
-    "earlier",
-    [
-        "p99 of 31 days 8.2 MiB/s x 1.5 (2026-10-01)",
-        "p99 of 1 hour 1.07 MiB/s x 1.5 (2026-10-01)",
-        "p99.9 of 31 days, 10 MiB/s on Mondays, x 1.25 (2026-10-01)",
-        "p99 of 31 days without outliers, 2.95 MiB/s on Monday 2026-11-16, x 1.5 (2026-10-01)",
-        "p99 of 37s, 1.07 MiB/s, x 1.5 (2026-10-01)",
-        "p99 of 1d 12h, 1.07 MiB/s on Monday 2026-11-02, x 1.5 (2026-10-01)",
-        "not used for 12h (2026-10-01)",
-        "not used from 2026-08-02 to 2026-09-01 (2026-10-01)",
-        "not used from 2026-09-01T11:59:00Z to 2026-09-01T23:59:00Z (2026-10-01)",
-        "producer_byte_rate: p99 of 31 days, 2 MB/s x 2; consumer_byte_rate: not used for 30 days (2026-10-01)",
-    ],
-)
-def test_every_form_of_an_earlier_reason_is_replaced(earlier: str) -> None:
-    new = "p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)"
-    assert entry_reason(earlier, [update()], DAY) == new
-    assert entry_reason(f"checkout; see #7; {earlier}", [update()], DAY) == f"checkout; see #7; {new}"
-    assert entry_reason("p99 matters here", [update()], DAY) == f"p99 matters here; {new}"
-
-
-def test_an_earlier_reason_of_a_proposal_is_replaced() -> None:
-    first = entry_reason("checkout; see #7", [update()], DAY)
-    both = entry_reason(first, [update(), update(after=None, key=CONSUMER)], DAY)
-    assert (
-        entry_reason(both, [update()], DAY)
-        == first
-        == ("checkout; see #7; p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)")
-    )
-
-
-def test_an_entity_that_files_cannot_hold_does_not_keep_others_from_being_written(files: Files) -> None:
-    files.write(a=COMMON)
-    odd = update(entity=Entity(user=""))
-    edited = files.edit(update(), odd, live={PRODUCER: MIB})
-    assert [file.name.endswith("a.yaml") for file in edited.files] == [True]
-    assert [(each.entity, each.reason) for each in edited.unwritten] == [
-        (odd.entity, "files cannot hold this entity; see quotaform import")
-    ]

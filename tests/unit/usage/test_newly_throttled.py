@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy
+import pytest
 
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows
 from quotaform.usage.headroom.run import _bucket_use
@@ -31,53 +32,42 @@ def rows_of(samples: Sequence[tuple[int, int, float, float]], limits: Sequence[f
     )
 
 
-def throttled(rows: BucketRows) -> tuple[int, int, int]:
-    """At how many times requests were newly throttled: by headroom, backtest and recommend."""
-    bucket = replayed(rows)
+@pytest.mark.parametrize(
+    ("samples", "limits", "expected"),
+    [
+        # An average that stays is an old one.
+        ([(0, 0, 50, NAN), (1, 0, 50, 200), (2, 0, 50, 200), (3, 0, 50, 300), (4, 0, 50, 300)], (100.0,), 2),
+        # But it counts while the rate is at the limit.
+        ([(0, 0, 50, NAN), (1, 0, 95, 200), (2, 0, 95, 200), (3, 0, 94, 200), (4, 0, 95, NAN)], (100.0,), 2),
+        # A change of any series counts, also below the largest average; the end of the throttling of one does not.
+        (
+            [
+                (step, series, 10, average if series else 900)
+                for step, average in enumerate((NAN, 200, 300, 300))
+                for series in (0, 1)
+            ]
+            + [(4, 0, 10, NAN), (4, 1, 10, 300)],
+            (100.0, 100.0),
+            3,
+        ),
+        # The rates of all series share the limit, unless each has its own.
+        ([(step, series, 50, 200 if series else NAN) for step in range(3) for series in (0, 1)], (100.0, 100.0), 3),
+        ([(step, series, 50, 200) for step in range(3) for series in (0, 1)], (60.0, 70.0), 1),
+        ([(step, series, 50, 200) for step in range(3) for series in (0, 1)], (50.0, 70.0), 3),
+        # Without a limit only changes count.
+        ([(step, 0, 50, 200) for step in range(3)], (NAN,), 1),
+    ],
+)
+def test_headroom_backtest_and_recommend_agree_on_how_often_requests_were_newly_throttled(
+    samples: list[tuple[int, int, float, float]], limits: Sequence[float], expected: int
+) -> None:
+    rows = rows_of(samples, limits)
+    bucket, used = replayed(rows), _used(99.0, 0, rows)
     assert bucket is not None
-    used = _used(99.0, 0, rows)
-    assert used["throttled"] <= used["samples"]
-    return (
-        round(_bucket_use(rows)["throttled_s"] / STEP_S),
-        int(numpy.count_nonzero(bucket.is_newly_throttled)),
-        int(used["throttled"]),
-    )
-
-
-def test_an_average_that_stays_is_an_old_one() -> None:
-    rows = rows_of([(0, 0, 50, NAN), (1, 0, 50, 200), (2, 0, 50, 200), (3, 0, 50, 300), (4, 0, 50, 300)])
-    assert throttled(rows) == (2, 2, 2)
-
-
-def test_an_average_that_stays_counts_while_the_rate_is_at_the_limit() -> None:
-    rows = rows_of([(0, 0, 50, NAN), (1, 0, 95, 200), (2, 0, 95, 200), (3, 0, 94, 200), (4, 0, 95, NAN)])
-    assert throttled(rows) == (2, 2, 2)
-
-
-def test_a_change_of_any_series_counts_also_below_the_largest_average() -> None:
-    first = [(step, 0, 10.0, 900.0) for step in range(4)]
-    second = [(0, 1, 10.0, NAN), (1, 1, 10.0, 200.0), (2, 1, 10.0, 300.0), (3, 1, 10.0, 300.0)]
-    # The end of the throttling of one series is none of another.
-    ended = [(4, 0, 10.0, NAN), (4, 1, 10.0, 300.0)]
-    assert throttled(rows_of([*sorted(first + second), *ended])) == (3, 3, 3)
-
-
-def test_the_rates_of_all_series_share_the_limit() -> None:
-    both = [(step, series, 50.0, 200.0 if series else NAN) for step in range(3) for series in (0, 1)]
-    assert throttled(rows_of(both)) == (3, 3, 3)
-
-
-def test_series_with_limits_of_their_own_are_compared_with_these() -> None:
-    both = [(step, series, 50.0, 200.0) for step in range(3) for series in (0, 1)]
-    assert throttled(rows_of(both, (60.0, 70.0))) == (1, 1, 1)
-    assert throttled(rows_of(both, (50.0, 70.0))) == (3, 3, 3)
-
-
-def test_without_a_limit_only_changes_count() -> None:
-    same = [(step, 0, 50.0, 200.0) for step in range(3)]
-    assert throttled(rows_of(same, (NAN,))) == (1, 1, 1)
+    assert (_bucket_use(rows)["throttled_s"], used["throttled"]) == (expected * STEP_S, expected)
+    assert numpy.count_nonzero(bucket.is_newly_throttled) == expected
 
 
 def test_times_without_a_rate_are_no_samples_of_a_recommendation() -> None:
     rows = rows_of([(0, 0, 50, 100), (1, 0, NAN, 200), (2, 0, NAN, 300), (3, 0, 50, 300), (4, 0, 50, 400)])
-    assert throttled(rows) == (4, 2, 2)
+    assert (_bucket_use(rows)["throttled_s"], _used(99.0, 0, rows)["throttled"]) == (4 * STEP_S, 2)

@@ -441,22 +441,6 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
 # The command
 
 
-@pytest.mark.slow
-def test_the_command_records_to_a_table_and_prints_the_summary(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with HttpServer(lambda _: answer(200, PAGE)) as server:
-        (tmp_path / "quotaform.yaml").write_text(
-            f"clusters: {{lab: {{bootstrap_servers: ['b:1'], metrics: {{brokers: ['1={server.url}/metrics']}}}}}}\n"
-        )
-        assert run(["usage", "record", "--usage", "usage", "--interval", "1s", "--for", "1s"]) == 0
-    printed = capsys.readouterr()
-    assert "broker 1 (http://localhost:" in printed.out
-    assert printed.out.endswith("2 rows in 1 file of usage.\n")
-    assert parquet.read_table(tmp_path / "usage").num_rows == 2
-
-
 def without(*modules: str, run: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a command where modules cannot be imported."""
     script = (

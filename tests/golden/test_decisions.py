@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy
 import pytest
 import yaml
 
@@ -38,6 +39,7 @@ from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError, ConnectError, HttpError, InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.moment import duration_text, parse_duration
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.settings import parse_source
@@ -58,6 +60,7 @@ from quotaform.review.platform import Platform
 from quotaform.review.run import find_pull_request
 from quotaform.usage.recommend.recommendation import Action, Recommendation, entry_reason
 from quotaform.usage.record.reader import PrometheusLogin
+from quotaform.usage.replay.replay import Demand, pace_of, replay
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 from tests.dumped import dumped_plan, sealed
 from tests.golden.conftest import Golden
@@ -456,6 +459,19 @@ def of_login(text: Text) -> Iterator[str]:
         yield f"{ {name: secret.reveal() for name, secret in login.credentials.items()} } {login.headers}"
 
 
+def of_replayed(text: Text) -> Iterator[str]:
+    """Yield how long requests would have waited, and after which delay, of samples: time, rate, seconds it covers."""
+    key, limit, samples = loads(str(text))
+    at, rate, window = (numpy.array(column, dtype=float) for column in zip(*samples, strict=True))
+    micros = (at * 1e6).astype(numpy.int64)
+    found = replay(Demand(micros, rate, window, pace_of(micros)), limit, QUOTA_KEYS[key].enforcement)
+    rows = {"stands for": found.step_s, "backlog": found.backlog_s, "episode": found.episode_s}
+    for variant, wait in found.waits.items():
+        rows |= {f"waited{variant}": wait.waited, f"delay{variant}": wait.delay}
+    for name, values in rows.items():
+        yield f"{name}: {' '.join(f'{value:.4g}' for value in values)}"
+
+
 def of_reason(text: Text) -> Lines:
     """Return the reason of an entry with proposals for two keys, and for one of them later, where this is its own."""
     sized, unused = (
@@ -636,6 +652,7 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "effect": of_effect,
     "source": of_source,
     "login": of_login,
+    "replayed": of_replayed,
     "reason": of_reason,
     "release": of_release,
     "service": of_service,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE
 from quotaform.usage.replay.replay import asked_rates
 from tests.kafka_windows import mutation_rate, recorded_rates
-from tests.spark.backtest_oracle import replay
+from tests.property.test_backtest_model import replayed
 
 BURSTS = st.lists(
     st.tuples(st.integers(1, 100), st.floats(0.0, 12.0), st.floats(75.0, 200.0)),
@@ -81,7 +81,8 @@ def test_a_short_recording_is_left_as_it_is() -> None:
 def test_what_a_broker_refuses_is_predicted_from_bursts() -> None:
     """A burst of 80 looked like two mutations per second, which a limit of two lets pass."""
     due = [(100.0 + number / 10, 1.0) for number in range(80)]
-    found = replay(recorded_rates(due, 220.0, 1.0, mutation_rate()), 2.0, CONTROLLER_MUTATION_RATE.name)
+    found = replayed(recorded_rates(due, 220.0, 1.0, mutation_rate()), 2.0, CONTROLLER_MUTATION_RATE)
+    low, waited, high = (found.waits[variant].waited.sum() for variant in ("_low", "", "_high"))
     # 22 at once and 2 per second: overdrawn from 22 / (10 - 2) s on until (80 - 22) / 2 s.
-    assert found.throttled[""] == pytest.approx(29.0 - 2.75, abs=2.0)
-    assert found.throttled["_low"] <= found.throttled[""] <= found.throttled["_high"]
+    assert waited == pytest.approx(29.0 - 2.75, abs=2.0)
+    assert low <= waited <= high

@@ -14,10 +14,11 @@ import pytest
 
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity, parse_address
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Snapshot
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
-from tests.spark.backtest_oracle import VARIANTS, replay
+from tests.property.test_backtest_model import replayed as made_of
 from tests.workflow.command import Repository
 
 if TYPE_CHECKING:
@@ -105,16 +106,17 @@ def test_what_is_found_of_a_bucket_is_in_its_row(spark: SparkSession) -> None:
     ]
     with replayed(spark, samples, LIMITS) as found:
         assert found.keys() == {("ip=10.0.0.1", CONNECTION, "1"), ("user=alice", MUTATION, None)}
-        for (bucket, key, _), row in found.items():
+        for (_, key, _), row in found.items():
             rates = {each.at: each.rate or 0.0 for each in samples if each.key == key}
-            wanted = replay(rates, row["limit"], key)
-            assert (row["samples"], row["over_max"]) == (10, pytest.approx(wanted.over_max))
-            for variant in VARIANTS:
-                assert row[f"throttled_s{variant}"] == pytest.approx(wanted.throttled[variant]), bucket
-                assert row[f"delay_s_max{variant}"] == pytest.approx(wanted.delay[variant]), bucket
-            assert row["first_throttled"] == START + timedelta(seconds=wanted.times[0])
-            assert row["backlog_s"] == pytest.approx(wanted.backlog_s)
-            assert row["refused"] == (pytest.approx(wanted.refused) if key == CONNECTION else None)
+            wanted = made_of(rates, row["limit"], QUOTA_KEYS[key])
+            assert (row["samples"], row["over_max"]) == (10, max(rates.values()) / row["limit"])
+            for variant, wait in wanted.waits.items():
+                assert row[f"throttled_s{variant}"] == pytest.approx(wait.waited.sum())
+                assert row[f"delay_s_max{variant}"] == pytest.approx(wait.delay[wait.waited > 0].max())
+            times = [at for at, waited in zip(rates, wanted.waits[""].waited, strict=True) if waited > 0]
+            assert row["first_throttled"] == START + timedelta(seconds=times[0])
+            assert row["backlog_s"] == pytest.approx(wanted.backlog_s[-1])
+            assert row["refused"] == (pytest.approx(5 * (11.5 + 4 * 60)) if key == CONNECTION else None)
 
 
 MIB = 2.0**20

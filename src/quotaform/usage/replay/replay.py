@@ -229,6 +229,16 @@ class Demand:
     """The most that the rate was where windows do not cover it; `None` for that of the samples around it."""
 
 
+def pace_of(at: Integers) -> float:
+    """Return the seconds between two samples: of short recordings the mean step, and of others that of the minutes in
+    which there are samples, so that gaps do not count; NaN of a single one."""
+    if len(at) < 2:
+        return float("nan")
+    minutes = at // 60_000_000
+    number = 1 + int(numpy.count_nonzero(minutes[1:] != minutes[:-1]))
+    return min(float(at[-1] - at[0]) / 1e6 / (len(at) - 1), number * 60 / len(at))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Wait:
     """How long requests would have waited, by time, in seconds."""

@@ -19,9 +19,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from quotaform.model.quota_key import QUOTA_KEYS, Enforcement
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, Booleans, BucketRows, Floats, Integers, per_bucket
+from quotaform.usage.bucket.rows import RECORDED_LIMIT, Booleans, BucketRows, Floats, per_bucket
 from quotaform.usage.bucket.spark import buckets, finite_limit, numbered
-from quotaform.usage.replay.replay import VARIANTS, Demand, Replay, divided, replay
+from quotaform.usage.replay.replay import VARIANTS, Demand, Replay, divided, pace_of, replay
 from quotaform.usage.table.schema import BACKTEST, MEMBERS, TOTALS, WAITS
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
     if not len(at):
         return None
     rate_high = None if rows.instances is None else rows.instances.rate_high[has_rate]
-    demand = Demand(at, rate, window, _pace(at), rate_high)
+    demand = Demand(at, rate, window, pace_of(at), rate_high)
     enforcement = _ENFORCEMENTS[int(key_number)]
     return ReplayedBucket(
         demand=demand,
@@ -94,16 +94,6 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
         is_throttled=~numpy.isnan(throttle),
         is_newly_throttled=is_new,
     )
-
-
-def _pace(at: Integers) -> float:
-    """Return the seconds between two samples: of short recordings the mean step, and of others that of the minutes in
-    which there are samples, so that gaps do not count; NaN of a single one."""
-    if len(at) < 2:
-        return float("nan")
-    minutes = at // 60_000_000
-    number = 1 + int(numpy.count_nonzero(minutes[1:] != minutes[:-1]))
-    return min(float(at[-1] - at[0]) / 1e6 / (len(at) - 1), number * 60 / len(at))
 
 
 _TIMES = ("first_throttled", "last_throttled", "worst_at")

@@ -1,8 +1,8 @@
 """The samples of each bucket as arrays, in order of time and added up over its members.
 
-Only numbers are shuffled, once, by bucket; Spark sorts them by that one number, which it does without comparing rows.
-The order of time is made here: recordings nearly have it. A bucket's samples on one broker have to fit in the memory of
-a Python worker: 60 bytes each, and some 300 bytes while they are replayed.
+Only numbers are shuffled, once, by bucket. The order of time is made here: recordings nearly have it. The samples of a
+bucket on a broker have to fit in the memory of a Python worker: 60 bytes each, and some 300 bytes while they are
+replayed.
 
 Brokers measure all their buckets at one time, and are added up time by time. Clients that measure themselves do so at
 times of their own; `quotaform.usage.bucket.rows` brings them to common ones.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import ceil
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -28,7 +28,6 @@ from quotaform.usage.sample import LONGEST_STEP_S
 from quotaform.usage.table.schema import SERIES
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
@@ -209,7 +208,6 @@ RECORDED_LIMIT: Final = "before_limit"
 """The column of the limit that held while a series was recorded, before a plan; null if no rate can exceed it."""
 _ROWS_IN_TASK: Final = 2_000_000
 """A task sorts so many rows in 200 MB."""
-_ROWS_IN_BATCH: Final = 10_000
 _MOST_BROADCAST: Final = 500_000
 """How many series are broadcast; about 200 bytes each."""
 
@@ -336,69 +334,34 @@ def per_bucket(
     value each, or arrays or lists of one length; or `None` for no rows. A NaN becomes null. `schema`: its first column
     is `bucket_id`.
     """
-    names = schema.names
+    import pyarrow
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     [size] = series.agg(f.count("*").alias("series"), f.sum("samples").alias("samples")).toArrow().to_pylist()
-    rows = _bucket_rows(usage, series, size["series"], columns)
-
-    def computed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        import pyarrow
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        kinds = to_arrow_schema(schema)
-        parts: list[list[Any]] = []
-        size = 0
-
-        def made() -> pyarrow.RecordBatch:
-            columns = [
-                pyarrow.array(list(chain.from_iterable(column)), kind.type, from_pandas=True)
-                for column, kind in zip(zip(*parts, strict=True), kinds, strict=True)
-            ]
-            return pyarrow.record_batch(columns, schema=kinds)
-
-        for bucket in _buckets(batches):
-            found = compute(bucket)
-            if found is None:
-                continue
-            columns = [
-                found[name] if isinstance(found[name], numpy.ndarray | list) else [found[name]] for name in names[1:]
-            ]
-            parts.append([[bucket.bucket_id] * len(columns[0]), *columns])
-            size += len(columns[0])
-            if size >= _ROWS_IN_BATCH:
-                yield made()
-                parts.clear()
-                size = 0
-        if parts:
-            yield made()
-
     tasks = max(2, ceil((size["samples"] or 0) / _ROWS_IN_TASK))
-    return rows.repartition(tasks, "bucket_id").sortWithinPartitions("bucket_id").mapInArrow(computed, schema)
+    rows = _bucket_rows(usage, series, size["series"], columns).repartition(tasks, "bucket_id")
+    kinds = to_arrow_schema(schema)
+
+    # Spark takes annotations of the function for kinds of data.
+    def computed(table):  # type: ignore[no-untyped-def]
+        bucket = _bucket({name: table[name].to_numpy() for name in table.column_names})
+        found = compute(bucket)
+        if found is None:
+            return kinds.empty_table()
+        values = [
+            found[name] if isinstance(found[name], numpy.ndarray | list) else [found[name]] for name in kinds.names[1:]
+        ]
+        made = [[bucket.bucket_id] * len(values[0]), *values]
+        return pyarrow.table(
+            [pyarrow.array(column, kind.type, from_pandas=True) for column, kind in zip(made, kinds, strict=True)],
+            kinds,
+        )
+
+    return rows.groupBy("bucket_id").applyInArrow(computed, schema)
 
 
-def _buckets(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[BucketRows]:
-    """Yield buckets from batches in which the rows of each follow one another."""
-    held: list[list[NDArray[Any]]] = []
-    names: list[str] = []
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        names = batch.schema.names
-        arrays = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-        first = 0
-        cuts = starts_of(arrays[0])
-        for cut in cuts if held and held[-1][0][-1] != arrays[0][0] else cuts[1:]:
-            if cut > first:
-                held.append([array[first:cut] for array in arrays])
-            yield _bucket(names, held)
-            held, first = [], int(cut)
-        held.append([array[first:] for array in arrays])
-    if held:
-        yield _bucket(names, held)
-
-
-def _bucket(names: Sequence[str], parts: Sequence[Sequence[NDArray[Any]]]) -> BucketRows:
-    arrays = [numpy.concatenate(each) for each in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
-    by_name: dict[str, NDArray[Any]] = dict(zip(names, arrays, strict=True))
+def _bucket(by_name: dict[str, NDArray[Any]]) -> BucketRows:
+    """Return the rows of a bucket of its columns, which are in no order."""
     bucket, series, at = by_name.pop("bucket_id"), by_name.pop("series_id"), by_name.pop("at")
     is_one = bool((series == series[0]).all())
     order = numpy.argsort(at, kind="stable") if is_one else numpy.lexsort((series, at))

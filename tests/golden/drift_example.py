@@ -9,7 +9,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Location
 from quotaform.model.quotas import Base, DeclaredBase
 from quotaform.model.scope import Pattern
-from quotaform.model.settings import DriftIgnore
+from quotaform.model.settings import Ignore
 from quotaform.plan.difference import diff, make_plan
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare
 
@@ -46,7 +46,7 @@ def example_drift() -> Drift:
     agreed = DeclaredBase(Base(ref="origin/main", commit="a91be02c"), declare(base))
     head = declare(files, owner="team-a")
     plan = make_plan(diff(head, live), head, live, HEADER, base=agreed)
-    ignore = DriftIgnore(
+    ignore = Ignore(
         match=Pattern((("user", "perf-*"),)),
         reason="load test",
         expires=date(2026, 12, 31),

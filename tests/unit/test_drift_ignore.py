@@ -10,7 +10,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.drift.drift import make_drift
 from quotaform.model.entity import Entity
 from quotaform.model.scope import Pattern
-from quotaform.model.settings import DriftIgnore
+from quotaform.model.settings import Ignore
 from tests.builder import CONSUMER, PRODUCER, plan_of
 
 PERF = Entity(user="perf-1")
@@ -18,7 +18,7 @@ PERF = Entity(user="perf-1")
 
 def test_ignored_drift_is_not_in_the_fingerprint() -> None:
     def fingerprint(live: float, *keys: str) -> str:
-        ignore = DriftIgnore(
+        ignore = Ignore(
             match=Pattern((("user", "perf-*"),)), keys=frozenset(keys), reason="load test", expires=date(2026, 12, 31)
         )
         plan = plan_of({PERF: {PRODUCER: 1.0, CONSUMER: 1.0}}, {PERF: {PRODUCER: live, CONSUMER: 9.0}})

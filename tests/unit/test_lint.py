@@ -9,7 +9,7 @@ from pathlib import Path
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Location
 from quotaform.model.scope import Pattern
-from quotaform.model.settings import Capacity, LintIgnore, LintSettings
+from quotaform.model.settings import Capacity, Ignore, LintSettings
 from quotaform.plan.check.check import with_findings
 from quotaform.plan.check.facts import Facts, LintRequest
 from tests.builder import PRODUCER, REQUEST, declare, findings_of, plan_of
@@ -50,8 +50,8 @@ lints:
 
     assert config.lints == LintSettings(
         ignores=(
-            LintIgnore(rule="shadowed-entry", address="client-id=etl", reason="agreed", expires=date(2026, 12, 31)),
-            LintIgnore(rule="expires-soon", match=Pattern((("user", "perf-*"),)), reason="tests"),
+            Ignore(rule="shadowed-entry", address="client-id=etl", reason="agreed", expires=date(2026, 12, 31)),
+            Ignore(rule="expires-soon", match=Pattern((("user", "perf-*"),)), reason="tests"),
         ),
         expires_within_days=30,
         broker_principals=("kafka", "ANONYMOUS"),

@@ -18,8 +18,8 @@ from quotaform.model.settings import (
     NO_METRICS,
     Capacity,
     ClusterMetrics,
-    DriftIgnore,
     GuardLimits,
+    Ignore,
     LintSettings,
     PruneMode,
     SizingSettings,
@@ -82,7 +82,7 @@ class Config:
     profiles: Mapping[str, Values] = field(default_factory=dict)  # values by the name of the profile
     scope: Scope = FULL_SCOPE  # the entities that the files manage
     prune: PruneMode = PruneMode.REPORT  # what happens to entities in scope that no file declares
-    drift_ignore: tuple[DriftIgnore, ...] = ()  # drift to ignore; it affects only `drift`
+    drift_ignore: tuple[Ignore, ...] = ()  # drift to ignore; it affects only `drift`
     policies: tuple[ListedPath, ...] = ()  # where the policies are
     roots: tuple[ListedPath, ...] = ()  # where other quota repositories are, whose entities these files do not declare
     # What is to be known about lints, and ignored

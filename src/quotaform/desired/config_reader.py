@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from re import compile as regex
@@ -34,9 +35,8 @@ from quotaform.model.settings import (
     Capacity,
     ClusterMetrics,
     CountLimit,
-    DriftIgnore,
     GuardLimits,
-    LintIgnore,
+    Ignore,
     LintSettings,
     MetricsSource,
     PruneMode,
@@ -52,6 +52,8 @@ from quotaform.model.variable import PREFIX
 
 T = TypeVar("T")
 
+MOST_IGNORES: Final = 1000
+"""How many items `drift_ignore` may have."""
 MOST_LINT_IGNORES: Final = 200
 """How many items `lints.ignore` may have."""
 MOST_PRINCIPALS: Final = 100
@@ -67,7 +69,7 @@ def read_lint_settings(root: dict[str, Any], report: FileReport, profiles: Mappi
     if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= MOST_DAYS:
         days = EXPIRES_WITHIN_DAYS
     return LintSettings(
-        ignores=_read_ignores(lints, report),
+        ignores=_read_ignores(lints, "ignore", report),
         expires_within_days=days,
         broker_principals=_read_principals(root, report),
         profile_findings=tuple(_bare_profiles(root, report, profiles)),
@@ -81,37 +83,35 @@ def read_capacity(node: dict[str, Any], report: FileReport) -> Capacity:
     return Capacity(values=values, places={key: report.document.place(written, key).key for key in values})
 
 
-def _read_ignores(lints: dict[str, Any], report: FileReport) -> tuple[LintIgnore, ...]:
-    ignores: list[LintIgnore] = []
-    for index, item in _items(lints, "ignore", dict):
-        name, reason, address, match = (item.get(field) for field in ("rule", "reason", "address", "match"))
-        is_lint = isinstance(name, str) and _check_rule(name, item, report)
-        expires = read_expires(item, report)
-        pattern = read_pattern(match, report) if isinstance(match, dict) else None
-        if is_lint and isinstance(reason, str) and reason.strip():
-            ignores.append(
-                LintIgnore(
-                    rule=str(name),
-                    reason=reason,
-                    address=address if isinstance(address, str) else None,
-                    match=pattern,
-                    expires=expires,
-                    location=report.document.place(lints["ignore"], index).value,
-                )
+def _read_ignores(holder: dict[str, Any], field: str, report: FileReport) -> tuple[Ignore, ...]:
+    ignores: list[Ignore] = []
+    for index, item in _items(holder, field, dict):
+        name, reason, address, match = (item.get(each) for each in ("rule", "reason", "address", "match"))
+        if isinstance(name, str):
+            _check_rule(name, item, report)
+        ignores.append(
+            Ignore(
+                reason=str(reason),
+                rule=name,
+                address=address,
+                match=read_pattern(match, report) if isinstance(match, dict) else None,
+                keys=_read_keys(item, report),
+                expires=read_expires(item, report) or date.max,
+                location=report.document.place(holder[field], index).value,
             )
+        )
     return tuple(ignores)
 
 
-def _check_rule(name: str, item: dict[str, Any], report: FileReport) -> bool:
+def _check_rule(name: str, item: dict[str, Any], report: FileReport) -> None:
     if name in rule.LINTS:
-        return True
+        return
     lints = ", ".join(rule.LINTS)
     if name in rule.RULES:
         text = f"{name} is not a lint, and only lints can be ignored: {lints}"
     else:
         text = f"unknown lint {quote(name)}{did_you_mean(name, rule.LINTS) or '.'} The lints are {lints}"
     report.add(rule.BAD_CHOICE, text, item, "rule")
-    return False
 
 
 def _read_principals(root: dict[str, Any], report: FileReport) -> tuple[str, ...] | None:
@@ -187,7 +187,7 @@ def _read_root(report: FileReport, directory: Path) -> Config:
         profiles=_read_profiles(_mapping(root, "profiles"), report),
         scope=scope,
         prune=_read_prune(root, scope, report),
-        drift_ignore=read_drift_ignores(root, report),
+        drift_ignore=_read_ignores(root, "drift_ignore", report),
         policies=_read_paths(root, "policies", report),
         roots=_read_paths(root, "roots", report),
         guard_limits=read_guard_limits(root, report),
@@ -357,31 +357,6 @@ def _read_prune(root: dict[str, Any], scope: Scope, report: FileReport) -> Prune
     if problem := prune_problem(PruneMode(mode), scope):
         report.add(rule.PRUNE_SCOPE, problem, root, "prune")
     return PruneMode(mode)
-
-
-MOST_IGNORES: Final = 1000
-"""How many items `drift_ignore` may have."""
-
-
-def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftIgnore, ...]:
-    """Return the items of `drift_ignore`; the schema reports values of the wrong shape."""
-    ignores = []
-    for index, item in _items(root, "drift_ignore", dict):
-        keys = _read_keys(item, report)
-        expires = read_expires(item, report)
-        match, reason = item.get("match"), item.get("reason")
-        pattern = read_pattern(match, report) if isinstance(match, dict) else None
-        if pattern is not None and expires is not None and isinstance(reason, str):
-            ignores.append(
-                DriftIgnore(
-                    match=pattern,
-                    keys=keys,
-                    reason=reason,
-                    expires=expires,
-                    location=report.document.place(root["drift_ignore"], index).value,
-                )
-            )
-    return tuple(ignores)
 
 
 def _read_keys(item: dict[str, Any], report: FileReport) -> frozenset[str]:

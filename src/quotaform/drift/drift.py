@@ -20,7 +20,7 @@ from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Sn
 from quotaform.model.records.document import digest, json_number
 from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import UNSET, Double, Record, UnsetType, about, derived
-from quotaform.model.settings import DriftIgnore, active_ignores, check_ignores
+from quotaform.model.settings import Ignore, check_ignores
 from quotaform.plan.change import EntityChange, Origin, key_origin
 from quotaform.plan.plan import Plan, PlanOptions, Unmanaged
 
@@ -350,7 +350,7 @@ class DriftDigest:
 def make_drift(
     plan: Plan,
     *,
-    ignores: Iterable[DriftIgnore] = (),
+    ignores: Iterable[Ignore] = (),
     today: date = date.min,
 ) -> Drift:
     """Read a plan as drift: what it would change, and what is in scope and not declared.
@@ -367,7 +367,7 @@ def make_drift(
     found += [read_unmanaged(item, baseline) for item in in_scope if not is_out_of_reach(item.entity)]
     found.sort(key=lambda each: each.entity.address)
     every_ignore = tuple(ignores)
-    active = active_ignores(every_ignore, today)
+    active = tuple(each for each in every_ignore if each.is_active(today))
     entities: list[Drifted] = []
     ignored: list[Ignored] = []
     used: set[int] = set()
@@ -414,7 +414,7 @@ def _not_compared(plan: Plan, why: tuple[Finding, ...]) -> Drift:
     )
 
 
-def _split(drifted: Drifted, ignores: tuple[DriftIgnore, ...], used: set[int]) -> tuple[list[Drifted], list[Ignored]]:
+def _split(drifted: Drifted, ignores: tuple[Ignore, ...], used: set[int]) -> tuple[list[Drifted], list[Ignored]]:
     """Return what counts of an entity that differs, if anything, and what is ignored, by the first ignore that fits.
 
     The ids of the ignores are added to those that are used.

@@ -85,32 +85,41 @@ EXPIRES_WITHIN_DAYS: Final = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintIgnore:
-    """Findings of a lint that are known and accepted."""
+class Ignore:
+    """What is known and accepted: an item of `lints.ignore` or of `drift_ignore`.
 
-    rule: str  # the id of the lint
+    What of drift is ignored concerns drift and its alerts alone: a plan shows it, and an apply reverts it.
+    """
+
     reason: str  # why, in the words of the file
+    rule: str | None = None  # the id of the lint, if it is of findings
     address: str | None = None  # the entity, if it is about one
     match: Pattern | None = None  # the entities, if it is about those that match; with neither it is about all
-    expires: date | None = None  # the day (UTC) from which on it ignores nothing
+    keys: frozenset[str] = frozenset()  # the quota keys whose drift is ignored; empty for all of them
+    expires: date = date.max  # the day (UTC) from which on it ignores nothing
     location: Location | None = field(default=None, compare=False)
     _entities: Scope = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_entities", Scope(include=() if self.match is None else (self.match,)))
 
-    def covers(self, entity: Entity | None) -> bool:
-        """Whether it ignores what the lint finds about an entity, or about a cluster as a whole (`None`)."""
+    def is_active(self, today: date) -> bool:
+        """Whether it has not expired."""
+        return today < self.expires
+
+    def covers(self, entity: Entity | None, key: str | None = None) -> bool:
+        """Whether it ignores what is found about a key of an entity, or about a cluster as a whole (`None`)."""
         if entity is None:
             return self.address is None and self.match is None
-        return (self.address is None or self.address == entity.address) and self._entities.contains(entity)
+        is_meant = self.address is None or self.address == entity.address
+        return is_meant and (not self.keys or key in self.keys) and self._entities.contains(entity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintSettings:
     """The settings of lints."""
 
-    ignores: tuple[LintIgnore, ...] = ()
+    ignores: tuple[Ignore, ...] = ()
     expires_within_days: int = EXPIRES_WITHIN_DAYS  # how many days before an entry expires that is announced
     # The users that the brokers are to each other; `None` when nobody says
     broker_principals: tuple[str, ...] | None = None
@@ -125,53 +134,25 @@ class Capacity:
     places: Mapping[str, Location] = field(default_factory=dict, compare=False)  # where each is written
 
 
-# Drift that is known and accepted for a time: `drift_ignore` of quotaform.yaml.
-#
-# It concerns drift and its alerts and nothing else: a plan shows, and an apply reverts, what is ignored here.
-
 _SOON: Final = timedelta(days=7)
-"""How long before the end of an ignore it is announced."""
+"""How long before the end of an ignored drift it is announced."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftIgnore:
-    """One item of `drift_ignore`."""
-
-    match: Pattern  # the entities whose drift is ignored
-    reason: str  # why, in the words of the file
-    expires: date  # the day (UTC) from which on it ignores nothing
-    keys: frozenset[str] = frozenset()  # the quota keys whose drift is ignored; empty for all of them
-    location: Location | None = None
-    _entities: Scope = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_entities", Scope(include=(self.match,)))
-
-    def covers(self, entity: Entity, key: str) -> bool:
-        """Whether it ignores that a key of an entity differs, unless it has expired."""
-        return (not self.keys or key in self.keys) and self._entities.contains(entity)
-
-
-def active_ignores(ignores: Iterable[DriftIgnore], today: date) -> tuple[DriftIgnore, ...]:
-    """Return the ignores that have not expired."""
-    return tuple(each for each in ignores if today < each.expires)
-
-
-def check_ignores(ignores: Iterable[DriftIgnore], used: Collection[int], today: date) -> Iterator[Finding]:
-    """Yield what to know about ignores: expired, about to expire, or without use.
+def check_ignores(ignores: Iterable[Ignore], used: Collection[int], today: date) -> Iterator[Finding]:
+    """Yield what to know about ignored drift: expired, about to expire, or without use.
 
     `used` holds the ids (`id`) of those that ignored something.
     """
     for each in ignores:
         reason = quote(each.reason)
-        if today >= each.expires:
+        if not each.is_active(today):
             yield rule.DRIFT_IGNORE_EXPIRED.finding(
                 f"this drift_ignore ({reason}) expired {each.expires} and ignores nothing; remove it, or set a later "
                 "date",
                 location=each.location,
             )
             continue
-        if today >= each.expires - _SOON:
+        if not each.is_active(today + _SOON):
             yield rule.DRIFT_IGNORE_EXPIRES.finding(
                 f"this drift_ignore ({reason}) expires {each.expires}; what it ignores counts as drift from then on",
                 location=each.location,

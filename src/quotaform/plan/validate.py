@@ -22,7 +22,7 @@ from quotaform.model.outcome import ClusterOutcome, Validation
 from quotaform.model.quotas import Desired, Entry
 from quotaform.model.records.document import VALIDATION, indented
 from quotaform.model.records.record import Count, Record, about, builtins
-from quotaform.model.settings import Capacity, LintIgnore
+from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, nearest
 from quotaform.plan.check.approval import expired_approval
 from quotaform.plan.check.lint import Linted, LintFacts, check_lints, declared_quotas, unused_ignores, with_address
@@ -70,7 +70,7 @@ def validate_files(
     names = repository.cluster_names(config, patterns)
     loaded = repository.load(config, today(clock))
     policies = load_policies(repository, config)
-    used: set[LintIgnore] = set()
+    used: set[Ignore] = set()
     problems.update(policies.problems)
     if config.roots:
         try:

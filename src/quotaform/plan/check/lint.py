@@ -24,7 +24,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, Quotas, Values
 from quotaform.model.rule import FindingRule
 from quotaform.model.scope import ALL, Selection
-from quotaform.model.settings import Capacity, LintIgnore, LintSettings
+from quotaform.model.settings import Capacity, Ignore, LintSettings
 from quotaform.model.text import listed, quote
 from quotaform.model.units import UNLIMITED, is_unlimited, render_value, suspicious_unit_text
 from quotaform.resolve.index import QuotaIndex
@@ -341,7 +341,7 @@ class Linted:
     """What lints found."""
 
     findings: tuple[Finding, ...]  # The first findings of each lint that nothing ignores
-    used: frozenset[LintIgnore]  # The ignores that ignored something
+    used: frozenset[Ignore]  # The ignores that ignored something
     others: Mapping[Severity, int]  # How many findings of each severity are about entities that are of no concern
 
 
@@ -352,9 +352,9 @@ def declared_quotas(desired: Desired) -> Quotas:
 
 def check_lints(facts: LintFacts) -> Linted:
     """Return what all lints find: of each the first findings, and that there are more."""
-    active = [each for each in facts.settings.ignores if each.expires is None or facts.today < each.expires]
+    active = [each for each in facts.settings.ignores if each.is_active(facts.today)]
     findings: list[Finding] = []
-    used: set[LintIgnore] = set()
+    used: set[Ignore] = set()
     others: Counter[Severity] = Counter()
     for row, lint in LINTS:
         ignores = [each for each in active if each.rule == row.id]
@@ -379,18 +379,18 @@ def check_lints(facts: LintFacts) -> Linted:
     return Linted(findings=tuple(findings), used=frozenset(used), others=others)
 
 
-def unused_ignores(ignores: Iterable[LintIgnore], used: Iterable[LintIgnore], today: date) -> Iterator[Finding]:
+def unused_ignores(ignores: Iterable[Ignore], used: Iterable[Ignore], today: date) -> Iterator[Finding]:
     """Yield a note on each ignore that ignored nothing, for any cluster, and has not expired."""
     known = set(used)
     for each in ignores:
-        if each not in known and (each.expires is None or today < each.expires):
+        if each not in known and each.is_active(today):
             text = f"this ignore of {each.rule} ({quote(each.reason)}) ignores nothing in the files; remove it"
             yield rule.LINT_IGNORE_UNUSED.finding(text, location=each.location)
 
 
-def _expired_ignores(ignores: Iterable[LintIgnore], today: date) -> Iterator[Finding]:
+def _expired_ignores(ignores: Iterable[Ignore], today: date) -> Iterator[Finding]:
     for each in ignores:
-        if each.expires is not None and today >= each.expires:
+        if not each.is_active(today):
             reason = quote(each.reason)
             text = f"this ignore of {each.rule} ({reason}) expired {each.expires}; remove it, or set a later date"
             yield rule.LINT_IGNORE_EXPIRED.finding(text, location=each.location)

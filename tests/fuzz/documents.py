@@ -10,7 +10,7 @@ from quotaform.cluster.snapshot import dump_snapshot, load_snapshot
 from quotaform.drift.alert import Receiver
 from quotaform.drift.prometheus import parse_metrics, render_metrics
 from quotaform.drift.records import dump_notify_state, load_notify_state
-from quotaform.model.errors import PlanFileChangedError, QuotaformError
+from quotaform.model.errors import QuotaformError, SavedFileChangedError
 from quotaform.model.records.document import digest, sealed_lines
 from quotaform.plan.receipt import RECEIPT_LISTS, load_receipt
 from quotaform.plan.records import PLAN_LISTS, load_plan
@@ -42,7 +42,7 @@ def _read_sealed_plan(document: bytes) -> None:
     sealed = _sealed(document)
     try:
         _read_plan(sealed)
-    except PlanFileChangedError as error:
+    except SavedFileChangedError as error:
         if error.mismatch == "digest":  # of what is no JSON, which nobody can seal
             raise
         tree = json.loads(sealed)

@@ -24,7 +24,6 @@ EXAMPLES: list[errors.QuotaformError] = [
     errors.LayerDirectoryError("quotas.d/lab", "lab", "quotas.d"),
     errors.ClusterChoiceError(["a", "b"]),
     errors.NoClusterError("quotaform.yaml", exists=False),
-    errors.KeyNotHeldError(ALICE, "x", '"x"'),
     errors.UnknownKeyError("x", '"x"', "."),
     errors.InvalidFilesError([FINDING]),
     errors.FileReadError("a.yaml", "gone", is_missing=True),
@@ -32,20 +31,18 @@ EXAMPLES: list[errors.QuotaformError] = [
     errors.BaseError("origin/main", "there is none"),
     errors.ExistingFilesError(["quotas.d"]),
     errors.UndeclaredError(ALICE, "user=alise"),
-    errors.PlanFileError("plan.json", "cannot be read: gone"),
-    errors.ReceiptFileError("receipt.json", "cannot be read: gone"),
+    errors.SavedFileError("plan.json", "cannot be read: gone"),
     errors.ClusterIdError(OTHER_ID, expected="pinned", found="live"),
     errors.PlanBlockedError("lab", [FINDING]),
     errors.RefusedError({ALICE: "no"}, 3),
     errors.NotApprovedError(["lab"], remedy="ask"),
-    errors.PlanFileChangedError("plan.json", "digest"),
-    errors.ReceiptFileChangedError("receipt.json", "digest"),
-    errors.ReceiptClusterError(expected="a", found="b"),
+    errors.SavedFileChangedError("plan.json", "digest", "make a new plan"),
+    errors.OtherClusterError("receipt", expected="a", found="b"),
     errors.RevertError({(ALICE, "producer_byte_rate"): "is 7 B/s"}),
     errors.PlanIdError(expected="a", found="b"),
     errors.PlanAgeError("lab", "2026-11-20T09:12:44Z", age=timedelta(days=2), limit=timedelta(days=1)),
     errors.PlanGuardsError(["of the plan, protect has no user=kafka-*"]),
-    errors.PlanClusterError(expected="a", found="b"),
+    errors.OtherClusterError("plan", expected="a", found="b"),
     errors.StaleEntitiesError({ALICE: ["producer_byte_rate is 2 B/s"]}),
     errors.ApplyRunningError("lab"),
     errors.PartialError("late", [ALICE]),
@@ -108,6 +105,6 @@ def test_refused_entities_and_their_code_are_in_the_error() -> None:
 
 
 def test_a_changed_file_is_stale_and_is_a_saved_file() -> None:
-    changed = errors.PlanFileChangedError("plan.json", "digest")
+    changed = errors.SavedFileChangedError("plan.json", "digest", "make a new plan")
     assert isinstance(changed, errors.SavedFileError)
     assert isinstance(changed, errors.StaleError)

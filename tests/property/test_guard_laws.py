@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import PlanFileError
+from quotaform.model.errors import SavedFileError
 from quotaform.model.finding import CHANGE, DELETE, Allowance, Approval, Finding
 from quotaform.model.quotas import Action, Desired, Quotas
 from quotaform.model.rule import APPROVABLE
@@ -138,7 +138,7 @@ def test_a_plan_file_from_which_a_guard_was_removed_is_refused(
         is_in_plan = found.rule != "protect" or found.key is None or (found.address, found.key) in own
         if found.blocking and is_in_plan:
             for forged in (_without(plan, found), _without(plan, found, structs.replace(found, blocking=False))):
-                with pytest.raises(PlanFileError):
+                with pytest.raises(SavedFileError):
                     load_plan(dumped_plan(forged), "plan.json")
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.errors import PlanFileError
+from quotaform.model.errors import SavedFileError
 from quotaform.model.finding import DELETE, Allowance, Approval, by_severity
 from quotaform.model.settings import GuardLimits
 from quotaform.plan.check.approval import lift
@@ -43,13 +43,13 @@ def test_a_plan_that_an_approval_for_another_cluster_lifts_is_refused() -> None:
     plan = leap(replace(APPROVAL, cluster="lab*"))
     assert load_plan(dumped_plan(plan), "plan.json") == plan
     forged = replace(plan, approvals=(replace(APPROVAL, cluster="prod-*"),))
-    with pytest.raises(PlanFileError, match="is not the cluster of the plan"):
+    with pytest.raises(SavedFileError, match="is not the cluster of the plan"):
         load_plan(dumped_plan(forged), "plan.json")
 
 
 def test_a_plan_file_has_no_more_approvals_than_a_repository() -> None:
     """Each of any number of them was compared with each finding, when the file was opened."""
-    with pytest.raises(PlanFileError, match="approvals has more than 1,000 items"):
+    with pytest.raises(SavedFileError, match="approvals has more than 1,000 items"):
         load_plan(dumped_plan(leap(*[APPROVAL] * 1001)), "plan.json")
 
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import PlanFileError, StaleError
+from quotaform.model.errors import SavedFileError, StaleError
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, DeclaredBase, Values
 from quotaform.model.scope import Pattern
@@ -76,9 +76,9 @@ def test_every_line_is_spelled_as_json_dumps_spells_it() -> None:
 def test_a_plan_file_that_is_cut_off_anywhere_is_refused() -> None:
     whole = TEXT.rstrip()
     for length in range(0, len(whole), 7):
-        with pytest.raises(PlanFileError, match=r"plan\.json is not a valid plan file.*make a new plan"):
+        with pytest.raises(SavedFileError, match=r"plan\.json is not a valid plan file.*make a new plan"):
             load_plan(whole[:length], "plan.json")
-    with pytest.raises(PlanFileError, match="not a valid plan file"):
+    with pytest.raises(SavedFileError, match="not a valid plan file"):
         load_plan(whole[:-1], "plan.json")
 
 
@@ -87,7 +87,7 @@ def test_a_plan_file_that_is_cut_off_anywhere_is_refused() -> None:
     [b"", b"\xff\xfe\x00", b'{"kind": "\xe4"}', '{"kind": ' + "[" * 100_000, TEXT.replace("2048", "9" * 5000)],
 )
 def test_what_is_no_json_is_refused(content: str | bytes) -> None:
-    with pytest.raises((PlanFileError, StaleError), match=r"not a valid plan file|changed after"):
+    with pytest.raises((SavedFileError, StaleError), match=r"not a valid plan file|changed after"):
         load_plan(content, "plan.json")
 
 
@@ -118,7 +118,7 @@ def test_every_option_reads_back_and_only_the_limits_of_guards_are_in_the_plan_i
 
 def test_a_plan_file_that_protects_more_than_quotaform_yaml_can_is_refused() -> None:
     document = edited(lambda document: document["options"].update(protect=[{"user": "a*"}] * 1001))
-    with pytest.raises(PlanFileError, match=r"options\.protect is too long: at most 1,000 patterns are allowed"):
+    with pytest.raises(SavedFileError, match=r"options\.protect is too long: at most 1,000 patterns are allowed"):
         load_plan(signed(document), "plan.json")
 
 
@@ -148,7 +148,7 @@ def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_kno
 def test_an_origin_that_does_not_follow_from_the_base_is_refused(base: Base | None, changed: dict[str, Any]) -> None:
     header = replace(BASED.header, source=structs.replace(BASED.header.source, base=base))
     plan = replace(BASED, header=header, changes=(replace(BASED.changes[0], **changed), *BASED.changes[1:]))
-    with pytest.raises(PlanFileError, match=r"changes\[0\]\.origin does not follow from the base"):
+    with pytest.raises(SavedFileError, match=r"changes\[0\]\.origin does not follow from the base"):
         load_plan(dumped_plan(plan), "plan.json")
 
 

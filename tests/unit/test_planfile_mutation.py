@@ -13,7 +13,7 @@ import pytest
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.errors import PlanFileError, StaleError
+from quotaform.model.errors import SavedFileError, StaleError
 from quotaform.model.finding import Allowance
 from quotaform.model.records.document import digest
 from quotaform.plan.plan import Plan
@@ -96,7 +96,7 @@ def require_harmless(text: str, what: str) -> None:
     """Load a plan file: it is refused in one sentence, or it is a plan as planning makes them."""
     try:
         plan = load_plan(text, "plan.json")
-    except (PlanFileError, StaleError) as error:
+    except (SavedFileError, StaleError) as error:
         message = str(error)
         assert message.startswith("plan.json "), what
         assert message.isprintable(), what
@@ -138,7 +138,7 @@ def test_what_blocks_a_plan_is_part_of_its_id() -> None:
     document["findings"][0]["blocking"] = False
     document.update(applyable=True, allowances=[])
     document["summary"]["blocked"] = 0
-    with pytest.raises(PlanFileError, match=r"findings\[0\]\.blocking contradicts the rule"):
+    with pytest.raises(SavedFileError, match=r"findings\[0\]\.blocking contradicts the rule"):
         load_plan(sealed_again(document), "plan.json")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import PlanFileError, ReceiptClusterError, RevertError
+from quotaform.model.errors import OtherClusterError, RevertError, SavedFileError
 from quotaform.model.quotas import Cause, Desired, Quotas, same_values
 from quotaform.model.records.document import sealed_lines
 from quotaform.model.scope import ALL, Selection
@@ -172,7 +172,7 @@ def test_invalid_files_do_not_keep_a_bad_change_on_the_cluster() -> None:
 
 
 def test_a_receipt_of_another_cluster_is_refused_with_both_ids() -> None:
-    with pytest.raises(ReceiptClusterError, match="is of cluster 3JxQ0v7pT2a, but this is cluster other") as refused:
+    with pytest.raises(OtherClusterError, match="is of cluster 3JxQ0v7pT2a, but this is cluster other") as refused:
         require_receipt_cluster(receipt_of(), "other")
     assert refused.value.exit_code == 5
 
@@ -185,7 +185,7 @@ def test_only_a_revert_has_changes_that_no_file_causes() -> None:
         del document["digest"]
         if document["options"].pop("revert", None) is None:
             document["options"]["revert"] = PLAN.plan_id
-        with pytest.raises(PlanFileError, match=r"changes\[0\]\.cause contradicts the options"):
+        with pytest.raises(SavedFileError, match=r"changes\[0\]\.cause contradicts the options"):
             load_plan("".join(sealed_lines(document.items(), PLAN_LISTS)), "plan.json")
 
 

@@ -7,7 +7,7 @@ from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS
 from quotaform.model.alteration import Alteration, Altered, AlterResult, Ops, Outcome, apply_ops
 from quotaform.model.entity import IP, Entity, ip_problem
-from quotaform.model.errors import AuthorizationError, ClusterError, KeyNotHeldError, PartialError, UsageError
+from quotaform.model.errors import AuthorizationError, ClusterError, PartialError, UsageError
 from quotaform.model.filter import EntityFilter
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -38,7 +38,7 @@ def alter_entity(
 
     Raises `ClusterError` if the broker refused, in its words, or could not be asked; nothing was changed;
     `PartialError` if it is not known whether it was changed, or the change does not show; `UsageError` if the entity
-    cannot be sent; `KeyNotHeldError` if a key is to be removed that nobody knows and the entity does not hold.
+    cannot be sent; also if a key is to be removed that nobody knows and the entity does not hold.
     """
     try:
         try:
@@ -69,7 +69,7 @@ def _require_held(entity: Entity, ops: Ops, before: Values) -> None:
     """Refuse to remove what nobody knows and the entity does not hold: most likely a typo."""
     for name, value in ops.items():
         if value is None and name not in QUOTA_KEYS and name not in before:
-            raise KeyNotHeldError(entity, name, f"{quote(name)}{unknown_key_hint(name)}")
+            raise UsageError(f"{entity.address} does not have {quote(name)}{unknown_key_hint(name)}", "delete")
 
 
 def _read(admin: QuotaAdmin, entity: Entity) -> Values:

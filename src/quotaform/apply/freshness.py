@@ -97,7 +97,7 @@ class AsIfApplied:
         return self.plan.plan_id
 
     def require_cluster(self, cluster_id: str) -> None:
-        """Raise `PlanClusterError` unless the plan is for this cluster."""
+        """Raise `OtherClusterError` unless the plan is for this cluster."""
         self.plan.require_cluster(cluster_id)
 
     def after(self, actual: Quotas) -> Quotas:

@@ -78,7 +78,7 @@ def apply(
     approved. `expect_plan_id` is the id of the only plan; `max_age` is that of saved ones. `audit` is a file that gets
     a line per changed key.
 
-    Raises what concerns all of them, before anything is written: `UsageError`, `PlanFileError`, `StaleError`,
+    Raises what concerns all of them, before anything is written: `UsageError`, `SavedFileError`, `StaleError`,
     `NotApprovedError`.
     """
     expect_plan_id = None if expect_plan_id is None else read_plan_id(expect_plan_id)
@@ -104,7 +104,7 @@ def read_plans(
     `choose` returns the cluster of a plan, given the file and what the plan calls it, or `None` to leave the plan out;
     without it, that is the one of quotaform.yaml. `keep` returns a plan as it is kept.
 
-    Raises `UsageError`, and `PlanFileError` if a plan cannot be read.
+    Raises `UsageError`, and `SavedFileError` if a plan cannot be read.
     """
     found: dict[str, ClusterPlan[Any]] = {}
     problems: list[QuotaformError] = []

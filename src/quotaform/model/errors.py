@@ -20,7 +20,7 @@ from copy import copy
 from datetime import timedelta
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from quotaform.model.moment import duration_text
 from quotaform.model.printable import printable
@@ -119,10 +119,16 @@ def _restored(kind: type[QuotaformError], args: tuple[Any, ...], attributes: Map
     return error
 
 
-def _first(lines: Iterable[str], total: int, shown: int = 20) -> list[str]:
+_SHOWN: Final = 20
+
+
+def _first(lines: Iterable[str], total: int) -> list[str]:
     """Return the first lines of a list, and how many more there are."""
-    more = [f"  ... and {total - shown:,} more"] if total > shown else []
-    return [*islice(lines, shown), *more]
+    return [*islice(lines, _SHOWN), *_more(total)]
+
+
+def _more(total: int) -> list[str]:
+    return [f"  ... and {total - _SHOWN:,} more"] if total > _SHOWN else []
 
 
 class UsageError(QuotaformError):
@@ -175,15 +181,6 @@ class NoClusterError(UsageError):
         if above is not None:
             problem = f"{problem.partition(';')[0]}; run this in {above}"
         super().__init__(f"no cluster is given: {problem}")
-
-
-class KeyNotHeldError(UsageError):
-    """A quota key is to be removed that this version does not know and the entity does not hold."""
-
-    def __init__(self, entity: Entity, key: str, shown: str) -> None:
-        self.entity = entity  # the entity
-        self.key = key  # the name of the key
-        super().__init__(f"{entity.address} does not have {shown}")
 
 
 class UnknownKeyError(UsageError):
@@ -280,14 +277,6 @@ class SavedFileError(QuotaformError):
         self.file = file  # its name
         self.problem = problem  # what is wrong with it and what to do
         super().__init__(f"{file} {problem}")
-
-
-class PlanFileError(SavedFileError):
-    """A plan file cannot be used."""
-
-
-class ReceiptFileError(SavedFileError):
-    """A receipt cannot be used."""
 
 
 class BlockedError(QuotaformError):
@@ -390,23 +379,10 @@ class SavedFileChangedError(SavedFileError, StaleError):
     """A file was changed after quotaform wrote it."""
 
     exit_code = ExitCode.STALE
-    remedy: ClassVar[str] = "use the file as it was written"
 
-    def __init__(self, file: str, mismatch: str) -> None:
+    def __init__(self, file: str, mismatch: str, remedy: str) -> None:
         self.mismatch = mismatch  # what no longer matches: `plan id` or `digest`
-        super().__init__(file, f"was changed after it was written: its {mismatch} does not match; {self.remedy}")
-
-
-class PlanFileChangedError(SavedFileChangedError):
-    """A plan file was changed after it was written."""
-
-    remedy = "make a new plan"
-
-
-class ReceiptFileChangedError(SavedFileChangedError):
-    """A receipt was changed after it was written."""
-
-    remedy = "use the file that quotaform apply wrote"
+        super().__init__(file, f"was changed after it was written: its {mismatch} does not match; {remedy}")
 
 
 class PlanIdError(StaleError):
@@ -451,29 +427,15 @@ class PlanGuardsError(StaleError):
 
 
 class OtherClusterError(StaleError):
-    """A file that quotaform wrote is about another cluster."""
+    """A plan or a receipt is about another cluster."""
 
-    belongs: ClassVar[str] = "the file is of cluster"
-    remedy: ClassVar[str] = "choose its cluster"
-
-    def __init__(self, expected: str, found: str) -> None:
+    def __init__(self, file: Literal["plan", "receipt"], expected: str, found: str) -> None:
         self.expected = expected  # the id of the cluster that it is about
         self.found = found  # the id of this cluster
-        super().__init__(f"{self.belongs} {expected}, but this is cluster {found}; {self.remedy}")
-
-
-class PlanClusterError(OtherClusterError):
-    """A plan is for another cluster."""
-
-    belongs = "the plan is for cluster"
-    remedy = "nothing was written: check the bootstrap servers, or make a new plan"
-
-
-class ReceiptClusterError(OtherClusterError):
-    """A receipt is of another cluster."""
-
-    belongs = "the receipt is of cluster"
-    remedy = "choose the cluster of the receipt, or give a receipt of this one"
+        belongs, remedy = "of", "choose the cluster of the receipt, or give a receipt of this one"
+        if file == "plan":
+            belongs, remedy = "for", "nothing was written: check the bootstrap servers, or make a new plan"
+        super().__init__(f"the {file} is {belongs} cluster {expected}, but this is cluster {found}; {remedy}")
 
 
 class RevertError(StaleError):
@@ -491,19 +453,14 @@ class RevertError(StaleError):
 class StaleEntitiesError(StaleError):
     """Some entities, which are in `entities`, have changed since the plan was made."""
 
-    shown: ClassVar[int] = 20
-
     def __init__(self, differences: Mapping[Entity, Sequence[str]]) -> None:
         self.entities = tuple(differences)
-        lines = [
-            f"  {entity.address}: {how}" for entity, each in islice(differences.items(), self.shown) for how in each
-        ]
-        if len(differences) > self.shown:
-            lines.append(f"  ... and {len(differences) - self.shown:,} more")
+        lines = [f"  {entity.address}: {how}" for entity, each in islice(differences.items(), _SHOWN) for how in each]
         super().__init__(
             f"the cluster has changed since the plan was made, in {len(differences):,} "
             f"{'entity' if len(differences) == 1 else 'entities'}, so nothing was written:",
             *lines,
+            *_more(len(differences)),
             "Make a new plan (quotaform plan --out plan.json) and review it.",
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 from msgspec import structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ExitCode, PlanClusterError, blocked_word
+from quotaform.model.errors import ExitCode, OtherClusterError, blocked_word
 from quotaform.model.finding import Allowance, Approval, Finding
 from quotaform.model.quotas import Action, Base, Cause, Change, DeclaredBase, Quotas, SnapshotFile
 from quotaform.model.records.document import digest_of, json_number, json_pieces
@@ -284,9 +284,9 @@ class Plan:
         )
 
     def require_cluster(self, cluster_id: str) -> None:
-        """Raise `PlanClusterError` unless the plan is for this cluster."""
+        """Raise `OtherClusterError` unless the plan is for this cluster."""
         if self.header.cluster_id != cluster_id:
-            raise PlanClusterError(expected=self.header.cluster_id, found=cluster_id)
+            raise OtherClusterError("plan", expected=self.header.cluster_id, found=cluster_id)
 
 
 def _id_values(values: Iterable[tuple[str, float]]) -> list[list[Any]]:

@@ -46,7 +46,7 @@ def read_plan_id(text: str) -> str:
 def load_plan_file(path: Path) -> Plan:
     """Read a saved plan.
 
-    Raises `FileReadError`, `PlanFileError` or `PlanFileChangedError`.
+    Raises `FileReadError`, `SavedFileError` or `SavedFileChangedError`.
     """
     try:
         content = read_bytes(path, PLAN_LIMIT)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ExitCode, ReceiptFileChangedError, ReceiptFileError
+from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Allowance
 from quotaform.model.quotas import Action, Base, Change, same_value
 from quotaform.model.records.document import RECEIPT, sealed_lines
@@ -365,8 +365,6 @@ _FORMAT: Final = SealedFormat(
     noun="receipt",
     command="quotaform apply",
     remedy="use the file that quotaform apply wrote",
-    unreadable=ReceiptFileError,
-    changed=ReceiptFileChangedError,
 )
 
 
@@ -388,7 +386,7 @@ def is_started_head(content: bytes) -> bool:
 def load_receipt(text: str | bytes, file: str) -> SavedReceipt:
     """Read a receipt and make sure that it is one, and the one that was written.
 
-    Raises `ReceiptFileError` or `ReceiptFileChangedError`.
+    Raises `SavedFileError` or `SavedFileChangedError`.
     """
     content = text.encode(errors="replace") if isinstance(text, str) else text
     return read_sealed(content, file, _FORMAT, _checked, _fields)

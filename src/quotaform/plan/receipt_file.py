@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from quotaform.git.object_store import find_work_tree, open_objects
 from quotaform.git.process import GitError, TimeLeft
 from quotaform.model.entity import Entity
-from quotaform.model.errors import BaseError, FileReadError, QuotaformError, ReceiptFileError
+from quotaform.model.errors import BaseError, FileReadError, QuotaformError, SavedFileChangedError, SavedFileError
 from quotaform.model.quotas import Action, Base, DeclaredBase, Desired, Entry
 from quotaform.model.text import inert
 from quotaform.plan.check.facts import ClusterBase
@@ -108,7 +108,7 @@ def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt
     """Read a receipt.
 
     `within`: the folder that it must not lead out of; `None` for one that the operator names. Raises `FileReadError`,
-    `ReceiptFileError` or `ReceiptFileChangedError`.
+    `SavedFileError` or `SavedFileChangedError`.
     """
     return load_receipt(read_bytes(path, RECEIPT_LIMIT, within=within), str(path))
 
@@ -179,7 +179,9 @@ def read_receipt_base(path: str) -> ReceiptBase:
         receipt = load_receipt_file(Path(path))
     except FileReadError as error:
         raise BaseError(inert(path), error.reason) from None
-    except ReceiptFileError as error:
+    except SavedFileChangedError:
+        raise
+    except SavedFileError as error:
         raise BaseError(inert(path), error.problem) from None
     if receipt.is_revert:
         text = "it is the receipt of a revert, whose values are not those of the files"
@@ -291,7 +293,7 @@ class ReceiptSearch:
     # Why newer files were passed over: they could not be read, or are no valid receipts, or started ones.
     skipped: tuple[QuotaformError, ...] = ()
     # Why receipts were passed over that no apply of this folder can have written.
-    ignored: tuple[ReceiptFileError, ...] = ()
+    ignored: tuple[SavedFileError, ...] = ()
 
 
 def last_receipt(
@@ -306,7 +308,7 @@ def last_receipt(
     are about its own files.
     """
     skipped: list[QuotaformError] = []
-    ignored: list[ReceiptFileError] = []
+    ignored: list[SavedFileError] = []
     folder = receipt_folder(repository)
     newest: tuple[Path, SavedReceipt] | None = None
     declared: frozenset[Entity] | None = frozenset()
@@ -317,8 +319,8 @@ def last_receipt(
         committed = committed_names(folder) if paths else frozenset[str]()
     except GitError as error:
         text = f"may be committed to git, which cannot be read: {error.reason}"
-        return ReceiptSearch(None, (ReceiptFileError(str(paths[0]), text),))
-    ignored += [ReceiptFileError(str(path), _COMMITTED) for path in paths if path.name in committed]
+        return ReceiptSearch(None, (SavedFileError(str(paths[0]), text),))
+    ignored += [SavedFileError(str(path), _COMMITTED) for path in paths if path.name in committed]
     latest = (clock.now() + _MOST_AHEAD).strftime(_TIME)
     for path in islice((path for path in paths if path.name not in committed), _MOST_READ):
         try:
@@ -329,10 +331,10 @@ def last_receipt(
         if receipt.cluster.id != cluster_id or receipt.cluster.name in other_names:
             continue
         if receipt.finished_at > latest:
-            ignored.append(ReceiptFileError(str(path), f"is from the future ({receipt.finished_at})"))
+            ignored.append(SavedFileError(str(path), f"is from the future ({receipt.finished_at})"))
             continue
         if receipt.is_started:
-            skipped.append(ReceiptFileError(str(path), STARTED))
+            skipped.append(SavedFileError(str(path), STARTED))
             continue
         if newest is None or newest[1].is_revert:
             newest = path, receipt

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Self
 import msgspec
 
 from quotaform.model.entity import Entity, parse_address
-from quotaform.model.errors import PlanFileChangedError, PlanFileError
+from quotaform.model.errors import SavedFileChangedError
 from quotaform.model.finding import Allowance, Finding, Location
 from quotaform.model.precedence import level_of
 from quotaform.model.quotas import NO_VALUES, Action, Cause, Change, SnapshotFile
@@ -322,7 +322,7 @@ class PlanRecord(Record, document=PLAN):
     def load(self) -> Plan:
         """Return the plan.
 
-        Raises `ShapeError` if it holds what no plan does, and `PlanFileChangedError` if the plan id is another.
+        Raises `ShapeError` if it holds what no plan does, and `SavedFileChangedError` if the plan id is another.
         """
         changes = tuple(load_items("changes", self.changes, ChangeRecord.load))
         with readable():
@@ -379,8 +379,6 @@ _FORMAT: Final = SealedFormat(
     noun="plan",
     command="quotaform plan --out",
     remedy="make a new plan",
-    unreadable=PlanFileError,
-    changed=PlanFileChangedError,
 )
 
 
@@ -422,13 +420,13 @@ def _fields(plan: Plan) -> Iterable[tuple[str, Any]]:
 def load_plan(text: str | bytes, file: str) -> Plan:
     """Read a plan file and make sure that it is a plan, and the one that was written.
 
-    Raises `PlanFileError` or `PlanFileChangedError`.
+    Raises `SavedFileError` or `SavedFileChangedError`.
     """
 
     def load(record: PlanRecord) -> Plan:
         plan = record.load()
         if plan.plan_id != record.plan_id:
-            raise PlanFileChangedError(file, "plan id")
+            raise SavedFileChangedError(file, "plan id", _FORMAT.remedy)
         if problem := saved_plan_problem(plan):
             raise ShapeError(*problem)
         return plan

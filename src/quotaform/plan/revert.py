@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ReceiptClusterError, RevertError
+from quotaform.model.errors import OtherClusterError, RevertError
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import NO_VALUES, Cause, Change, Quotas, same_value
 from quotaform.model.scope import Selection
@@ -97,9 +97,9 @@ def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> 
 
 
 def require_receipt_cluster(receipt: SavedReceipt, cluster_id: str) -> None:
-    """Raise `ReceiptClusterError` unless a receipt is of this cluster."""
+    """Raise `OtherClusterError` unless a receipt is of this cluster."""
     if receipt.cluster.id != cluster_id:
-        raise ReceiptClusterError(expected=receipt.cluster.id, found=cluster_id)
+        raise OtherClusterError("receipt", expected=receipt.cluster.id, found=cluster_id)
 
 
 def require_revertible(revert: Revert) -> None:

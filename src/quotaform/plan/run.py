@@ -17,7 +17,7 @@ from quotaform.cluster.gateway import Gateway, bulk_of, read_settled
 from quotaform.desired.loader import Claim, check_claims
 from quotaform.model import rule
 from quotaform.model.entity import Entity
-from quotaform.model.errors import InvalidFilesError, ReceiptClusterError, ReceiptFileError
+from quotaform.model.errors import InvalidFilesError, OtherClusterError, SavedFileError
 from quotaform.model.finding import Allowance, Approval, by_severity
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_progress
 from quotaform.model.quotas import Change, Desired, Quotas, SnapshotFile
@@ -107,14 +107,14 @@ def make_cluster_plan(
 ) -> Plan:
     """Make the plan of one cluster of the rows by which it differs, whichever engine found them.
 
-    Raises `ReceiptClusterError` or `InvalidFilesError`.
+    Raises `OtherClusterError` or `InvalidFilesError`.
     """
     if problems := check_claims([Claim(cluster.name, reading.cluster_id, desired)], source.claims):
         raise InvalidFilesError(problems)
     claimed = _claimed(source, cluster, reading.cluster_id)
     base = source.bases.get(cluster.name) or ClusterBase()
     if base.cluster_id not in (None, reading.cluster_id):
-        raise ReceiptClusterError(base.cluster_id or "", reading.cluster_id)
+        raise OtherClusterError("receipt", base.cluster_id or "", reading.cluster_id)
     pruning = make_pruning(request, cluster.name, reading, desired, base, claimed, clock=clock)
     made = make_plan(
         chain(rows, removals(pruning.pruned, reading.quotas)),
@@ -410,14 +410,14 @@ def bulk_of_plan(made: Plan, actual: Quotas) -> int:
 def load_revertible(path: Path) -> SavedReceipt:
     """Read a receipt from which an apply can be reverted.
 
-    Raises `FileReadError`, `ReceiptFileError` or `ReceiptFileChangedError`.
+    Raises `FileReadError`, `SavedFileError` or `SavedFileChangedError`.
     """
     from quotaform.plan.receipt_file import load_receipt_file
 
     receipt = load_receipt_file(path)
     if receipt.results and not any(item.rows for item in receipt.results):
         text = "has format version 1.0, which holds no values, so that nothing can be put back from it"
-        raise ReceiptFileError(str(path), text)
+        raise SavedFileError(str(path), text)
     return receipt
 
 
@@ -433,7 +433,7 @@ def plan_revert(
     The files say only whether the next plan would change it again, so that they may be invalid.
 
     `request.revert` is the receipt, and the only cluster is that of the receipt. The error of its outcome may be a
-    `ReceiptClusterError` or a `RevertError`.
+    `OtherClusterError` or a `RevertError`.
     """
     from quotaform.plan.revert import require_receipt_cluster, require_revertible
 

@@ -62,9 +62,6 @@ class SealedFormat(Generic[R]):
     noun: str
     command: str
     remedy: str  # What to do about a file that is invalid
-    # The error for a file that is cut off, not of this kind, or of an unknown major version.
-    unreadable: type[SavedFileError]
-    changed: type[SavedFileChangedError]  # The error for a file that was changed after it was written
 
 
 Fields = Iterable[tuple[str, Any]]
@@ -83,17 +80,17 @@ def read_sealed(
     `file` is its name, for messages. `load` makes something of the record, and raises a `ShapeError` if that is
     nothing that is written. `fields` are those that are written of it, without the digest.
 
-    Raises `SavedFileError` or `SavedFileChangedError`, as `form` says.
+    Raises `SavedFileError` or `SavedFileChangedError`.
     """
 
     def invalid(problem: str) -> SavedFileError:
-        return form.unreadable(file, f"is not a valid {form.noun} file: {problem}; {form.remedy}")
+        return SavedFileError(file, f"is not a valid {form.noun} file: {problem}; {form.remedy}")
 
     try:
         _require_head(content, file, form)
         end = seal_start(content)
         if end is None:
-            raise form.changed(file, "digest")
+            raise SavedFileChangedError(file, "digest", form.remedy)
         value = load(decode(content, form.record))
         if not _has_fields(content, end, fields(value), form.lists):
             _require_fields(content, fields(value), form)
@@ -119,9 +116,9 @@ def _require_head(content: bytes, file: str, form: SealedFormat[R]) -> None:
         require_kind({"kind": head.kind, "format_version": head.format_version}, form.kind)
     except (msgspec.ValidationError, KindError):
         text = f"is not a {form.noun} file: it has no kind {form.kind.kind!r}; make one with {form.command}"
-        raise form.unreadable(file, text) from None
+        raise SavedFileError(file, text) from None
     except VersionError as error:
-        raise form.unreadable(
+        raise SavedFileError(
             file,
             f"has format version {quote(str(error.version)[:20])}; this quotaform reads {form.kind.version}: use "
             f"the quotaform that wrote it, or {form.remedy}",

@@ -14,7 +14,7 @@ from quotaform.cli.option.entity import EntityArgument, FormerDefaultOption, For
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_quota_keys, complete_value
 from quotaform.model.entity import ENTITY_TYPES, Entity
-from quotaform.model.errors import KeyNotHeldError, UsageError
+from quotaform.model.errors import UsageError
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.text import did_you_mean, nearest, quote
 from quotaform.model.units import parse_number, parse_value
@@ -91,8 +91,6 @@ def alter(
         try:
             with repeated(console.progress, reading) as steps:
                 done = alter_entity(admin, entity, ops, validate_only=validate_only, progress=steps)
-        except KeyNotHeldError as error:
-            raise UsageError(f"--delete: {error}") from None
         except KeyboardInterrupt:
             if not validate_only:
                 console.write_stderr(f"It is not known whether {entity.address} was changed: describe it.\n")

@@ -98,6 +98,7 @@ class FakeGitLab:
     notes: list[dict[str, Any]] = field(default_factory=list)  # what was written, the oldest first
     user: int = 5  # the id of the user that the token belongs to
     writes: list[tuple[str, str]] = field(default_factory=list)  # method and text of everything that was written
+    trouble: list[bytes | None] = field(default_factory=list)  # as for `FakeGitHub`
     snapshot: str | None = None  # what the job quotas-snapshot of the main branch wrote
 
     def add(self, body: str, user: int | None = None, *, is_system: bool = False) -> None:
@@ -106,6 +107,8 @@ class FakeGitLab:
         self.notes.append({"id": 300 + len(self.notes), "body": body, "author": author, "system": is_system})
 
     def reply(self, request: Received) -> bytes:
+        if self.trouble and (trouble := self.trouble.pop(0)) is not None:
+            return trouble
         if TOKEN not in (request.headers.get("private-token"), request.headers.get("authorization", "")[7:]):
             return answer(401, {"message": "401 Unauthorized"})
         target = urlsplit(request.target)

@@ -95,12 +95,13 @@ def reply_of(said: Any) -> bytes | None:
 
 def platform_of(asked: dict[str, Any]) -> FakeGitHub | FakeGitLab:
     """Return a server with what was written there."""
-    lab = FakeGitLab()
+    trouble = [reply_of(each) for each in asked.get("trouble", ())]
+    lab = FakeGitLab(trouble=trouble)
     hub = FakeGitHub(
         token_kind=asked.get("kind", "personal"),
         login=asked.get("login", "quota-bot"),
         root=asked.get("root", ""),
-        trouble=[reply_of(each) for each in asked.get("trouble", ())],
+        trouble=[*trouble],
         after_write=(lambda: answer(asked["after"])) if "after" in asked else None,
     )
     for written in asked.get("has", ()):

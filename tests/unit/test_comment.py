@@ -47,14 +47,6 @@ class TestServers:
         with HttpServer(reply) as server, pytest.raises(HttpError, match="lists more than 500 pages"):
             post(server, BODY)
 
-    def test_a_token_that_is_not_known_says_which_variable(self) -> None:
-        with (
-            HttpServer(lambda _: answer(401, {"message": "401 Unauthorized"})) as server,
-            pytest.raises(HttpError) as caught,
-        ):
-            post(server, BODY, platform=Platform.GITLAB)
-        assert "GITLAB_TOKEN; CI_JOB_TOKEN cannot write notes" in str(caught.value)
-
 
 class TestToken:
     def test_the_token_comes_from_the_environment(self) -> None:

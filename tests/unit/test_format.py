@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from inspect import Parameter, signature
-from pathlib import Path
 
 import pytest
 
-from quotaform.cli.option.output import read_output, require_format
 from quotaform.model.entity import Entity
-from quotaform.model.errors import UsageError
 from quotaform.report import format as registry
 from quotaform.report.format import FORMATS, render, renderer
 from quotaform.report.text import Style
@@ -44,25 +41,3 @@ def test_small_pieces_are_joined_to_larger_ones(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(registry, "renderer", lambda subject, name: pieces)
     assert [len(piece) for piece in render("plan", "text", 150_000)] == [65_536, 65_536, 18_928]
-
-
-def test_a_format_that_a_subject_lacks_is_refused_with_those_that_it_has() -> None:
-    assert require_format("describe", "yaml") == "yaml"
-    with pytest.raises(UsageError, match=r"^unknown format 'yaml'; choose text or json$"):
-        require_format("scram", "yaml")
-
-
-def test_an_output_is_a_format_and_a_path_or_a_path_for_json() -> None:
-    assert read_output("plan", "text=a=b.txt") == ("text", Path("a=b.txt"))
-    assert read_output("plan", "plan.json") == ("json", Path("plan.json"))
-    # A format alone was taken for a path: the result was JSON in a file called "markdown".
-    for text in ("yaml=x", "json=", "markdown"):
-        with pytest.raises(UsageError):
-            read_output("plan", text)
-
-
-@pytest.mark.parametrize("written", ["-", "json=-", "text=-"])
-def test_a_dash_is_no_file(written: str) -> None:
-    """`--out -` wrote a file called `-`."""
-    with pytest.raises(UsageError, match="- is not a file; use --format"):
-        read_output("plan", written)

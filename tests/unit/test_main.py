@@ -63,15 +63,6 @@ def test_a_run_leaves_the_process_as_it_was(
     assert settings() == before
 
 
-def test_a_second_run_prints_what_the_first_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = []
-    for _ in range(2):
-        assert run(["schema"]) == 0
-        printed.append(capsys.readouterr())
-    assert printed[0] == printed[1]
-    assert printed[0].out
-
-
 def test_only_the_command_changes_the_garbage_collector() -> None:
     """Reading files and resolving switched it off and on, for every thread of the program that called them."""
     package = Path(str(files("quotaform")))

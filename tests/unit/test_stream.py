@@ -83,6 +83,7 @@ def test_alter_and_import_tell_of_what_they_did(gateway: ScriptedGateway, capsys
         "plan --cluster old",
         "validate",
         "snapshot --cluster old",
+        "snapshot --cluster old --output -",
         "schema plan",
         "--help",
         "--version",

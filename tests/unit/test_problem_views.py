@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from quotaform.drift.report import render_drift, render_drift_markdown
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.outcome import Validation
-from quotaform.model.printable import is_annotation
 from quotaform.model.rule import RULES
 from quotaform.plan.report import render_plan
 from quotaform.plan.report_markdown import render_plan_markdown
@@ -55,18 +53,6 @@ def test_a_tenth_annotation_of_a_type_says_how_many_more_there_are() -> None:
     assert "more" not in lines[-1]
 
 
-def test_no_text_ends_a_property_or_a_command() -> None:
-    hostile = Finding(
-        rule=HOSTILE, message=HOSTILE, address=f"user={HOSTILE}", location=Location(HOSTILE, 1), severity=Severity.NOTE
-    )
-    text = rendered("validation", "github", validation(hostile))
-    assert text.count("\n") == 1
-    assert is_annotation(text.rstrip("\n"))
-    found = re.fullmatch(r"::notice file=([^,:]*),line=1,title=([^,:]*)::(.*)\n", text)
-    assert found is not None
-    assert found[1].startswith("x%2Cy%3Az%0A%3A%3Aerror%3A%3Aboom%0D%250A")
-
-
 def test_a_finding_about_a_changed_entity_is_where_that_is_declared() -> None:
     blocked = Finding(rule="delete", message="no", blocking=True, address="user=svc-orders", severity=Severity.WARNING)
     text = rendered("plan", "github", replace(example_plan(), findings=(blocked,)))
@@ -87,48 +73,33 @@ def schema() -> Draft4Validator:
     return Draft4Validator(json.loads(SCHEMA.read_text()))
 
 
-@pytest.mark.parametrize(
-    "problems",
-    [
-        (),
-        (finding("wrong"),),
-        pytest.param(tuple(finding("w", line) for line in range(6_000)), marks=pytest.mark.exhaustive),
-    ],
-)
-def test_sarif_is_valid_by_its_schema(problems: tuple[Finding, ...], schema: Draft4Validator) -> None:
+@pytest.mark.parametrize("number", [0, 1, pytest.param(6_000, marks=pytest.mark.exhaustive)])
+def test_sarif_is_valid_by_its_schema(number: int, schema: Draft4Validator) -> None:
+    problems = [finding("w", line) for line in range(number)]
     document = json.loads(rendered("validation", "sarif", validation(*problems)))
     assert list(schema.iter_errors(document)) == []
     [run] = document["runs"]
-    assert len(run["results"]) == min(len(problems), 5_000)
+    assert len(run["results"]) == min(number, 5_000)
     notes = run["invocations"][0].get("toolExecutionNotifications", [])
-    assert [note["message"]["text"][:10] for note in notes] == (["1,000 more"] if len(problems) > 5_000 else [])
+    assert [note["message"]["text"][:10] for note in notes] == (["1,000 more"] if number > 5_000 else [])
 
 
 def test_sarif_of_plans_and_drift_and_of_every_rule_is_valid(schema: Draft4Validator) -> None:
     plan = replace(example_plan(), findings=tuple(row.finding("x", address="user=a") for row in RULES.values()))
     hostile = Finding(rule="no such rule", message=HOSTILE, address=HOSTILE, location=Location("a b:Å?.yaml", 2))
-    for text in (
-        rendered("plan", "sarif", plan),
-        rendered("drift", "sarif", make_drift(example_plan())),
-        rendered("validation", "sarif", validation(hostile)),
-    ):
-        assert list(schema.iter_errors(json.loads(text))) == []
-    assert '"uri": "a%20b%3A%C3%85%3F.yaml"' in text
+    found = (("plan", plan), ("drift", make_drift(example_plan())), ("validation", validation(hostile)))
+    for subject, value in found:
+        assert list(schema.iter_errors(json.loads(rendered(subject, "sarif", value)))) == []
 
 
 def test_a_fingerprint_stays_when_lines_move_and_differs_for_what_differs() -> None:
-    def prints(*problems: Finding) -> list[str]:
+    def prints(*lines: int) -> list[str]:
+        problems = [finding("a", line, address=f"user={at}" if at < 2 else None) for at, line in enumerate(lines)]
         document = json.loads(rendered("validation", "sarif", validation(*problems)))
         return [result["partialFingerprints"]["primaryLocationLineHash"] for result in document["runs"][0]["results"]]
 
-    first = prints(
-        finding("a", 1, address="user=a"), finding("b", 2, address="user=b"), finding("c", 3), finding("d", 4)
-    )
-    moved = prints(
-        finding("a", 7, address="user=a"), finding("b", 8, address="user=b"), finding("c", 9), finding("d", 12)
-    )
-    assert first == moved
-    assert len(set(first)) == 4
+    assert prints(1, 2, 3, 4) == prints(7, 8, 9, 12)
+    assert len(set(prints(1, 2, 3, 4))) == 4
 
 
 def test_code_quality_tells_issues_apart_and_ranks_them() -> None:
@@ -136,7 +107,6 @@ def test_code_quality_tells_issues_apart_and_ranks_them() -> None:
     issues = json.loads(rendered("validation", "gitlab", validation(finding("wrong", 12), note)))
     issues += json.loads(rendered("drift", "gitlab", make_drift(example_plan())))
     assert [issue["severity"] for issue in issues[:2]] == ["major", "info"]
-    assert all(set(issue) == {"description", "check_name", "fingerprint", "severity", "location"} for issue in issues)
     assert len({issue["fingerprint"] for issue in issues}) == len(issues)
 
 

@@ -286,7 +286,7 @@ def of_credentials(text: Text) -> Iterator[str]:
     """Yield the users or the mechanisms that a command line means; `<x 5>` stands for `xxxxx`."""
     kind, *words = sub(r"<(\w+) (\d+)>", lambda said: said[1] * int(said[2]), str(text)).split()
     try:
-        yield f"{read_users(words, ()) if kind == 'users' else [*map(str, read_mechanisms(words))]}"
+        yield f"{read_users(words) if kind == 'users' else [*map(str, read_mechanisms(words))]}"
     except UsageError as error:
         yield str(error)
 

@@ -96,7 +96,7 @@ def test_a_token_of_our_own_reaches_no_broker(
         "snapshot --output s.json",
         "import --output x",
         "scram describe",
-        "alter --name user=a --delete producer_byte_rate",
+        "alter user=a --delete producer_byte_rate",
         "usage ingest --topic t --topic-cluster lab --checkpoint c --usage u --input-format otlp",
     ],
 )

@@ -36,7 +36,7 @@ def test_an_interrupt_says_that_the_outcome_is_unknown(
     interrupted = [Answer(raises=KeyboardInterrupt())]
     gateway = ScriptedGateway(BEFORE, writes=interrupted, validates=interrupted)
     monkeypatch.setattr(gateways, "open_gateway", lambda cluster: gateway)
-    words = ["alter", "--bootstrap-server", "lab:9092", "--name", "user=alice", "--add", f"{PRODUCER}=2", *options]
+    words = ["alter", "--bootstrap-server", "lab:9092", "user=alice", "--add", f"{PRODUCER}=2", *options]
     assert run(words) == 130
     said = capsys.readouterr()
     assert said.out == ""
@@ -67,7 +67,7 @@ def test_a_cluster_may_ask_for_its_name(
     gateway = ScriptedGateway(BEFORE)
     monkeypatch.setattr(gateways, "open_gateway", lambda cluster: gateway)
     (tmp_path / "typed").write_text(typed, encoding="utf-8")
-    words = ["alter", "--config", str(config), "--name", "user=alice", "--add", f"{PRODUCER}=2", *options]
+    words = ["alter", "--config", str(config), "user=alice", "--add", f"{PRODUCER}=2", *options]
     with _Terminal((tmp_path / "typed").open("rb")) as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
         assert run(words) == code

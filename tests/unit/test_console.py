@@ -63,9 +63,7 @@ def test_an_error_does_not_stand_behind_the_progress_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command", ["describe", "resolve --name user=a", "alter --name user=a --add producer_byte_rate=1"]
-)
+@pytest.mark.parametrize("command", ["describe", "resolve --name user=a", "alter user=a --add producer_byte_rate=1"])
 def test_a_connection_that_takes_its_time_has_a_progress_line(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was shown until a connection was there or given up, which may take half a minute."""
     terminal = make_terminal(monkeypatch)

@@ -59,9 +59,9 @@ SHAPES: Final = ("{}", "user={}", f"{PRODUCER}={{}}", "{}=1", "json={}")
 
 REQUIRED: Final = {
     "quotaform resolve": ("--name", "user=a"),
-    "quotaform alter": ("--name", "user=a", "--add", f"{PRODUCER}=1"),
-    "quotaform scram upsert": ("--user", "a", "--mechanism", "SCRAM-SHA-256", "--password-env", "PW"),
-    "quotaform scram delete": ("--user", "a", "--mechanism", "SCRAM-SHA-256", "--auto-approve"),
+    "quotaform alter": ("user=a", "--add", f"{PRODUCER}=1"),
+    "quotaform scram upsert": ("user=a", "--mechanism", "SCRAM-SHA-256", "--password-env", "PW"),
+    "quotaform scram delete": ("user=a", "--mechanism", "SCRAM-SHA-256", "--auto-approve"),
     "quotaform explain": ("user=a",),
     "quotaform apply": ("--auto-approve",),
 }
@@ -319,8 +319,8 @@ FORMATS_OF: Final[Mapping[str, str]] = {
     "describe": "describe",
     "resolve --name user=b": "resolve",
     "resolve --from requests.csv": "resolve",
-    "alter --name user=a --add producer_byte_rate=5": "alter",
-    "alter --name user=a --add producer_byte_rate=5 --validate-only": "alter",
+    "alter user=a --add producer_byte_rate=5": "alter",
+    "alter user=a --add producer_byte_rate=5 --validate-only": "alter",
     f"apply --auto-approve {ALLOWED}": "receipt",
 }
 

@@ -36,9 +36,9 @@ ASKS_A_CLUSTER: Final = sorted(
 )
 REQUIRED: Final = {
     "quotaform resolve": ("--name", "user=a"),
-    "quotaform alter": ("--name", "user=a", "--add", f"{PRODUCER}=1"),
-    "quotaform scram upsert": ("--user", "a", "--mechanism", "SCRAM-SHA-256", "--password-env", "PW"),
-    "quotaform scram delete": ("--user", "a", "--mechanism", "SCRAM-SHA-256", "--auto-approve"),
+    "quotaform alter": ("user=a", "--add", f"{PRODUCER}=1"),
+    "quotaform scram upsert": ("user=a", "--mechanism", "SCRAM-SHA-256", "--password-env", "PW"),
+    "quotaform scram delete": ("user=a", "--mechanism", "SCRAM-SHA-256", "--auto-approve"),
     "quotaform apply": ("--auto-approve",),
     "quotaform validate": ("--check-principals",),
 }
@@ -107,7 +107,7 @@ def typed(path: str) -> Iterator[tuple[str, ...]]:
     yield (f"--password={CANARY}",)
     yield (f"-p{CANARY}",)
     for parameter in LEAVES[path].params:
-        if parameter.param_type_name == "argument" or "--user" in parameter.opts:
+        if parameter.param_type_name == "argument":
             continue  # A name is shown: it is what the command is about.
         yield (f"{parameter.opts[0]}={CANARY}",)
         yield (parameter.opts[0], CANARY)
@@ -212,7 +212,7 @@ def test_a_password_in_quotaform_yaml_shows_nowhere(cluster: dict[str, Any], pla
 
 def test_a_password_that_is_used_shows_nowhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a file, a variable and the standard input; good ones and ones that cannot be used."""
-    words = ("scram", "upsert", "--user", "a", "--mechanism", "SCRAM-SHA-256", "-v")
+    words = ("scram", "upsert", "user=a", "--mechanism", "SCRAM-SHA-256", "-v")
     for content in (CANARY, f"{CANARY}\n{CANARY}\n", f"{CANARY}\n\n\n", f"{CANARY}\udcff", f"{CANARY}\0"):
         (place.path / "password").write_bytes(content.encode(errors="surrogateescape"))
         place.run(*words, "--password-file", "password")

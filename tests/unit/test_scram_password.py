@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.command.scram import read_password_file, read_password_variable, read_users
+from quotaform.cli.command.scram import read_password_file, read_password_variable
 from quotaform.cluster.scram import STDIN, is_open_to_all, require_password
 from quotaform.model.errors import UsageError
 
@@ -51,10 +51,3 @@ def test_a_file_that_others_may_read_is_told_apart(tmp_path: Path) -> None:
         assert is_open_to_all(path) is is_open
     assert not is_open_to_all(STDIN)
     assert not is_open_to_all(Path("/dev/null"))
-
-
-def test_users_are_named_by_address_or_by_the_former_option() -> None:
-    assert read_users(['user="b b"', "user=a"], ()) == read_users((), ["b b", "a"]) == ["b b", "a"]
-    assert read_users((), (), takes_all=True) == []
-    with pytest.raises(UsageError, match="leave --user out"):
-        read_users(["user=a"], ["b"])

@@ -69,7 +69,7 @@ def test_a_complete_apply_is_complete_whatever_becomes_of_the_output(
 
 
 def test_alter_and_import_tell_of_what_they_did(gateway: ScriptedGateway, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_full("alter", "--cluster", "lab", "--name", "user=bob", "--add", f"{PRODUCER}=1") == 0
+    assert run_full("alter", "--cluster", "lab", "user=bob", "--add", f"{PRODUCER}=1") == 0
     assert gateway.quotas[Entity(user="bob")] == {PRODUCER: 1.0}
     assert run_full("import", "--cluster", "lab") == 0
     assert any("bob" in path.read_text() for path in Path("quotas.d").rglob("*.yaml"))

@@ -53,7 +53,7 @@ READING = {
     "quotaform scram describe": 0,
     "quotaform sandbox status --name none": 1,
     "quotaform sandbox stop --name none": 0,
-    "quotaform alter --name user=b --add producer_byte_rate=1MiB/s --validate-only": 0,
+    "quotaform alter user=b --add producer_byte_rate=1MiB/s --validate-only": 0,
     "quotaform plan --cluster none": 64,
     "quotaform plan nowhere": 4,
     "quotaform": 0,
@@ -64,9 +64,9 @@ READING = {
 
 WRITING = {
     "quotaform apply": "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.",
-    "quotaform alter --name user=a --add consumer_byte_rate=1MiB/s": "consumer_byte_rate",
-    "quotaform scram upsert --user process --mechanism SCRAM-SHA-256 --password-env PW": "process",
-    "quotaform scram delete --user process --mechanism SCRAM-SHA-256": "process",
+    "quotaform alter user=a --add consumer_byte_rate=1MiB/s": "consumer_byte_rate",
+    "quotaform scram upsert user=process --mechanism SCRAM-SHA-256 --password-env PW": "process",
+    "quotaform scram delete user=process --mechanism SCRAM-SHA-256": "process",
     "quotaform import": "imported.yaml",
 }
 """What changes something, in this order, and a part of what it prints."""

@@ -104,7 +104,7 @@ def test_credentials_are_set_shown_and_deleted(repository: Repository, credentia
 
 def test_when_some_fail_all_are_shown_and_the_exit_code_is_6(repository: Repository, credentials: Credentials) -> None:
     credentials.set("a")
-    done = repository("scram", "delete", "--user", "nobody", "--user", "a", "--mechanism", SHA_512)
+    done = repository("scram", "delete", "user=nobody", "user=a", "--mechanism", SHA_512)
     assert done.code == 6
     assert done.out.splitlines() == [
         f"nobody  {SHA_512}  refused by the broker: Attempt to delete a user credential that does not exist",
@@ -118,19 +118,19 @@ def test_when_all_fail_nothing_was_changed_and_the_exit_code_is_1(
 ) -> None:
     each = ("--password-env", "PW_A", "--password-env", "PW_B")
     env = {"PW_A": SECRET, "PW_B": "other"}
-    done = repository(*UPSERT, "--user", "a", "--user", "b", "--iterations", "4095", *each, env=env)
+    done = repository(*UPSERT, "user=a", "user=b", "--iterations", "4095", *each, env=env)
     assert done.code == 1
     assert done.out.count("refused by the broker: Too few iterations") == 2
     assert credentials.read() == {}
-    assert repository("scram", "delete", "--user", "a", "--mechanism", SHA_512).err == ""
+    assert repository("scram", "delete", "user=a", "--mechanism", SHA_512).err == ""
 
 
 def test_a_password_file_that_all_can_read_is_a_warning(repository: Repository, credentials: Credentials) -> None:
     repository.write("password", SECRET).chmod(0o644)
-    done = repository(*UPSERT, "--user", "a", "--password-file", "password")
+    done = repository(*UPSERT, "user=a", "--password-file", "password")
     assert done.code == 0
     assert done.err == "Warning: every user of this machine can read the password file; run chmod 600 on it.\n"
-    assert repository(*UPSERT, "--user", "a", "--password-file", "password", "--quiet").err == ""
+    assert repository(*UPSERT, "user=a", "--password-file", "password", "--quiet").err == ""
 
 
 def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository, credentials: Credentials) -> None:
@@ -140,7 +140,7 @@ def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository,
         ("Password for b: ", "other\n"),
         ("Repeat the password for b: ", "other\n"),
     ]
-    code, screen = talk(*UPSERT, "--user", "a", "--user", "b", cwd=repository.path, answers=answers)
+    code, screen = talk(*UPSERT, "user=a", "user=b", cwd=repository.path, answers=answers)
     assert code == 0, screen
     assert "2 credentials set." in screen
     assert SECRET not in screen
@@ -162,7 +162,7 @@ def test_a_password_that_was_not_given_changes_nothing(
     repository: Repository, credentials: Credentials, typed: tuple[str, ...], code: int, words: str
 ) -> None:
     prompts = ("Password for a: ", "Repeat the password for a: ")
-    ended, screen = talk(*UPSERT, "--user", "a", cwd=repository.path, answers=list(zip(prompts, typed, strict=False)))
+    ended, screen = talk(*UPSERT, "user=a", cwd=repository.path, answers=list(zip(prompts, typed, strict=False)))
     assert ended == code, screen
     assert words in screen
     assert "Traceback" not in screen
@@ -207,10 +207,10 @@ def test_credentials_go_only_to_the_cluster_that_is_pinned(offline: Repository, 
     offline.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}'], cluster_id: another}}}}\n")
     offline.write("password", "pw\n")
     for command in (("upsert", "--password-file", "password"), ("delete",)):
-        done = offline("scram", *command, "--user", "a", "--mechanism", SHA_512)
+        done = offline("scram", *command, "user=a", "--mechanism", SHA_512)
         assert (done.code, done.out) == (4, "")
         assert "cluster lab is pinned to id another, and the live id is" in done.err
     offline.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}'], confirm: name}}}}\n")
-    done = offline("scram", "delete", "--user", "a", "--mechanism", SHA_512)
+    done = offline("scram", "delete", "user=a", "--mechanism", SHA_512)
     assert done.code == 4
     assert "requires typing its name" in done.err

@@ -64,7 +64,6 @@ DefaultOption: TypeAlias = Annotated[
     ),
 ]
 FormerNameOption: TypeAlias = Annotated[list[str] | None, typer.Option("--name", hidden=True)]
-FormerDefaultOption: TypeAlias = Annotated[list[str] | None, typer.Option("--default", hidden=True)]
 
 
 # What the options that name entities say: `--name`, `--default`, `--any`, `--prefix` and `--not`.
@@ -128,15 +127,20 @@ def read_entity(
     if entity is not None:
         if names or defaults:
             raise UsageError(f"{entity.address} names the entity; leave {'--name' if names else '--default'} out")
-        for entity_type in entity.types:
-            _require_known(entity.address, entity_type)
-        return entity
+        return require_known_types(entity)
     parts: dict[str, str | None] = {}
     for entity_type, name in _named(names, defaults):
         if entity_type in parts:
             raise UsageError(f"{quote(entity_type)} is given twice; an entity has one name or the default per type")
         parts[entity_type] = name
     return Entity(parts)
+
+
+def require_known_types(entity: Entity) -> Entity:
+    """Return an entity of which Kafka has all types."""
+    for entity_type in entity.types:
+        _require_known(entity.address, entity_type)
+    return entity
 
 
 def _named(names: Iterable[str] | None, defaults: Iterable[str] | None) -> list[tuple[str, str | None]]:

@@ -1,0 +1,51 @@
+"""What messages tell people to do can be done: rooms below `cli` name options, and do not see when one is renamed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+
+from quotaform.cli.client_quotas.command import build_parser
+from tests.command_line import COMMANDS, option_names, split_path
+from tests.markdown import ROOT
+
+OF_OTHERS = {"--global", "--unshallow", "--date-format", "--report-format", "--packages"}
+"""Options of git, JmxTool and spark-submit."""
+_OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*")
+_COMMAND = re.compile(r"\bquotaform ((?:[^\s;,.]+ )+)(--[a-z-]+)")
+
+
+@cache
+def messages() -> list[tuple[str, str]]:
+    """Return the texts with a space in them, each with its place, but for documentation; a value in one is `{}`."""
+    package, found = ROOT / "src/quotaform", []
+    for path in package.rglob("*.py"):
+        if path.is_relative_to(package / "cli"):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in documentation:
+                parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
+                if " " in text:
+                    found.append((f"{path.relative_to(package)}:{node.lineno}", text))
+    return found
+
+
+def test_every_option_that_a_message_names_exists() -> None:
+    known = {name for path in COMMANDS for name in option_names(path)} | OF_OTHERS
+    known |= {name for action in build_parser()._actions for name in action.option_strings}
+    named = [(place, option) for place, text in messages() for option in _OPTION.findall(text)]
+    assert len(named) > 100
+    assert [(place, option) for place, option in named if option not in known] == []
+
+
+def test_the_command_of_a_remedy_has_the_option_of_the_remedy() -> None:
+    found = [(place, *each) for place, text in messages() for each in _COMMAND.findall(text)]
+    assert len(found) > 10
+    for place, words, option in found:
+        path, _ = split_path(["quotaform", *words.split()])
+        assert path in COMMANDS, place
+        assert option in option_names(path), f"{place}: {path} has no {option}"

@@ -243,6 +243,7 @@ def of_receipt(text: Text) -> Lines:
     entities = [result_of(each, result) for each, result in zip(plan.changes, results, strict=False)]
     receipt = replace(receipt_of(plan), results=tuple(entities), interrupted_by=interrupted_by)
     yield f"complete {receipt.is_complete}, wrote {receipt.wrote_anything}, created {receipt.count(Action.CREATE)}"
+    yield f"exit code {receipt.digest.exit_code}"
     yield from filter(None, render_receipt(receipt).splitlines())
     yield from (f"markdown: {line}" for line in render_receipt_markdown(receipt).splitlines() if "**" in line)
 

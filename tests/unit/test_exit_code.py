@@ -14,13 +14,9 @@ from quotaform.model import errors
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, QuotaformError
-from quotaform.model.finding import Finding, Severity
-from quotaform.model.outcome import ClusterOutcome, Validation, exit_code
-from quotaform.model.quotas import Quotas
+from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.plan.receipt import Receipt, Result
 from tests.builder import PRODUCER, plan_of, receipt_of
-
-SOME = {Entity(user="a"): {PRODUCER: 1.0}}
 
 
 def error_classes(base: type[QuotaformError] = QuotaformError) -> Iterator[type[QuotaformError]]:
@@ -29,9 +25,8 @@ def error_classes(base: type[QuotaformError] = QuotaformError) -> Iterator[type[
         yield from error_classes(each)
 
 
-def receipt(*results: Result, interrupted_by: str | None = None) -> Receipt:
-    wanted = {Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(len(results))}
-    return receipt_of(plan_of(wanted, {}), *results, interrupted_by=interrupted_by)
+def receipt(result: Result) -> Receipt:
+    return receipt_of(plan_of({Entity(user="a"): {PRODUCER: 1.0}}, {}), result)
 
 
 DOWN, STALE = errors.ClusterError("down"), errors.StaleError("old")
@@ -68,29 +63,6 @@ def test_the_outcome_that_matters_more_decides(found: list[ExitCode | QuotaformE
     assert exit_code(outcomes) == code
 
 
-@pytest.mark.parametrize(("wanted", "is_detailed", "code"), [({}, True, 0), (SOME, False, 0), (SOME, True, 2)])
-def test_a_plan_has_a_code(wanted: Quotas, is_detailed: bool, code: int) -> None:
-    assert exit_code([ClusterOutcome("lab", plan_of(wanted, {}))], counts_differences=is_detailed) == code
-
-
-@pytest.mark.parametrize(
-    ("results", "interrupted_by", "code"),
-    [
-        ([], None, 0),
-        ([Result.APPLIED, Result.ALREADY_APPLIED], None, 0),
-        ([Result.APPLIED, Result.REFUSED], None, 6),
-        ([Result.UNKNOWN], None, 6),
-        ([Result.UNCONFIRMED], None, 6),
-        ([Result.REFUSED, Result.NOT_ATTEMPTED], None, 1),
-        ([Result.APPLIED, Result.NOT_ATTEMPTED], "SIGINT", 130),
-        ([Result.APPLIED, Result.NOT_ATTEMPTED], "SIGTERM", 143),
-        ([Result.APPLIED, Result.NOT_ATTEMPTED], "SIGHUP", 143),
-    ],
-)
-def test_a_receipt_has_a_code(results: list[Result], interrupted_by: str | None, code: int) -> None:
-    assert receipt(*results, interrupted_by=interrupted_by).digest.exit_code == code
-
-
 @pytest.mark.parametrize("error", list(error_classes()), ids=lambda error: error.__name__)
 def test_every_error_ends_with_a_code_of_the_contract(error: type[QuotaformError]) -> None:
     assert error.exit_code not in (ExitCode.DONE, ExitCode.DIFFERENCES)
@@ -120,9 +92,3 @@ def test_credentials_that_are_set_in_part_are_partial(outcomes: list[Outcome], c
 def test_a_user_without_credentials_is_an_error() -> None:
     assert ScramUser("alice", ()).exit_code == ExitCode.DONE
     assert ScramUser("bob", (), 91).exit_code == ExitCode.ERROR
-
-
-@pytest.mark.parametrize(("severity", "code"), [(Severity.WARNING, ExitCode.DONE), (Severity.ERROR, ExitCode.INVALID)])
-def test_files_are_invalid_by_errors_and_not_by_warnings(severity: Severity, code: ExitCode) -> None:
-    found = Finding(rule="some-rule", message="Words.", severity=severity)
-    assert Validation(directory="d", files=1, entities={}, problems=(found,)).exit_code == code

@@ -43,18 +43,7 @@ def test_a_log_has_a_line_every_half_minute_if_more_is_done(monkeypatch: pytest.
     log = new_log(monkeypatch)
     report = progress()
     report("Starting Spark", 0, 0)
-    for second, done in [
-        (0, 0),
-        (29, 6),
-        (40, 0),
-        (41, 7),
-        (42, 8),
-        (70, 9),
-        (71, 10),
-        (101, 10),
-        (300, 10),
-        (301, 11),
-    ]:
+    for second, done in {0: 0, 29: 6, 40: 0, 41: 7, 42: 8, 70: 9, 71: 10, 101: 10, 300: 10, 301: 11}.items():
         log.now = float(second)
         report(WHAT, done, 400)
     assert log.getvalue().splitlines() == [

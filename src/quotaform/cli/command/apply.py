@@ -210,18 +210,10 @@ class ApplyRun:
             raise UsageError("each of these plans is for a snapshot, which cannot be applied to")
         if len(plans) > 1 and target.is_narrow:
             raise UsageError("each saved plan names its cluster; leave out the options that choose one")
+        approve = partial(self._approve, is_saved=True)
         with self.results.covering([each.cluster.name for each in plans]):
-            require_approved(plans, self.audit, problems, expect_plan_id=self.expected_id, approve=self._ask_by_name)
+            require_approved(plans, self.audit, problems, expect_plan_id=self.expected_id, approve=approve)
         return self._apply(plans, (), session)
-
-    def _ask_by_name(self, plans: Sequence[ClusterPlan[Any]]) -> None:
-        """Ask a person where a cluster is to be confirmed by its name."""
-        if self.auto_approve or not sys.stdin.isatty():
-            return
-        for each in plans:
-            if each.cluster.confirm == "name":
-                self._show_plan(each.plan)
-                self._ask(each.cluster)
 
     def apply_directory(self, request: PlanRequest, *, takes_all: bool) -> int:
         """Plan clusters, show what would be done, ask, apply it, and return how the process ends.
@@ -276,15 +268,18 @@ class ApplyRun:
             )
             expected = None
         try:
-            require_approved(plans, self.audit, expect_plan_id=expected, approve=self._ask_all)
+            require_approved(plans, self.audit, expect_plan_id=expected, approve=self._approve)
         except PlanIdError:
             if not self.is_text:
                 self.console.write_stderr("".join(render("plan", "text", plans[0].plan)))
             raise
 
-    def _ask_all(self, plans: Sequence[ClusterPlan[Any]]) -> None:
-        """Ask a person to approve what is going to change, unless nobody is to be asked."""
-        if not plans or self.auto_approve:
+    def _approve(self, plans: Sequence[ClusterPlan[Any]], *, is_saved: bool = False) -> None:
+        """Ask a person to approve what is going to change, unless nobody is to be asked.
+
+        A saved plan is approved, but where a cluster is to be confirmed by its name.
+        """
+        if not plans or self.auto_approve or (is_saved and not sys.stdin.isatty()):
             return
         if not sys.stdin.isatty():
             raise NotApprovedError(
@@ -293,7 +288,10 @@ class ApplyRun:
                 remedy="give --auto-approve, or apply a saved plan",
             )
         for each in plans:
-            self._ask(each.cluster)
+            if is_saved and each.cluster.confirm == "name":
+                self._show_plan(each.plan)
+            if not is_saved or each.cluster.confirm == "name":
+                self._ask(each.cluster)
 
     def _show_plan(self, plan: Any) -> None:
         """Print what is going to be applied."""

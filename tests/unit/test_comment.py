@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from quotaform.cli.main import run
 from quotaform.model.errors import HttpError, QuotaformError
-from quotaform.report.comment import Marker, read_changes, read_marker
+from quotaform.report.comment import Marker, read_marker
 from quotaform.review.comment import Draft
 from quotaform.review.platform import Platform
 from quotaform.review.run import find_token, read_drafts
@@ -30,9 +30,10 @@ class TestMarker:
 
     @given(st.text(max_size=100), st.text(max_size=100), st.none() | st.integers(0))
     def test_what_is_written_is_read_back(self, cluster: str, root: str, changes: int | None) -> None:
-        line = Marker("drift", cluster, root).line(changes)
-        assert read_marker(f"{line}\nmore") == Marker("drift", cluster, root)
-        assert read_changes(line) == changes
+        line = Marker("drift", cluster, root, changes).line()
+        read = read_marker(f"{line}\nmore")
+        assert read is not None
+        assert (read, read.changes) == (Marker("drift", cluster, root), changes)
         assert line.count("-->") == 1
 
 

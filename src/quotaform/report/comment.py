@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from json import dumps, loads
 from re import compile as regex
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 Place: TypeAlias = Callable[[str], str | None]
 """Returns the path of a file from the top of its repository; `None` for one that is outside."""
@@ -33,18 +33,18 @@ class Marker:
     kind: str  # `plan`, `drift` and so on
     cluster: str
     root: str  # The quotas directory
+    # How many entities there are to review; `None` where there is something else to read
+    changes: int | None = field(default=None, compare=False, repr=False)
 
-    def line(self, changes: int | None = None) -> str:
+    def line(self) -> str:
         r"""Return the first line of the comment, which no name can end.
 
-        >>> print(Marker("plan", "a-->b", "quotas.d").line(2))
+        >>> print(Marker("plan", "a-->b", "quotas.d", 2).line())
         <!-- quotaform:plan {"v":1,"cluster":"a-\u002d\u003eb","root":"quotas.d","changes":2} -->
-
-        `changes`: how many entities there are to review; `None` where there is something else to read.
         """
         values: dict[str, str | int] = {"v": _VERSION, "cluster": self.cluster, "root": self.root}
-        if changes is not None:
-            values["changes"] = changes
+        if self.changes is not None:
+            values["changes"] = self.changes
         content = dumps(values, separators=(",", ":"))
         content = content.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
         return f"<!-- quotaform:{self.kind} {content} -->"
@@ -56,39 +56,21 @@ def read_marker(body: str) -> Marker | None:
     >>> read_marker('<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->')
     Marker(kind='plan', cluster='lab', root='quotas.d')
     """
-    found = _read_first_line(body)
-    if found is None:
-        return None
-    kind, values = found
-    cluster, root = values.get("cluster"), values.get("root")
-    if values.get("v") != _VERSION or not isinstance(cluster, str) or not isinstance(root, str):
-        return None
-    return Marker(kind, cluster, root)
-
-
-def read_changes(body: str) -> int | None:
-    """Return how many entities a comment has to review; `None` when its first line does not say."""
-    found = _read_first_line(body)
-    changes = None if found is None else found[1].get("changes")
-    return changes if type(changes) is int else None
-
-
-def _read_first_line(body: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the kind and the values of a marker; `None` when the first line is none."""
     lines = body[:5000].splitlines()
     found = _LINE(lines[0].strip()) if lines else None
     try:
-        return None if found is None else (found[1], loads(found[2]))
+        values = {} if found is None else loads(found[2])
     except (ValueError, RecursionError):
         return None
+    cluster, root, changes = (values.get(name) for name in ("cluster", "root", "changes"))
+    if found is None or values.get("v") != _VERSION or not isinstance(cluster, str) or not isinstance(root, str):
+        return None
+    return Marker(found[1], cluster, root, changes if type(changes) is int else None)
 
 
 def comment_marker(kind: str, cluster: str, root: str, place: Place, changes: int | None = None) -> str:
-    """Return the first line of the comment about a cluster and a quotas directory.
-
-    `changes`: how many entities there are to review; `None` where there is something else to read.
-    """
-    return Marker(kind, cluster, place(root) or root).line(changes)
+    """Return the first line of the comment about a cluster and a quotas directory; see `Marker`."""
+    return Marker(kind, cluster, place(root) or root, changes).line()
 
 
 _ANY: Final = 1 << 40

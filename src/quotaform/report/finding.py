@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from json.encoder import encode_basestring as quoted
 from typing import Final, NamedTuple
 
@@ -51,26 +50,13 @@ class Line(NamedTuple):
     message: str  # All messages about it
 
 
-@dataclass(frozen=True, slots=True)
-class FindingGroup:
+class FindingGroup(NamedTuple):
     """Findings with the same rule, severity and permission."""
 
-    findings: tuple[Finding, ...]  # At least one
-
-    @property
-    def rule(self) -> str:
-        """The rule of all of them."""
-        return self.findings[0].rule
-
-    @property
-    def severity(self) -> Severity:
-        """The severity of all of them."""
-        return self.findings[0].severity
-
-    @property
-    def permission(self) -> Permission | None:
-        """What lifted all of them, or would; `None` when nothing does."""
-        return _permission(self.findings[0])
+    rule: str
+    severity: Severity
+    permission: Permission | None  # What lifted all of them, or would; `None` when nothing does
+    findings: Sequence[Finding]  # At least one
 
     @property
     def has_heading(self) -> bool:
@@ -103,7 +89,7 @@ def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
     groups: dict[tuple[str, Severity, Permission | None], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.rule, finding.severity, _permission(finding)), []).append(finding)
-    return [FindingGroup(tuple(group)) for group in groups.values()]
+    return [FindingGroup(*same, some) for same, some in groups.items()]
 
 
 def first_of_each_rule(problems: Iterable[Finding]) -> list[Finding]:

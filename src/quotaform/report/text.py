@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quotaform.model.entity import DEFAULT_WORD, spell_name
 from quotaform.model.errors import NotReadError, QuotaformError
 from quotaform.model.moment import duration_text
-from quotaform.model.outcome import ClusterOutcome, FormattedFile
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.printable import printable
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import SnapshotFile
@@ -118,11 +118,6 @@ _HEADINGS: Final = 2
 _NO_LINE_END: Final = "\\ No newline at end of file"
 
 _lines: Final = regex(r"[^\n]*\n|[^\n]+").findall
-
-
-def render_format_diff(file: FormattedFile, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the lines of the diff between a file and the same file formatted; none when they are the same."""
-    return render_diff(file.name, file.before, file.after, style)
 
 
 def render_diff(path: str, before: str, after: str, style: Style = PLAIN, *, is_new: bool = False) -> Iterator[str]:

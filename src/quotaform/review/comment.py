@@ -11,7 +11,7 @@ from typing import Final
 
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
-from quotaform.report.comment import Marker, read_changes, read_marker
+from quotaform.report.comment import Marker, read_marker
 from quotaform.report.text import counted
 
 
@@ -43,7 +43,7 @@ class Draft:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to review: its marker says that there are no changes."""
-        return read_changes(self.body) == 0
+        return self.marker.changes == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

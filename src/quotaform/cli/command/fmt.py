@@ -52,7 +52,7 @@ def fmt(
       quotaform fmt --diff quotas.d/orders.yaml
       quotaform fmt - < quotas.d/orders.yaml
     """
-    from quotaform.report.text import render_format_diff
+    from quotaform.report.text import render_diff
     from quotaform.repository.format_files import format_text, read_files
     from quotaform.system.files import QUOTAS_LIMIT, read_stdin
 
@@ -74,7 +74,7 @@ def fmt(
             if writes and path is not None:
                 write_file(path, file.after)
             if diff:
-                console.echo(render_format_diff(file, console.style()))
+                console.echo(render_diff(file.name, file.before, file.after, console.style()))
             elif not writes or path is not None:
                 console.echo(f"{file.name}\n")
         if writes and path is None and not file.problems:

@@ -17,9 +17,9 @@ from quotaform.http.message import Url
 from quotaform.model.errors import QuotaformError
 from quotaform.model.text import Secret
 from quotaform.report.comment import read_marker
-from quotaform.review.comment import CommentMode, Draft
+from quotaform.review.comment import CommentMode, CommentStep, Draft
 from quotaform.review.platform import Comments, Platform
-from quotaform.review.run import CommentOutcome, find_pull_request, make_transport, post_comments
+from quotaform.review.run import find_pull_request, make_transport, post_comments
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import Text, check_told
 from tests.http_server import HttpServer, answer
@@ -65,7 +65,7 @@ def post(
     root: str = "",
     clock: FakeClock | None = None,
     commit: str | None = None,
-) -> list[CommentOutcome]:
+) -> list[CommentStep]:
     """Post comments with a clock that nobody waits for; the token must not show in what comes of it."""
     is_github = platform is Platform.GITHUB
     pull_request = find_pull_request(
@@ -80,10 +80,10 @@ def post(
     transport = make_transport(clock=clock or FakeClock())
     comments = Comments(pull_request, Secret(TOKEN), transport)
     drafts = [Draft("plan.md", marker, body) for body in bodies if (marker := read_marker(body))]
-    outcomes = list(post_comments(comments, drafts, CommentMode(mode), commit=pull_request.commit))
-    for outcome in outcomes:
-        assert TOKEN not in f"{outcome} {outcome.error and vars(outcome.error)}"
-    return outcomes
+    steps = list(post_comments(comments, drafts, CommentMode(mode), commit=pull_request.commit))
+    for step in steps:
+        assert TOKEN not in f"{step} {step.error and vars(step.error)}"
+    return steps
 
 
 def reply_of(said: Any) -> bytes | None:
@@ -123,7 +123,7 @@ def of_posted(text: Text) -> Iterator[str]:
         for bodies in asked["post"]:
             names = bodies if isinstance(bodies, list) else [bodies]
             try:
-                outcomes = post(
+                steps = post(
                     server,
                     *(BODIES[name] for name in names),
                     platform=Platform.GITLAB if is_lab else Platform.GITHUB,
@@ -138,11 +138,10 @@ def of_posted(text: Text) -> Iterator[str]:
                     raise
                 yield f"{type(error).__name__}: {error}".replace(Url.parse(server.url).origin, "URL")
                 continue
-            for name, outcome in zip(names, outcomes, strict=True):
-                if outcome.step is None:
-                    yield f"{name}: {outcome.error}".replace(server.url, "URL")
+            for name, step in zip(names, steps, strict=True):
+                if step.error is not None:
+                    yield f"{name}: {step.error}".replace(server.url, "URL")
                     continue
-                step = outcome.step
                 target = step.target.url or step.target.id if step.target else ""
                 others = f"; left alone: {', '.join(step.others)}" if step.others else ""
                 duplicates = f"; {step.duplicates} duplicates" if step.duplicates else ""

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from quotaform.model.entity import spell_name
+from quotaform.model.errors import QuotaformError
 from quotaform.model.text import inert, listed
 from quotaform.report.comment import Marker, read_marker
 from quotaform.report.text import counted
@@ -59,13 +60,14 @@ class Posted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentStep:
-    """What is to be done for a draft."""
+    """What is to be done for a draft, or was."""
 
     draft: Draft
     action: CommentAction
     target: Posted | None = None  # The comment that is updated or kept
     duplicates: int = 0  # Further own comments that show the same; they are left as they are
     others: tuple[str, ...] = ()  # Who else wrote a comment with the same marker; such comments are never touched
+    error: QuotaformError | None = None  # Why it could not be done
 
 
 def plan_comment(draft: Draft, posted: Iterable[Posted], mode: CommentMode) -> CommentStep:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from re import compile as regex
 from typing import Final
@@ -135,15 +135,6 @@ _PATIENCE: Final = 60.0
 """Seconds: a job waits for a platform no longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommentOutcome:
-    """What became of a draft."""
-
-    draft: Draft
-    step: CommentStep | None = None  # What was done for it; `None` after a failure
-    error: QuotaformError | None = None  # Why nothing could be done
-
-
 def read_drafts(paths: Sequence[Path]) -> tuple[Draft, ...]:
     """Read the files of comments.
 
@@ -187,7 +178,7 @@ def post_comments(
     *,
     commit: str | None = None,
     is_dry_run: bool = False,
-) -> Iterator[CommentOutcome]:
+) -> Iterator[CommentStep]:
     """Write or update a comment for each draft; one that fails keeps none of the others from being written.
 
     `commit`: the commit that the drafts are for, if it is known.
@@ -204,9 +195,9 @@ def post_comments(
     for draft in drafts:
         step = plan_comment(draft, posted, mode)
         try:
-            yield CommentOutcome(draft, step if is_dry_run else _write(comments, step, posted))
+            yield step if is_dry_run else _write(comments, step, posted)
         except QuotaformError as error:
-            yield CommentOutcome(draft, error=error)
+            yield replace(step, error=error)
 
 
 def _write(comments: Comments, step: CommentStep, posted: Sequence[Posted]) -> CommentStep:

@@ -121,12 +121,12 @@ def comment(
         console.warn("This run is for no pull request; no comment was written.")
         return ExitCode.DONE
     comments = Comments(found, find_token(found.platform, os.environ), make_transport(ca_file))
-    codes = []
-    for outcome in post_comments(comments, drafts, CommentMode(mode), commit=found.commit, is_dry_run=dry_run):
-        if outcome.step is None:
-            codes.append(ExitCode.ERROR)
-            console.write_stderr(f"Error: {outcome.draft.name}: {outcome.error}\n")
+    code = ExitCode.DONE
+    for step in post_comments(comments, drafts, CommentMode(mode), commit=found.commit, is_dry_run=dry_run):
+        if step.error is not None:
+            code = ExitCode.ERROR
+            console.write_stderr(f"Error: {step.draft.name}: {step.error}\n")
         else:
-            console.echo(render_comment(outcome.step, is_dry_run=dry_run))
-            console.warn(*comment_warnings(outcome.step))
-    return ExitCode.most_severe(codes)
+            console.echo(render_comment(step, is_dry_run=dry_run))
+            console.warn(*comment_warnings(step))
+    return code

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -46,6 +46,12 @@ if TYPE_CHECKING:
     from quotaform.plan.plan import PlanDigest
     from quotaform.plan.principals import PrincipalList
     from quotaform.plan.run import PlanRequest
+
+
+UnchangedOption: TypeAlias = Annotated[bool, typer.Option("--show-unchanged", help="Also show unchanged keys.")]
+UnmanagedOption: TypeAlias = Annotated[
+    bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +171,8 @@ def plan(
         bool,
         typer.Option("--summary", help="Print counts, the largest changes and everything deleted; --format summary."),
     ] = False,
-    show_unchanged: Annotated[bool, typer.Option("--show-unchanged", help="Also show unchanged keys.")] = False,
-    show_unmanaged: Annotated[
-        bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
-    ] = False,
+    show_unchanged: UnchangedOption = False,
+    show_unmanaged: UnmanagedOption = False,
     engine: Engine,
     format_name: Annotated[str, format_option("plan")] = "text",
     output: ReportOutput,
@@ -321,10 +325,8 @@ def show(
         Path, typer.Argument(metavar="PLAN.json", help="A plan file written by quotaform plan --out.")
     ],
     format_name: Annotated[str, format_option("plan")] = "text",
-    show_unchanged: Annotated[bool, typer.Option("--show-unchanged", help="Also show unchanged keys.")] = False,
-    show_unmanaged: Annotated[
-        bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
-    ] = False,
+    show_unchanged: UnchangedOption = False,
+    show_unmanaged: UnmanagedOption = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Print a saved plan after verifying that it was not modified.

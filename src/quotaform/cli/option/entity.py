@@ -129,7 +129,9 @@ def read_entity(
             raise UsageError(f"{entity.address} names the entity; leave {'--name' if names else '--default'} out")
         return require_known_types(entity)
     parts: dict[str, str | None] = {}
-    for entity_type, name in _named(names, defaults):
+    pairs: list[tuple[str, str | None]] = [read_pair("--name", text) for text in names or ()]
+    pairs += [(_read_type("--default", text), None) for text in defaults or ()]
+    for entity_type, name in pairs:
         if entity_type in parts:
             raise UsageError(f"{quote(entity_type)} is given twice; an entity has one name or the default per type")
         parts[entity_type] = name
@@ -141,11 +143,6 @@ def require_known_types(entity: Entity) -> Entity:
     for entity_type in entity.types:
         _require_known(entity.address, entity_type)
     return entity
-
-
-def _named(names: Iterable[str] | None, defaults: Iterable[str] | None) -> list[tuple[str, str | None]]:
-    pairs: list[tuple[str, str | None]] = [read_pair("--name", text) for text in names or ()]
-    return pairs + [(_read_type("--default", text), None) for text in defaults or ()]
 
 
 def _read_type(option: str, text: str) -> str:
@@ -169,22 +166,19 @@ def read_filter(
 
     Raises `UsageError` if an option cannot be read, or a type has two names, which no entity has.
     """
-    components: list[FilterComponent] = []
     if entity is not None and (any_names or prefixes or others):
         raise UsageError(f"{entity.address} names one entity; leave --any, --prefix and --not out")
     try:
-        for entity_type, name in read_entity(names, defaults, entity=entity).parts:
-            components.append(FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name))
+        components = [
+            FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name)
+            for entity_type, name in read_entity(names, defaults, entity=entity).parts
+        ]
         components += [FilterComponent(_read_type("--any", text), Rule.ANY) for text in any_names or ()]
-        components += [FilterComponent(*_ruled("--prefix", Rule.PREFIX, text)) for text in prefixes or ()]
-        components += [FilterComponent(*_ruled("--not", Rule.NOT, text)) for text in others or ()]
+        for option, rule, texts in (("--prefix", Rule.PREFIX, prefixes), ("--not", Rule.NOT, others)):
+            for entity_type, name in (read_pair(option, text) for text in texts or ()):
+                components.append(FilterComponent(entity_type, rule, name))
     except ValueError as error:
         raise UsageError(str(error)) from error
     if is_strict and not components:
         raise UsageError("--strict leaves out entities with other types than the given ones; give at least one type")
     return EntityFilter(tuple(components), is_strict or entity is not None)
-
-
-def _ruled(option: str, rule: Rule, text: str) -> tuple[str, Rule, str]:
-    entity_type, name = read_pair(option, text)
-    return entity_type, rule, name

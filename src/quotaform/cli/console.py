@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from quotaform.cli.stream import GuardedStream, make_harmless
+from quotaform.cli.stream import GuardedStream, make_harmless, write_raw
 from quotaform.model.errors import NotApprovedError, QuotaformError
 from quotaform.model.printable import is_annotation, printable
 from quotaform.system.process import read_typed_line
@@ -88,9 +88,8 @@ class Console:
         """
         self.clear()
         stream = sys.stdout if is_result else sys.stderr
-        write = stream.write_raw if isinstance(stream, GuardedStream) else stream.write
         for line in "".join(pieces).splitlines():
-            write(f"{line if is_annotation(line) else make_harmless(line)}\n")
+            write_raw(stream, f"{line if is_annotation(line) else make_harmless(line)}\n")
 
     def warn(self, *lines: str) -> None:
         """Print lines on stderr, unless quiet."""
@@ -123,14 +122,14 @@ class Console:
             return
         self._shown_at = now
         Console._shows = True
-        _write_control(f"{_WIPE}{printable(what)}{share(done, total)} ...")
+        write_raw(sys.stderr, f"{_WIPE}{printable(what)}{share(done, total)} ...")
 
     @classmethod
     def clear(cls) -> None:
         """Wipe the progress line."""
         if Console._shows:
             Console._shows = False
-            _write_control(_WIPE)
+            write_raw(sys.stderr, _WIPE)
 
 
 def step_console() -> Console:
@@ -145,12 +144,6 @@ def share(done: int, total: int) -> str:
     (' 3 of 12 (25%)', '')
     """
     return f" {done:,} of {total:,} ({100 * done // total}%)" if total else ""
-
-
-def _write_control(text: str) -> None:
-    """Write to stderr what moves the cursor of its terminal."""
-    write = sys.stderr.write_raw if isinstance(sys.stderr, GuardedStream) else sys.stderr.write
-    write(text)
 
 
 def write_file(path: Path, text: str | Iterable[str]) -> None:

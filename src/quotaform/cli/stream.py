@@ -19,7 +19,6 @@ from quotaform.model.printable import break_lines, escape, line_end, spell
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
     from typing import Any, Final, TextIO
 
 _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
@@ -86,6 +85,11 @@ class GuardedStream:
         return f"the output cannot be written: {getattr(self.problem, 'strerror', None) or self.problem}"
 
 
+def write_raw(stream: TextIO, text: str) -> None:
+    """Write a text as it is to a stream, guarded or not."""
+    getattr(stream, "write_raw", stream.write)(text)
+
+
 def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -> str:
     r"""Return lines without control characters but tabs, which completion for fish needs, and without CI commands.
 
@@ -146,9 +150,7 @@ class GuardedStreams:
         sys.stdout, sys.stderr = guarded
         return guarded
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         sys.stdout, sys.stderr = self._before
         for stream, name in zip(self._wrappers, self._errors, strict=True):
             try:

@@ -11,10 +11,10 @@ import typer
 
 from quotaform.cli.console import write_file
 from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.stream import write_raw
 from quotaform.model.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from quotaform.cli.console import Console
     from quotaform.model.outcome import FormattedFile
 
 
@@ -78,15 +78,8 @@ def fmt(
             elif not writes or path is not None:
                 console.echo(f"{file.name}\n")
         if writes and path is None and not file.problems:
-            _write_stdout(console, file.after)
+            if sys.stdout.isatty():
+                console.echo(file.after)
+            else:  # Another program gets it exactly; a terminal, without what could do harm.
+                write_raw(sys.stdout, file.after)
     return ExitCode.most_severe(codes - {ExitCode.DIFFERENCES} if writes else codes)
-
-
-def _write_stdout(console: Console, text: str) -> None:
-    """Print a file: to another program exactly, on a terminal without what could do harm."""
-    from quotaform.cli.stream import GuardedStream
-
-    if isinstance(sys.stdout, GuardedStream) and not sys.stdout.isatty():
-        sys.stdout.write_raw(text)
-    else:
-        console.echo(text)

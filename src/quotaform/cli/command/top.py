@@ -9,7 +9,6 @@ from contextlib import ExitStack, closing, suppress
 from select import select
 from shutil import get_terminal_size
 from time import monotonic, sleep
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import typer
@@ -19,7 +18,7 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SourceOption, read_seconds, read_sources
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.present import Results, report_failures
-from quotaform.cli.stream import GuardedStream
+from quotaform.cli.stream import GuardedStream, write_raw
 from quotaform.model.errors import ExitCode, QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
 from quotaform.model.text import listed
@@ -184,14 +183,12 @@ class Screen:
             if sys.stdin.isatty():
                 self._before = termios.tcgetattr(sys.stdin.fileno())
                 tty.setcbreak(sys.stdin.fileno())
-        _write_control(_ENTER)
+        write_raw(sys.stdout, _ENTER)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the terminal back as it was."""
-        _write_control(_LEAVE)
+        write_raw(sys.stdout, _LEAVE)
         if self._before is not None:
             import termios
 
@@ -200,13 +197,13 @@ class Screen:
 
     def draw(self, text: str) -> None:
         """Show a text in the place of what is shown; it fits the terminal."""
-        _write_control(_HOME)
+        write_raw(sys.stdout, _HOME)
         lines = text.rstrip("\n").split("\n")
         for number, line in enumerate(lines, start=1):
             sys.stdout.write(line)
             # A line end in the last line of the terminal would move everything up.
-            _write_control(_END_LINE if number < len(lines) else "\x1b[K")
-        _write_control(_CLEAR_REST)
+            write_raw(sys.stdout, _END_LINE if number < len(lines) else "\x1b[K")
+        write_raw(sys.stdout, _CLEAR_REST)
 
     def key(self, seconds: float) -> str | None:
         """Return the next key that is pressed, or `None` if there is none in time."""
@@ -220,11 +217,6 @@ class Screen:
         if not typed:  # The terminal is gone.
             sleep(max(0.0, seconds))
         return typed.decode(errors="replace") or None
-
-
-def _write_control(text: str) -> None:
-    write = sys.stdout.write_raw if isinstance(sys.stdout, GuardedStream) else sys.stdout.write
-    write(text)
 
 
 def _ends(key: str | None) -> bool:

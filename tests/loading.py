@@ -9,7 +9,7 @@ from typing import Any
 
 from quotaform.desired.config import Config
 from quotaform.desired.loader import LoadedFiles
-from quotaform.desired.quotas_file import Profiles, load_file
+from quotaform.desired.quotas_file import Profiles
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Desired
@@ -38,7 +38,7 @@ def load_config(path: Path) -> Config:
 
 
 def files_of(sources: Iterable[SourceFile], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> LoadedFiles:
-    return LoadedFiles(Texts(sources), lambda source: load_file(source, profiles), today, scope)
+    return LoadedFiles(Texts(sources), profiles, today, scope)
 
 
 def load(sources: Iterable[SourceFile], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> Desired:

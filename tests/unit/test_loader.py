@@ -8,12 +8,12 @@ from datetime import date
 
 import pytest
 
-from quotaform.desired.loader import LoadedFiles, assemble, load_files
+from quotaform.desired.loader import LoadedFiles, assemble
 from quotaform.desired.quotas_file import LoadedFile, load_file
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model.entity import Entity
 from quotaform.model.errors import InvalidFilesError
-from quotaform.model.scope import FULL_SCOPE, Pattern, Scope
+from quotaform.model.scope import Pattern, Scope
 from tests.loading import check, load
 
 GOLD = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}}
@@ -95,33 +95,28 @@ def tree(**more: bytes) -> Tree:
 
 
 def test_a_file_is_parsed_once_however_many_clusters_read_it() -> None:
-    parsed: list[str] = []
-
-    def parse(source: SourceFile) -> LoadedFile:
-        parsed.append(source.name)
-        return load_file(source, {})
-
-    files = LoadedFiles(Layout(tree(prod__b=PROD), ["prod", "lab"]), parse, TODAY, FULL_SCOPE)
-    for _ in range(2):
-        assert files.desired("prod")[Entity(user="a")].values == {"producer_byte_rate": 2.0}
-        assert files.desired("lab")[Entity(user="a")].values == {"producer_byte_rate": 1.0}
-    assert parsed == ["quotas.d/a.yaml", "quotas.d/prod/b.yaml"]
+    files = LoadedFiles(Layout(tree(prod__b=PROD), ["prod", "lab"]), {}, TODAY)
+    assert files.desired("prod")[Entity(user="a")].values == {"producer_byte_rate": 2.0}
+    parsed = dict(files.parsed)
+    assert list(parsed) == ["quotas.d/a.yaml", "quotas.d/prod/b.yaml"]
+    assert files.desired("lab")[Entity(user="a")].values == {"producer_byte_rate": 1.0}
+    assert all(files.parsed[name] is pair for name, pair in parsed.items())
 
 
 def test_when_a_profile_has_changed_the_files_that_may_use_it_are_parsed_again() -> None:
     """An escape can spell any word."""
     layout = Layout(tree(b=USES_GOLD, c=ESCAPED), ["prod", "lab"])
     profiles, changed = {"gold": {"producer_byte_rate": 1.0}}, {"gold": {"producer_byte_rate": 2.0}}
-    before = load_files(layout, profiles, TODAY)
+    before = LoadedFiles(layout, profiles, TODAY)
     before.desired(None)
-    after = load_files(layout, changed, TODAY, similar=(before, profiles))
+    after = LoadedFiles(layout, changed, TODAY, similar=before)
     assert [after.desired(None)[Entity(user=name)].values for name in ("gold", "escaped")] == [changed["gold"]] * 2
     same = [name for name, parsed in after.parsed.items() if parsed[1] is before.parsed[name][1]]
     assert same == ["quotas.d/a.yaml"]
 
 
 def test_the_files_of_a_cluster_that_is_released_are_parsed_again_when_it_is_asked_about() -> None:
-    files = load_files(Layout(tree(prod__b=PROD), ["prod", "lab"]), {}, TODAY)
+    files = LoadedFiles(Layout(tree(prod__b=PROD), ["prod", "lab"]), {}, TODAY)
     found = files.desired("prod")
     files.release("prod")
     assert list(files.parsed) == ["quotas.d/a.yaml"]
@@ -130,7 +125,7 @@ def test_the_files_of_a_cluster_that_is_released_are_parsed_again_when_it_is_ask
 
 
 def test_the_files_of_another_cluster_do_not_count() -> None:
-    files = load_files(Layout(tree(prod__b=BAD), ["prod", "lab"]), {}, TODAY)
+    files = LoadedFiles(Layout(tree(prod__b=BAD), ["prod", "lab"]), {}, TODAY)
     assert len(files.desired("lab")) == 1
     with pytest.raises(InvalidFilesError, match="1 problem found"):
         files.desired("prod")
@@ -144,7 +139,7 @@ def test_an_unknown_folder_or_an_unreadable_file_hides_no_other_problem() -> Non
         folders=["prdo"],
         unreadable={"b.yaml": "No such file"},
     )
-    _, findings = load_files(Layout(found, ["prod"]), {}, TODAY).check("prod")
+    _, findings = LoadedFiles(Layout(found, ["prod"]), {}, TODAY).check("prod")
     assert [(str(finding.location), finding.rule) for finding in findings] == [
         ("quotas.d/b.yaml", "unreadable"),
         ("quotas.d/c.yaml:2:19", "bad-name"),

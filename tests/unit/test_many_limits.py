@@ -16,8 +16,7 @@ from quotaform.cluster.snapshot import load_snapshot
 from quotaform.desired import config_reader, loader
 from quotaform.desired.config import Config, choose_clusters
 from quotaform.desired.config_reader import read_config
-from quotaform.desired.loader import LoadedFiles, load_files
-from quotaform.desired.quotas_file import LoadedFile, load_file
+from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model import rule
 from quotaform.model.entity import Entity
@@ -36,21 +35,14 @@ pytestmark = pytest.mark.exhaustive
 TODAY = date(2026, 6, 1)
 
 
-def loaded(files: dict[str, str], clusters: tuple[str, ...] = ()) -> tuple[LoadedFiles, list[str]]:
-    """Return files and the names of those that were parsed, in order, as they are."""
-    parsed: list[str] = []
-
-    def load(source: SourceFile) -> LoadedFile:
-        parsed.append(source.name)
-        return load_file(source, {})
-
+def loaded(files: dict[str, str], clusters: tuple[str, ...] = ()) -> LoadedFiles:
     layout = Layout(Tree(name="q", files={name: text.encode() for name, text in files.items()}), clusters)
-    return LoadedFiles(layout, load, TODAY, Scope()), parsed
+    return LoadedFiles(layout, {}, TODAY)
 
 
 def test_files_after_the_first_hundred_problems_are_not_parsed() -> None:
     """Fifty thousand files were parsed to show a hundred problems."""
-    files, parsed = loaded({f"{number:04}.yaml": "quotas: [x, y]\n" for number in range(1000)})
+    files = loaded({f"{number:04}.yaml": "quotas: [x, y]\n" for number in range(1000)})
     _, findings = files.check(None)
     assert [finding.rule for finding in findings] == ["wrong-type"] * MAX_PROBLEMS + [rule.MORE_PROBLEMS.id]
     assert [str(finding.location) for finding in findings[:3]] == [
@@ -58,25 +50,25 @@ def test_files_after_the_first_hundred_problems_are_not_parsed() -> None:
         "q/0000.yaml:1:13",
         "q/0001.yaml:1:10",
     ]
-    assert len(parsed) == MAX_PROBLEMS // 2 + 1
+    assert len(files.parsed) == MAX_PROBLEMS // 2 + 1
 
 
 def test_the_problems_of_common_files_leave_no_room_for_those_of_a_cluster() -> None:
     common = {"a.yaml": "quotas:\n" + "  - x\n" * 200}
-    files, parsed = loaded({**common, "prod/a.yaml": "quotas: [x]\n", "test/a.yaml": "quotas: [x]\n"}, ("prod", "test"))
+    files = loaded({**common, "prod/a.yaml": "quotas: [x]\n", "test/a.yaml": "quotas: [x]\n"}, ("prod", "test"))
     for cluster in ("prod", "test"):
         assert len(files.check(cluster)[1]) == MAX_PROBLEMS + 1
-    assert parsed == ["q/a.yaml"]
+    assert list(files.parsed) == ["q/a.yaml"]
 
 
 def test_exactly_a_hundred_problems_hide_nothing() -> None:
-    files, parsed = loaded({f"{number:03}.yaml": "quotas: [x]\n" for number in range(MAX_PROBLEMS)})
+    files = loaded({f"{number:03}.yaml": "quotas: [x]\n" for number in range(MAX_PROBLEMS)})
     assert len(files.check(None)[1]) == MAX_PROBLEMS
-    assert len(parsed) == MAX_PROBLEMS
+    assert len(files.parsed) == MAX_PROBLEMS
 
 
 def test_warnings_of_many_files_are_limited_and_hide_no_error() -> None:
-    files, _ = loaded(
+    files = loaded(
         {
             **{
                 f"{number:03}.yaml": f"quotas: [{{match: {{user: 'a*{number}'}}, values: {{producer_byte_rate: 1}}}}]\n"
@@ -96,13 +88,13 @@ def test_the_files_of_a_cluster_declare_a_limited_number_of_entities(monkeypatch
     """Each file was limited, and their number times that was not."""
     monkeypatch.setattr(loader, "MAX_ENTITIES", 3)
     item = "quotas: [{match: {user: [%s1, %s2]}, values: {producer_byte_rate: 1}}]\n"
-    files, parsed = loaded({f"{name}.yaml": item % (name, name) for name in "abc"})
+    files = loaded({f"{name}.yaml": item % (name, name) for name in "abc"})
     _, findings = files.check(None)
     assert [str(finding) for finding in findings] == [
         "q/b.yaml: error: the files up to this one declare more than 3 entities, the limit for one cluster; remove "
         "some [too-many-entities]"
     ]
-    assert parsed == ["q/a.yaml", "q/b.yaml"]
+    assert list(files.parsed) == ["q/a.yaml", "q/b.yaml"]
 
 
 def test_all_clusters_together_show_a_hundred_problems(tmp_path: Path) -> None:
@@ -203,7 +195,7 @@ def test_a_layout_with_very_many_problems_returns_some() -> None:
     folders = [f"folder{number}" for number in range(50_000)]
     layout = Layout(Tree(name="q", folders=folders, files={"a.yaml": b"quotas: []"}), [f"c{n}" for n in range(100)])
     begin = time.process_time()
-    findings = load_files(layout, {}, TODAY).check("c1")[1]
+    findings = LoadedFiles(layout, {}, TODAY).check("c1")[1]
     assert time.process_time() - begin < 30
     assert len(findings) == MAX_PROBLEMS + 1
 

@@ -8,11 +8,11 @@ from datetime import date
 from glob import escape
 from itertools import islice
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from quotaform.desired.match import MAX_ENTITIES
-from quotaform.desired.quotas_file import FileLoader, LoadedFile, LoadFile, ParsedFiles, Profiles
-from quotaform.desired.tree import Layout
+from quotaform.desired.quotas_file import EntryReader, LoadedFile, ParsedFiles, Profiles, may_use_profile, read_quotas
+from quotaform.desired.tree import Layout, SourceFile
 from quotaform.desired.writer import spell_scalar
 from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, Entity, Part
@@ -167,24 +167,55 @@ class LoadedFiles:
     a cluster have more problems than are shown, or too many entities, the rest of them is not parsed.
     """
 
-    __slots__ = ("_by_layer", "_load", "_lock", "_scope", "_today", "layout", "parsed")
+    __slots__ = (
+        "_by_layer",
+        "_has_same_profiles",
+        "_lock",
+        "_reader",
+        "_scope",
+        "_similar",
+        "_today",
+        "layout",
+        "parsed",
+        "profiles",
+    )
 
-    def __init__(self, layout: Layout, load: LoadFile, today: date, scope: Scope) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        profiles: Profiles,
+        today: date,
+        scope: Scope = FULL_SCOPE,
+        *,
+        similar: LoadedFiles | None = None,
+    ) -> None:
+        """Take the files of a directory, with nothing parsed yet.
+
+        `profiles`: those of quotaform.yaml. `today`: the day (UTC) on which entries may have expired. `scope`: the
+        entities that the files may speak of. `similar`: the files of the directory in another state: what was parsed
+        for it and says the same here is not parsed again.
+        """
         self.layout = layout  # the files as they were read
-        self._load = load
+        self.profiles = profiles
+        self.parsed: ParsedFiles = {}  # the files that were parsed, and what they say, by name
         self._today = today
         self._scope = scope
+        self._reader = EntryReader(profiles)
+        # Not the other files themselves, which hold on to those that they were similar to, and so on.
+        self._similar: ParsedFiles = {} if similar is None else similar.parsed
+        self._has_same_profiles = similar is None or similar.profiles == profiles
         self._by_layer: dict[str | None, list[LoadedFile]] = {}
-        self.parsed: ParsedFiles = {}  # the files that were parsed, and what they say, by name
         self._lock = Lock()
 
-    def __getstate__(self) -> tuple[Layout, LoadFile, date, Scope, ParsedFiles]:
+    def __getstate__(self) -> dict[str, Any]:
         """What another process needs to parse the files itself."""
-        return self.layout, self._load, self._today, self._scope, self.parsed
+        return {name: getattr(self, name) for name in self.__slots__ if name not in ("_by_layer", "_lock")}
 
-    def __setstate__(self, state: tuple[Layout, LoadFile, date, Scope, ParsedFiles]) -> None:
-        self.__init__(*state[:-1])  # type: ignore[misc]
-        self.parsed = state[-1]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._by_layer = {}
+        self._lock = Lock()
 
     def release(self, cluster: str) -> None:
         """Let go of the files of one cluster alone, which are parsed again if somebody asks about it again."""
@@ -233,6 +264,12 @@ class LoadedFiles:
                     found.setdefault(file.layer, entry)
         return list(found.values())
 
+    def _load(self, source: SourceFile) -> LoadedFile:
+        known, file = self._similar.get(source.name, (None, None))
+        if file is not None and known == source and (self._has_same_profiles or not may_use_profile(source)):
+            return file
+        return read_quotas(source, self._reader)
+
     def _layer(self, name: str | None, below: Sequence[LoadedFile]) -> list[LoadedFile]:
         """Return the files of a layer, given those of the layer below it; parse them the first time."""
         if name in self._by_layer:
@@ -253,26 +290,6 @@ class LoadedFiles:
             if room < 0:
                 break
         return layer
-
-
-def load_files(
-    layout: Layout,
-    profiles: Profiles,
-    today: date,
-    scope: Scope = FULL_SCOPE,
-    *,
-    similar: tuple[LoadedFiles, Profiles] | None = None,
-) -> LoadedFiles:
-    """Return the files of a quotas directory, from which the entries of each cluster are read.
-
-    `today`: the day (UTC) on which entries may have expired. `scope`: the entities that the files may speak of.
-    `similar`: the files of the directory in another state, and the profiles there: what was parsed for it and says the
-    same here is not parsed again.
-    """
-    other, other_profiles = similar or (None, profiles)
-    # Not the other files themselves, which hold on to those that they were similar to, and so on.
-    parsed = {} if other is None else other.parsed
-    return LoadedFiles(layout, FileLoader(profiles, parsed, profiles == other_profiles), today, scope)
 
 
 def _too_many(file: LoadedFile) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -261,37 +261,14 @@ class LoadedFile:
 ParsedFiles: TypeAlias = dict[str, tuple[SourceFile, LoadedFile]]
 """Files that were parsed, and what they say, by name."""
 
-LoadFile: TypeAlias = Callable[[SourceFile], LoadedFile]
-"""Parses a file."""
-
-
-class FileLoader:
-    """Parses files, but for those that were parsed in another state of the directory and say the same there."""
-
-    def __init__(self, profiles: Profiles, parsed: ParsedFiles, has_same_profiles: bool) -> None:
-        """Start with nothing parsed.
-
-        `profiles`: the profiles of quotaform.yaml. `parsed`: the files of the other state. `has_same_profiles`: whether
-        the profiles are the same there.
-        """
-        self._reader = EntryReader(profiles)
-        self._parsed = parsed
-        self._has_same_profiles = has_same_profiles
-
-    def __call__(self, source: SourceFile) -> LoadedFile:
-        """Return what a file says."""
-        known, file = self._parsed.get(source.name, (None, None))
-        if file is not None and known == source and (self._has_same_profiles or not _may_use_profile(source)):
-            return file
-        return _load_file(source, self._reader)
-
 
 def load_file(source: SourceFile, profiles: Profiles) -> LoadedFile:
     """Read one file; never raises, whatever it contains."""
-    return _load_file(source, EntryReader(profiles))
+    return read_quotas(source, EntryReader(profiles))
 
 
-def _load_file(source: SourceFile, reader: EntryReader) -> LoadedFile:
+def read_quotas(source: SourceFile, reader: EntryReader) -> LoadedFile:
+    """Read one of several files, which share their values."""
     text = decode(source)
     if isinstance(text, Finding):
         return LoadedFile(source.name, source.layer, [], [text])
@@ -325,7 +302,7 @@ def _read(file: LayerFile, text: str, reader: EntryReader) -> tuple[list[Entry],
     return entries, findings.all()
 
 
-def _may_use_profile(source: SourceFile) -> bool:
+def may_use_profile(source: SourceFile) -> bool:
     """Whether a file may name a profile: an escape can spell any word."""
     text = source.text if isinstance(source.text, bytes) else source.text.encode(errors="replace")
     return b"profile" in text or b"\\" in text

@@ -113,13 +113,12 @@ class WatchedFiles:
         self._config_text = text
 
     def _parse(self, tree: Tree, today: date) -> WatchedState:
-        from quotaform.desired.loader import load_files
+        from quotaform.desired.loader import LoadedFiles
         from quotaform.desired.tree import Layout
 
-        request, before = self._request, self._state
-        similar = None if self._files is None or before is None else (self._files, before.request.config.profiles)
+        request = self._request
         config = request.config
-        files = load_files(Layout(tree, config.clusters), config.profiles, today, config.scope, similar=similar)
+        files = LoadedFiles(Layout(tree, config.clusters), config.profiles, today, config.scope, similar=self._files)
         desired: dict[str, Desired | QuotaformError] = {}
         for cluster in request.clusters:
             try:

@@ -98,7 +98,7 @@ def _declared_bases(
     `repository` and `folder` are those at the base, `config` is that of this moment. Raises `GitError` if git does not
     answer, or a limit is reached.
     """
-    from quotaform.desired.loader import load_files
+    from quotaform.desired.loader import LoadedFiles
 
     try:
         earlier = repository.config()
@@ -108,13 +108,7 @@ def _declared_bases(
     except UsageError as error:
         text = f"at {base.ref}: {error}"
         return _same_base(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text))
-    files = load_files(
-        repository.layout(earlier),
-        earlier.profiles,
-        today,
-        earlier.scope,
-        similar=None if similar is None else (similar, config.profiles),
-    )
+    files = LoadedFiles(repository.layout(earlier), earlier.profiles, today, earlier.scope, similar=similar)
     declared = _Declared(
         base=base,
         files=files,

@@ -208,9 +208,9 @@ class Repository:
 
         `may_be_empty`: see `layout`.
         """
-        from quotaform.desired.loader import load_files
+        from quotaform.desired.loader import LoadedFiles
 
-        return load_files(self.layout(config, may_be_empty=may_be_empty), config.profiles, today, config.scope)
+        return LoadedFiles(self.layout(config, may_be_empty=may_be_empty), config.profiles, today, config.scope)
 
     def cluster(self, config: Config, target: Target) -> Cluster:
         """Choose the one cluster that is meant; see `clusters`.

@@ -14,7 +14,7 @@ from typing import Final
 from quotaform.cluster.gateway import Gateway, read_actual
 from quotaform.desired.config import Cluster, Config, choose_cluster
 from quotaform.desired.config_reader import read_config
-from quotaform.desired.loader import load_files
+from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.schema import config as config_schema
 from quotaform.desired.schema import quotas as quotas_schema
 from quotaform.desired.tree import SourceFile
@@ -67,7 +67,7 @@ def import_cluster(
     clusters and not this one, whose folder would mean nothing; `ClusterError` if the cluster could not be read.
     """
     layout = repository.layout(config)
-    loaded = load_files(layout, config.profiles, today(clock), config.scope)
+    loaded = LoadedFiles(layout, config.profiles, today(clock), config.scope)
     declared = loaded.desired(cluster_name) if layout.tree.has_files else {}
     actual = read_actual(gateway, declared, clock=clock, progress=progress)
     todo = {entity: values for entity, values in actual.items() if entity not in declared}

@@ -16,7 +16,7 @@ from typing import Final
 
 from quotaform.desired.config import Config
 from quotaform.desired.edit import EntryEdit, FileEdit, UneditableError
-from quotaform.desired.loader import Claim, LoadedFiles, load_files
+from quotaform.desired.loader import Claim, LoadedFiles
 from quotaform.desired.tree import Layout, Root, Tree, layer_of, shown_path
 from quotaform.desired.writable import writable_values
 from quotaform.desired.writer import SCHEMA
@@ -334,8 +334,7 @@ class _Editor:
             return set()
         layers = {layer_of(path) for path in after}
         layout = Layout(with_files(self.tree, after), self.config.clusters, may_be_empty=True)
-        similar = (self.loaded, self.config.profiles)
-        changed = load_files(layout, self.config.profiles, self.today, self.config.scope, similar=similar)
+        changed = LoadedFiles(layout, self.config.profiles, self.today, self.config.scope, similar=self.loaded)
         wrong: set[Changed] = set()
         concerned = {*self.config.clusters, *self.clusters} if None in layers else layers
         for cluster in sorted(name for name in concerned if name is not None):

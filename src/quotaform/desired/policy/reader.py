@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from json import JSONDecodeError, JSONDecoder, dumps, loads
+from json import JSONDecodeError, dumps, loads
 from math import isfinite
-from re import compile as regex
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -15,6 +14,7 @@ from quotaform.desired.policy.policy import Policy, SlowPolicyError, Violation
 from quotaform.desired.policy.shape import DRAFTS, MATCH, MESSAGE, MOST_STEPS, Draft, JsonPath, ShapeCheck, ShapeProblem
 from quotaform.desired.schema import VALUES
 from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.yaml.reader import read_document
 from quotaform.model import rule
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding, Location
@@ -192,8 +192,9 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
         return None, [_whole(source, str(error))], 0
 
     def report(problems: Sequence[ShapeProblem]) -> list[Finding]:
+        places = read_document(source.name, text)  # JSON is YAML
         return [
-            rule.BAD_POLICY.finding(each.text, location=Location(source.name, *place_of(text, each.path)))
+            rule.BAD_POLICY.finding(each.text, location=places.locate(each.path).key)
             for each in problems[: MAX_PROBLEMS + 1]
         ]
 
@@ -306,50 +307,3 @@ def _schema_text(path: Sequence[str | int], reason: str) -> str:
         return "the format is unknown; use a pattern"
     short = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
     return f"{keyword} is not valid in a JSON Schema: {inert(short)}"
-
-
-_SPACE: Final = regex(r"[ \t\n\r]*")
-_BETWEEN: Final = regex(r"[ \t\n\r,]*")
-
-
-def place_of(text: str, path: tuple[str | int, ...]) -> tuple[int, int]:
-    """Return the line and the column, from 1 on, of the value at a path; for a field, where its name begins.
-
-    >>> place_of('{"a": 1,\\n "b": [0, {"c": 2}]}', ("b", 1, "c"))
-    (2, 12)
-
-    `text`: it is known to be JSON. `path`: the fields and indexes that lead there; where it leads nowhere, the last
-    value on the way is meant.
-    """
-    position = shown = _after(_SPACE, text, 0)
-    for step in path:
-        found = _find(text, position, step)
-        if found is None:
-            break
-        shown, position = found
-    return line_and_column(text, shown)
-
-
-def _find(text: str, position: int, step: str | int) -> tuple[int, int] | None:
-    """Return where a member of the container at a position is shown, and where its value begins."""
-    decoder = JSONDecoder()
-    is_object = text[position] == "{"
-    if text[position] not in "{[" or is_object != isinstance(step, str):
-        return None
-    closing, index = "}" if is_object else "]", 0
-    position += 1
-    while text[position := _after(_BETWEEN, text, position)] != closing:
-        shown, name = position, index
-        if is_object:
-            name, position = decoder.raw_decode(text, position)
-            position = _after(_SPACE, text, _after(_SPACE, text, position) + 1)
-        if name == step:
-            return shown, position
-        _, position = decoder.raw_decode(text, position)
-        index += 1
-    return None
-
-
-def _after(space: object, text: str, position: int) -> int:
-    match = space.match(text, position)  # type: ignore[attr-defined]
-    return match.end() if match else position

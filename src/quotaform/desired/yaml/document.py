@@ -208,12 +208,15 @@ class Document:
         return self._place(container, key) or Place(Location(self.name), Location(self.name), None)
 
     def locate(self, path: tuple[str | int, ...]) -> Place:
-        """Where the value at a path from the root is written."""
+        """Where the value at a path from the root is written, or the last value on the way that there is."""
         here: Any = self.root
         place = Place(Location(self.name, 1, 1), Location(self.name, 1, 1), None)
         for step in path:
             place = self._place(here, step) or place
-            here = here[step]
+            try:
+                here = here[step]
+            except (LookupError, TypeError):
+                break
         return place
 
     def location(self, mark: Any) -> Location:

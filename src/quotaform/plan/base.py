@@ -26,8 +26,8 @@ from quotaform.model.text import inert, nearest, quote
 from quotaform.plan.check.facts import ClusterBase, safeguards_of
 from quotaform.plan.receipt_file import ReceiptBase, is_receipt, read_receipt_base, with_commit
 from quotaform.repository.git_revision import GitRevision
-from quotaform.repository.policy import DiskFolder, Folder, policy_digests
-from quotaform.repository.revision import MOST_BYTES
+from quotaform.repository.policy import policy_digests
+from quotaform.repository.revision import MOST_BYTES, DiskFolder, Folder
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config

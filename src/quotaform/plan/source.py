@@ -21,7 +21,8 @@ from quotaform.model.quotas import Cause, Entry
 from quotaform.model.text import MIB
 from quotaform.plan.check.facts import ClusterBase, NotSearched, Removal, RemovalSearch
 from quotaform.plan.plan import PlanSource
-from quotaform.repository.revision import WORK_TREE
+from quotaform.repository.revision import WORK_TREE, DiskFolder
+from quotaform.system.files import POLICY_LIMIT
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config
@@ -148,7 +149,7 @@ def _file_differs(repository: Repository, file: Path, objects: GitObjects, root:
 def _policies_differ(folder: Path, config: Config, objects: GitObjects, root: str, top: Path) -> bool:
     """Whether the policies that quotaform.yaml names are not those of the commit; see `_file_differs`."""
     from quotaform.repository.git_revision import GitRevision
-    from quotaform.repository.policy import DiskFolder, list_policies
+    from quotaform.repository.policy import list_policies
 
     committed = GitRevision(objects, root, top, elsewhere=WORK_TREE).folder(folder)
     if committed is None:
@@ -159,7 +160,8 @@ def _policies_differ(folder: Path, config: Config, objects: GitObjects, root: st
         return True
     try:
         return not all(
-            (entry := committed.entry(path)).is_file and is_blob(here.read(path), entry.id) for path in paths
+            (entry := committed.entry(path)).is_file and is_blob(here.read(path, POLICY_LIMIT), entry.id)
+            for path in paths
         )
     except FileReadError:
         return True

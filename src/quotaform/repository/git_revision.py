@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, MutableMapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,8 +12,8 @@ from quotaform.git.object_store import GitObjects, TreeEntry, blob_id
 from quotaform.git.process import GitError, ObjectTooLargeError
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import size_text
-from quotaform.repository.revision import Revision, TreeReading
-from quotaform.system.files import CONFIG_LIMIT, POLICY_LIMIT, QUOTAS_LIMIT
+from quotaform.repository.revision import Revision, read_folder
+from quotaform.system.files import CONFIG_LIMIT
 
 if TYPE_CHECKING:
     from quotaform.desired.tree import SourceFile, Tree
@@ -74,7 +73,8 @@ class GitRevision:
             return Tree(name=name, root=Root.MISSING)
         if not entry.is_folder:
             return Tree(name=name, root=Root.FILE)
-        return _CommitReading(self, place, files).read(name)
+        known = {} if self.similar is None else self.similar.files
+        return read_folder(GitFolder(self, place, known), name, files)
 
     def folder(self, path: Path) -> GitFolder | None:
         """Return a folder of the work tree as the commit has it; `None` when it is outside of it."""
@@ -94,13 +94,12 @@ class GitRevision:
         return Path(real).relative_to(top).as_posix() if Path(real).is_relative_to(top) else None
 
     def find(self, place: str) -> _Found:
+        """Return what is at a path, relative to the top of the work tree."""
         folder, _, name = place.rpartition("/")
         above = self.objects.entry(self.root, folder)
         listed = self.objects.tree(above.id).get(name) if above is not None and above.is_folder else None
-        return _Found() if listed is None else self.follow(place, listed)
-
-    def follow(self, place: str, listed: TreeEntry) -> _Found:
-        """Return what is at a path of which a tree lists this."""
+        if listed is None:
+            return _Found()
         if listed.mode == _SUBMODULE_MODE:
             return _Found(problem=_SUBMODULE)
         if not listed.is_link:
@@ -109,16 +108,6 @@ class GitRevision:
         if entry is None or entry.mode == _SUBMODULE_MODE:
             return _Found(problem=_NOWHERE if entry is None else _SUBMODULE)
         return _Found(entry)
-
-    def content(self, path: str, entry: TreeEntry) -> bytes:
-        """Return the content of a file of the quotas directory.
-
-        Raises `ObjectTooLargeError` if it has too many bytes.
-        """
-        known = None if self.similar is None else self.similar.files.get(path)
-        if known is not None and blob_id(known, entry.id) == entry.id:
-            return known
-        return self.blob(entry.id, QUOTAS_LIMIT)
 
     def blob(self, identity: str, limit: int) -> bytes:
         """Return the content of a file by its id. Raises `ObjectTooLargeError` if it has too many bytes."""
@@ -130,33 +119,39 @@ class GitRevision:
 
 @dataclass(frozen=True, slots=True)
 class GitFolder:
-    """A folder at a commit, see `quotaform.repository.policy`; every method may raise `GitError`.
-
-    `place` is the path of the folder, relative to the top of the work tree.
-    """
+    """A folder at a commit; every method may raise `GitError`."""
 
     revision: GitRevision
-    place: str
+    place: str  # its path, relative to the top of the work tree
+    known: Mapping[str, bytes] = field(default_factory=dict)  # contents in another state, by path
 
     def has(self, path: str) -> bool:
         return self.revision.find(self._join(path)) != _Found()
 
     def is_folder(self, path: str) -> bool:
-        return self.entry(path).is_folder
+        entry, problem = self.revision.find(self._join(path))
+        if problem is not None:
+            raise FileReadError(path, problem)
+        return entry is not None and entry.is_folder
 
     def names(self, path: str) -> Iterator[str]:
         entry = self.entry(path)
-        if entry.is_folder:
-            yield from self.revision.objects.tree(entry.id)
+        for name in self.revision.objects.tree(entry.id) if entry.is_folder else ():
+            if "/" in name:
+                raise GitError("a folder of the repository is damaged")
+            yield name
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, limit: int) -> bytes:
         entry, problem = self.revision.find(self._join(path))
         if entry is None or not entry.is_file:
             raise FileReadError(path, problem or "it is no file")
+        known = self.known.get(path)
+        if known is not None and blob_id(known, entry.id) == entry.id:
+            return known
         try:
-            return self.revision.blob(entry.id, POLICY_LIMIT)
+            return self.revision.blob(entry.id, limit)
         except ObjectTooLargeError:
-            raise FileReadError(path, f"it is larger than {size_text(POLICY_LIMIT)}") from None
+            raise FileReadError(path, f"it is larger than {size_text(limit)}") from None
 
     def _join(self, path: str) -> str:
         return "/".join(part for part in (self.place, path) if part)
@@ -165,34 +160,3 @@ class GitFolder:
         """Return the entry of a path, links followed; that of what does not exist is neither a file nor a folder."""
         entry = self.revision.objects.entry(self.revision.root, self._join(path))
         return TreeEntry(0, "") if entry is None else entry
-
-
-class _CommitReading(TreeReading[TreeEntry]):
-    """Reads a quotas directory at a commit; git may raise a `GitError` for anything."""
-
-    def __init__(self, revision: GitRevision, place: str, files: MutableMapping[str, bytes] | None = None) -> None:
-        super().__init__(files)
-        self._revision, self._place = revision, place
-
-    def entries(self, folder: str) -> Iterator[tuple[str, TreeEntry]]:
-        objects = self._revision.objects
-        here = objects.entry(self._revision.root, self._inner(folder) if folder else self._place)
-        for name, listed in objects.tree(here.id).items() if here is not None else ():
-            if "/" in name:
-                raise GitError("a folder of the repository is damaged")
-            yield name, listed
-
-    def reader(self, path: str, entry: TreeEntry) -> Callable[[], bytes] | None:
-        found, problem = self._revision.follow(self._inner(path), entry)
-        if found is None:
-            raise FileReadError(path, problem or _NOWHERE)
-        return None if found.is_folder else partial(self._content, path, found)
-
-    def _inner(self, path: str) -> str:
-        return f"{self._place}/{path}"
-
-    def _content(self, path: str, entry: TreeEntry) -> bytes:
-        try:
-            return self._revision.content(path, entry)
-        except ObjectTooLargeError:
-            raise FileReadError(path, f"it is larger than {size_text(QUOTAS_LIMIT)}") from None

@@ -6,15 +6,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Protocol
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
 
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError
 from quotaform.model.finding import Finding, Location
 from quotaform.model.scope import is_glob, matches_glob
 from quotaform.model.text import inert
-from quotaform.system.files import POLICY_LIMIT, is_folder, is_within, read_bytes, reason_of
+from quotaform.repository.revision import DiskFolder, Folder
+from quotaform.system.files import POLICY_LIMIT
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config, ListedPath
@@ -28,51 +29,6 @@ MOST_LISTED: Final = 10_000
 """How many files and folders are looked at for one glob."""
 
 _UNREADABLE: Final = ""
-
-
-class Folder(Protocol):
-    """The folder of quotaform.yaml in one state. Paths are relative to it, and `""` is the folder itself."""
-
-    def has(self, path: str) -> bool:
-        """Whether there is anything at a path."""
-
-    def is_folder(self, path: str) -> bool:
-        """Whether a path leads to a folder."""
-
-    def names(self, path: str) -> Iterator[str]:
-        """Yield the names in a folder; nothing if it is none. Raises `FileReadError` if it cannot be listed."""
-
-    def read(self, path: str) -> bytes:
-        """Return the content of a file, which has `POLICY_LIMIT` bytes at most.
-
-        Raises `FileReadError` if it cannot be read.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class DiskFolder:
-    """A folder on disk. Links are followed within it, and not out of it."""
-
-    folder: Path
-
-    def has(self, path: str) -> bool:
-        return os.path.lexists(self.folder / path)
-
-    def is_folder(self, path: str) -> bool:
-        return is_folder(self.folder / path)
-
-    def names(self, path: str) -> Iterator[str]:
-        here = self.folder / path
-        if not is_folder(here) or not is_within(here, self.folder):
-            return
-        try:
-            with os.scandir(here) as entries:
-                yield from (entry.name for entry in entries)
-        except OSError as error:
-            raise FileReadError(path, reason_of(error)) from None
-
-    def read(self, path: str) -> bytes:
-        return read_bytes(self.folder / path, POLICY_LIMIT, within=self.folder)
 
 
 class _NoFilesError(Exception):
@@ -111,7 +67,7 @@ def policy_digests(folder: Folder, paths: Sequence[ListedPath]) -> Mapping[str, 
     found: dict[str, str] = {}
     for path in list_policies(folder, paths, []):
         try:
-            found[path] = policy_digest(folder.read(path))
+            found[path] = policy_digest(folder.read(path, POLICY_LIMIT))
         except FileReadError:
             found[path] = _UNREADABLE
     return found
@@ -134,10 +90,18 @@ def _expand(folder: Folder, text: str) -> list[str]:
     found = [""]
     for part in normal.split("/"):
         found = [path for parent in found for path in _matching(folder, parent, part)]
-    files = [path for path in found if not folder.is_folder(path)]
+    files = [path for path in found if not _is_folder(folder, path)]
     if not files:
         raise _NoFilesError(f"{shown} matches no file; correct the pattern, or remove it")
     return files
+
+
+def _is_folder(folder: Folder, path: str) -> bool:
+    """Whether a path leads to a folder; what leads nowhere is found when it is read."""
+    try:
+        return folder.is_folder(path)
+    except FileReadError:
+        return False
 
 
 def _matching(folder: Folder, parent: str, part: str) -> list[str]:
@@ -192,7 +156,7 @@ def load_policies(repository: Repository, config: Config) -> LoadedPolicies:
     for path in list_policies(folder, config.policies, problems):
         name = shown_path(folder.folder / path)
         try:
-            content = folder.read(path)
+            content = folder.read(path, POLICY_LIMIT)
         except FileReadError as error:
             text = f"the policy cannot be read: {error.reason}"
             problems.append(rule.BAD_POLICY.finding(text, location=Location(name)))

@@ -13,18 +13,25 @@ reader of a git ref is another `Revision`; no other module needs to know where f
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
-from functools import partial
-from operator import itemgetter
+from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 from quotaform.model.errors import FileReadError
 from quotaform.model.text import MIB, inert
-from quotaform.system.files import CONFIG_LIMIT, LEADS_OUT, QUOTAS_LIMIT, is_link, is_within, read_bytes, reason_of
+from quotaform.system.files import (
+    CONFIG_LIMIT,
+    LEADS_OUT,
+    QUOTAS_LIMIT,
+    is_folder,
+    is_link,
+    is_within,
+    read_bytes,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from quotaform.desired.tree import SourceFile, Tree
@@ -35,98 +42,113 @@ MOST_ENTRIES: Final = 50_000
 MOST_BYTES: Final = 1024 * MIB
 """How many bytes the files of a quotas directory may have together."""
 
-E = TypeVar("E")
+
+class Folder(Protocol):
+    """A folder in one state of the files. Paths are relative to it, and `""` is the folder itself.
+
+    Links are followed within it, and not out of it.
+    """
+
+    def has(self, path: str) -> bool:
+        """Whether there is anything at a path."""
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a path leads to a folder. Raises `FileReadError` if it is a link that leads nowhere, or out."""
+
+    def names(self, path: str) -> Iterator[str]:
+        """Yield the names in a folder; nothing if it is none. Raises `FileReadError` if it cannot be listed."""
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Return the content of a file. Raises `FileReadError` if it cannot be read, or has more bytes than a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFolder:
+    """A folder on disk."""
+
+    folder: Path
+
+    def has(self, path: str) -> bool:
+        return os.path.lexists(self.folder / path)
+
+    def is_folder(self, path: str) -> bool:
+        place = self.folder / path
+        if is_link(place):
+            try:
+                place.stat()
+            except FileNotFoundError:
+                raise FileReadError(path, "it is a link to a file that does not exist") from None
+            except OSError as error:
+                raise FileReadError(path, reason_of(error)) from None
+            if not is_within(place, self.folder):
+                raise FileReadError(path, LEADS_OUT)
+        return is_folder(place)
+
+    def names(self, path: str) -> Iterator[str]:
+        here = self.folder / path
+        if not is_folder(here) or not is_within(here, self.folder):
+            return
+        try:
+            with os.scandir(here) as entries:
+                yield from (entry.name for entry in entries)
+        except OSError as error:
+            raise FileReadError(path, reason_of(error)) from None
+
+    def read(self, path: str, limit: int) -> bytes:
+        place = self.folder / path
+        steps = [place, *place.parents[: path.count("/")]]
+        # What no link leads to lies in its folder, and need not be asked where it is.
+        return read_bytes(place, limit, within=self.folder if any(map(is_link, steps)) else place.parent)
 
 
 class _TooMuchError(Exception):
     """A quotas directory has more than is read."""
 
 
-class TreeReading(ABC, Generic[E]):
-    """Reads the files of a quotas directory and of the folders in it; what cannot be read is part of the answer."""
+def read_folder(folder: Folder, name: str, files: MutableMapping[str, bytes] | None = None) -> Tree:
+    """Read the files of a quotas directory and of the folders in it; what cannot be read is part of the answer.
 
-    def __init__(self, files: MutableMapping[str, bytes] | None = None) -> None:
-        """Start with nothing read. `files` is what keeps the content of files; in memory if left out."""
-        self._files = {} if files is None else files
-        self._others: list[str] = []
-        self._folders: list[str] = []
-        self._unreadable: dict[str, str] = {}
-        self._entries = 0
-        self._size = 0
+    `name` is what messages call it. `files` is what keeps the content of files; in memory if left out.
+    """
+    from quotaform.desired.tree import Tree, is_hidden, is_read
 
-    @abstractmethod
-    def entries(self, folder: str) -> Iterable[tuple[str, E]]:
-        """Return what is in a folder, each with its name there, in any order.
+    contents: MutableMapping[str, bytes] = {} if files is None else files
+    others: list[str] = []
+    folders: list[str] = []
+    unreadable: dict[str, str] = {}
+    entries = size = 0
 
-        `folder` is its path relative to the quotas directory; empty for that itself. Raises `FileReadError` if it
-        cannot be listed.
-        """
-
-    @abstractmethod
-    def reader(self, path: str, entry: E) -> Callable[[], bytes] | None:
-        """Return what reads the content of an entry; `None` for a folder.
-
-        `path` is its path relative to the quotas directory. Raises `FileReadError` if it leads nowhere, or out. What is
-        returned raises it when the content cannot be read.
-        """
-
-    def read(self, name: str) -> Tree:
-        """Read it. `name` is what messages call the quotas directory."""
-        from quotaform.desired.tree import Tree
-
+    def take(parent: str) -> None:
+        nonlocal entries, size
         try:
-            for path, entry in self._listed(""):
-                if self._add(path, entry):
-                    for inner, below in self._listed(path):
-                        self._add(inner, below)
-        except _TooMuchError as error:
-            return Tree(name=name, unreadable={"": str(error)})
-        return Tree(
-            name=name,
-            files=self._files,
-            others=self._others,
-            folders=self._folders,
-            unreadable=self._unreadable,
-        )
-
-    def _listed(self, folder: str) -> list[tuple[str, E]]:
-        """Return what is in a folder by its path, hidden things left out."""
-        try:
-            return sorted(self._counted(folder), key=itemgetter(0))
+            names = list(islice(folder.names(parent), MOST_ENTRIES - entries + 1))
         except FileReadError as error:
-            self._unreadable[folder] = error.reason
-            return []
+            unreadable[parent] = error.reason
+            return
+        entries += len(names)
+        if entries > MOST_ENTRIES:
+            raise _TooMuchError(f"it contains more than {MOST_ENTRIES:,} files and directories")
+        for path in sorted(f"{parent}/{each}" if parent else each for each in names if not is_hidden(each)):
+            try:
+                if folder.is_folder(path):
+                    folders.append(path)
+                    if not parent:
+                        take(path)
+                elif is_read(path):
+                    content = contents[path] = folder.read(path, QUOTAS_LIMIT)
+                    size += len(content)
+                else:
+                    others.append(path)
+            except FileReadError as error:
+                unreadable[path] = error.reason
+            if size > MOST_BYTES:
+                raise _TooMuchError(f"its files are larger than {MOST_BYTES // MIB} MiB together")
 
-    def _counted(self, folder: str) -> Iterator[tuple[str, E]]:
-        from quotaform.desired.tree import is_hidden
-
-        for name, entry in self.entries(folder):
-            self._entries += 1
-            if self._entries > MOST_ENTRIES:
-                raise _TooMuchError(f"it contains more than {MOST_ENTRIES:,} files and directories")
-            if not is_hidden(name):
-                yield (f"{folder}/{name}" if folder else name), entry
-
-    def _add(self, path: str, entry: E) -> bool:
-        """Take up an entry, and return whether it is a folder that can be listed."""
-        from quotaform.desired.tree import is_read
-
-        try:
-            read = self.reader(path, entry)
-            if read is None:
-                self._folders.append(path)
-                return True
-            if not is_read(path):
-                self._others.append(path)
-                return False
-            content = self._files[path] = read()
-        except FileReadError as error:
-            self._unreadable[path] = error.reason
-            return False
-        self._size += len(content)
-        if self._size > MOST_BYTES:
-            raise _TooMuchError(f"its files are larger than {MOST_BYTES // MIB} MiB together")
-        return False
+    try:
+        take("")
+    except _TooMuchError as error:
+        return Tree(name=name, unreadable={"": str(error)})
+    return Tree(name=name, files=contents, others=others, folders=folders, unreadable=unreadable)
 
 
 CONFIG_NAME: Final = "quotaform.yaml"
@@ -199,53 +221,12 @@ def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = N
 
     name = directory.as_posix()
     try:
-        is_folder = S_ISDIR(directory.stat().st_mode)
+        is_directory = S_ISDIR(directory.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         looked_at, above = find_above(directory)
         return Tree(name=name, root=Root.MISSING, looked_at=looked_at, above=above)
     except (OSError, ValueError) as error:
         return Tree(name=name, unreadable={"": reason_of(error)})
-    if not is_folder:
+    if not is_directory:
         return Tree(name=name, root=Root.FILE)
-    return _FolderReading(directory, files).read(name)
-
-
-class _FolderReading(TreeReading["os.DirEntry[str]"]):
-    """Reads a quotas directory on disk."""
-
-    def __init__(self, root: Path, files: MutableMapping[str, bytes] | None = None) -> None:
-        super().__init__(files)
-        self._root = root
-
-    def entries(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        try:
-            with os.scandir(self._root / folder) as entries:
-                for entry in entries:
-                    yield entry.name, entry
-        except OSError as error:
-            raise FileReadError(folder, reason_of(error)) from error
-
-    def reader(self, path: str, entry: os.DirEntry[str]) -> Callable[[], bytes] | None:
-        is_link = entry.is_symlink()
-        if is_link and (reason := self._astray(entry)):
-            raise FileReadError(path, reason)
-        # What is no link lies in its folder, and need not be asked where it leads.
-        within = self._root if is_link else Path(entry.path).parent
-        return None if _is_folder(entry) else partial(read_bytes, entry.path, QUOTAS_LIMIT, within=within)
-
-    def _astray(self, link: os.DirEntry[str]) -> str | None:
-        """Return why a link is not followed; `None` when it is."""
-        try:
-            Path(link.path).stat()
-        except FileNotFoundError:
-            return "it is a link to a file that does not exist"
-        except OSError as error:
-            return reason_of(error)
-        return None if is_within(link.path, self._root) else LEADS_OUT
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
+    return read_folder(DiskFolder(directory), name, files)

@@ -98,8 +98,10 @@ class GitRevision:
         folder, _, name = place.rpartition("/")
         above = self.objects.entry(self.root, folder)
         listed = self.objects.tree(above.id).get(name) if above is not None and above.is_folder else None
-        if listed is None:
-            return _Found()
+        return _Found() if listed is None else self.follow(place, listed)
+
+    def follow(self, place: str, listed: TreeEntry) -> _Found:
+        """Return what is at a path of which a tree lists this."""
         if listed.mode == _SUBMODULE_MODE:
             return _Found(problem=_SUBMODULE)
         if not listed.is_link:
@@ -124,25 +126,23 @@ class GitFolder:
     revision: GitRevision
     place: str  # its path, relative to the top of the work tree
     known: Mapping[str, bytes] = field(default_factory=dict)  # contents in another state, by path
+    # What is in the folders that were looked into, by path: each is looked for from the top once
+    trees: dict[str, Mapping[str, TreeEntry]] = field(default_factory=dict)
 
     def has(self, path: str) -> bool:
-        return self.revision.find(self._join(path)) != _Found()
+        return self._find(path) != _Found()
 
     def is_folder(self, path: str) -> bool:
-        entry, problem = self.revision.find(self._join(path))
+        entry, problem = self._find(path)
         if problem is not None:
             raise FileReadError(path, problem)
         return entry is not None and entry.is_folder
 
     def names(self, path: str) -> Iterator[str]:
-        entry = self.entry(path)
-        for name in self.revision.objects.tree(entry.id) if entry.is_folder else ():
-            if "/" in name:
-                raise GitError("a folder of the repository is damaged")
-            yield name
+        return iter(self._tree(path))
 
     def read(self, path: str, limit: int) -> bytes:
-        entry, problem = self.revision.find(self._join(path))
+        entry, problem = self._find(path)
         if entry is None or not entry.is_file:
             raise FileReadError(path, problem or "it is no file")
         known = self.known.get(path)
@@ -152,6 +152,20 @@ class GitFolder:
             return self.revision.blob(entry.id, limit)
         except ObjectTooLargeError:
             raise FileReadError(path, f"it is larger than {size_text(limit)}") from None
+
+    def _find(self, path: str) -> _Found:
+        folder, _, name = path.rpartition("/")
+        listed = self._tree(folder).get(name)
+        return _Found() if listed is None else self.revision.follow(self._join(path), listed)
+
+    def _tree(self, path: str) -> Mapping[str, TreeEntry]:
+        """Return what is in a folder by name; nothing if it is none."""
+        if path not in self.trees:
+            entry = self.entry(path)
+            self.trees[path] = self.revision.objects.tree(entry.id) if entry.is_folder else {}
+            if any("/" in name for name in self.trees[path]):
+                raise GitError("a folder of the repository is damaged")
+        return self.trees[path]
 
     def _join(self, path: str) -> str:
         return "/".join(part for part in (self.place, path) if part)

@@ -13,7 +13,6 @@ from msgspec.structs import replace as changed
 from quotaform.apply.page import render_receipt_html
 from quotaform.drift.drift import make_drift
 from quotaform.drift.page import render_drift_html
-from quotaform.fleet.page import render_fleet_report_html
 from quotaform.history.history import Changer, EntityHistory, HistoryRow
 from quotaform.history.page import render_history_html
 from quotaform.model.entity import Entity
@@ -120,7 +119,7 @@ def pages() -> dict[str, Page]:
         "receipt": Page(render_receipt_html(receipt_of(based_plan(), Result.APPLIED, Result.REFUSED, message="no"))),
         "drift": Page(render_drift_html(example_drift())),
         "resolve": resolved(),
-        "fleet": Page(render_fleet_report_html(example_fleet_report())),
+        "fleet": Page(render("fleet-report", "html", example_fleet_report())),
     }
 
 

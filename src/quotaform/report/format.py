@@ -57,10 +57,10 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "gitlab": "report.annotation:render_gitlab",
     },
     "fleet-report": {
-        "text": "fleet.report:render_fleet_report",
+        "text": "fleet.report:fleet_report",
         "json": "fleet.fleet_report:fleet_report_lines",
         "markdown": "fleet.report:render_fleet_report_markdown",
-        "html": "fleet.page:render_fleet_report_html",
+        "html": "fleet.report:fleet_report",
     },
     "explain": {"text": "resolve.report:render_explained", "json": "resolve.explain:dump_explained"},
     "alter": {"text": "cluster.report:render_altered", "json": "cluster.records:dump_altered"},

@@ -39,7 +39,7 @@ def main() -> None:
             (f"delta:{folder}/kept", ([FIRST],)),
         ):
             for taken in rounds:
-                result = append(partial(open_history, spark, location), quotas_of(spark, taken))
+                result, _ = append(partial(open_history, spark, location), quotas_of(spark, taken))
                 seen[location.partition(":")[0]] = [each.status for each in result.snapshots]
         rows = history_of(open_history(spark, "table:history").readings())
         require_same(rows, [FIRST, SECOND], [hour(n) for n in range(-1, 4)])
@@ -62,7 +62,7 @@ def slower(location: str, spark: SparkSession) -> list[object]:
                 append(lambda: open_history(spark, location), quotas_of(spark, [others.pop()]))
             return super().add(rows)
 
-    result = append(lambda: Overtaken(spark, location), quotas_of(spark, [LATE]))
+    result, _ = append(lambda: Overtaken(spark, location), quotas_of(spark, [LATE]))
     require_same(
         history_of(open_history(spark, location).readings()), [FIRST, SECOND, LATE], [hour(n) for n in range(4)]
     )

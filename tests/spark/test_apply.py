@@ -16,11 +16,11 @@ import pytest
 from quotaform.apply.applier import Applier
 from quotaform.fleet.apply import ApplyWork, Done, PlanToApply
 from quotaform.fleet.bundle import Bundle
-from quotaform.fleet.job import packed
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanIdError
 from quotaform.plan.plan_file import load_plan_file
 from quotaform.repository.repository import Repository as Files
+from quotaform.resolve.spark import packed
 from quotaform.sandbox import Sandbox
 from quotaform.system.clock import SYSTEM_CLOCK
 from tests.builder import PRODUCER

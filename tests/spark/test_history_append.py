@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.history.history import Append
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError
 from quotaform.model.quotas import Quotas, same_values
@@ -142,7 +141,7 @@ def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
     monkeypatch.setattr(parquet_table, "_KEPT_S", -60)
     path = str(tmp_path / "history")
     rounds = made_rounds(Random(20261122))
-    late = [append(lambda: ParquetHistory(spark, path), quotas_of(spark, taken)).count(Append.LATE) for taken in rounds]
+    late = [append(lambda: ParquetHistory(spark, path), quotas_of(spark, taken))[0].summary.late for taken in rounds]
     assert late[:ORDERED] == [0] * ORDERED
     assert min(late[ORDERED:]) > 40
     history = history_of(ParquetHistory(spark, path).readings()).localCheckpoint()

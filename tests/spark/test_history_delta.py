@@ -26,7 +26,7 @@ def test_a_history_is_kept_in_a_delta_table_by_path_and_by_name(tmp_path: Path) 
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert json.loads(done.stdout.splitlines()[-1]) == {
-        "table": ["appended", None],
+        "table": ["appended", "failed"],
         "delta": ["appended"],
         "slower": ["late"],
         "foreign": "it has no column cluster string, so it is not a history",

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quotaform.fleet.session import spark_session
-from quotaform.history.history import Append
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ConnectError, EngineError, HistoryError
+from quotaform.model.errors import EngineError, HistoryError
 from quotaform.model.moment import spell_moment
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.history_oracle import Taken
@@ -29,14 +28,13 @@ LATE = Taken("lab", "id", hour(1), {ALICE: {PRODUCER: 2.0}, BOB: {REQUEST: 5.0}}
 DOWN = Taken("prod", "", hour(2), None)
 
 
-def append_to(spark: SparkSession, path: Path, *taken: Taken) -> list[Append | None]:
+def append_to(spark: SparkSession, path: Path, *taken: Taken) -> list[str]:
     """Append snapshots and return what became of each."""
     from quotaform.history.append import append
     from quotaform.history.table import ParquetHistory
 
-    result = append(lambda: ParquetHistory(spark, str(path)), quotas_of(spark, taken))
-    assert all(isinstance(each.error, ConnectError) for each in result.failed)
-    assert len(result.failed) == sum(each.quotas is None for each in taken)
+    result, failed = append(lambda: ParquetHistory(spark, str(path)), quotas_of(spark, taken))
+    assert [str(error) for _, error in failed] == ["down"] * sum(each.quotas is None for each in taken)
     return [each.status for each in result.snapshots]
 
 
@@ -62,16 +60,16 @@ def test_a_late_snapshot_is_inserted_into_the_past_and_a_known_one_changes_nothi
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = tmp_path / "hi story [1]{a}=%20*"
-    assert append_to(spark, path, FIRST) == [Append.APPENDED]
-    assert append_to(spark, path, SECOND, DOWN) == [Append.APPENDED, None]
+    assert append_to(spark, path, FIRST) == ["appended"]
+    assert append_to(spark, path, SECOND, DOWN) == ["appended", "failed"]
     before = rows_of(spark, path)
     assert before == [
         ("user=alice", 1.0, "09", "11"),
         ("user=alice", 2.0, "11", None),
         ("user=bob", 5.0, "09", "11"),
     ]
-    assert append_to(spark, path, LATE) == [Append.LATE]
-    assert append_to(spark, path, LATE, FIRST, SECOND) == [Append.KNOWN] * 3
+    assert append_to(spark, path, LATE) == ["late"]
+    assert append_to(spark, path, LATE, FIRST, SECOND) == ["known"] * 3
     assert rows_of(spark, path) == [
         ("user=alice", 1.0, "09", "10"),
         ("user=alice", 2.0, "10", None),
@@ -117,7 +115,7 @@ def test_an_append_that_cannot_write_its_rows_leaves_the_table_as_it_was(spark: 
         append_to(spark, path, large)
     assert rows_of(spark, path) == before
     assert [each.name for each in path.iterdir()] == ["append=00000001"]
-    assert append_to(spark, path, large) == [Append.APPENDED]
+    assert append_to(spark, path, large) == ["appended"]
 
 
 def test_of_two_appends_at_once_the_slower_one_begins_again(
@@ -135,7 +133,7 @@ def test_of_two_appends_at_once_the_slower_one_begins_again(
         return add(table, rows)
 
     monkeypatch.setattr(ParquetHistory, "add", after_another)
-    assert append_to(spark, path, LATE) == [Append.LATE]
+    assert append_to(spark, path, LATE) == ["late"]
     assert [row[1:] for row in rows_of(spark, path)] == [(1.0, "09", "10"), (2.0, "10", None), (5.0, "09", "11")]
 
 

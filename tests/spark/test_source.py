@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quotaform.cluster.snapshot import read_snapshot
 from quotaform.desired.config import Cluster
 from quotaform.model.entity import Entity
-from quotaform.model.errors import InvalidFilesError
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.files import write_snapshot
 
@@ -53,27 +51,6 @@ def test_each_cluster_is_a_partition_and_one_that_is_down_stops_no_other(spark: 
     assert rows["down", None].cluster_id is None
     assert rows["down", None].failure.kind == "ConnectError"
     assert "127.0.0.1:1" in rows["down", None].failure.message
-    assert rows["down", None].failure.problems is None
-
-
-def test_a_failure_survives_a_table_on_disk_and_holds_nothing_to_unpickle(spark: SparkSession, tmp_path: Path) -> None:
-    """The error itself was a pickled column: whoever could write such a table could run code where it was read."""
-    from pyspark.sql.types import BinaryType
-
-    from quotaform.fleet.data_source import read_clusters, require_read
-    from quotaform.resolve.spark_quotas import FAILURE
-
-    assert not [field.name for field in FAILURE if isinstance(field.dataType, BinaryType)]
-    snapshot = tmp_path / "cut.json"
-    snapshot.write_text('{"kind": ', encoding="utf-8")
-    with pytest.raises(InvalidFilesError) as expected:
-        read_snapshot(snapshot)
-    kept = str(tmp_path / "kept")
-    read_clusters(spark, [Cluster(name="cut", snapshot=snapshot)]).write.parquet(kept)
-    [row] = spark.read.parquet(kept).collect()
-    with pytest.raises(InvalidFilesError) as raised:
-        require_read(row.failure.asDict())
-    assert raised.value.problems == expected.value.problems
 
 
 def test_a_session_reads_the_clusters_of_a_repository_by_one_line(spark: SparkSession, tmp_path: Path) -> None:
@@ -91,7 +68,7 @@ def test_a_session_reads_the_clusters_of_a_repository_by_one_line(spark: SparkSe
     quotas = spark.read.format("kafka_quotas").option("repository", str(tmp_path)).load()
     found = {(row.cluster, row.key, row.failure and row.failure.kind) for row in quotas.collect()}
     lab = {("lab", PRODUCER, None), ("lab", REQUEST, None)}
-    assert found == {*lab, ("down", None, "ConnectError"), ("pinned", None, "BlockedError")}
+    assert found == {*lab, ("down", None, "ConnectError"), ("pinned", None, "ClusterIdError")}
     own = quotas.where("cluster = 'lab' AND key = 'request_percentage'").select("value")
     assert own.rdd.getNumPartitions() == 1
     assert [row.value for row in own.collect()] == [2.0]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.fleet.bundle import Bundle, DriverContext
-from quotaform.fleet.job import ShippedFile, ShippedJob, opened_job
+from quotaform.fleet.job import ShippedFile, ShippedJob, _opened_job
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ def shipped(folder: Path, content: bytes) -> ShippedJob:
 def test_a_worker_opens_a_job_once_and_closes_it_when_it_opens_the_next(tmp_path: Path) -> None:
     """The archives of all jobs stayed open as long as the worker ran."""
     one, other = shipped(tmp_path, b"one"), shipped(tmp_path, b"other")
-    with opened_job(one) as (first, _), opened_job(one) as (again, _):
-        assert again is first
-        assert first.bundle.read(first.name) == b"one"
-    with opened_job(other) as (second, _):
-        assert second.bundle.read(second.name) == b"other"
+    first, _ = _opened_job(one)
+    assert _opened_job(one)[0] is first
+    assert first.bundle.read(first.name) == b"one"
+    second, _ = _opened_job(other)
+    assert second.bundle.read(second.name) == b"other"
     with pytest.raises(ValueError, match="closed"):
         first.bundle.read(first.name)

@@ -33,7 +33,7 @@ from quotaform.apply.audit import AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger
 from quotaform.apply.run import apply_cluster, require_applyable
 from quotaform.fleet.bundle import Bundle
-from quotaform.fleet.job import ShippedJob, new_bundle, packed, run_job, ship_job, unpacked
+from quotaform.fleet.job import ShippedJob, new_bundle, run_job, ship_job
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
 from quotaform.model.errors import ApplyLostError, ClusterError, EngineError, QuotaformError
@@ -43,6 +43,7 @@ from quotaform.plan.plan_file import require_plan_id
 from quotaform.plan.receipt import Receipt, ReceiptDigest
 from quotaform.plan.receipt_file import start_receipt, write_receipt
 from quotaform.repository.repository import Repository
+from quotaform.resolve.spark import packed, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.process import held_signals
 

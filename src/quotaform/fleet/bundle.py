@@ -23,8 +23,6 @@ from quotaform.model.variable import ALLOW_LIST
 from quotaform.system.clock import EPOCH_VARIABLE
 
 _JOB: Final = "job"
-FASTEST: Final = 1
-"""The level of compression for what is read again soon."""
 
 
 class Bundle:
@@ -33,7 +31,7 @@ class Bundle:
     def __init__(self, path: Path, *, is_new: bool = False) -> None:
         """Open it."""
         self.path = path
-        self._archive = ZipFile(path, "w" if is_new else "r", ZIP_DEFLATED, compresslevel=FASTEST)
+        self._archive = ZipFile(path, "w" if is_new else "r", ZIP_DEFLATED, compresslevel=1)
         self._members = set(self._archive.namelist())
 
     def keep(self) -> BundledFiles:

@@ -17,7 +17,7 @@ rows.repartition("cluster").write.format("kafka_quotas").option("repository", "/
 
 Spark shows options in plans and logs, so credentials never are among them: a properties file is read where the cluster
 is read, and must be there. A cluster that cannot be read is a row with a `failure`, so that the others are read
-nevertheless; see `require_read`. What rows must be that are written: `quotaform.fleet.plan_rows`.
+nevertheless; see `read_failure`. What rows must be that are written: `quotaform.fleet.plan_rows`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,10 @@ from quotaform.fleet.bundle import DriverContext
 from quotaform.fleet.plan_rows import PLAN_ROWS, RowApplier, Written, require_written
 from quotaform.fleet.table import row_batch
 from quotaform.model import errors
-from quotaform.model.errors import ClusterError, InvalidFilesError, QuotaformError, UsageError
-from quotaform.model.finding import Finding, Location
+from quotaform.model.errors import ClusterError, ExitCode, InvalidFilesError, QuotaformError
+from quotaform.model.finding import Location
 from quotaform.model.moment import read_moment
 from quotaform.model.quotas import Quotas, SnapshotFile
-from quotaform.model.records.document import spell
-from quotaform.model.records.record import ShapeError, builtins, decode_list
 from quotaform.model.rule import SNAPSHOT
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
@@ -68,78 +66,33 @@ SNAPSHOTS: Final = struct(QUOTAS, file=TEXT)
 """What snapshot files hold: as `QUOTAS`, with the file; of one that cannot be read, the cluster is null."""
 
 
-_PLAIN: Final = (QuotaformError.__init__, ClusterError.__init__, UsageError.__init__)
-"""Constructors that take a message and need nothing else."""
-
-
-_ATTRIBUTES: Final = {"remedy": str, "cluster": str, "server": str, "code": int}
-"""The attributes of a `ClusterError` that have a column, and their type. Its entities have none: reads name none."""
-
 QuotaRow = tuple[Any, ...]
-FailureRow = tuple[str, str, str | None, str | None, str | None, int | None, str | None]
-"""A row of `FAILURE`."""
 
 
-def failure_row(error: QuotaformError) -> FailureRow:
-    """Return an error as `FAILURE`.
+class UnreadError(QuotaformError):
+    """A cluster could not be read, as a row of `QUOTAS` says."""
 
-    | error | kind | remedy, cluster, server, code | problems |
-    | --- | --- | --- | --- |
-    | InvalidFilesError | its name | none | its findings as JSON |
-    | another one that can be made of a message alone | its name | those of a ClusterError | none |
-    | any other | the name of the closest such base | those of a ClusterError | none |
-    """
-    if isinstance(error, InvalidFilesError):
-        problems = spell(list(map(builtins, error.problems)))
-        return type(error).__name__, str(error), None, None, None, None, problems
-    kind = next(kind.__name__ for kind in type(error).__mro__ if _plain(kind.__name__) is kind)
+    def __init__(self, message: str, exit_code: ExitCode) -> None:
+        self.exit_code = exit_code  # type: ignore[misc]
+        super().__init__(*message.split("\n"))
+
+
+def failure_row(error: QuotaformError) -> tuple[str | int | None, ...]:
+    """Return an error as `FAILURE`."""
     if isinstance(error, ClusterError):
-        return kind, str(error), error.remedy, error.cluster, error.server, error.code, None
-    return kind, str(error), None, None, None, None, None
+        return type(error).__name__, str(error), error.remedy, error.cluster, error.server, error.code
+    message = "\n".join(map(str, error.problems)) if isinstance(error, InvalidFilesError) else str(error)
+    return type(error).__name__, message, None, None, None, None
 
 
-def require_read(failure: Mapping[str, Any] | None) -> None:
-    """Raise the error of a cluster that could not be read, with its original message, attributes and exit code.
+def read_failure(failure: Mapping[str, Any]) -> UnreadError:
+    """Return the error of a cluster that could not be read, with its message and exit code.
 
-    The columns may come from a table that somebody else wrote: a kind that is not understood is a `ClusterError` with
-    the message, and an attribute that is not understood is left out.
+    The row may be of a table that somebody else wrote: a kind that is not known has the exit code of most errors.
     """
-    if failure is None:
-        return
-    message = failure["message"] or "The cluster could not be read."
-    if failure["kind"] == InvalidFilesError.__name__ and (problems := _problems(failure["problems"])):
-        raise InvalidFilesError(problems)
-    kind = _plain(failure["kind"]) or ClusterError
-    # Made of its lines, as it was: what a line quotes has no line breaks.
-    error = kind(*message.split("\n")) if kind.__init__ is QuotaformError.__init__ else kind(message)
-    if isinstance(error, ClusterError):
-        _restore(error, failure)
-    raise error
-
-
-def _restore(error: ClusterError, failure: Mapping[str, Any]) -> None:
-    """Give an error that was made of its whole message the attributes that it had."""
-    for name, kind in _ATTRIBUTES.items():
-        value = failure.get(name)
-        if isinstance(value, kind):
-            setattr(error, name, value)
-    if error.remedy is not None:
-        error.problem = error.problem.partition(f"{error.joint}{error.remedy}")[0]
-
-
-def _plain(name: object) -> type[QuotaformError] | None:
-    """Return the class of `quotaform.model.errors` of a name, if it can be made of a message alone."""
-    kind = getattr(errors, name, None) if isinstance(name, str) else None
-    is_plain = isinstance(kind, type) and issubclass(kind, QuotaformError) and kind.__init__ in _PLAIN
-    return kind if is_plain else None
-
-
-def _problems(text: object) -> list[Finding]:
-    """Return findings that were written as JSON; none if they were not."""
-    try:
-        return decode_list(text, Finding) if isinstance(text, str) else []
-    except (ShapeError, ValueError, RecursionError):
-        return []
+    kind = getattr(errors, str(failure["kind"]), None)
+    code = kind.exit_code if isinstance(kind, type) and issubclass(kind, QuotaformError) else ExitCode.ERROR
+    return UnreadError(failure["message"] or "The cluster could not be read.", code)
 
 
 def failed_row(cluster: str | None, error: QuotaformError) -> QuotaRow:

@@ -19,21 +19,21 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 from weakref import finalize
-from zlib import compress, decompress
 
 from pyspark import StorageLevel
 
-from quotaform.fleet.bundle import FASTEST, Bundle, DriverContext
+from quotaform.fleet.bundle import Bundle, DriverContext
 from quotaform.fleet.session import is_connect, release
 from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, digest_of, no_progress
 from quotaform.repository.cluster_work import repeated
+from quotaform.resolve.spark import packed, unpacked
 from quotaform.resolve.spark_quotas import BINARY, INTEGER, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster
 
@@ -66,16 +66,6 @@ class Spool:
     def _read(self, begin: int, length: int) -> Any:
         self._file.seek(begin)
         return unpacked(self._file.read(length))
-
-
-def packed(value: object) -> bytes:
-    """Return a result as a `Spool` and a task keep it."""
-    return compress(dumps(value), FASTEST)
-
-
-def unpacked(content: bytes) -> Any:
-    """Return a result that was `packed` by this application."""
-    return loads(decompress(content))  # noqa: S301
 
 
 # Rows that tasks have made, on the disks of executors until the driver has read them.
@@ -185,33 +175,21 @@ def run_job(
         spark.range(0, len(part), 1, task_count(len(part))).mapInArrow(partial(_work, job, part), OUTCOMES)
         for part in parts
     )
-    yield from collected(tables, job.names, what, progress, len(chosen))
+    spool = Spool()
+    with repeated(progress, what, len(chosen)) as steps:
+        for done, (place, digest, value) in enumerate(chain.from_iterable(map(_arriving, tables)), 1):
+            found = loads(digest)  # noqa: S301 (see `OUTCOMES`)
+            if isinstance(found, QuotaformError):
+                yield ClusterOutcome(job.names[place], error=found)
+            else:
+                yield ClusterOutcome(job.names[place], spool.add(found, value))
+            steps(what, done, len(chosen))
 
 
 def in_order(outcomes: Iterable[ClusterOutcome[T]], names: Iterable[str]) -> list[ClusterOutcome[T]]:
     """Return outcomes in the order of their clusters."""
     found = {outcome.cluster: outcome for outcome in outcomes}
     return [found[name] for name in names]
-
-
-def collected(
-    tables: Iterable[DataFrame],
-    names: Sequence[str],
-    what: str,
-    progress: Progress = no_progress,
-    total: int | None = None,
-) -> Iterator[ClusterOutcome[Kept[Any]]]:
-    """Run the tasks that make `OUTCOMES`, a job for each table, and yield each outcome as soon as it is there."""
-    spool = Spool()
-    clusters = len(names) if total is None else total
-    with repeated(progress, what, clusters) as steps:
-        for done, (place, digest, value) in enumerate(chain.from_iterable(map(_arriving, tables)), 1):
-            found = loads(digest)  # noqa: S301 (see `OUTCOMES`)
-            if isinstance(found, QuotaformError):
-                yield ClusterOutcome(names[place], error=found)
-            else:
-                yield ClusterOutcome(names[place], spool.add(found, value))
-            steps(what, done, clusters)
 
 
 def _arriving(rows: Any) -> Iterator[tuple[int, bytes, bytes]]:
@@ -256,13 +234,12 @@ def new_bundle(folder: str) -> Bundle:
     return Bundle(Path(folder) / f"quotaform-{uuid4().hex}.zip", is_new=True)
 
 
-_opened: dict[str, tuple[Bundle, Any]] = {}
+_opened: dict[str, tuple[Bundle, tuple[Any, Sequence[Cluster]]]] = {}
 """The job that this worker is at, with its bundle: workers run many tasks, and the job is read once."""
 
 
-@contextmanager
-def opened_job(job: ShippedJob) -> Iterator[tuple[Any, Sequence[Cluster]]]:
-    """Give the work of a job and its clusters; runs on an executor, which has the driver's folder meanwhile."""
+def _opened_job(job: ShippedJob) -> tuple[Any, Sequence[Cluster]]:
+    """Return the work of a job and its clusters; runs on an executor."""
     # Opened first: to some executors the folder of shipped files is a path relative to their own.
     path = job.bundle.path
     if path not in _opened:
@@ -271,32 +248,24 @@ def opened_job(job: ShippedJob) -> Iterator[tuple[Any, Sequence[Cluster]]]:
             last.close()
         opened = Bundle(job.bundle.here())
         _opened[path] = opened, opened.job()
-    work, clusters = _opened[path][1]
-    with job.driver.entered(), rare_collections():
-        yield work, clusters
+    return _opened[path][1]
 
 
 def _work(
     job: ShippedJob, places: Sequence[int], batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Do the work on the clusters of a partition; runs on an executor."""
-    with opened_job(job) as (work, clusters):
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                place = places[number]
-                yield outcome_batch(place, partial(work, clusters[place]))
-
-
-def outcome_batch(place: int, make: Callable[[], object]) -> pyarrow.RecordBatch:
-    """Return `OUTCOMES` of one cluster."""
+    """Do the work on the clusters of a partition, in the driver's folder; runs on an executor."""
     import pyarrow
 
-    try:
-        made = make()
-        row = {"place": place, "digest": dumps(digest_of(made)), "value": packed(made)}
-    except QuotaformError as error:
-        row = {"place": place, "digest": dumps(error), "value": None}
-    return pyarrow.RecordBatch.from_pylist([row], arrow_schema(OUTCOMES))
+    work, clusters = _opened_job(job)
+    with job.driver.entered(), rare_collections():
+        for place in (places[number] for batch in batches for number in batch.column(0).to_pylist()):
+            try:
+                made = work(clusters[place])
+                row = {"place": place, "digest": dumps(digest_of(made)), "value": packed(made)}
+            except QuotaformError as error:
+                row = {"place": place, "digest": dumps(error), "value": None}
+            yield pyarrow.RecordBatch.from_pylist([row], arrow_schema(OUTCOMES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,22 +301,3 @@ def ship(spark: SparkSession, path: Path) -> ShippedFile:
     copyfile(path, kept)
     spark.sparkContext.addFile(str(kept))
     return ShippedFile(str(path), is_copied=True)
-
-
-def by_place(rows: DataFrame, clusters: int) -> DataFrame:
-    """Return the same rows in as many partitions as there are tasks, sorted by `place`.
-
-    A hash of the cluster would put several into one partition and leave others empty, and ranges of rows would put all
-    small clusters into one.
-
-    `rows`: Rows with a column `place`: an integer, the place of the cluster among all of them.
-    """
-    tasks = task_count(clusters)
-    return rows.repartitionById(tasks, _task(tasks, clusters)).sortWithinPartitions("place")
-
-
-def _task(tasks: int, clusters: int) -> Column:
-    """Return the task of a place: they have equally many clusters, or one more, in order."""
-    from pyspark.sql.functions import expr
-
-    return expr(f"CAST(place AS BIGINT) * {tasks} DIV {clusters}").cast("int")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
 
-from quotaform.fleet.bundle import inside
-from quotaform.fleet.data_source import SNAPSHOTS, require_read
-from quotaform.fleet.snapshot import FILES_PER_TASK
-from quotaform.fleet.table import make_table, row_batch
-from quotaform.history.history import Append, AppendedSnapshot, HistoryAppend
+from quotaform.fleet.data_source import SNAPSHOTS, UnreadError, read_failure
+from quotaform.fleet.table import row_batch
+from quotaform.history.history import AppendDocument, AppendedRecord, AppendStatus
 from quotaform.history.spark import (
     CHANGED_BY,
     READINGS,
@@ -30,19 +26,16 @@ from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, tim
 from quotaform.resolve.spark_quotas import DOUBLE, TEXT, TIME, completed, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
-    import pyarrow
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from quotaform.history.table import HistoryTable
 
-    Status = Mapping[tuple[str, datetime], Append]
     _Snapshot = tuple[str, str, datetime, str | None]
 
 
-RECEIPTS: Final = struct(
-    file=TEXT,
+CLAIMS: Final = struct(
     cluster_id=TEXT,
     entity_key=TEXT,
     key=TEXT,
@@ -50,12 +43,11 @@ RECEIPTS: Final = struct(
     after=DOUBLE,
     started_at=TIME,
     changed_by=CHANGED_BY,
-    problem=TEXT,
 )
-"""What receipts say was changed, and when; null is no value. One that cannot be read is a row with a `problem`."""
+"""What receipts say was changed, and when; null is no value."""
 
 
-_PATHS: Final = StructType([RECEIPTS["file"]])
+_MOST_PROBLEMS: Final = 100
 _LONGEST_APPLY: Final = timedelta(days=1)
 """How much sooner than an apply ends its receipt may have got its name."""
 
@@ -76,48 +68,42 @@ class Receipts:
         first = min(starts) - _LONGEST_APPLY
         return [str(path) for path in receipts_by_name(self.folder) if read_moment(time_in_name(path)) >= first]
 
-
-def read_receipts(spark: SparkSession, receipts: Receipts, new: Sequence[NewSnapshot]) -> DataFrame | None:
-    """Return `RECEIPTS`; `None` if no receipt can say anything about new snapshots."""
-    paths = receipts.paths(new)
-    if not paths:
-        return None
-    directory, within = str(Path.cwd()), receipts.within
-
-    def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        for batch in batches:
-            for path in batch.column("file").to_pylist():
-                yield row_batch(RECEIPTS, _receipt_rows(path, directory, within))
-
-    return make_table(spark, _PATHS, [paths]).repartition(ceil(len(paths) / FILES_PER_TASK)).mapInArrow(read, RECEIPTS)
-
-
-def _receipt_rows(path: str, directory: str, within: Path | None) -> list[tuple[Any, ...]]:
-    """Return the rows of one receipt; runs on an executor."""
-    try:
-        with inside(directory):
-            receipt = load_receipt_file(Path(path), within=within)
-        started_at, finished_at = read_moment(receipt.started_at), read_moment(receipt.finished_at)
-    except (QuotaformError, ValueError) as error:
-        return [(path, *[None] * (len(RECEIPTS) - 2), str(error))]
-    actor = receipt.run.actor if receipt.run and receipt.run.actor else receipt.applied_by
-    changed_by = (actor, receipt.plan_id, receipt.source.commit, finished_at)
-    return [
-        (path, receipt.cluster.id, item.entity.address, row.key, row.before, row.after, started_at, changed_by, None)
-        for item in receipt.results
-        if item.result.may_have_written
-        for row in item.rows
-    ]
+    def claims(self, new: Sequence[NewSnapshot]) -> tuple[list[tuple[Any, ...]], list[str]]:
+        """Return `CLAIMS` about new snapshots, and why receipts cannot be read."""
+        rows: list[tuple[Any, ...]] = []
+        problems: list[str] = []
+        for path in self.paths(new):
+            try:
+                receipt = load_receipt_file(Path(path), within=self.within)
+                started_at, finished_at = read_moment(receipt.started_at), read_moment(receipt.finished_at)
+            except (QuotaformError, ValueError) as error:
+                problems.append(str(error))
+                continue
+            actor = receipt.run.actor if receipt.run and receipt.run.actor else receipt.applied_by
+            changed_by = (actor, receipt.plan_id, receipt.source.commit, finished_at)
+            rows += [
+                (receipt.cluster.id, item.entity.address, row.key, row.before, row.after, started_at, changed_by)
+                for item in receipt.results
+                if item.result.may_have_written
+                for row in item.rows
+            ]
+        return rows, sorted(set(problems))[:_MOST_PROBLEMS]
 
 
-def attributed(rows: DataFrame, receipts: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:
+def attributed(rows: DataFrame, claims: Sequence[tuple[Any, ...]], new: Sequence[NewSnapshot]) -> DataFrame:
     """Return rows of `changes_of` with who set the value and who removed the one before it.
 
     A receipt says it of a value if its apply ran between the two snapshots and set that value of that key of the
     entity; of the one before if it says that it was there before. Of several the last one counts.
     """
+    if not claims:
+        return rows
+    import pyarrow
+
+    spark = rows.sparkSession
+    receipts = spark.createDataFrame(pyarrow.Table.from_batches([row_batch(CLAIMS, claims)]), CLAIMS)
     between = small_table(
-        rows.sparkSession,
+        spark,
         ["cluster", "cluster_id", "after_at", "read_at"],
         ((each.cluster, each.cluster_id, *times) for each in new for times in each.intervals()),
     )
@@ -125,17 +111,16 @@ def attributed(rows: DataFrame, receipts: DataFrame, new: Sequence[NewSnapshot])
         receipts["changed_by.at"] + f.expr("INTERVAL 1 SECOND") > between["after_at"]
     )
     is_same_cluster = receipts["cluster_id"] == between["cluster_id"]
-    claims = receipts.where("problem IS NULL").join(f.broadcast(between), is_same_cluster & is_between)
-    claims = claims.select(between["cluster"], between["read_at"], "entity_key", "key", "before", "after", "changed_by")
+    told = receipts.join(f.broadcast(between), is_same_cluster & is_between)
+    told = told.select(between["cluster"], between["read_at"], "entity_key", "key", "before", "after", "changed_by")
     of_row = ["cluster", "read_at", "entity_key", "key"]
     for claimed, value, name in (("after", "value", "changed_by"), ("before", "before", "ended_by")):
-        made = claims.where(f.col(claimed).isNotNull()).groupBy(*of_row, f.col(claimed).alias(value))
+        made = told.where(f.col(claimed).isNotNull()).groupBy(*of_row, f.col(claimed).alias(value))
         last = made.agg(f.max_by("changed_by", "changed_by.at").alias(name))
         rows = rows.join(last, [*of_row, value], "left")
     return rows
 
 
-_MOST_PROBLEMS: Final = 100
 _MOST_ATTEMPTS: Final = 3
 """How often an append begins again because another one was faster."""
 
@@ -146,8 +131,8 @@ def append(
     receipts: Receipts | None = None,
     *,
     is_stable: bool = False,
-) -> HistoryAppend:
-    """Append snapshots to a history, all or none.
+) -> tuple[AppendDocument, list[tuple[str | None, UnreadError]]]:
+    """Append snapshots to a history, all or none; return what became of them, and the errors of those that failed.
 
     `open_table`: opens the history; called again when another append was faster. `quotas`: `QUOTAS` or `SNAPSHOTS`; of
     several files with a snapshot of one cluster and time, the first by path counts. `receipts`: those that may say who
@@ -165,16 +150,17 @@ def append(
     for _ in range(_MOST_ATTEMPTS):
         readings = table.readings()
         new = new_snapshots(snapshots_of(readings), (row[:3] for row in chosen))
-        status = {(each.cluster, each.read_at): Append.LATE if each.is_late else Append.APPENDED for each in new}
+        status: dict[tuple[str, datetime], AppendStatus] = {
+            (each.cluster, each.read_at): "late" if each.is_late else "appended" for each in new
+        }
         taken = [row for row in chosen if (row[0], row[2]) in status]
-        claims = None if receipts is None else read_receipts(given.sparkSession, receipts, new)
-        changes = changes_of(readings, _rows_of(given, taken), new)
-        if claims is not None:
-            claims = claims.localCheckpoint()
-            changes = attributed(changes, claims, new)
+        claims, problems = ([], []) if receipts is None else receipts.claims(new)
+        changes = attributed(changes_of(readings, _rows_of(given, taken), new), claims, new)
         times = small_table(given.sparkSession, ["cluster", "cluster_id", "read_at"], (row[:3] for row in taken))
         if not new or table.add(completed(changes, READINGS).unionByName(completed(times, READINGS))):
-            return HistoryAppend(table.name, tuple(_results(snapshots, status)), _problems(claims))
+            failed = [(row["cluster"], read_failure(row["failure"])) for row in snapshots if row["failure"]]
+            records = tuple(_record(row, status) for row in snapshots)
+            return AppendDocument(table=table.name, snapshots=records, receipt_problems=tuple(problems)), failed
         table = open_table()
     raise HistoryError(table.name, "other appends were faster each time", "run this again")
 
@@ -212,36 +198,14 @@ def _rows_of(given: DataFrame, chosen: Sequence[_Snapshot]) -> DataFrame:
     return given.join(f.broadcast(rows), is_same, "left_semi")
 
 
-def _results(snapshots: Sequence[Mapping[str, Any]], status: Status) -> list[AppendedSnapshot]:
-    left = dict(status)
-    return [
-        AppendedSnapshot(
-            cluster=row["cluster"],
-            file=row["file"],
-            cluster_id=row["cluster_id"],
-            read_at=row["read_at"],
-            values=row["values"],
-            status=None if row["failure"] else left.pop((row["cluster"], row["read_at"]), Append.KNOWN),
-            error=_error(row["failure"]),
-        )
-        for row in snapshots
-    ]
-
-
-def _problems(claims: DataFrame | None) -> tuple[str, ...]:
-    """Return why receipts could not be read."""
-    if claims is None:
-        return ()
-    rows = claims.where(f.col("problem").isNotNull()).select("problem").distinct().orderBy("problem")
-    return tuple(rows.limit(_MOST_PROBLEMS).toArrow().column("problem").to_pylist())
-
-
-def _error(failure: Mapping[str, Any] | None) -> QuotaformError | None:
-    try:
-        require_read(failure)
-    except QuotaformError as error:
-        return error
-    return None
+def _record(row: Mapping[str, Any], status: dict[tuple[str, datetime], AppendStatus]) -> AppendedRecord:
+    """Return what became of a snapshot; only one of each cluster and time has a status."""
+    failure = row["failure"]
+    return AppendedRecord(
+        **{name: row[name] for name in ("cluster", "cluster_id", "file", "read_at", "values")},
+        status="failed" if failure else status.pop((row["cluster"], row["read_at"]), "known"),
+        error=failure and failure["message"],
+    )
 
 
 def changes_of(readings: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:

@@ -7,33 +7,22 @@ say) is not reported here either, and a cluster with another id than the one tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
-from itertools import chain, groupby
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
 from quotaform.desired.writable import is_out_of_reach
 from quotaform.drift.drift import Drift
 from quotaform.drift.run import drift_of
-from quotaform.fleet.job import (
-    OUTCOMES,
-    ShippedJob,
-    by_place,
-    collected,
-    in_order,
-    new_bundle,
-    opened_job,
-    outcome_batch,
-    ship_job,
-)
+from quotaform.fleet.bundle import Bundle
+from quotaform.fleet.job import in_order, new_bundle, run_job, ship_job
 from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.session import spark_session
-from quotaform.history.spark import held_at, history_of, last_snapshots, require_known
+from quotaform.history.spark import as_of, history_of, last_snapshots, require_known
 from quotaform.history.table import open_history
 from quotaform.model import rule
 from quotaform.model.entity import Entity
@@ -41,23 +30,20 @@ from quotaform.model.errors import HistoryError
 from quotaform.model.moment import spell_moment
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry
+from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry, Quotas
 from quotaform.plan.check.facts import ClusterBase
 from quotaform.plan.plan import Plan, PlanSource
 from quotaform.plan.run import PlanRequest, plan_cluster, with_claims
 from quotaform.plan.source import Source
 from quotaform.repository.gateway import open_gateway
 from quotaform.repository.policy import NO_POLICIES
+from quotaform.resolve.spark import held_quotas, packed, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 if TYPE_CHECKING:
-    import pyarrow
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from quotaform.desired.config import Cluster
-
-_HELD = ("entity_key", "entity", "key", "value")
-_SNAPSHOT = ("cluster_id", "read_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +69,20 @@ def check_drift_against(
     # Nobody wrote what a history holds, so there is nobody to tell what policies and lints say of it.
     request = replace(request, policies=NO_POLICIES, has_lints=False)
     source = with_claims(Source(PlanSource(directory=past.location)), request, today(clock))
-    work = HistoryDrift(request=request, past=past, source=source, clock=clock)
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
         table = open_history(spark, past.location)
         history = history_of(table.readings())
         require_known(table, history, past.at)
-        shipped = ship_job(spark, new_bundle(folder), work, request.clusters)
-        rows = drift_outcomes(spark, shipped, history, past.at)
-        return in_order(collected([rows], shipped.names, "Comparing clusters on Spark", progress), shipped.names)
+        bundle = new_bundle(folder)
+        names = [cluster.name for cluster in request.clusters]
+        held = {cluster: bundle.add(packed(each)) for cluster, each in held_by_clusters(history, past.at, names)}
+        work = HistoryDrift(request=request, past=past, source=source, clock=clock, bundle=bundle, held=held)
+        job = ship_job(spark, bundle, work, request.clusters)
+        return in_order(run_job(spark, job, "Comparing clusters on Spark", progress), job.names)
+
+
+_AT_ONCE = 100
+"""Of how many clusters the driver has at a time what they held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +91,16 @@ class Held:
 
     cluster_id: str
     read_at: datetime
-    quotas: Mapping[Entity, Mapping[str, float]]
+    quotas: Quotas
+
+
+def held_by_clusters(history: DataFrame, at: datetime, names: Sequence[str]) -> Iterator[tuple[str, Held]]:
+    """Yield what clusters held by their last snapshot at or before a moment, of those that the history knows then."""
+    for begin in range(0, len(names), _AT_ONCE):
+        rows = history.where(f.col("cluster").isin(*names[begin : begin + _AT_ONCE])).localCheckpoint()
+        quotas = held_quotas(as_of(rows, at))
+        for row in last_snapshots(rows, at).toArrow().to_pylist():
+            yield row["cluster"], Held(row["cluster_id"], row["read_at"], quotas[row["cluster"]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +111,16 @@ class HistoryDrift:
     past: Past
     source: Source  # What other quota repositories declare
     clock: Clock
+    bundle: Bundle
+    held: Mapping[str, str]  # Cluster to the file of the bundle with what it held
 
-    def __call__(self, cluster: Cluster, held: Held | None) -> Drift:
-        """Compare a cluster; `held` is `None` if the history does not know it."""
-        if held is None:
+    def __call__(self, cluster: Cluster) -> Drift:
+        """Compare a cluster."""
+        if cluster.name not in self.held:
             problem = f"it has no snapshot of this cluster at or before {spell_moment(self.past.at)}"
             remedy = "give a later time"
             raise HistoryError(self.past.location, problem, remedy)
+        held: Held = unpacked(self.bundle.read(self.held[cluster.name]))
         outcome = ClusterOutcome(cluster.name, self._plan(cluster, held))
         return drift_of(self.request, outcome, today(self.clock)).require()
 
@@ -149,35 +153,3 @@ class HistoryDrift:
             if values and not is_claimed and not is_out_of_reach(entity) and scope.contains(entity):
                 entries[entity] = Entry(entity=entity, values=values)
         return entries
-
-
-def drift_outcomes(spark: SparkSession, job: ShippedJob, history: DataFrame, at: datetime) -> DataFrame:
-    """Return `OUTCOMES`: what `HistoryDrift` makes of clusters.
-
-    What a cluster held is brought together, and is in the memory of one task.
-    """
-    places = spark.createDataFrame(list(enumerate(job.names)), "place int, cluster string")
-    # Each cluster has one row that says which snapshot it is, if any, and one for each value that it held.
-    snapshots = places.join(f.broadcast(last_snapshots(history, at)), "cluster", "left").select("place", *_SNAPSHOT)
-    values = held_at(history, at).join(f.broadcast(places), "cluster").select("place", *_HELD)
-    rows = snapshots.unionByName(values, allowMissingColumns=True)
-    return by_place(rows, len(job.names)).mapInArrow(lambda batches: _work(job, batches), OUTCOMES)
-
-
-def _work(job: ShippedJob, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    rows = chain.from_iterable(batch.to_pylist() for batch in batches)
-    with opened_job(job) as (work, clusters):
-        for place, group in groupby(rows, lambda row: row["place"]):
-            yield outcome_batch(place, partial(work, clusters[place], _held(group)))
-
-
-def _held(rows: Iterable[Mapping[str, Any]]) -> Held | None:
-    """Return what a cluster held; `None` if no row says which snapshot it is."""
-    snapshot: Mapping[str, Any] | None = None
-    quotas: dict[Entity, dict[str, float]] = {}
-    for row in rows:
-        if row["entity_key"] is not None:
-            quotas.setdefault(Entity.of(row["entity"]), {})[row["key"]] = row["value"]
-        elif row["read_at"] is not None:
-            snapshot = row
-    return None if snapshot is None else Held(snapshot["cluster_id"], snapshot["read_at"], quotas)

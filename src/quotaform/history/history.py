@@ -2,68 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
-from typing import Annotated, Literal, Self, TypeAlias
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import msgspec
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import QuotaformError
 from quotaform.model.records.document import HISTORY, HISTORY_APPEND, HISTORY_DIFF
 from quotaform.model.records.field import Address, QuotaKeyName
-from quotaform.model.records.record import Count, Digest, Double, Moment, Record, about, derived, dump_record
+from quotaform.model.records.record import Count, Digest, Double, Moment, Record, about, derived
 
 ClusterName: TypeAlias = Annotated[str, about("The name of the cluster.")]
 TableName: TypeAlias = Annotated[str, about("The history, as given.")]
 
 
-class Append(StrEnum):
-    """What became of a snapshot that could be read.
-
-    | status | the history |
-    | --- | --- |
-    | appended | knows it now, as the last one of its cluster |
-    | late | knows it now, and knew a later one of its cluster |
-    | known | knew one of the same cluster and time already; nothing changed |
-    """
-
-    APPENDED = "appended"
-    LATE = "late"
-    KNOWN = "known"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendedSnapshot:
-    """What became of one snapshot."""
-
-    cluster: str | None  # What the cluster is called; `None` of a file that could not be read
-    file: str | None = None  # The file it was read from; `None` for a running cluster
-    status: Append | None = None  # What became of it; `None` if it could not be read
-    cluster_id: str | None = None
-    read_at: datetime | None = None  # When the cluster was read
-    values: int = 0  # How many values it holds
-    error: QuotaformError | None = None  # Why it could not be read
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryAppend:
-    """What became of an append."""
-
-    table: str  # The history, as it was given
-    snapshots: tuple[AppendedSnapshot, ...]
-    """What became of each snapshot, by cluster and time; those that failed come last."""
-    problems: tuple[str, ...] = ()  # Receipts that could not be read, and why
-
-    def count(self, status: Append) -> int:
-        """How many snapshots became this."""
-        return sum(each.status is status for each in self.snapshots)
-
-    @property
-    def failed(self) -> tuple[AppendedSnapshot, ...]:
-        """The snapshots that could not be read."""
-        return tuple(each for each in self.snapshots if each.error is not None)
+AppendStatus: TypeAlias = Literal["appended", "late", "known", "failed"]
+"""What became of a snapshot; see `AppendedRecord.status`."""
 
 
 class AppendedRecord(Record):
@@ -74,7 +29,7 @@ class AppendedRecord(Record):
     file: Annotated[str | None, about("The file, as given; null for a running cluster.")]
     read_at: Annotated[Moment | None, about("When the cluster was read, or null.")]
     status: Annotated[
-        Literal["appended", "late", "known", "failed"],
+        AppendStatus,
         about(
             "appended: it is the last one of its cluster; late: a later one was known; known: one of the same cluster "
             "and time was known, and nothing changed; failed: it could not be read."
@@ -82,19 +37,6 @@ class AppendedRecord(Record):
     ]
     values: Annotated[Count, about("The number of its values.")]
     error: Annotated[str | None, about("Why it could not be read, or null.")]
-
-    @classmethod
-    def of(cls, each: AppendedSnapshot) -> Self:
-        """Return the record."""
-        return cls(
-            cluster=each.cluster,
-            cluster_id=each.cluster_id,
-            file=each.file,
-            read_at=each.read_at,
-            status="failed" if each.status is None else each.status.value,
-            values=each.values,
-            error=None if each.error is None else str(each.error),
-        )
 
 
 class AppendSummary(Record):
@@ -110,22 +52,16 @@ class AppendDocument(Record, document=HISTORY_APPEND):
     """The result of quotaform history append."""
 
     table: TableName
-    summary: AppendSummary
+    summary: AppendSummary = derived(lambda result: _summary(result.snapshots))
     snapshots: Annotated[
-        list[AppendedRecord], about("The snapshots, by cluster and time; those that failed come last.")
+        tuple[AppendedRecord, ...], about("The snapshots, by cluster and time; those that failed come last.")
     ]
-    receipt_problems: Annotated[list[str], about("Why receipts could not be read.")]
+    receipt_problems: Annotated[tuple[str, ...], about("Why receipts could not be read.")]
 
 
-def dump_append(result: HistoryAppend) -> str:
-    """Return what became of an append as JSON."""
-    record = AppendDocument(
-        table=result.table,
-        summary=AppendSummary(**{each.value: result.count(each) for each in Append}, failed=len(result.failed)),
-        snapshots=list(map(AppendedRecord.of, result.snapshots)),
-        receipt_problems=list(result.problems),
-    )
-    return dump_record(record)
+def _summary(snapshots: Iterable[AppendedRecord]) -> AppendSummary:
+    counts = Counter(each.status for each in snapshots)
+    return AppendSummary(**{name: counts[name] for name in get_args(AppendStatus)})
 
 
 class Changer(Record):

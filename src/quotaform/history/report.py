@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
+from typing import Final
 
 from quotaform.history.history import (
-    Append,
-    AppendedSnapshot,
+    AppendDocument,
     Changer,
     Coverage,
     DifferenceSummary,
     EntityHistory,
-    HistoryAppend,
     HistoryChange,
     HistoryDifference,
     HistoryRow,
 )
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
+from quotaform.model.records.record import builtins
 from quotaform.model.text import inert
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.resolve.effect import value_text
@@ -28,33 +28,27 @@ _MOST_UNKNOWN = 10
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
-def render_append(result: HistoryAppend, style: Style = PLAIN) -> str:
+_APPENDED: Final = {"late": "appended late, before one that was known", "known": "known already"}
+
+
+def render_append(result: AppendDocument, style: Style = PLAIN) -> str:
     """Return what became of an append as text; snapshots that failed are reported elsewhere."""
     return "\n".join(_append_lines(result, style)) + "\n"
 
 
-def _append_lines(result: HistoryAppend, style: Style) -> Iterator[str]:
+def _append_lines(result: AppendDocument, style: Style) -> Iterator[str]:
     yield f"History  {style.paint(inert(result.table), 'bold')}"
-    read = [each for each in result.snapshots if each.error is None]
+    read = [each for each in result.snapshots if each.status != "failed"]
     width = max((len(spell_name(each.cluster or "")) for each in read[:_MOST_SNAPSHOTS]), default=0)
     for each in read[:_MOST_SNAPSHOTS]:
-        yield f"  {spell_name(each.cluster or ''):<{width}}  {_append_text(each)}"
+        at = "" if each.read_at is None else spell_second(each.read_at)
+        name = spell_name(each.cluster or "")
+        yield f"  {name:<{width}}  {at}  {counted(each.values, 'value')}  {_APPENDED.get(each.status, each.status)}"
     if len(read) > _MOST_SNAPSHOTS:
         yield f"  ... and {len(read) - _MOST_SNAPSHOTS:,} more (all: --format json)"
     yield ""
-    counts = ", ".join(f"{result.count(status):,} {status.value}" for status in Append)
-    yield style.paint(f"Snapshots: {counts}, {len(result.failed):,} failed.", "bold")
-
-
-def _append_text(each: AppendedSnapshot) -> str:
-    about = {
-        Append.APPENDED: "appended",
-        Append.LATE: "appended late, before one that was known",
-        Append.KNOWN: "known already",
-    }
-    at = "" if each.read_at is None else spell_second(each.read_at)
-    status = "" if each.status is None else about[each.status]
-    return f"{at}  {counted(each.values, 'value')}  {status}"
+    counts = ", ".join(f"{count:,} {status}" for status, count in builtins(result.summary).items())
+    yield style.paint(f"Snapshots: {counts}.", "bold")
 
 
 def render_entity_history(found: EntityHistory, style: Style = PLAIN) -> str:

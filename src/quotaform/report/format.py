@@ -84,7 +84,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "history-append": {
         "text": "history.report:render_append",
-        "json": "history.history:dump_append",
+        "json": "model.records.record:dump_record",
     },
     "history-diff": {
         "text": "history.report:render_history_difference",

@@ -65,10 +65,9 @@ def completed(rows: DataFrame, schema: StructType) -> DataFrame:
     )
 
 
-FAILURE: Final = struct(kind=TEXT, message=TEXT, remedy=TEXT, cluster=TEXT, server=TEXT, code=INTEGER, problems=TEXT)
-"""The failure to read a cluster: the class of `quotaform.model.errors`, its message, the attributes of a
-`ClusterError`,
-and if files are invalid all problems as JSON; see `quotaform.fleet.data_source`."""
+FAILURE: Final = struct(kind=TEXT, message=TEXT, remedy=TEXT, cluster=TEXT, server=TEXT, code=INTEGER)
+"""The failure to read a cluster: the class of `quotaform.model.errors`, its message (of invalid files, a line for each
+problem), and the attributes of a `ClusterError`."""
 
 QUOTAS: Final = struct(
     cluster=TEXT,

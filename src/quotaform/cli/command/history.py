@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.entity import EntitiesArgument, read_address
@@ -17,14 +16,14 @@ from quotaform.cli.option.output import DrawnOutOption, Output, format_option, w
 from quotaform.cli.option.value import read_moment_option
 from quotaform.cli.present import TableOutput
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ExitCode, InvalidFilesError, UsageError
+from quotaform.model.errors import ExitCode, UsageError
+from quotaform.model.text import inert
 from quotaform.report.format import render
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.history.append import Receipts
-    from quotaform.history.history import HistoryAppend
 
 app = typer.Typer(
     help="Keep snapshots over time: who had what when, and who changed it (on Spark).", no_args_is_help=True
@@ -100,12 +99,14 @@ def append(
     chosen = _receipts(receipts, target)
     require_history(history, is_read=False)
     with spark_job(console, "Appending snapshots", session) as (spark, _):
-        result = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
-    for problem in result.problems:
+        result, failed = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
+    for problem in result.receipt_problems:
         console.report_failure(f"Warning: {problem}; nothing is attributed to it")
     console.echo(render("history-append", format_name, result, style=console.style()))
-    _report_failures(console, result)
-    return ExitCode.most_severe(each.error.exit_code for each in result.failed if each.error is not None)
+    for name, error in failed:
+        start = f"{inert(name)}: " if name is not None else ""
+        console.write_stderr("".join(f"Error: {start}{line}\n" for line in str(error).split("\n")))
+    return ExitCode.most_severe(error.exit_code for _, error in failed)
 
 
 def _source(snapshots: Sequence[str], target: ManyClusters) -> Callable[[SparkSession], DataFrame]:
@@ -131,16 +132,6 @@ def _receipts(folder: Path | None, target: ManyClusters) -> Receipts:
     if not folder.is_dir():
         raise UsageError(f"--receipts {folder} is not a directory; quotaform apply writes receipts")
     return Receipts(folder)
-
-
-def _report_failures(console: Console, result: HistoryAppend) -> None:
-    from quotaform.model.text import inert
-
-    for each in result.failed:
-        # Nothing is ever sent, and the result says how many snapshots failed.
-        reasons = each.error.problems if isinstance(each.error, InvalidFilesError) else (each.error,)
-        name = f"{inert(each.cluster)}: " if each.cluster is not None else ""
-        console.write_stderr("".join(f"Error: {name}{reason}\n" for reason in reasons))
 
 
 @app.command("show", short_help="Show what entities had and when, and who changed it.")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, NumericType, StringType, StructType, TimestampType
 
-from quotaform.fleet.data_source import read_clusters, require_read
+from quotaform.fleet.data_source import read_clusters, read_failure
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import FILE_FORMATS, bad_table, format_of, read_table, require_columns, require_table
 from quotaform.model.entity import spell_name
@@ -215,7 +215,7 @@ def failures_of(quotas: DataFrame) -> tuple[tuple[str, QuotaformError], ...]:
     read; the error of the first one.
     """
     rows = quotas.where(f.col("failure").isNotNull()).select("cluster", "failure").orderBy("cluster")
-    found = tuple((row["cluster"], _error(row["failure"])) for row in rows.toArrow().to_pylist())
+    found = tuple((row["cluster"], read_failure(row["failure"])) for row in rows.toArrow().to_pylist())
     if found and not known_clusters(quotas):
         raise found[0][1]
     return found
@@ -225,11 +225,3 @@ def known_clusters(quotas: DataFrame) -> Sequence[str]:
     """Return the names of the clusters that could be read, sorted."""
     rows = quotas.where(f.col("failure").isNull()).select("cluster").distinct().toArrow()
     return sorted(name for name in rows.column("cluster").to_pylist() if name is not None)
-
-
-def _error(failure: dict[str, Any]) -> QuotaformError:
-    try:
-        require_read(failure)
-    except QuotaformError as error:
-        return error
-    raise ValueError("there is no failure")

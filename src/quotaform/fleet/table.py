@@ -1,13 +1,12 @@
 """Tables that options name: files of Parquet and other formats, or of the catalog; checked before Spark starts.
 
-What is not known without Spark is left to it: URLs, globs, tables of a catalog, formats other than Parquet, and all of
-it where the session exists already or is one of Spark Connect, whose server may see other files.
+Before Spark starts, only whether a path is there is looked at. What is not known without Spark is left to it: URLs,
+globs, tables of a catalog, and all of it where the session exists already or is one of Spark Connect.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from re import MULTILINE
 from re import compile as regex
@@ -23,7 +22,7 @@ from quotaform.fleet.session import starts_java
 from quotaform.model import rule
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Location
-from quotaform.model.text import inert, listed, quote
+from quotaform.model.text import inert, listed
 from quotaform.resolve.spark_quotas import arrow_schema
 
 if TYPE_CHECKING:
@@ -144,15 +143,9 @@ def read_table(spark: SparkSession, name: str, schema: StructType | None = None)
 
 def require_columns(name: str, table: DataFrame, columns: Sequence[str]) -> None:
     """Make sure that a table has columns."""
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
-        raise lacking_columns(name, missing, table.columns)
-
-
-def lacking_columns(name: str, missing: Sequence[str], columns: Sequence[str]) -> InvalidFilesError:
-    """Return the error of a table without some columns."""
-    has = listed([inert(each) for each in columns])
-    return bad_table(name, f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has {has}")
+    if missing := [column for column in columns if column not in table.columns]:
+        has = listed([inert(each) for each in table.columns])
+        raise bad_table(name, f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has {has}")
 
 
 def is_nothing_there(error: InvalidFilesError) -> bool:
@@ -179,11 +172,6 @@ def reason_of(error: PySparkException | Py4JError) -> str:
 
 _PATTERN: Final = frozenset("*?[{")
 """With one of these, Spark takes a path for a pattern."""
-_MAGIC: Final = (b"PAR1", b"PARE")
-"""What a file of Parquet begins with, encrypted or not."""
-_PARQUET: Final = "parquet"
-_MOST_FILES: Final = 1000
-"""In how many files columns are looked for that the first one lacks: some sessions merge the schemas of all."""
 
 
 def is_of_spark(name: str, session: SessionOptions) -> bool:
@@ -191,88 +179,23 @@ def is_of_spark(name: str, session: SessionOptions) -> bool:
     return is_url(name) or bool(_PATTERN.intersection(name)) or not starts_java(session)
 
 
-def require_table(name: str, columns: Collection[str], session: SessionOptions) -> None:
-    """Make sure that a table can be there which `named_table.read_table` is to read, with columns.
-
-    Raises `InvalidFilesError`: There is nothing at the path, or something else.
-    """
+def require_table(name: str, session: SessionOptions) -> None:
+    """Make sure that there can be a table, before Spark is started. Raises `InvalidFilesError` if nothing is there."""
     reason = table_problem(name, session)
     if reason is not None:
         raise bad_table(name, f"cannot be read: {reason}")
-    if format_of(name) == _PARQUET and not is_of_spark(name, session):
-        _require_columns(name, Path(name), columns)
 
 
 def table_problem(name: str, session: SessionOptions) -> str | None:
-    """Return why Spark would not read a table; `None` if only Spark knows."""
+    """Return why there is no table of a name; `None` if only Spark knows."""
     if is_of_spark(name, session):
         return None
     try:
-        return _problem(Path(name), format_of(name), session)
+        is_in_catalog, is_there = format_of(name) is None, Path(name).exists()
     except OSError as error:
         return error.strerror or str(error)
-
-
-def _problem(path: Path, kind: str | None, session: SessionOptions) -> str | None:
-    if kind is None:
-        if may_have_tables(session):
-            return None
-        is_file = path.exists()
-        return "it is a file; name a directory of Parquet files, or a file *.parquet" if is_file else NO_TABLE
-    if not path.exists():
-        return NO_PATH
-    if kind != _PARQUET or not os.access(path, os.R_OK):
+    if not is_in_catalog:
+        return None if is_there else NO_PATH
+    if may_have_tables(session):
         return None
-    if not path.is_dir():
-        return None if is_parquet(path) else "it is not a Parquet file"
-    first = next(data_files(path), None)
-    if first is None:
-        return NO_COLUMNS
-    return None if is_parquet(first) else f"{quote(str(first.relative_to(path)))} in it is not a Parquet file"
-
-
-def _require_columns(name: str, path: Path, columns: Collection[str]) -> None:
-    """Make sure that the first files have each column; no more of them are opened than it takes to find them."""
-    found: dict[str, None] = {}
-    for number, file in enumerate(data_files(path) if path.is_dir() else [path]):
-        own = _columns_of(file)
-        if own is None or number == _MOST_FILES:
-            return
-        found |= dict.fromkeys([*own, *_partitions(file.relative_to(path))])
-        if found.keys() >= set(columns):
-            return
-    raise lacking_columns(name, [each for each in columns if each not in found], list(found))
-
-
-def _columns_of(file: Path) -> list[str] | None:
-    """Return the columns of a file; `None` if it is for Spark to say why it cannot be read."""
-    from pyarrow import ArrowException, parquet
-
-    try:
-        return [str(each) for each in parquet.read_schema(file).names]
-    except (ArrowException, OSError):
-        return None
-
-
-def _partitions(file: Path) -> Iterator[str]:
-    """Yield the columns that the names of directories give to a file: `cluster=lab/day=1/part-0.parquet`."""
-    for part in file.parts[:-1]:
-        name, separator, _ = part.partition("=")
-        if separator:
-            yield name
-
-
-def data_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that Spark reads: not those, or in directories, whose names begin with `_` or a dot."""
-    for root, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = sorted(each for each in folders if not each.startswith(".") and ("=" in each or each[0] != "_"))
-        yield from (Path(root, each) for each in sorted(names) if each[0] not in "._")
-
-
-def is_parquet(file: Path) -> bool:
-    """Whether a file begins as those of Parquet do; also if it cannot be read, as Spark is to say why."""
-    try:
-        with file.open("rb") as opened:
-            return opened.read(4) in _MAGIC
-    except OSError:
-        return True
+    return "it is a file; name a directory of Parquet files, or a file *.parquet" if is_there else NO_TABLE

@@ -135,8 +135,8 @@ def require_ingestible(request: IngestRequest, session: SessionOptions) -> None:
     table where rows are to be added, or a source that is none. Raises `FileReadError` if a directory cannot be read.
     """
     require_sources(request.sources, request.tables(), session)
-    require_free(request.usage, USAGE, session)
-    require_free(request.quarantine, QUARANTINE, session)
+    require_free(request.usage, session)
+    require_free(request.quarantine, session)
 
 
 def ingest(

@@ -221,7 +221,7 @@ def require_sources(names: Sequence[str], tables: Sequence[SourceTable], session
     """
     for table in tables:
         if table.kind != CSV:
-            require_table(table.name, (), session)
+            require_table(table.name, session)
         elif not (is_of_spark(table.name, session) or Path(table.name).exists()):
             raise bad_table(table.name, f"cannot be read: {NO_PATH}")
     for name in names:

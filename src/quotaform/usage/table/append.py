@@ -37,7 +37,6 @@ from quotaform.fleet.table import (
     located,
     read_table,
     require_columns,
-    require_table,
 )
 from quotaform.model.errors import EngineError, InvalidFilesError, UsageError
 from quotaform.model.text import inert
@@ -177,14 +176,10 @@ def require_writable(spark: SparkSession, name: str, schema: StructType) -> None
         )
 
 
-def require_free(name: str, schema: StructType, session: SessionOptions) -> None:
+def require_free(name: str, session: SessionOptions) -> None:
     """Make sure that rows can be added, as far as is known before Spark is started; see `require_writable`."""
-    path = Path(name)
-    if is_of_spark(name, session) or (format_of(name) is None and may_have_tables(session)):
-        return
-    _require_folder(name, path)
-    if _has_files(path):
-        require_table(name, first_columns(schema), session)
+    if not (is_of_spark(name, session) or (format_of(name) is None and may_have_tables(session))):
+        _require_folder(name, Path(name))
 
 
 def _require_folder(name: str, path: Path) -> None:

@@ -18,7 +18,7 @@ from quotaform.model.errors import QuotaformError
 from quotaform.model.moment import spell_moment
 from quotaform.model.text import inert, listed
 from quotaform.resolve.spark_quotas import QUOTAS, completed
-from quotaform.usage.table.schema import LATER_COLUMNS, RECORDED, SERIES, USAGE, first_columns
+from quotaform.usage.table.schema import LATER_COLUMNS, RECORDED, SERIES, USAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def require_usage(name: str, session: SessionOptions) -> None:
-    """Make sure that a table can be one of usage, as far as is known before Spark is started.
+    """Make sure that a table can be there, as far as is known before Spark is started.
 
-    Raises `InvalidFilesError` if it cannot be read, or lacks a column.
+    Raises `InvalidFilesError` if it is not.
     """
-    require_table(name, first_columns(USAGE), session)
+    require_table(name, session)
 
 
 def read_usage(spark: SparkSession, name: str) -> DataFrame:
@@ -182,7 +182,7 @@ class QuotaSource:
         Raises `InvalidFilesError` if it cannot be read, or lacks a column.
         """
         if self.table is not None:
-            require_table(self.table, _REQUIRED, session)
+            require_table(self.table, session)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return `QUOTAS`, not read yet; persist them, since they are read several times.

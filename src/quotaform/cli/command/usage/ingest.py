@@ -414,12 +414,11 @@ def stream_request(
     from quotaform.cli.option.cluster import OneCluster
     from quotaform.usage.stream.run import StreamRequest, find_topic, require_folders, require_no_server
     from quotaform.usage.table.append import require_free
-    from quotaform.usage.table.schema import USAGE
 
     require_no_server(session, os.environ)
     quarantine, checkpoint = quarantine or f"{usage.rstrip('/')}-quarantine", str(source.checkpoint)
     require_folders(usage=usage, quarantine=quarantine, checkpoint=checkpoint)
-    require_free(usage, USAGE, session)
+    require_free(usage, session)
     cluster = OneCluster(
         config=config,
         cluster=source.topic_cluster,

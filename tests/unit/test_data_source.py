@@ -14,7 +14,7 @@ from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.desired.config import Cluster
 from quotaform.fleet.bundle import DriverContext
 from quotaform.fleet.data_source import QuotaSourceReader, clusters_of, failure_row, read_failure
-from quotaform.fleet.plan_rows import PLAN_ROWS, Tally, Written, cluster_changes, require_written
+from quotaform.fleet.plan_rows import PLAN_ROWS, Written, cluster_changes, require_written
 from quotaform.model.errors import (
     AuthorizationError,
     ConnectError,
@@ -87,26 +87,22 @@ def test_a_row_that_no_plan_has_is_refused_with_its_cluster(changed: dict[int, A
 
 
 def test_the_size_of_what_a_task_reports_does_not_grow_with_the_entities() -> None:
-    tally, other = Tally(), Tally()
+    task, other = Written(), Written()
     for number in range(1000):
-        tally.add("eu", Result.REFUSED if number % 2 else Result.APPLIED, f"reason {number % 20}")
+        task.add("eu", Result.REFUSED if number % 2 else Result.APPLIED, f"reason {number % 20}")
     other.add(None, Result.APPLIED, "")
-    written = tally.written()
+    written = task.shortened()
     assert written.counts == {"applied": 500, "refused": 500}
     assert (sorted(written.reasons.values()), written.more) == ([50] * 5, 5)
     with pytest.raises(PartialError) as raised:
-        require_written([written, Written(), other.written()])
+        require_written([written, Written(), other])
     assert str(raised.value).startswith(
         "500 of 1,001 entities do not hold what was written (500 refused): eu: 50 reason "
     )
     assert str(raised.value).endswith("; and for 5 more reasons")
-
-
-def test_a_receipt_that_cannot_be_written_is_a_failure() -> None:
-    tally = Tally(unsaved=["eu: disk full"])
-    tally.add("eu", Result.APPLIED, "")
+    other.unsaved.append("eu: disk full")
     with pytest.raises(PartialError, match="all is written, but 1 receipts are not: eu: disk full"):
-        require_written([tally.written()])
+        require_written([other])
 
 
 def test_what_the_operator_allows_goes_to_the_executors(monkeypatch: pytest.MonkeyPatch) -> None:

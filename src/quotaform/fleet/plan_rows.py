@@ -86,7 +86,7 @@ class RowApplier:
         for batch in batches:
             for row in batch.to_pylist():
                 by_cluster.setdefault(row["cluster"], []).append(row)
-        written = Tally()
+        written = Written()
         with self.driver.entered():
             if by_cluster and self.receipts is not None and not Path(self.receipts).is_dir():
                 raise QuotaformError(
@@ -95,9 +95,9 @@ class RowApplier:
                 )
             for name, rows in by_cluster.items():
                 self._apply(name, rows, written)
-        return written.written()
+        return written.shortened()
 
-    def _apply(self, name: str | None, rows: Sequence[PlanRow], written: Tally) -> None:
+    def _apply(self, name: str | None, rows: Sequence[PlanRow], written: Written) -> None:
         started: list[Path | None] = []
 
         def start(receipt: Receipt) -> None:
@@ -150,24 +150,15 @@ class RowApplier:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Written(WriterCommitMessage):
-    """What became of the entities of one task; its size does not grow with them."""
+    """What became of the entities of tasks."""
 
-    counts: Mapping[str, int] = field(default_factory=dict)  # How many entities have a `Result`, by its value
-    reasons: Mapping[tuple[str | None, str], int] = field(default_factory=dict)
-    """Why entities do not hold what was written: the most frequent ones, by cluster and reason."""
-    more: int = 0  # How many other reasons there are
-    unsaved: tuple[str, ...] = ()  # Why receipts were not written, for each cluster
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts what became of entities."""
-
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)  # How many entities have a `Result`, by its value
     reasons: Counter[tuple[str | None, str]] = field(default_factory=Counter)
-    unsaved: list[str] = field(default_factory=list)  # Why receipts were not written
+    """Why entities do not hold what was written, by cluster and reason."""
+    more: int = 0  # How many other reasons there are
+    unsaved: list[str] = field(default_factory=list)  # Why receipts were not written, for each cluster
 
     def add(self, cluster: str | None, result: Result, message: str | None) -> None:
         """Count an entity."""
@@ -175,11 +166,11 @@ class Tally:
         if not result.holds:
             self.reasons[cluster, message or result.value] += 1
 
-    def written(self) -> Written:
-        """Return what a task tells the driver."""
-        most = self.reasons.most_common(_MOST_REASONS)
-        more = len(self.reasons) - len(most)
-        return Written(counts=self.counts, reasons=dict(most), more=more, unsaved=tuple(self.unsaved))
+    def shortened(self) -> Written:
+        """Return the same with the most frequent reasons alone, so that its size does not grow with the entities."""
+        most = Counter(dict(self.reasons.most_common(_MOST_REASONS)))
+        more = self.more + len(self.reasons) - len(most)
+        return Written(counts=self.counts, reasons=most, more=more, unsaved=self.unsaved)
 
 
 def require_written(tasks: Sequence[Written]) -> None:
@@ -188,27 +179,27 @@ def require_written(tasks: Sequence[Written]) -> None:
     `tasks`: what each task has done; a cluster is in one of them. Raises `PartialError` if some do not, or a receipt
     was not written.
     """
-    counts: Counter[str] = Counter()
-    reasons: Counter[tuple[str | None, str]] = Counter()
+    whole = Written()
     for task in tasks:
-        counts.update(task.counts)
-        reasons.update(task.reasons)
-    failed = {result: count for result, count in counts.items() if not Result(result).holds}
-    words = [
-        f"{'null' if name is None else spell_name(name)}: {count:,} {reason}"
-        for (name, reason), count in reasons.most_common(_MOST_REASONS)
-    ]
-    more = len(reasons) - len(words) + sum(task.more for task in tasks)
-    if more:
-        words.append(f"and for {more:,} more reasons")
-    unsaved = [text for task in tasks for text in task.unsaved]
+        whole.counts.update(task.counts)
+        whole.reasons.update(task.reasons)
+        whole.more += task.more
+        whole.unsaved += task.unsaved
+    whole = whole.shortened()
+    failed = {result: count for result, count in whole.counts.items() if not Result(result).holds}
     if failed:
+        words = [
+            f"{'null' if name is None else spell_name(name)}: {count:,} {reason}"
+            for (name, reason), count in whole.reasons.most_common()
+        ]
+        if whole.more:
+            words.append(f"and for {whole.more:,} more reasons")
         shown = ", ".join(f"{count:,} {result}" for result, count in sorted(failed.items()))
-        of_all = f"{sum(failed.values()):,} of {sum(counts.values()):,} entities do not hold what was written"
+        of_all = f"{sum(failed.values()):,} of {whole.counts.total():,} entities do not hold what was written"
         raise PartialError(f"{of_all} ({shown}): {'; '.join(words)}")
-    if unsaved:
-        shown = "; ".join(unsaved[:_MOST_REASONS])
-        raise PartialError(f"all is written, but {len(unsaved):,} receipts are not: {shown}")
+    if whole.unsaved:
+        shown = "; ".join(whole.unsaved[:_MOST_REASONS])
+        raise PartialError(f"all is written, but {len(whole.unsaved):,} receipts are not: {shown}")
 
 
 def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[Entity, list[Change]]]:
@@ -264,11 +255,7 @@ def _problem(entity: Entity, row: PlanRow) -> str | None:
     return "before and after are the same" if same_value(row["before"], row["after"]) else None
 
 
-def _invalid(cluster: str | None, row: Any, problem: str) -> QuotaformError:
-    where = [f"cluster {_spelled(cluster)}"]
+def _invalid(cluster: str, row: PlanRow, problem: str) -> QuotaformError:
+    where = [f"cluster {spell_name(cluster)}"]
     where += [f"{name} {quote(row[name])}" for name in ("entity_key", "key") if row[name] is not None]
     return QuotaformError(f"{', '.join(where)}: {problem}; nothing was written to the cluster")
-
-
-def _spelled(cluster: str | None) -> str:
-    return "null" if cluster is None else spell_name(cluster)

@@ -67,21 +67,19 @@ def test_a_master_that_does_not_answer_is_named_at_once(nobody: str) -> None:
     )
 
 
-def test_a_connect_server_that_does_not_answer_is_named_without_its_token(nobody: str) -> None:
+@pytest.mark.parametrize("place", ["nobody", "silent"])
+def test_a_connect_server_that_does_not_answer_is_named_without_its_token(
+    place: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """PySpark tries for ten minutes."""
-    remote = Remote.parse("SPARK_REMOTE", f"sc://{nobody}/;token=hunter2;use_ssl=true")
+    monkeypatch.setattr("quotaform.fleet.session._PATIENCE", 0.2)
+    address = request.getfixturevalue(place)
+    remote = Remote.parse("SPARK_REMOTE", f"sc://{address}/;token=hunter2;use_ssl=true")
     with pytest.raises(EngineError) as raised, connect_session(remote, {}):
         pass
-    assert str(raised.value).startswith(f"The Spark Connect server sc://{nobody} does not answer; check that it runs")
+    assert str(raised.value).startswith(f"The Spark Connect server sc://{address} does not answer; check that it runs")
     assert "hunter2" not in str(raised.value)
     assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ
-
-
-def test_a_connect_server_that_is_silent_is_given_up(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.fleet.session._PATIENCE", 0.2)
-    remote = Remote.parse("--remote", f"sc://{silent}")
-    with pytest.raises(EngineError, match="does not answer"), connect_session(remote, {}):
-        pass
 
 
 def test_a_variable_that_holds_no_url_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,11 +33,8 @@ if TYPE_CHECKING:
 #
 # The catalog of a session that nobody has configured is in memory and has no tables. Spark makes the directory
 # `spark-warehouse` for them in the working directory nevertheless, as soon as a query is analysed, and fails where it
-# cannot.
+# cannot; so it gets a temporary one.
 
-_SETTING: Final = "spark.sql.warehouse.dir"
-_CATALOG: Final = "spark.sql.catalogImplementation"
-_IN_MEMORY: Final = "in-memory"
 _SETTINGS: Final = ("spark.sql.", "spark.hadoop.", "spark.driver.extra")
 """How the names of settings begin by which a catalog may be configured."""
 _VARIABLES: Final = (
@@ -66,21 +63,6 @@ def temporary_warehouse() -> Iterator[Path]:
         # There is none where no query was analysed, and what somebody saved in it is not deleted.
         with suppress(OSError):
             path.rmdir()
-
-
-def warehouse_options(context: SparkContext, path: Path) -> dict[str, str]:
-    """Return the setting by which the tables of a session are in a directory, if the session may be given one.
-
-    A directory that somebody has chosen, by an option or in spark-defaults.conf, stays; and the tables of a Hive
-    metastore outlast the session, so that they stay where Spark puts them.
-
-    `context`: That of the session, which is not made yet: the setting is read once.
-    """
-    settings = context.getConf()
-    if settings.contains(_SETTING) or settings.get(_CATALOG, _IN_MEMORY) != _IN_MEMORY:
-        return {}
-    # With a scheme: the default file system may be another one.
-    return {_SETTING: path.as_uri()}
 
 
 _WORKER_ERROR: Final = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): .*", re.MULTILINE)
@@ -222,15 +204,13 @@ def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     own: SparkSession | None = None
-    with temporary_warehouse() as tables:
-        try:
-            with held_signals():
-                context = SparkContext.getOrCreate(SparkConf().setAll(list(conf.items())))
-                own = SparkSession(context, options=warehouse_options(context, tables))
-            yield own
-        finally:
-            if own is not None:
-                _stop(own)
+    try:
+        with held_signals():
+            own = SparkSession(SparkContext.getOrCreate(SparkConf().setAll(list(conf.items()))))
+        yield own
+    finally:
+        if own is not None:
+            _stop(own)
 
 
 def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool) -> SparkSession:
@@ -240,9 +220,13 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Pat
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    local = (_LOCAL_CONFIG if has_joins else _LOCAL_CONFIG | _SHORT_CONFIG) if master.is_local else {}
-    settings = _CONFIG | local | dict(conf) | {"spark.master": master.url}
-    config = SparkConf().setAll(list(settings.items()))
+    settings = _CONFIG | {"spark.master": master.url}
+    if master.is_local:
+        settings |= _LOCAL_CONFIG if has_joins else _LOCAL_CONFIG | _SHORT_CONFIG
+    if not may_have_tables(SessionOptions(conf=conf)):
+        # With a scheme: the default file system may be another one.
+        settings["spark.sql.warehouse.dir"] = tables.as_uri()
+    config = SparkConf().setAll(list((settings | dict(conf)).items()))
     begun: list[Popen[bytes]] = []
 
     def begin(*arguments: Any, **options: Any) -> Popen[bytes]:
@@ -259,7 +243,7 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Pat
             )
             context = SparkContext(conf=config, gateway=gateway)
             _silence_accumulators(context)
-            return SparkSession(context, options=warehouse_options(context, tables))
+            return SparkSession(context)
     except BaseException as error:
         # PySpark forgets a Java process whose start is interrupted, and that would wait for ever.
         for process in begun:

@@ -17,7 +17,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 from warnings import catch_warnings, filterwarnings
 
@@ -85,17 +84,13 @@ def _start(remote: Remote) -> Any:
 
 def _require_answer(remote: Remote) -> None:
     """Make sure that a server accepts connections; PySpark itself would try for ten minutes."""
-    from grpc import ChannelConnectivity
+    from grpc import FutureTimeoutError, channel_ready_future
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
-    states: SimpleQueue[ChannelConnectivity] = SimpleQueue()
     channel = DefaultChannelBuilder(remote.url).toChannel()
-    channel.subscribe(states.put, try_to_connect=True)
     try:
-        while (state := states.get(timeout=_PATIENCE)) is not ChannelConnectivity.READY:
-            if state is ChannelConnectivity.TRANSIENT_FAILURE:
-                raise Empty
-    except Empty:
+        channel_ready_future(channel).result(_PATIENCE)
+    except FutureTimeoutError:
         raise EngineError(
             f"The Spark Connect server {inert(remote.shown)} does not answer; check that it runs and that this machine "
             "may connect to it, and whether it needs ;use_ssl=true, or correct --remote."

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyspark.sql import Window
 from pyspark.sql import functions as f
@@ -14,7 +14,6 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from quotaform.fleet.table import make_table
 from quotaform.history.history import (
-    Changer,
     Coverage,
     DifferenceSummary,
     EntityHistory,
@@ -25,16 +24,17 @@ from quotaform.history.history import (
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HistoryError, UsageError
 from quotaform.model.moment import spell_moment
+from quotaform.model.records.record import Record, made_of
 from quotaform.model.text import quote
 from quotaform.resolve.spark_quotas import DOUBLE, NAMES, QUOTAS, TEXT, TIME, completed, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from quotaform.history.table import HistoryTable
 
+
+R = TypeVar("R", bound=Record)
 
 CHANGED_BY: Final = struct(actor=TEXT, plan_id=TEXT, commit=TEXT, at=TIME)
 """Who changed a value, by which plan of which commit, and when that apply was finished; as a receipt says."""
@@ -288,7 +288,7 @@ def rows_of_entities(rows: DataFrame, entities: Sequence[Entity]) -> DataFrame:
 def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Entity]) -> EntityHistory:
     """Return what entities had and when."""
     found = rows_of_entities(rows, entities)
-    shown = [_row(row) for row in found.limit(MOST_ROWS).toArrow().to_pylist()]
+    shown = _records(found, HistoryRow)
     span = known_snapshots(rows).agg(f.min("read_at").alias("since"), f.max("read_at").alias("until"))
     ((since, until),) = [tuple(row.values()) for row in span.toArrow().to_pylist()]
     return EntityHistory(
@@ -325,7 +325,7 @@ def difference(
         since=since,
         until=until,
         clusters=coverage,
-        rows=tuple(_change(row) for row in in_order.limit(MOST_ROWS).toArrow().to_pylist()),
+        rows=tuple(_records(in_order, HistoryChange)),
         summary=DifferenceSummary(**counts.toArrow().to_pylist()[0]),
     )
     return found, in_order
@@ -361,23 +361,6 @@ def _coverage(rows: DataFrame, since: datetime, until: datetime) -> list[Coverag
     return [Coverage(**row) for row in found.orderBy("cluster").toArrow().to_pylist()]
 
 
-def _row(row: Mapping[str, Any]) -> HistoryRow:
-    names = ("cluster", "cluster_id", "key", "value", "valid_from", "valid_to")
-    return HistoryRow(
-        entity=Entity.of(row["entity"]),
-        changed_by=_changer(row["changed_by"]),
-        ended_by=_changer(row["ended_by"]),
-        **{name: row[name] for name in names},
-    )
-
-
-def _change(row: Mapping[str, Any]) -> HistoryChange:
-    return HistoryChange(
-        entity=Entity.of(row["entity"]),
-        changed_by=_changer(row["changed_by"]),
-        **{name: row[name] for name in ("cluster", "key", "before", "after", "changed_at")},
-    )
-
-
-def _changer(row: Mapping[str, Any] | None) -> Changer | None:
-    return None if row is None else Changer(**row)
+def _records(rows: DataFrame, kind: type[R]) -> list[R]:
+    """Bring rows to the driver as records; the first ones, if there are many."""
+    return [made_of(row | {"entity": dict(row["entity"])}, kind) for row in rows.limit(MOST_ROWS).toArrow().to_pylist()]

@@ -1,18 +1,17 @@
-"""Many requests at once, key by key, against the eight levels spelled out and a cluster with and without a plan."""
+"""Many requests at once, key by key, against the eight levels spelled out."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.resolve import Detail, Resolver, make_resolution
-from tests.builder import altered, resolve_entities
+from tests.builder import resolve_entities
 from tests.strategies import FEW_IPS, FEW_NAMES, quotas
 
 CLIENT_KEYS, IP_KEYS = CLIENT_PRECEDENCE.keys, IP_PRECEDENCE.keys
@@ -93,21 +92,6 @@ def test_of_any_set_of_entries_the_first_of_the_eight_levels_wins_and_the_others
         held = {entity: {key: 1.0 + place} for place, entity in enumerate(entities) if chosen >> place & 1}
         resolved = resolve_entities(held, [request])[request][key]
         assert [each.source for each in resolved.entries] == list(held)
-
-
-@given(quotas(), quotas(max_size=6), st.lists(REQUESTS, min_size=1, max_size=6))
-def test_as_if_a_plan_were_applied_is_what_will_be(actual: Quotas, changes: Quotas, requests: list[Entity]) -> None:
-    alterations = [
-        Alteration(entity, {**dict.fromkeys(actual.get(entity, {})), **values}) for entity, values in changes.items()
-    ]
-    planned = altered(actual, alterations)
-    index = QuotaIndex(actual)
-    index_after = index.altered({entity: planned.get(entity, {}) for entity in changes})
-    for request in requests:
-        after, before = resolve_entities(planned, [request])[request], resolve_entities(actual, [request])[request]
-        rows = make_resolution(request, Resolver(index), Resolver(index_after)).keys
-        assert {row.key: row.resolved for row in rows} == after
-        assert {row.key: row.before for row in rows} == before
 
 
 @given(quotas(), REQUESTS, st.booleans(), st.booleans(), st.lists(st.sampled_from(CLIENT_KEYS + IP_KEYS), max_size=3))

@@ -10,7 +10,10 @@ from typing import Any
 
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Quotas, Snapshot
+from quotaform.model.quotas import Action, Quotas, Snapshot
+from quotaform.model.records.field import ClusterRecord
+from quotaform.plan.receipt import EntityResult, ReceiptSource, Result, RowRecord, SavedReceipt, receipt_lines
+from tests.builder import PRODUCER
 
 
 def write_snapshot(
@@ -39,3 +42,26 @@ def entry(entity: Entity, values: Mapping[str, object] | None, **more: str) -> d
     """One entry of quotas.d; without values it says that the entity must not exist."""
     match = {kind: "<default>" if name is None else {"name": name} for kind, name in entity.parts}
     return {"match": match, **({"state": "absent"} if values is None else {"values": values}), **more}
+
+
+def write_receipt(folder: Path, finished_at: str) -> None:
+    """Write the receipt of an apply that changed one key."""
+    folder.mkdir()
+    receipt = SavedReceipt(
+        plan_id=f"sha256:{'0' * 64}",
+        cluster=ClusterRecord(name="lab", id="id-lab"),
+        source=ReceiptSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
+        applied_by="ana",
+        started_at=finished_at,
+        finished_at=finished_at,
+        results=(
+            EntityResult(
+                entity=Entity(user="alice"),
+                action=Action.UPDATE,
+                result=Result.APPLIED,
+                keys=(RowRecord(key=PRODUCER, before=1048576.0, after=2097152.0),),
+            ),
+        ),
+    )
+    path = folder / "20261101T200000Z-lab-00000000.json"
+    path.write_text("".join(receipt_lines(receipt)), encoding="utf-8")

@@ -24,10 +24,8 @@ from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.cluster import CONF
-from tests.spark.files import write_snapshot
+from tests.spark.files import write_receipt, write_snapshot
 from tests.spark.log import without_progress
-from tests.spark.test_history_command import write_receipt
-from tests.spark.test_history_command import write_snapshot as write_snapshot_of
 from tests.waiting import once, wait_until
 from tests.workflow.command import Repository, Result, run_process
 
@@ -95,7 +93,7 @@ def work(folder: Path) -> Repository:
     made.write("clients.csv", 'user,client_id,ip\nalice,app,\nbob,"""""",\n,,10.0.0.1\n')
     days: tuple[Quotas, ...] = ({ALICE: {PRODUCER: 1048576.0, REQUEST: 50.0}}, {ALICE: {PRODUCER: 2097152.0}})
     for day, quotas in enumerate(days, 1):
-        write_snapshot_of(folder / f"taken/lab-{day}.json", day, quotas)
+        write_snapshot(folder / f"taken/lab-{day}.json", quotas, "lab", "id-lab", f"2026-11-{day:02}T09:00:00Z")
     made.write("taken/cut.json", '{"kind": ')
     write_receipt(folder / "receipts", "2026-11-01T20:00:00Z")
     labels = {"__name__": "kafka_server_produce_byte_rate", "user": "alice", "cluster": "eu", "instance": "1"}

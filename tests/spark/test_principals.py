@@ -75,37 +75,6 @@ def test_a_table_has_the_columns_that_it_has(spark: SparkSession, tmp_path: Path
     assert read(spark, lines) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("none.parquet", None, "there is no such file or directory"),
-        ("no_table", None, "there is neither such a file nor such a table in the catalog"),
-        ("a.csv", "", "the file is empty"),
-        ("a.csv", "usr\na\n", 'unknown column "usr"; the columns are user, client_id and ip'),
-        ("a.csv", "client_id,client-id\na,b\n", "a column appears twice in the first line"),
-        ("a.csv", "user\n", "there are no principals in it"),
-        (
-            "a.csv",
-            "user,ip\nalice\n",
-            '1 row cannot be read or have another number of fields than the first line: "alice"',
-        ),
-        ("a.jsonl", '{"usr": "a"}\n', 'unknown field "usr"'),
-        ("a.jsonl", '{"user": 7}\n', "user is bigint, and names are strings"),
-        ("a.parquet", "PAR1", "it cannot be read"),
-        ("a.jsonl", "{}\n", "it needs one or more of the columns user, client_id and ip, and has none; rename them"),
-    ],
-)
-def test_what_cannot_be_read_says_why(
-    spark: SparkSession, tmp_path: Path, name: str, content: str | None, words: str
-) -> None:
-    path: Path | str = tmp_path / name if "." in name else name
-    if content is not None:
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    [problem] = problems(spark, path)
-    assert words in problem
-    assert problem.startswith(str(path))
-
-
 def test_rows_from_which_no_request_comes_are_counted_and_the_first_are_shown(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from quotaform.fleet.fleet_report import COMMANDS, FleetReport, FleetRow, FleetStatus
@@ -11,8 +10,6 @@ from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
 from quotaform.plan.blast_radius import LimitDirection, RadiusCounts
 from quotaform.plan.report import TITLE, affected_text, direction_text, source_text
-from quotaform.report.markdown import link
-from quotaform.report.render import render_report
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import counted
 
@@ -52,6 +49,7 @@ _COLOURS: Final = {
 def fleet_report(report: FleetReport) -> Report:
     """Return what a report says: what blocks, errors, and a row for each cluster, the most severe status first."""
     blocked, errors = report.blocked[:_MOST_GROUPS], report.errors[:_MOST_GROUPS]
+    title = f"Kafka quota {report.command} for {counted(len(report.rows), 'cluster')}"
     name, is_large = Column("names", ColumnKind.NAME), len(report.rows) > _FEW_ROWS
     tables = (
         Table(
@@ -73,20 +71,12 @@ def fleet_report(report: FleetReport) -> Report:
         _rows(report, "All clusters", report.by_severity()),
     )
     return Report(
-        title=f"Kafka quota {report.command} for {counted(len(report.rows), 'cluster')}",
+        title=title,
+        heading=f"{title}: {_statuses(report)}",
         about=tuple(_about(report)),
         sections=tuple(Section(table) for table in tables if table.rows),
         nothing="No cluster was reached.",
     )
-
-
-def render_fleet_report_markdown(report: FleetReport, *, run_url: str | None = None) -> Iterator[str]:
-    """Yield a report as Markdown below a heading, so that it can follow others."""
-    described = fleet_report(report)
-    yield f"### {described.title}: {_statuses(report)}\n\n"
-    yield from render_report(replace(described, about=described.about[1:]), "markdown")
-    if (run := link("run", run_url)) is not None:
-        yield f"<sub>{run}</sub>\n"
 
 
 def _about(report: FleetReport) -> Iterator[str]:

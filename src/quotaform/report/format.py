@@ -59,7 +59,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "fleet-report": {
         "text": "fleet.report:fleet_report",
         "json": "fleet.fleet_report:fleet_report_lines",
-        "markdown": "fleet.report:render_fleet_report_markdown",
+        "markdown": "fleet.report:fleet_report",
         "html": "fleet.report:fleet_report",
     },
     "explain": {"text": "resolve.report:render_explained", "json": "resolve.explain:dump_explained"},

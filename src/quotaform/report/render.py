@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quotaform.report.html import render_html
-from quotaform.report.markdown import code_cell, details, table, words, words_cell
+from quotaform.report.markdown import code_cell, details, link, table, words, words_cell
 from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Report, Table
 from quotaform.report.text import PLAIN, Style
 
@@ -14,11 +14,15 @@ _MOST_IN_MARKDOWN = 100
 _MOST_FOLDED = 30
 
 
-def render_report(report: Report, format_name: str, style: Style = PLAIN) -> Iterator[str]:
-    """Yield a report as `text`, `markdown` or `html`."""
+def render_report(
+    report: Report, format_name: str, style: Style = PLAIN, *, run_url: str | None = None
+) -> Iterator[str]:
+    """Yield a report as `text`, `markdown` or `html`; Markdown with a heading ends with a link to the run of CI."""
     if format_name == "html":
         return render_html(report)
-    return _markdown(report) if format_name == "markdown" else (f"{line}\n" for line in text_lines(report, style))
+    return (
+        _markdown(report, run_url) if format_name == "markdown" else (f"{line}\n" for line in text_lines(report, style))
+    )
 
 
 def text_lines(report: Report, style: Style = PLAIN) -> Iterator[str]:
@@ -72,13 +76,17 @@ def _text(cell: Cell) -> str:
     return "" if isinstance(cell, Bar) else cell if isinstance(cell, str) else cell.text
 
 
-def _markdown(report: Report) -> Iterator[str]:
+def _markdown(report: Report, run_url: str | None) -> Iterator[str]:
+    if report.heading:
+        yield f"### {words(report.heading)}\n\n"
     if report.total:
         yield f"**{words(report.total)}**\n\n"
     yield "".join(f"{words(line)}\n\n" for line in report.about)
     for section in report.sections:
         yield from _markdown_table(section.table)
     yield "".join(f"- {words(line)}\n" for line in report.sentences)
+    if report.heading and (run := link("run", run_url)) is not None:
+        yield f"<sub>{run}</sub>\n"
 
 
 def _markdown_table(found: Table) -> Iterator[str]:

@@ -160,6 +160,7 @@ class Report:
     nothing: str = "No data."  # Why there are no sections, in a sentence
     notes: tuple[str, ...] = ()  # What a reader must know of it, in sentences
     total: str = ""  # What it comes to, in a sentence
+    heading: str = ""  # The heading of a document of Markdown that may follow others
 
     @property
     def sentences(self) -> tuple[str, ...]:

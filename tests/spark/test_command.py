@@ -8,9 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST
@@ -55,33 +53,6 @@ def test_the_command_does_what_the_local_engine_does_imports_no_module_of_the_fo
     expected = {"lab.json", "plan.json", "quotaform.yaml", "quotas.d", *modules}
     assert {path.name for path in repository.path.iterdir()} == expected
     assert not list(temporary.glob("quotaform-*"))
-
-
-@pytest.mark.prove
-def test_no_directory_of_spark_is_left_behind(repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """An empty spark-warehouse was left in the folder in which the command was run."""
-    temporary = tmp_path_factory.mktemp("temporary")
-    write_usage(repository.path / "taken")
-    before = {path.name for path in repository.path.iterdir()}
-    arguments = ("usage", "ingest", "taken", "--out", "json=found.json", "--usage")
-    done = repository.process(*arguments, "usage", env={"TMPDIR": str(temporary)})
-    assert (done.code, messages(done)) == (0, "Saved the result to: found.json\n"), done.err
-    assert {path.name for path in repository.path.iterdir()} == before | {"found.json", "usage"}
-    assert not list(temporary.glob("quotaform-*"))
-
-
-def write_usage(folder: Path) -> None:
-    """A recording of one minute."""
-    names = ("window_s", "cluster", "broker", "key", "user", "client_id", "ip", "rate", "throttle_ms")
-    values = (10.0, "lab", "1", PRODUCER, "bob", None, None, 7.0, None)
-    times = pyarrow.array([number * 10_000_000 for number in range(6)], pyarrow.timestamp("us", "UTC"))
-    kinds = {"window_s": pyarrow.float64(), "rate": pyarrow.float64(), "throttle_ms": pyarrow.float64()}
-    columns = {
-        name: pyarrow.array([value] * 6, kinds.get(name, pyarrow.string()))
-        for name, value in zip(names, values, strict=True)
-    }
-    folder.mkdir()
-    parquet.write_table(pyarrow.table({"ts": times, **columns}), folder / "part-0.parquet")
 
 
 def test_a_jvm_that_does_not_start_is_one_sentence_and_exit_1(repository: Repository) -> None:

@@ -166,14 +166,6 @@ def test_the_base_and_the_history_of_each_cluster_count_as_here(tmp_path: Path) 
     assert texts(check_drift_on_spark(compared), dump_drift) == texts(check_drift(compared, plan_here), dump_drift)
 
 
-def test_a_directory_without_files_is_blocked_as_here(tmp_path: Path) -> None:
-    (tmp_path / "quotas.d").mkdir()
-    request = request_for(tmp_path, snapshot=take(tmp_path, "lab", {ALICE: {PRODUCER: 1.0}}))
-    [planned] = texts(plan_on_spark(request), dumped_plan)
-    assert [planned] == texts(plan_here(request), dumped_plan)
-    assert '"rule": "empty"' in planned
-
-
 def test_an_import_writes_what_is_written_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     take(tmp_path, "lab", {ALICE: {REQUEST: 50.0}, Entity(ip="nan"): {"x": float("nan")}})
     written: list[tuple[str, str]] = []

@@ -6,10 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from quotaform.model.errors import EngineError
-
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
@@ -44,30 +40,6 @@ def lose(spark: SparkSession, ids: list[int]) -> None:
     context: Any = spark.sparkContext._jsc.sc()
     for number in ids:
         context.env().blockManager().master().removeRdd(number, True)
-
-
-def test_tasks_whose_rows_are_final_do_not_run_again_when_the_rows_are_lost(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """A job that applied plans did it again."""
-    from quotaform.fleet.job import final_rows
-    from quotaform.fleet.session import spark_session
-
-    before = kept_blocks(spark)
-
-    def read_and_lose() -> None:
-        with spark_session(), final_rows(noted(spark, tmp_path)) as kept:
-            assert sorted(row.id for row in kept.toLocalIterator()) == [0, 1, 2]
-            assert kept.where("id > 0").count() == 2
-            assert runs(tmp_path) == [1, 1, 1]
-            lose(spark, [number for number in kept_blocks(spark) if number not in before])
-            list(kept.toLocalIterator())
-
-    with pytest.raises(EngineError, match="an executor was lost"):
-        read_and_lose()
-    assert runs(tmp_path) == [1, 1, 1]
-    # Else the session of a notebook would keep the results of every command.
-    assert sorted(kept_blocks(spark)) == sorted(before)
 
 
 def test_tasks_whose_rows_are_repeatable_run_again_when_the_rows_are_lost(spark: SparkSession, tmp_path: Path) -> None:

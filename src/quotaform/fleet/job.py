@@ -23,7 +23,7 @@ from weakref import finalize
 from pyspark import StorageLevel
 
 from quotaform.fleet.bundle import Bundle, DriverContext
-from quotaform.fleet.session import is_connect, release
+from quotaform.fleet.session import is_connect
 from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, digest_of, no_progress
 from quotaform.repository.cluster_work import repeated
@@ -68,22 +68,13 @@ class Spool:
         return unpacked(self._file.read(length))
 
 
-# Rows that tasks have made, on the disks of executors until the driver has read them.
-#
-# | kept by | when an executor is lost, and rows with it |
-# | --- | --- |
-# | `repeatable_rows` | the tasks that made them run again as soon as they are read |
-# | `final_rows` | reading them is an error: no task runs again that has ended |
-#
-# Within the job that makes the rows, Spark repeats tasks that fail in either case.
-
 _ROWS_IN_TASK: Final = 100_000
 """A task of so many narrow rows takes about a second, beside which the 50 ms that any task takes do not matter."""
 
 
 @contextmanager
 def repeatable_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Make rows, and give them as they are kept: for what may be done again, and what costs little to lose."""
+    """Make rows, and give them as executors keep them on disk; those that are lost with an executor are made again."""
     kept = rows.persist(StorageLevel.DISK_ONLY)
     try:
         kept.count()
@@ -111,16 +102,6 @@ def in_few_tasks(rows: DataFrame, number: int) -> DataFrame:
     `number`: How many there are, or what is made of them, at most.
     """
     return rows.coalesce(max(1, ceil(number / _ROWS_IN_TASK)))
-
-
-@contextmanager
-def final_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Make rows, and give them as they are kept: for what has effects, or must be the same however often it is read."""
-    kept = rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
-    try:
-        yield kept
-    finally:
-        release(kept)
 
 
 _MOST_IN_JOB: Final = 1_000

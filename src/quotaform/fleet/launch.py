@@ -70,8 +70,6 @@ _JAVA_ERROR: Final = re.compile(r"^: ([\w.$]+: .*)", re.MULTILINE)
 """What py4j writes below `An error occurred while calling`."""
 _CONNECT_ERROR: Final = re.compile(r'^\s*details = "(.*)"', re.MULTILINE)
 """What gRPC writes below `RPC that terminated with`."""
-_LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-"""What Spark calls it when rows are gone that must not be made again, see `quotaform.fleet.job`."""
 _LOG_ERROR: Final = re.compile(r"^\S+ \S+ ERROR \w+: (.*)")
 _PYTHON: Final = (
     "let the executors run a Python with quotaform and of the same version: set PYSPARK_PYTHON, or send a packed "
@@ -105,8 +103,6 @@ def cause(text: str) -> str:
     >>> cause('<RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = "connection refused"\n>')
     'connection refused'
     """
-    if _LOST in text:
-        return "an executor was lost, and with it results that were not read yet"
     text = text.partition("JVM stacktrace")[0]
     patterns = (_WORKER_ERROR, _JAVA_ERROR, _CONNECT_ERROR)
     found = next(filter(None, (pattern.findall(text) for pattern in patterns)), None)

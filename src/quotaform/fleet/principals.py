@@ -16,7 +16,7 @@ A table may have other columns, which are ignored; in a CSV or JSON lines file, 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -153,33 +153,19 @@ def _require_columns(name: str, found: Sequence[str], wanted: dict[str, str], *,
 
 
 def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return rows of CSV with the names that the fields stand for; only quoted ones go through Python.
+    """Return rows of CSV with the names that the fields stand for."""
 
-    The file is read twice for that.
-    """
-    is_plain = reduce(and_, [f.coalesce(~f.col(each).startswith('"'), f.lit(True)) for each in columns])
-    # Quotes around nothing are no name either, as in one process.
-    filled = rows.select(
-        *(f.when(f.col(each) != "", f.col(each)).alias(each) for each in columns),
-        *(each for each in rows.columns if each not in columns),
-    )
-    quoted = filled.where(~is_plain).mapInArrow(_unquoting(columns), filled.schema)
-    return filled.where(is_plain).unionAll(quoted)
-
-
-def _unquoting(
-    columns: Sequence[str],
-) -> Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
-    def unquote(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         import pyarrow
 
         for batch in batches:
             for column in columns:
-                names = [None if text is None else read_name(text) for text in batch.column(column).to_pylist()]
+                # Quotes around nothing are no name either, as in one process.
+                names = [read_name(text) if text else None for text in batch.column(column).to_pylist()]
                 batch = batch.set_column(batch.schema.get_field_index(column), column, pyarrow.array(names, "string"))
             yield batch
 
-    return unquote
+    return rows.mapInArrow(read, rows.schema)
 
 
 _SHOWN: Final = 3

@@ -31,7 +31,7 @@ from quotaform.system.executable import JavaCommand, Place, find_java_commands, 
 from quotaform.system.process import held_signals
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 _PATIENCE: Final = 10.0
@@ -210,17 +210,6 @@ def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
         return "spark-submit"
     remote = _remote(options)
     return inert(remote.shown if remote is not None else _master(options).url)
-
-
-def release(rows: DataFrame) -> None:
-    """Free the disks of executors from rows that `DataFrame.localCheckpoint` has put there.
-
-    A Spark Connect server does so itself, but only when the client's session has ended.
-    """
-    if not is_connect(rows.sparkSession):
-        kept: Any = rows
-        # Unlike `RDD.unpersist`, this does not warn that the rows cannot be computed again.
-        kept.sparkSession.sparkContext._jsc.sc().unpersistRDD(kept._jdf.logicalPlan().rdd().id(), False)
 
 
 def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession]:

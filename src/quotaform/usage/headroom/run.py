@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy
 from pyspark.sql import functions as f
 
-from quotaform.fleet.job import final_rows, table_rows
+from quotaform.fleet.job import table_rows
 from quotaform.fleet.table import bad_table
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import QuotaformError
@@ -213,9 +213,9 @@ def measured_headroom(
     with ExitStack() as stack:
 
         def kept(rows: DataFrame) -> DataFrame:
-            return stack.enter_context(final_rows(rows))
+            return stack.enter_context(table_rows(rows))
 
-        quotas = stack.enter_context(table_rows(request.quotas.read(spark)))
+        quotas = kept(request.quotas.read(spark))
         failures = failures_of(quotas)
         known = known_clusters(quotas)
         if request.only_chosen:

@@ -54,6 +54,9 @@ def test_who_is_throttled(golden: Golden) -> None:
     views = {
         "all of it": render_top(example.top(*example.ROWS, unread=True)),
         "all buckets": render_top(example.top(*example.ROWS), shows_all=True),
+        "a limit that is none": render_top(
+            example.top(example.row(4000.0, user="bob", key="request_percentage")), shows_all=True
+        ),
         "one bucket": render_top(example.top(*example.ROWS), limit=1),
         "a narrow terminal": render_top(example.top(*example.ROWS), width=60, height=9),
         "nothing measured": render_top(example.top()),

@@ -344,19 +344,3 @@ def test_without_files_that_can_be_read_there_are_proposals_and_no_backtest(repo
     assert (done.code, "Recommended: 0 to add, 1 to change, 1 to remove;" in done.out) == (0, True), done.said
     assert "Warning: no backtest of the proposals: " in done.err
     assert "quotas.d/a.yaml:1:9: error: " in done.err
-
-
-def test_options_that_cannot_be_used_are_refused_before_spark_starts(tmp_path: Path) -> None:
-    cases = (
-        (("--percentile", "99"), '--percentile: "99" is not a percentile; write for example p95, p99 or p99.9'),
-        (("--headroom", "0.5"), "--headroom 0.5: it is a factor from 1 to 100"),
-        (("--floor", "producer_byte_rate"), "write KEY=VALUE"),
-        (("--cap", "producer_rate=1"), "unknown quota key"),
-        (("--cap", "producer_byte_rate=1B/s", "--floor", "producer_byte_rate=2B/s"), "is above its cap"),
-        (("--min-history", "long"), "--min-history:"),
-    )
-    made = Repository(tmp_path)
-    made.config("clusters: {lab: {snapshot: lab.json}}\n")
-    for options, message in cases:
-        done = made("usage", "recommend", "--usage", "usage", *options)
-        assert (done.code, message in done.err) == (64, True), done.err

@@ -43,12 +43,6 @@ def test_options_come_before_the_section() -> None:
     assert (given.percentile, given.min_history_days, given.min_samples) == (95.0, 1.0, 7)
     assert given.unused_after_days == 90.0
     assert [Sizing(outlier_days=number).settings(config, ()).outlier_days for number in (None, 0, 2)] == [1, 0, 2]
-    with pytest.raises(UsageError, match="--outlier-days 101: at most 100 can be left out"):
-        Sizing(outlier_days=101).settings(config, ())
-
-
-def test_a_floor_above_a_cap_is_refused_wherever_they_come_from() -> None:
-    config, _ = config_of(ALL)
     with pytest.raises(UsageError, match="the floor of producer_byte_rate is above its cap"):
         Sizing(floor=[f"{PRODUCER}=2MiB/s"]).settings(config, ())
 

@@ -111,29 +111,30 @@ def test_rates_and_throttle_times_of_a_bucket_are_one_row_and_nan_is_counted() -
 
 
 @pytest.mark.slow
-def test_a_recording_has_a_row_per_bucket_and_slot() -> None:
-    kept, reader = Kept(), FakeReader(lambda _: PAGE)
-    result = recorded(kept, {"1": reader}, seconds=1.25, interval=0.25)
-    [source] = result.sources
-    assert (source.asked, source.read, source.rows, source.gaps) == (5, 5, 10, ())
-    assert (len(kept.rows), result.rows, result.files, kept.warnings) == (10, 10, 1, [])
-    assert source.size == 5 * len(PAGE)
-
-
-@pytest.mark.slow
-def test_a_source_that_fails_for_a_while_is_one_gap_and_others_go_on() -> None:
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (MetricsError("http://b1", "cannot be reached"), "cannot be reached"),
+        # Any error but that of a source ended its thread: no gap, no warning, and no more rows of the broker.
+        (ValueError("a secret"), "cannot be used because of an internal error: ValueError; please report it"),
+    ],
+)
+def test_a_source_that_fails_for_a_while_is_one_gap_and_others_go_on(error: Exception, problem: str) -> None:
     def reply(number: int) -> bytes:
-        return failing(number) if number == 1 else PAGE
+        if number == 1:
+            raise error
+        return PAGE
 
     kept, good, bad = Kept(), FakeReader(lambda _: PAGE), FakeReader(reply)
     result = recorded(kept, {"1": good, "2": bad}, seconds=1.25, interval=0.25)
     first, second = result.sources
-    assert (first.read, first.gaps) == (5, ())
+    assert (first.asked, first.read, first.rows, first.gaps, first.size) == (5, 5, 10, (), 5 * len(PAGE))
+    assert (len(kept.rows), result.rows, result.files) == (18, 18, 1)
     [gap] = second.gaps
-    assert (second.read, gap.missed, gap.reason) == (4, 1, "cannot be reached")
+    assert (second.read, gap.missed, gap.reason) == (4, 1, problem)
     assert (gap.first - result.started).total_seconds() == pytest.approx(0.25)
     assert kept.warnings == [
-        "broker 2: http://b1 cannot be reached; it is asked again",
+        f"broker 2: http://b1 {problem}; it is asked again",
         "broker 2: http://b1 answers again",
     ]
     assert "    gap " in render_recording(result)
@@ -168,36 +169,6 @@ def test_each_part_of_a_gap_has_its_own_reason() -> None:
     assert any("slow" in reason for reason in reasons)
     assert any("cannot be reached" in reason for reason in reasons)
     assert source.read + sum(gap.missed for gap in source.gaps) == 12
-
-
-@pytest.mark.slow
-def test_a_mistake_of_our_own_is_a_gap_and_a_warning() -> None:
-    """Any error but that of a source ended its thread: no gap, no warning, and no more rows of the broker."""
-
-    def reply(number: int) -> bytes:
-        if number == 1:
-            raise ValueError("a secret")
-        return PAGE
-
-    kept, good, bad = Kept(), FakeReader(lambda _: PAGE), FakeReader(reply)
-    result = recorded(kept, {"1": good, "2": bad}, seconds=1.25, interval=0.25)
-    problem = "cannot be used because of an internal error: ValueError; please report it"
-    first, second = result.sources
-    assert (first.read, first.gaps, second.read) == (5, (), 4)
-    [gap] = second.gaps
-    assert (gap.reason, gap.missed) == (problem, 1)
-    assert kept.warnings == [
-        f"broker 2: http://b1 {problem}; it is asked again",
-        "broker 2: http://b1 answers again",
-    ]
-
-
-def test_mistakes_of_our_own_in_all_first_answers_are_an_error() -> None:
-    def reply(_: int) -> bytes:
-        raise MemoryError
-
-    with pytest.raises(NothingReadError, match="internal error: MemoryError"):
-        recorded(Kept(), {"1": FakeReader(reply)}, seconds=None, interval=60.0)
 
 
 @dataclass
@@ -266,13 +237,16 @@ def test_an_object_that_java_does_not_read_is_a_failure_of_the_source(tmp_path: 
 
 
 def test_no_source_that_answers_is_an_error_at_once() -> None:
+    def broken(_: int) -> bytes:
+        raise MemoryError
+
     started = monotonic()
     with pytest.raises(NothingReadError) as caught:
-        recorded(Kept(), {"1": FakeReader(failing), "2": FakeReader(failing)}, seconds=None, interval=60.0)
+        recorded(Kept(), {"1": FakeReader(failing), "2": FakeReader(broken)}, seconds=None, interval=60.0)
     assert monotonic() - started < 10
     assert str(caught.value) == (
         "none of 2 sources of cluster lab can be read:\n  broker 1: http://b1 cannot be reached\n"
-        "  broker 2: http://b1 cannot be reached"
+        "  broker 2: http://b1 cannot be used because of an internal error: MemoryError; please report it"
     )
 
 

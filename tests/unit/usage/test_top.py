@@ -24,35 +24,12 @@ from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, Reader, Reading, origin_of
 from quotaform.usage.sample import Item
 from quotaform.usage.top.run import TopReader
-from quotaform.usage.top.top import BucketState, Unread, render_top
-from tests.golden.usage_example import QUOTAS, ROWS, row, top
+from quotaform.usage.top.top import BucketState, render_top
+from tests.golden.usage_example import QUOTAS, row, top
 from tests.http_server import HttpServer, Received, answer
 
 AT = datetime(2026, 11, 22, 17, 20, 5, tzinfo=UTC)
 KEY = "producer_byte_rate"
-
-
-def test_throttled_buckets_come_first_then_those_close_to_their_limit_then_the_others() -> None:
-    assert [(bucket.address, bucket.broker, bucket.state.value) for bucket in top(*ROWS).buckets] == [
-        ("user=alice", "2", "throttled"),
-        ("user=alice", "1", "throttled"),
-        ("user=eve,client-id=etl", "1", "throttled"),
-        ("ip=10.0.0.1", "1", "close"),
-        ("user=bob", "1", "close"),
-        ("user=quiet", "1", "below"),
-    ]
-
-
-def test_a_bucket_says_by_which_quota_it_is_limited_and_who_shares_it() -> None:
-    [bucket] = top(row(4000.0, 3.0, user="bob")).buckets
-    assert (bucket.limit, bucket.ratio, bucket.source) == (5000.0, 0.8, "user=<default>")
-    assert bucket.source_name == "DefaultUser"
-    assert bucket.shared_by == "all client-ids of bob without an entry of their own; each other user has its own"
-
-
-def test_an_explicit_unlimited_value_is_no_limit() -> None:
-    [bucket] = top(row(4000.0, user="bob", key="request_percentage")).buckets
-    assert (bucket.limit, bucket.ratio, bucket.state) == (None, None, BucketState.BELOW)
 
 
 def test_the_last_of_several_measurements_of_a_bucket_counts() -> None:
@@ -130,32 +107,20 @@ def test_a_broker_that_is_down_or_hangs_hides_no_other_and_is_not_asked_twice() 
     def down() -> bytes:
         raise MetricsError("http://b2", "cannot be reached")
 
-    both = reader(a=lambda: PAGE, b=hanging, c=down)
-    for _ in range(2):
-        found = both.read()
-        assert [bucket.state for bucket in found.buckets] == [BucketState.THROTTLED]
-        assert [each.what for each in found.unread] == ["b", "c"]
-        assert "has not answered yet" in found.unread[0].problem
-    assert len(asked) == 1
-    hang.set()
-
-
-def test_a_mistake_of_our_own_hides_no_other_broker() -> None:
-    """An unexpected error of one broker, or of the quotas, ended the whole view."""
-
-    def broken() -> bytes:
+    def broken() -> Any:
         raise ValueError
 
-    def quotas() -> Quotas:
-        raise KeyError("x")
-
-    found = reader(quotas, a=lambda: PAGE, b=broken).read()
-    assert [bucket.state for bucket in found.buckets] == [BucketState.THROTTLED]
-    problem = "cannot be used because of an internal error: {}; please report it"
-    assert found.unread == (
-        Unread(what="b", problem=problem.format("ValueError")),
-        Unread(what="the cluster", problem=f"{problem.format('KeyError')}; no limit is known"),
-    )
+    # An unexpected error of one broker, or of the quotas, ended the whole view.
+    problem = "cannot be used because of an internal error: ValueError; please report it"
+    every = reader(broken, a=lambda: PAGE, b=hanging, c=down, d=broken)
+    for _ in range(2):
+        found = every.read()
+        assert [bucket.state for bucket in found.buckets] == [BucketState.THROTTLED]
+        assert [each.what for each in found.unread] == ["b", "c", "d", "the cluster"]
+        assert "has not answered yet" in found.unread[0].problem
+        assert [each.problem for each in found.unread[2:]] == [problem, f"{problem}; no limit is known"]
+    assert len(asked) == 1
+    hang.set()
 
 
 def test_quotas_that_cannot_be_read_are_those_of_before() -> None:

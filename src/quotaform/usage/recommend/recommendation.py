@@ -23,7 +23,7 @@ from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import Count, Moment, Record, about, derived
 from quotaform.model.scope import FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import SizingSettings
-from quotaform.model.units import UNLIMITED, plain_fraction, spell_value
+from quotaform.model.units import UNLIMITED, measuring_unit, plain_fraction, spell_value
 from quotaform.plan.backtest import ClusterBacktest
 
 MIN_SHARE: Final = 0.8
@@ -254,8 +254,8 @@ def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: d
 # Every result is one of these numbers, so rounding never decreases a rate, keeps the order of rates, and leaves its own
 # results as they are. It adds at most a quarter to bytes, and a tenth to others.
 
-_BINARY: Final = {"B/s": 1, "KiB/s": 2**10, "MiB/s": 2**20, "GiB/s": 2**30, "TiB/s": 2**40, "PiB/s": 2**50}
-_DECIMAL: Final = {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9, "TB/s": 10**12, "PB/s": 10**15}
+_BINARY: Final = (1024, ("Ki", "Mi", "Gi", "Ti", "Pi"))
+_DECIMAL: Final = (1000, ("k", "M", "G", "T", "P"))
 _STEPS: Final = ((5, Fraction(1, 4)), (25, Fraction(1, 2)), (100, Fraction(1)), (250, Fraction(5)))
 _LAST_STEP: Final = Fraction(10)
 _LARGEST: Final = 1000
@@ -277,20 +277,17 @@ def round_up(key: QuotaKey, value: float, *, decimal: bool = False) -> float:
         raise ValueError(f"{value} is no rate above 0")
     if value >= key.maximum:
         return key.maximum
-    rounded = _whole_bytes(value, decimal=decimal) if key.unit == "B/s" else _two_digits(key, value)
+    rounded = _whole_bytes(key, value, decimal=decimal) if key.unit == "B/s" else _two_digits(key, value)
     return min(rounded, key.maximum)
 
 
-def _whole_bytes(value: float, *, decimal: bool) -> float:
-    number = ceil(value)
-    sizes = list((_DECIMAL if decimal and number < _EXACT // 2 else _BINARY).values())
-    place = max(index for index, size in enumerate(sizes) if number >= size)
-    size = sizes[place]
+def _whole_bytes(key: QuotaKey, value: float, *, decimal: bool) -> float:
+    number, is_decimal = ceil(value), decimal and value < _EXACT // 2
+    size, _ = measuring_unit(key, number, decimal=is_decimal)
+    larger = size * (1000 if is_decimal else 1024)
     step = max(1, int(size * next((step for below, step in _STEPS if number < below * size), _LAST_STEP)))
     rounded = -(-number // step) * step
-    if rounded > _LARGEST * size and place + 1 < len(sizes):
-        rounded = sizes[place + 1]
-    return float(rounded)
+    return float(larger if rounded > _LARGEST * size and number <= larger else rounded)
 
 
 def _two_digits(key: QuotaKey, value: float) -> float:
@@ -316,9 +313,9 @@ def spell_rounded(key: QuotaKey, value: float, *, decimal: bool = False) -> str:
         raise ValueError(f"{value} cannot be written as {key.name}")
     if key.unit != "B/s" or shortest == UNLIMITED:
         return shortest
-    for units in (_DECIMAL, _BINARY) if decimal else (_BINARY, _DECIMAL):
-        for name, size in reversed(units.items()):
-            number = Fraction(int(value), size)
-            if number >= 1 and (number * 100).denominator == 1 and size > 1:
-                return f"{plain_fraction(number)}{name}"
+    for base, units in (_DECIMAL, _BINARY) if decimal else (_BINARY, _DECIMAL):
+        for power in range(len(units), 0, -1):
+            number = Fraction(int(value), base**power)
+            if number >= 1 and (number * 100).denominator == 1:
+                return f"{plain_fraction(number)}{units[power - 1]}B/s"
     return shortest

@@ -22,7 +22,7 @@ from quotaform.report.format import render
 from quotaform.report.html import render_html
 from quotaform.report.report import Curve, Number, Report, Section, Span, Table
 from quotaform.resolve.page import render_resolve_html
-from quotaform.usage.replay.report import Replays, ReplaySlot, bucket_of, drawn_buckets, joined
+from quotaform.usage.replay.report import Replays, ReplaySlot, joined
 from tests.builder import PRODUCER, plan_of, receipt_of
 from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
@@ -71,7 +71,7 @@ def replays() -> Replays:
         )
         for minute in (1, 2, 3, 6, 7, 8, 9, 11, 30)
     )
-    return Replays({bucket_of(row): slots for row in drawn_buckets(example.BACKTEST)[:1]}, 60.0)
+    return Replays([slots], 60.0)
 
 
 def history(name: str = "alice", usage: bool = True) -> Page:

@@ -18,7 +18,7 @@ from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.report.report import MOST_POINTS, Curve, Span, curve_of
 from quotaform.usage.bucket.rows import BucketRows, per_bucket
 from quotaform.usage.bucket.spark import with_series_id
-from quotaform.usage.replay.report import Bucket, Replays, ReplaySlot
+from quotaform.usage.replay.report import DrawnBucket, Replays, ReplaySlot
 from quotaform.usage.replay.spark import waits
 from quotaform.usage.table.schema import BUCKET_NAMES, struct_type
 from quotaform.usage.table.table import recorded
@@ -123,7 +123,7 @@ _CHOSEN: Final = struct_type("number int", *(StructField(name, StringType()) for
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def replays(usage: DataFrame, found: DataFrame, chosen: Sequence[Bucket]) -> Replays:
+def replays(usage: DataFrame, found: DataFrame, chosen: Sequence[DrawnBucket]) -> Replays:
     """Return what would have happened to some buckets over time.
 
     `found`: `quotaform.usage.replay.spark.members`, persisted. `chosen`: the buckets; a handful. Each must have a
@@ -131,20 +131,20 @@ def replays(usage: DataFrame, found: DataFrame, chosen: Sequence[Bucket]) -> Rep
     """
     if not chosen:
         return Replays()
-    rows = [(number, each.cluster, each.broker, each.key, each.address) for number, each in enumerate(chosen)]
+    rows = [(number, cluster, each.broker, each.key, each.bucket) for number, (cluster, each) in enumerate(chosen)]
     wanted = make_table(usage.sparkSession, _CHOSEN, list(zip(*rows, strict=True)))
     same: Column = f.lit(True)
     for name, other in _NAMES.items():
         same &= f.col(name).eqNullSafe(f.col(other))
     own = found.join(f.broadcast(wanted), same)
     numbers = own.groupBy("bucket_id", "number").agg(f.max("limit").alias("limit"))
-    slots: dict[Bucket, list[ReplaySlot]] = {}
+    slots: list[list[ReplaySlot]] = [[] for _ in chosen]
     with repeatable_rows(waits(usage, own)) as kept:
         step_s = slot_seconds(kept.select(f.timestamp_micros("at").alias("ts")))
         points = replay_slots(kept, step_s).join(f.broadcast(numbers), "bucket_id").orderBy("number", "at")
         for row in points.toArrow().to_pylist():
-            slots.setdefault(chosen[row["number"]], []).append(_slot(row))
-    return Replays({bucket: tuple(each) for bucket, each in slots.items()}, step_s)
+            slots[row["number"]].append(_slot(row))
+    return Replays(slots, step_s)
 
 
 def replay_slots(rows: DataFrame, step_s: float) -> DataFrame:

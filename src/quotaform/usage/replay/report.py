@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -102,19 +102,9 @@ def _recorded(found: ClusterBacktest) -> str:
 
 
 def _plots(found: Backtest, cluster: ClusterBacktest, buckets: Buckets, replays: Replays) -> Iterator[Plot]:
-    for row in drawn_buckets(found):
-        if row[0] == cluster.cluster and any(row[1] is each for each in buckets.rows):
-            yield from _replay_plots(row, replays.slots.get(bucket_of(row), ()), replays.step_s)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
-    """Who shares one limit, and where it holds."""
-
-    cluster: str | None  # The name of the cluster; `None` if it is not known
-    broker: str | None  # The broker; `None` for a key whose limit holds for the whole cluster
-    key: str
-    address: str  # The address of the bucket, such as `user=alice,client-id=app`
+    for drawn, slots in zip(drawn_buckets(found), replays.slots, strict=False):
+        if drawn[0] == cluster.cluster and any(drawn[1] is each for each in buckets.rows):
+            yield from _replay_plots(drawn, slots, replays.step_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,23 +120,23 @@ class ReplaySlot:
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """What would have happened to some buckets over time."""
+    """What would have happened to `drawn_buckets` over time."""
 
-    slots: Mapping[Bucket, tuple[ReplaySlot, ...]] = field(default_factory=dict)
+    slots: Sequence[Sequence[ReplaySlot]] = ()  # Of each of them
     step_s: float = 1.0  # How long a slot is, in seconds
 
 
-_Row = tuple[str, BucketBacktest]
+DrawnBucket = tuple[str, BucketBacktest]
 """A cluster, and one of its buckets."""
 
 
-def drawn_buckets(found: Backtest) -> list[_Row]:
+def drawn_buckets(found: Backtest) -> list[DrawnBucket]:
     """Return the buckets that are drawn over time, those that the plan changes first: who would wait longest.
 
     A bucket is drawn once, as on the broker where it would wait longest. Without a limit there is nothing to see, and
     of a recording that is too coarse nothing is known.
     """
-    drawn: dict[tuple[str, str, str], _Row] = {}
+    drawn: dict[tuple[str, str, str], DrawnBucket] = {}
     changed = [(each.cluster, row) for each in found.clusters for row in each.changed.rows]
     others = [(each.cluster, row) for each in found.clusters for row in each.unchanged.rows]
     for cluster, row in (*sorted(changed, key=_by_time), *sorted(others, key=_by_time)):
@@ -155,18 +145,12 @@ def drawn_buckets(found: Backtest) -> list[_Row]:
     return list(drawn.values())[:MOST_REPLAYS]
 
 
-def _by_time(found: _Row) -> tuple[float, float, float]:
+def _by_time(found: DrawnBucket) -> tuple[float, float, float]:
     row = found[1]
     return -(row.throttled_s.value or 0.0), -row.throttled_s.high, -row.recorded_throttled_s
 
 
-def bucket_of(found: _Row) -> Bucket:
-    """Return the bucket of a row."""
-    cluster, row = found
-    return Bucket(cluster=cluster, broker=row.broker, key=row.key, address=row.bucket)
-
-
-def _replay_plots(found: _Row, slots: Sequence[ReplaySlot], step_s: float) -> Iterator[Plot]:
+def _replay_plots(found: DrawnBucket, slots: Sequence[ReplaySlot], step_s: float) -> Iterator[Plot]:
     """Yield the rate of a bucket with its limits over time, and the throttle time that was recorded."""
     cluster, row = found
     if not slots:

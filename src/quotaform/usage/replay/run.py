@@ -22,7 +22,7 @@ from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buck
 from quotaform.plan.plan import Plan
 from quotaform.resolve.spark_quotas import QUOTAS
 from quotaform.usage.curve import replays
-from quotaform.usage.replay.report import Replays, bucket_of, drawn_buckets
+from quotaform.usage.replay.report import Replays, drawn_buckets
 from quotaform.usage.replay.spark import backtest, members
 from quotaform.usage.table.schema import BACKTEST
 from quotaform.usage.table.table import (
@@ -88,7 +88,7 @@ def backtested(
         )
 
         def replayed() -> Replays:
-            return replays(tested, found, [bucket_of(row) for row in drawn_buckets(result)])
+            return replays(tested, found, drawn_buckets(result))
 
         yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker"), replayed
 

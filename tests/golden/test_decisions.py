@@ -58,8 +58,10 @@ from quotaform.resolve.resolve import Detail
 from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.platform import Platform
 from quotaform.review.run import find_pull_request
+from quotaform.usage.recommend.demand import busiest_day
 from quotaform.usage.recommend.recommendation import Action, Recommendation, entry_reason
 from quotaform.usage.record.reader import PrometheusLogin
+from quotaform.usage.record.run import next_slot
 from quotaform.usage.replay.replay import Demand, pace_of, replay
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 from tests.dumped import dumped_plan, sealed
@@ -472,6 +474,22 @@ def of_replayed(text: Text) -> Iterator[str]:
         yield f"{name}: {' '.join(f'{value:.4g}' for value in values)}"
 
 
+def of_busiest(text: Text) -> Lines:
+    """Return the busiest day of weeks from a Thursday on: the rate of Saturdays, weeks, a peak on the second Saturday.
+
+    On all other days, the rate is 1. The last number is how many of the highest days of a weekday are left out.
+    """
+    saturday, weeks, peak, left_out = map(float, str(text).split())
+    days = {20748 + place: saturday if place % 7 == 2 else 1.0 for place in range(7 * int(weeks))}
+    return [busiest_day(days | ({20757: peak} if peak else {}), int(left_out))]
+
+
+def of_slot(text: Text) -> Lines:
+    """Return when a source is asked next, see `next_slot`."""
+    slot, interval, ended, took, failures = map(float, str(text).split())
+    return [next_slot(int(slot), interval, ended, took, int(failures))]
+
+
 def of_reason(text: Text) -> Lines:
     """Return the reason of an entry with proposals for two keys, and for one of them later, where this is its own."""
     sized, unused = (
@@ -652,6 +670,8 @@ LINES: dict[str, Callable[[Text], Lines]] = {
     "effect": of_effect,
     "source": of_source,
     "login": of_login,
+    "busiest": of_busiest,
+    "slot": of_slot,
     "replayed": of_replayed,
     "reason": of_reason,
     "release": of_release,

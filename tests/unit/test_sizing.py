@@ -11,7 +11,6 @@ from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import UsageError
-from quotaform.usage.recommend.demand import busiest_day
 from tests.builder import PRODUCER, REQUEST
 
 MIB = 2.0**20
@@ -45,29 +44,3 @@ def test_options_come_before_the_section() -> None:
     assert [Sizing(outlier_days=number).settings(config, ()).outlier_days for number in (None, 0, 2)] == [1, 0, 2]
     with pytest.raises(UsageError, match="the floor of producer_byte_rate is above its cap"):
         Sizing(floor=[f"{PRODUCER}=2MiB/s"]).settings(config, ())
-
-
-@pytest.mark.parametrize(
-    ("saturday", "weeks", "peak", "outlier_days", "basis", "day", "is_weekly"),
-    [
-        # A weekday is the busiest of each week by more than a tenth, and in more than one of them.
-        (1.1, 2, None, 0, 1.1, 20757, False),
-        (1.11, 2, None, 0, 1.11, 20757, True),
-        (2.0, 1, None, 0, 2.0, 20750, False),
-        # Unless one of its days is above half as much again; that day may be left out.
-        (2.0, 4, 3.0, 0, 3.0, 20757, True),
-        (2.0, 4, 4.0, 0, 4.0, 20757, False),
-        (2.0, 4, 4.0, 1, 2.0, 20771, True),
-        # The last day of a weekday never is.
-        (2.0, 4, 4.0, 9, 2.0, 20750, True),
-    ],
-)
-def test_the_busiest_day(
-    saturday: float, weeks: int, peak: float | None, outlier_days: int, basis: float, day: int, is_weekly: bool
-) -> None:
-    """Weeks from Thursday 20748 on, of which the second Saturday may have a peak."""
-    days = {20748 + place: saturday if place % 7 == 2 else 1.0 for place in range(7 * weeks)}
-    found = busiest_day({**days, **({} if peak is None else {20757: peak})}, outlier_days)
-    assert found is not None
-    assert (found.basis, found.day, found.is_weekly, found.weekday_days) == (basis, day, is_weekly, weeks)
-    assert (found.outlier, found.outlier_day) == ((peak, 20757) if outlier_days else (None, None))

@@ -98,75 +98,61 @@ def asked_rates(at: Integers, rate: Floats) -> Floats:
     step = numpy.where(is_first, pace, numpy.append(pace, step))
     begun = _beginnings(time, step, numpy.append(numpy.nan, rate[:-1]), rate)
     following = _following(time, begun)
-    gauge = _Gauge()
     asked = numpy.empty(len(rate))
-    for place, values in enumerate(
-        zip(time.tolist(), step.tolist(), rate.tolist(), begun.tolist(), following.tolist(), strict=True)
-    ):
-        if is_first[place]:
-            gauge = _Gauge()
-        asked[place] = gauge.asked(*values) / step[place]
-        if is_first[place] and gauge.age(time[place]) > _WINDOW_S + pace + _TOLERANCE_S:
+    # When the oldest window began, or 30 s before that while it is the only one, and how many mutations the windows
+    # hold; NaN where that is not known.
+    since, total = nan, 0.0
+    columns = (each.tolist() for each in (is_first, time, step, rate, begun, following))
+    for place, (is_begin, now, seconds, measured, known, later) in enumerate(zip(*columns, strict=True)):
+        if is_begin:
+            since, total = nan, 0.0
+        if measured <= 0:
+            since, total, more = nan, 0.0, 0.0
+        elif not isnan(known):
+            # Nothing was asked for since the one before.
+            since, total, more = known, measured * (now - known), 0.0
+        else:
+            held = [
+                (each, measured * (now - each)) for each in _candidates(since, total, now, seconds, measured, later)
+            ]
+            # What a window held is forgotten as a whole, and then the rate is less than it would have to be.
+            fitting = next((each for each in held if each[1] >= total * _LEAST), None)
+            if fitting is not None:
+                since, more, total = fitting[0], max(0.0, fitting[1] - total), max(total, fitting[1])
+            else:
+                # Another window is the oldest one now.
+                age = _only_or_not(now - later)
+                since, total, more = now - age, measured * age, measured * seconds
+        if is_begin and now - since > _WINDOW_S + pace + _TOLERANCE_S:
             # They were asked for before it, nobody knows when.
-            asked[place] = rate[place]
+            more = measured * seconds
+        asked[place] = more / seconds
     return asked
 
 
-@dataclass(slots=True)
-class _Gauge:
-    """What is known of the windows of a rate, from sample to sample."""
+def _candidates(since: float, total: float, now: float, step: float, rate: float, following: float) -> Iterator[float]:
+    """Yield when the oldest window may have begun, the most likely time first.
 
-    begun: float = nan
-    """When the oldest window began, or 30 s before that while it is the only one; NaN if that is not known."""
-    total: float = 0.0  # How many mutations the windows hold; NaN if that is not known
-
-    def asked(self, time: float, step: float, rate: float, begun: float, following: float) -> float:
-        """Return how many mutations were asked for since the sample before.
-
-        `step`: the seconds since the one before. `begun`: when the oldest window began, if nothing was asked for since
-        the one before; else NaN. `following`: the same of the next sample of which that is known, if it is near.
-        """
-        if rate <= 0:
-            self.begun, self.total = nan, 0.0
-            return 0.0
-        if not isnan(begun):
-            self.begun, self.total = begun, rate * (time - begun)
-            return 0.0
-        for candidate in self._candidates(time, step, rate, following):
-            total = rate * (time - candidate)
-            # What a window held is forgotten as a whole, and then the rate is less than it would have to be.
-            if total >= self.total * _LEAST:
-                more, self.begun, self.total = max(0.0, total - self.total), candidate, max(total, self.total)
-                return more
-        # Another window is the oldest one now.
-        age = _only_or_not(time - following)
-        self.begun, self.total = (time - age, rate * age) if not isnan(age) else (nan, nan)
-        return rate * step
-
-    def age(self, time: float) -> float:
-        """Return for how many seconds the oldest window counts; NaN if that is not known."""
-        return time - self.begun
-
-    def _candidates(self, time: float, step: float, rate: float, following: float) -> Iterator[float]:
-        """Yield when the oldest window may have begun, the most likely time first."""
-        if isnan(self.total):
-            return
-        if isnan(self.begun):
-            # The first mutations since the sample before, or those that are in the first sample.
-            age = _only_or_not(time - following)
-            yield time - step / 2 - _WINDOW_S if isnan(age) else time - age
-            return
-        age = _only_or_not(time - following)
-        if abs(rate * age - self.total) <= self.total * (1 - _LEAST):
-            # Another window is the oldest one now, of those that hold the same.
-            yield time - age
-        age = time - self.begun
-        # A window that was the only one and is 30 s old no longer counts for 30 s more: the rate is about doubled.
-        is_older = 2 * _WINDOW_S - _TOLERANCE_S <= age <= 2 * _WINDOW_S + step + _TOLERANCE_S
-        if is_older and rate * (age - _WINDOW_S) >= self.total * _LEAST:
-            yield self.begun + _WINDOW_S
-        elif age <= _OLDEST_S + _TOLERANCE_S:
-            yield self.begun
+    `since`, `total`: when it began as of the sample before, and what the windows held then. `step`: the seconds since
+    that. `following`: when it began as of the next sample of which that is known, if it is near.
+    """
+    if isnan(total):
+        return
+    age = _only_or_not(now - following)
+    if isnan(since):
+        # The first mutations since the sample before, or those that are in the first sample.
+        yield now - step / 2 - _WINDOW_S if isnan(age) else now - age
+        return
+    if abs(rate * age - total) <= total * (1 - _LEAST):
+        # Another window is the oldest one now, of those that hold the same.
+        yield now - age
+    age = now - since
+    # A window that was the only one and is 30 s old no longer counts for 30 s more: the rate is about doubled.
+    is_older = 2 * _WINDOW_S - _TOLERANCE_S <= age <= 2 * _WINDOW_S + step + _TOLERANCE_S
+    if is_older and rate * (age - _WINDOW_S) >= total * _LEAST:
+        yield since + _WINDOW_S
+    elif age <= _OLDEST_S + _TOLERANCE_S:
+        yield since
 
 
 def _only_or_not(age: float) -> float:

@@ -107,8 +107,13 @@ def of_failure(case: str) -> Iterator[str]:
 
 
 def of_silent(case: str) -> Iterator[str]:
-    """Why a page of an exporter gives no rows."""
-    yield explain_no_rows(read_rows(parse_exposition(case.encode(), ORIGIN, TS))) or "it gives rows"
+    """Why a page of an exporter gives no rows, or which it gives."""
+    read = read_rows(parse_exposition(case.encode(), ORIGIN, TS))
+    yield (
+        explain_no_rows(read) or f"it gives rows, and leaves out {[(each.name, count) for each, count in read.dropped]}"
+    )
+    for row in read.rows:
+        yield json.dumps({name: value for name, value in row._asdict().items() if value is not None})
 
 
 READERS: Final = {

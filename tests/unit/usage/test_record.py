@@ -26,7 +26,7 @@ from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema
 from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.record.reader import Reader, open_reader, origin_of, read_items
-from quotaform.usage.record.recording import Recording, UsageRow, read_rows, render_recording
+from quotaform.usage.record.recording import Recording, UsageRow, render_recording
 from quotaform.usage.record.run import RecordRequest, UsageDirectory, record, usage_table
 from quotaform.usage.sample import Dropped, DropReason, Item
 from quotaform.usage.table.schema import USAGE
@@ -99,15 +99,6 @@ def outcomes_of(
 
 def failing(_: int) -> bytes:
     raise MetricsError("http://b1", "cannot be reached")
-
-
-def test_rates_and_throttle_times_of_a_bucket_are_one_row_and_nan_is_counted() -> None:
-    read = read_rows(parse_exposition(PAGE, origin_of("lab", "1"), 100.0))
-    assert sorted(read.rows) == [
-        UsageRow(100.0, 11.5, "lab", "1", "producer_byte_rate", "CN=a", "app", None, 1000.5, 42.0),
-        UsageRow(100.0, 11.5, "lab", "1", "producer_byte_rate", "b", None, None, 0.0, None),
-    ]
-    assert {reason.name: count for reason, count in read.dropped} == {"NAN": 1, "OTHER_ATTRIBUTE": 1, "OTHER_METRIC": 1}
 
 
 @pytest.mark.slow
@@ -365,17 +356,6 @@ def test_a_file_is_whole_and_has_the_columns_of_the_table(tmp_path: Path) -> Non
 def test_the_columns_are_those_that_spark_reads() -> None:
     assert usage_table([]).schema == arrow_schema(USAGE)
     assert list(UsageRow._fields) == USAGE.names
-
-
-def test_two_clients_of_one_name_on_one_page_are_two_rows() -> None:
-    """They were one row with the larger rate."""
-    page = "".join(
-        f'kafka_producer_producer_metrics_outgoing_byte_rate{{client_id="app",instance="{host}"}} {rate}\n'
-        for host, rate in (("h1", 3), ("h2", 4))
-    )
-    read = read_rows(parse_exposition(page.encode(), origin_of("lab", "1"), 100.0))
-    assert read.dropped == []
-    assert [(row.broker, row.rate, row.instance) for row in read.rows] == [(None, 3.0, "h1"), (None, 4.0, "h2")]
 
 
 def test_rows_are_added_to_a_table_of_an_earlier_version(tmp_path: Path) -> None:

@@ -248,7 +248,8 @@ def test_a_cluster_that_cannot_be_read_hides_no_other() -> None:
     assert (lab.require().rows, lab.require().files) == (len(kept.rows), 1)
     assert len(kept.rows) == 2 * lab.require().sources[0].read > 0
     assert (far.cluster, type(far.error)) == ("far", NothingReadError)
-    assert kept.warnings == [f"cluster far is not recorded: {far.error}"]
+    problem = "cluster far, broker 1: http://b1 cannot be reached"
+    assert kept.warnings == [f"{problem}; nothing is recorded of its cluster"]
 
 
 def test_an_interrupt_ends_a_recording_that_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

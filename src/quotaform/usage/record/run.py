@@ -324,15 +324,15 @@ class _Recorder:
         if not all(source.asked for source in mine):
             return False
         failing = [source for source in mine if source.failure is not None]
-        if len(failing) < len(mine):
+        goes_on = len(failing) < len(mine)
+        if goes_on or len(self._stops) > 1:
+            then = "it is asked again" if goes_on else "nothing is recorded of its cluster"
             for source in failing:
-                self._request.warn(f"{source.shown} {source.failure}; it is asked again")
-        else:
+                self._request.warn(f"{source.shown} {source.failure}; {then}")
+        if not goes_on:
             problems = {source.broker: f"{source.reader.shown} {source.failure}" for source in mine}
             self._failed[cluster] = NothingReadError(cluster, problems)
             self._stops[cluster].set()
-            if len(self._stops) > 1:
-                self._request.warn(f"cluster {cluster} is not recorded: {self._failed[cluster]}")
         return True
 
     def _write(self) -> None:

@@ -102,17 +102,23 @@ def added_up(samples: Samples) -> Sum:
     for member in _runs(samples.take(order), MEMBER):
         for each in _runs(member):
             _add_throttle(at, each, throttle_ms, is_new)
-        ways = {False: _Rates.of(at), True: _Rates.of(at)}
-        for each in _runs(member.take(~numpy.isnan(member.rate))):
-            ways[has_instances(each.series[:1])].add(each)
-        # It may be known as a whole, and by its instances.
-        larger = numpy.maximum(ways[False].rate, ways[True].rate)
-        total.rate += larger
-        total.rate_high += numpy.maximum(ways[False].rate_high, ways[True].rate_high)
-        for way in ways.values():
-            total.is_known |= way.is_known
-            numpy.maximum(total.since, way.since, out=total.since)
         members.append(member.series[0] & MEMBER)
+        series = list(_runs(member.take(~numpy.isnan(member.rate))))
+        whole = [each for each in series if not has_instances(each.series[:1])]
+        ways = [way for way in (whole, series[len(whole) :]) if way]
+        if len(ways) < 2:
+            totals.append(sum(map(total.add, series)))
+            continue
+        # It is known as a whole, and by its instances.
+        both = [_Rates.of(at), _Rates.of(at)]
+        for found, way in zip(both, ways, strict=True):
+            for each in way:
+                found.add(each)
+            total.is_known |= found.is_known
+            numpy.maximum(total.since, found.since, out=total.since)
+        larger = numpy.maximum(both[0].rate, both[1].rate)
+        total.rate += larger
+        total.rate_high += numpy.maximum(both[0].rate_high, both[1].rate_high)
         totals.append(float(larger.sum()))
     return Sum(
         at=at,
@@ -143,19 +149,20 @@ class _Rates:
         none = numpy.zeros(count, bool)
         return cls(at, numpy.zeros(count), numpy.zeros(count), none, numpy.full(count, _NEVER))
 
-    def add(self, series: Samples) -> None:
-        """Add the rates of a series, in the order of time."""
+    def add(self, series: Samples) -> float:
+        """Add the rates of a series, which are in the order of time; return their sum over the times."""
         place, sample, stands = _standing(self.at, series)
-        rate, since = series.rate[sample], _window_start(series)[sample]
+        rate, since = numpy.where(stands, series.rate[sample], 0.0), _window_start(series)[sample]
         before = numpy.append(_NEVER, self.at[:-1])[place]
         # The larger one of a rate and the one before it, if that is near.
         higher = series.rate.copy()
         is_near = numpy.diff(series.at) <= _LONGEST_STEP
         numpy.fmax(higher[1:], series.rate[:-1], out=higher[1:], where=is_near)
-        self.rate[place] += numpy.where(stands, rate, 0.0)
-        self.rate_high[place] += numpy.where(stands, numpy.where(since > before, higher[sample], rate), 0.0)
+        self.rate[place] += rate
+        self.rate_high[place] += numpy.where(stands & (since > before), higher[sample], rate)
         self.is_known[place] |= stands
         self.since[place] = numpy.maximum(self.since[place], numpy.where(stands, since, _NEVER))
+        return float(rate.sum())
 
 
 def _add_throttle(at: Integers, series: Samples, throttle_ms: Floats, is_new: Booleans) -> None:

@@ -242,10 +242,6 @@ class Failure:
         return self.is_final or self.stage is Stage.CLUSTER_ID
 
 
-Sentence = tuple[type[ClusterError], str, str]
-"""The error to raise, the problem, and the remedy."""
-
-
 class UnansweredError(ClusterError):
     """A request was sent and not answered; it may have been carried out."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from re import Match, sub
 
 import pytest
 
@@ -12,6 +14,7 @@ from quotaform.cluster.client.reader import load_client_config
 from quotaform.cluster.sasl.password import Password
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.server import parse_servers
+from quotaform.sandbox.security import Certificates
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.test_texts import Lines, Text, told
 
@@ -30,8 +33,20 @@ STORES = FOLDER.parent / "data" / "stores"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, certificates: Certificates) -> Path:
     """Files that properties refer to; the mount is that of a Kubernetes secret."""
+    tenant, other = certificates.client("tenant"), certificates.client("quota-admin")
+    command = f"openssl pkcs8 -topk8 -in {tenant.key} -out {tmp_path}/encrypted.key -passout pass:open-sesame"
+    subprocess.run(command.split(), check=True, capture_output=True)
+    encrypted = (tmp_path / "encrypted.key").read_text()
+    stores = {
+        "ca": certificates.authority.read_text(), "tenant": tenant.keystore.read_text(),
+        "key": tenant.key.read_text(), "chain": tenant.certificate.read_text(),
+        "mixed": tenant.key.read_text() + other.certificate.read_text(),
+        "encrypted": encrypted + tenant.certificate.read_text(),
+    }  # fmt: skip
+    for name, text in stores.items():
+        (tmp_path / f"{name}.pem").write_text(text)
     texts = {"keys": KEYS, "keys.properties": KEYS, "password": "s3cret\n", "a": "k=v", "in/a": "k=v", "out/a": "k=v"}
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -49,11 +64,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_client_properties_are_read_or_refused_in_these_words(folder: Path, golden: Golden) -> None:
-    """`FOLDER` is that of the files that a file may refer to, beside which it lies; `STORES` has stores of Java."""
+    """`FOLDER` is that of the files that a file may refer to, beside which it lies; `STORES` has stores of Java.
+
+    `INLINE:FILE` is the text of a file on one line, with spaces or, as `INLINE_ESCAPED`, with escapes for line ends.
+    """
     path = folder / "client.properties"
 
+    def inline(found: Match[str]) -> str:
+        return (folder / found[2]).read_text().strip().replace("\n", "\\n" if found[1] else " ")
+
     def of_properties(text: Text) -> Lines:
-        path.write_bytes(str(text).replace("FOLDER", str(folder)).replace("STORES", str(STORES)).encode())
+        written = sub(r"INLINE(_ESCAPED)?:([\w.]+)", inline, str(text))
+        path.write_bytes(written.replace("FOLDER", str(folder)).replace("STORES", str(STORES)).encode())
         try:
             config = load_client_config(path, environ=ENVIRONMENT)
         except InvalidFilesError as error:
@@ -77,5 +99,24 @@ def differing(config: ClientConfig) -> Iterator[str]:
             yield f"{value.mechanism} {value.username!r} {value.password.reveal()!r}, shown as {value.who}"
         elif name == "bootstrap_servers" and value:
             yield f"{name} {value!r}, which are {[tuple(server) for server in parse_servers(value)]}"
+        elif name == "tls" and value is not None:
+            yield tls_of(config)
         elif value != getattr(default, name):
-            yield f"{name} {value!r}" if name != "tls" else "tls"
+            yield f"{name} {value!r}"
+
+
+def tls_of(config: ClientConfig) -> str:
+    """Return what is trusted, shown and offered."""
+    context = config.ssl_context()
+    assert context is not None
+    assert config.tls is not None
+    trusted = f"{len(context.get_ca_certs())} authorities" if config.has_truststore else "the system"
+    ciphers = [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    said = [
+        f"tls trusts {trusted}",
+        f"{context.minimum_version.name} to {context.maximum_version.name}",
+        "shows a certificate" * config.has_certificate,
+        "" if context.check_hostname else "checks no host",
+        " ".join(ciphers if any("_WITH_" in each for each in config.tls.ciphers) else []),
+    ]
+    return ", ".join(filter(None, said))

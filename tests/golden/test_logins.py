@@ -138,7 +138,7 @@ def of_oauth(text: Text) -> Iterator[str]:
             elif kind == "broker":
                 challenges.append(more)
             elif name.isupper():
-                environ[name] = value
+                environ[name] = value.replace("FOLDER", folder)
             elif name != "java":
                 for word, stands_for in words.items():
                     value = value.replace(word, stands_for)

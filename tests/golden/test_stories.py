@@ -12,19 +12,22 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from socket import AI_NUMERICHOST, create_server, getaddrinfo
+from typing import Any
 
 import pyarrow
 import pytest
 from jsonschema import Draft7Validator
 from pyarrow import parquet
 
+from quotaform.apply.lock import cluster_lock
 from quotaform.cli.client_quotas.command import run as client_quotas
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError
@@ -42,7 +45,7 @@ from tests.http_server import HttpServer, Received, answer
 from tests.loading import load_schema
 from tests.markdown import ROOT
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
-from tests.scripted_gateway import Answer, ScriptedGateway
+from tests.scripted_gateway import FINE, Answer, ScriptedGateway
 
 SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
 LATEST = (datetime.now(UTC) + timedelta(30)).date().isoformat()
@@ -50,6 +53,27 @@ LATEST = (datetime.now(UTC) + timedelta(30)).date().isoformat()
 TOKEN = "T0K3N"
 """A part of the address of a webhook, which no command may print."""
 TODAY = f"{datetime.now(UTC):%Y%m%d}"
+ALLOWED = "--allow=delete=9 --allow=to-unlimited --allow=change-factor --allow=update=9"
+MOMENTS = {
+    "receipt": "quotaform.apply.ledger.Ledger.keep",
+    "replace": "pathlib.Path.replace",
+    "settle": "quotaform.apply.ledger.note_end",
+}
+"""Before the receipt is completed, before the completed one takes its name, and before the started one is settled."""
+
+
+class Killed(BaseException):
+    """What nothing catches, as nothing catches SIGKILL."""
+
+
+def numeric_only(*arguments: Any, **more: Any) -> Any:
+    """Look up addresses; a name server of an attacker would be asked for the value of a variable."""
+    assert more["flags"] & AI_NUMERICHOST
+    return getaddrinfo(*arguments, **more)
+
+
+def raise_gone() -> None:
+    raise ClusterError("the connection was lost")
 
 
 @cache
@@ -83,10 +107,12 @@ class Story:
         self.digests: dict[str, int] = {}
         self.expected = ""
         self.gateways: dict[str, ScriptedGateway] = {}
+        self.addresses: dict[str, str] = {}
         self.path.mkdir(parents=True)
         self.made.git("init", "-q", "-b", "main")
         self.file("quotaform.yaml", CONFIG)
         self.file(".gitignore", "*.json\n.quotaform/\n")
+        environment.setattr("quotaform.apply.run._SETTLE_PAUSE", 0)
         self.live()
 
     def tell(self, line: str) -> Iterator[str]:
@@ -95,6 +121,9 @@ class Story:
         if self.hook is not None:
             rest = rest.replace("HOOK", f"{self.hook.url}/{TOKEN}")
         rest = rest.replace("EXPECTED", self.expected)
+        words = {"ALLOWED": ALLOWED, "HERE": str(self.path), "RECEIPT": self.newest(), **self.addresses}
+        for shown, stands_for in words.items():
+            rest = re.sub(rf"\b{shown}\b", stands_for, rest)
         yield from getattr(self, word)(*shlex.split(rest)) or ()
 
     def file(self, name: str, text: str) -> None:
@@ -202,7 +231,7 @@ class Story:
 
         def connect(*_: object, name: str = "", **_more: object) -> ScriptedGateway:
             gateway = self.gateways.get(name) or self.gateways[""]
-            if isinstance(gateway, ClusterError):
+            if isinstance(gateway, BaseException):
                 raise gateway
             gateway.name = name or "lab"
             return gateway
@@ -210,8 +239,15 @@ class Story:
         self.environment.setattr("quotaform.cluster.kafka.KafkaGateway.connect", connect)
 
     def down(self, name: str, *words: str) -> None:
-        """`down eu`: nobody can connect to the cluster; `down eu later`: it is gone when it is read."""
-        if words:
+        """`down eu`: nobody can connect to the cluster; `down eu later`: it is gone when it is read.
+
+        `down eu closing`: it is gone when all was done; `down eu interrupted`: Ctrl-C comes while it is connected to.
+        """
+        if words == ("closing",):
+            self.environment.setattr(self.gateways[name], "close", raise_gone)
+        elif words == ("interrupted",):
+            self.gateways[name] = KeyboardInterrupt()  # type: ignore[assignment]
+        elif words:
             self.gateways[name]._reads.append(ClusterError("gone"))
         else:
             self.gateways[name] = ClusterError("down")  # type: ignore[assignment]
@@ -228,6 +264,76 @@ class Story:
         for name, gateway in self.gateways.items():
             if isinstance(gateway, ScriptedGateway):
                 yield name or "every cluster", gateway
+
+    def killed(self, moment: str, *arguments: str) -> None:
+        """`killed 2 ARGUMENTS`: a command whose process ends after two requests, or where it calls one of `MOMENTS`."""
+
+        def end(*_: object, **__: object) -> None:
+            raise Killed
+
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+            if moment.isdigit():
+                for gateway in self.gateways.values():
+                    gateway._chunk_size = 1
+                    gateway._writes = [FINE] * int(moment) + [Answer(applies=False, raises=Killed())]
+            else:
+                patch.setattr(MOMENTS[moment], end)
+            self.made(*arguments)
+
+    def newest(self) -> str:
+        """Return where the newest receipt is."""
+        found = sorted(self.made.path.glob(".quotaform/receipts/*.json"))
+        return found[-1].relative_to(self.made.path).as_posix() if found else "RECEIPT"
+
+    def interrupted(self, place: str, *arguments: str) -> Iterator[str]:
+        """`interrupted PLACE ARGUMENTS`: a command that is interrupted where it calls a function of quotaform."""
+
+        def interrupt(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(f"quotaform.{place}", interrupt)
+            yield from self.run(*arguments)
+
+    def full(self, *arguments: str) -> Iterator[str]:
+        """`full ARGUMENTS`: a command while the disk is full."""
+
+        def fail(_: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("quotaform.system.files.os.fsync", fail)
+            yield from self.run(*arguments)
+
+    def locked(self, cluster_id: str, *arguments: str) -> Iterator[str]:
+        """`locked ID ARGUMENTS`: a command while an apply to the cluster runs."""
+        with cluster_lock(self.made.path, "lab", cluster_id):
+            yield from self.run(*arguments)
+
+    def often(self, times: str, *arguments: str) -> None:
+        """`often 25 ARGUMENTS`: run a command so many times; N in it is the number."""
+        for number in range(int(times)):
+            self.made(*(each.replace("N", str(number)) for each in arguments))
+
+    def attacker(self) -> None:
+        """`attacker`: a host of somebody else, ATTACKER, which waits for connections; `untouched`: none came.
+
+        The environment holds nothing of ours and no proxy, and names are not looked up.
+        """
+        for name in [name for name in os.environ if name.startswith("QUOTAFORM_") or name.lower().endswith("_proxy")]:
+            self.environment.delenv(name)
+        self.listening = create_server(("127.0.0.1", 0))
+        self.listening.setblocking(False)
+        self.addresses["ATTACKER"] = f"127.0.0.1:{self.listening.getsockname()[1]}"
+        self.addresses["PORT"] = str(self.listening.getsockname()[1])
+        self.environment.setattr("quotaform.cluster.wire.stream.getaddrinfo", numeric_only)
+
+    def untouched(self) -> None:
+        with closing(self.listening), pytest.raises(BlockingIOError):
+            self.listening.accept()
+
+    def fifo(self, name: str) -> None:
+        os.mkfifo(self.path / name)
 
     def sent(self) -> Iterator[str]:
         """`sent`: tell what each cluster was asked to validate and to write."""
@@ -385,7 +491,7 @@ class Story:
             yield f"{name}: there is none"
             return
         found = (line for line in path.read_text().splitlines() if re.search(pattern, line))
-        yield from (f"{name}: {self.masked(line)}" for line in found)
+        yield from (f"{self.masked(name)}: {self.masked(line)}" for line in found)
 
     def said(self, command: str, code: int, out: str, err: str) -> Iterator[str]:
         document = json.loads(out or "{}")
@@ -401,6 +507,8 @@ class Story:
         yield from (f"  {line}" for line in err.splitlines())
 
     def masked(self, line: str) -> str:
+        for shown, address in self.addresses.items():
+            line = line.replace(address, shown)
         for number, commit in enumerate(self.commits, 1):
             line = line.replace(commit, f"<{number}>").replace(commit[:7], f"<{number}>")
         for digest in re.findall("sha256:[0-9a-f]{64}", line):
@@ -421,7 +529,7 @@ class Story:
 SUBJECTS = (
     "base guards prune ci receipts fleet approvals policy many principals removed dirty refused roots clusters"
     " snapshots said init dry each unknown valid tables fmt adopt describe alter script resolve import policies files"
-    " notify applied audit guarded revert several scram"
+    " notify applied audit guarded revert several killed scram hosts addresses"
 )
 
 

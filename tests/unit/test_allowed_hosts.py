@@ -66,86 +66,12 @@ def configure(folder: Path, **fields: object) -> None:
     (folder / "quotaform.yaml").write_text(json.dumps({"clusters": {"lab": fields}}))
 
 
-@pytest.mark.parametrize("listed", ["", TOKEN])
-def test_a_token_of_our_own_reaches_no_broker(
-    listed: str,
-    attacker: Attacker,
-    repository: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A pull request made it the client id, which the first packet carries, before any authentication."""
-    monkeypatch.setenv(TOKEN, "s3cr3t-token")
-    monkeypatch.setenv("QUOTAFORM_ENV", listed)
-    (repository / "client.properties").write_text(f"client.id=${{env:{TOKEN}}}\n")
-    configure(repository, bootstrap_servers=[attacker.server], command_config="client.properties")
-    assert run(["plan"]) == 3
-    assert attacker.got_nothing()
-    assert f"client.properties:1: error: client.id: the environment variable {TOKEN} contains a secret" in (
-        capsys.readouterr().err
-    )
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "plan",
-        "drift",
-        "apply --auto-approve",
-        "describe",
-        "snapshot --output s.json",
-        "import --output x",
-        "scram describe",
-        "alter user=a --delete producer_byte_rate",
-        "usage ingest --topic t --topic-cluster lab --checkpoint c --usage u --input-format otlp",
-    ],
-)
-def test_credentials_of_the_operator_go_to_their_own_servers(
-    line: str,
-    attacker: Attacker,
-    repository: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Whoever changed `bootstrap_servers` in quotaform.yaml got the credentials of the run."""
-    secret = repository.parent / "client.properties"
-    secret.write_text(f"{CREDENTIALS}bootstrap.servers=B1.example.:9093,b2.example:9093\n")
-    monkeypatch.setenv("QUOTAFORM_ENV", "KAFKA_CONFIG")
-    monkeypatch.setenv("KAFKA_CONFIG", str(secret))
-    configure(repository, bootstrap_servers=["b1.example:9093", attacker.server], command_config="${env:KAFKA_CONFIG}")
-    assert run(line.split()) == 3
-    assert attacker.got_nothing()
-    assert (
-        f"quotaform.yaml:1:44: error: {attacker.server} is not one of the bootstrap.servers in ${{env:KAFKA_CONFIG}}, "
-        "so nothing is sent to it; correct it, or add it there [forbidden-host]"
-    ) in capsys.readouterr().err
-
-
 def test_a_server_of_the_command_line_is_the_operators_choice(repository: Path) -> None:
     (repository.parent / "client.properties").write_text("bootstrap.servers=b1.example:9093\n")
     configure(repository, bootstrap_servers=["b1.example:9093"], command_config="../client.properties")
     with serving(FakeBroker()) as broker:
         assert run(["describe", "--bootstrap-server", broker.address, "--cluster", "lab"]) == 0
         assert broker.asked
-
-
-def test_a_host_that_is_not_listed_is_not_asked(
-    attacker: Attacker, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Not even by name: a name server of the attacker would be asked for the value of a variable."""
-    monkeypatch.setenv(ALLOWED_HOSTS, "*.kafka.example, localhost:1")
-    monkeypatch.setenv("QUOTAFORM_ENV", "KAFKA_PASSWORD")
-    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
-    monkeypatch.setattr("quotaform.cluster.wire.stream.getaddrinfo", lambda *_, **__: pytest.fail("looked up"))
-    for server in (attacker.server, f"localhost:{attacker.port}", "${env:KAFKA_PASSWORD}.evil.example:9092"):
-        configure(repository, bootstrap_servers=[server])
-        assert run(["plan"]) == 3
-        said = capsys.readouterr().err
-        assert f"error: {server} is not listed in {ALLOWED_HOSTS}, so nothing is sent to it; correct it, or" in said
-        assert "hunter2" not in said
-    assert run(["describe", "--bootstrap-server", attacker.server]) == 1
-    assert f"{attacker.server} is not listed in {ALLOWED_HOSTS}" in capsys.readouterr().err
-    assert attacker.got_nothing()
 
 
 def test_brokers_that_the_cluster_names_are_held_to_the_list(
@@ -196,44 +122,3 @@ def test_no_java_is_started_for_a_host_that_is_not_listed(attacker: Attacker, mo
     reader = JmxReader(attacker.server, ["false"], origin_of("lab", "1"))
     with pytest.raises(MetricsError, match=f"JMX at {attacker.server} is not listed in {ALLOWED_HOSTS}"):
         reader.read(5.0)
-
-
-@pytest.mark.parametrize("name", ["TOKEN", "USER", "TENANT"])
-def test_a_login_goes_to_no_prometheus_that_only_quotaform_yaml_names(
-    name: str,
-    attacker: Attacker,
-    repository: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """`top` sent the token to the host that a pull request had written into quotaform.yaml."""
-    monkeypatch.setenv(f"QUOTAFORM_PROMETHEUS_{name}", "s3cr3t")
-    if name == "USER":
-        monkeypatch.setenv("QUOTAFORM_PROMETHEUS_PASSWORD", "s3cr3t")
-    configure(repository, snapshot="lab.json", metrics={"prometheus": f"http://{attacker.server}"})
-    line = ["top", "--once", "--cluster", "lab"]
-    assert run(line) == 3
-    assert (
-        f"quotaform.yaml:1:58: error: {attacker.server} would be sent the login for Prometheus that the environment "
-        f"holds; give the URL with --prometheus, or list the host in {ALLOWED_HOSTS} [forbidden-host]"
-    ) in capsys.readouterr().err
-    monkeypatch.setenv(ALLOWED_HOSTS, "prometheus.example")
-    assert run(line) == 3
-    assert f"{attacker.server} is not listed in {ALLOWED_HOSTS}" in capsys.readouterr().err
-    assert attacker.got_nothing()
-
-
-@pytest.mark.parametrize("source", ["http://{}/metrics", "jmx:{}"])
-def test_metrics_that_quotaform_yaml_names_are_held_to_the_list(
-    source: str,
-    attacker: Attacker,
-    repository: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv(ALLOWED_HOSTS, "b1.example")
-    configure(repository, snapshot="lab.json", metrics={"brokers": [f"1={source.format(attacker.server)}"]})
-    for line in ("top --once --cluster lab", "usage record --cluster lab --usage u --for 1s"):
-        assert run(line.split()) == 3
-        assert f"{attacker.server} is not listed in {ALLOWED_HOSTS}" in capsys.readouterr().err
-    assert attacker.got_nothing()

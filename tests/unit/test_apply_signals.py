@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from json import loads
 from pathlib import Path
 from random import Random
 from signal import SIGINT, raise_signal
@@ -25,17 +23,14 @@ from quotaform.apply.audit import AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan
 from quotaform.apply.lock import apply_lock
 from quotaform.apply.run import apply_cluster, apply_plans
-from quotaform.cli.main import run
 from quotaform.desired.config import Cluster
 from quotaform.model.entity import Entity
-from quotaform.model.errors import ClusterError
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import load_receipt_file
 from quotaform.repository.repository import Repository
 from quotaform.system.process import held_signals
 from tests import scripted_gateway
 from tests.builder import PRODUCER, plan_of
-from tests.dumped import dumped_plan
 from tests.scripted_gateway import ANSWER_LOST, FINE, REQUEST_LOST, Answer, Clock, ScriptedGateway
 
 pytestmark = pytest.mark.exhaustive
@@ -186,67 +181,6 @@ def test_a_signal_that_comes_when_all_is_done_is_told_by_the_outcome(
     assert load_receipt_file(applied.path).interrupted_by is None
     assert applied.receipt.interrupted_by == "SIGINT"
     assert applied.receipt.is_complete
-
-
-class FailsToClose(ScriptedGateway):
-    """A cluster whose connection cannot be closed."""
-
-    def close(self) -> None:
-        raise ClusterError("the connection was lost")
-
-
-def test_an_error_when_all_is_done_keeps_no_other_cluster_from_being_applied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It was raised, and the clusters that were left got neither their changes nor an outcome."""
-    (tmp_path / "quotaform.yaml").write_text(
-        "clusters: {a: {bootstrap_servers: ['a:1']}, b: {bootstrap_servers: ['b:1']}}"
-    )
-    for name in ("a", "b"):
-        plan = replace(PLAN, header=replace(PLAN.header, cluster_name=name))
-        (tmp_path / f"{name}.json").write_text(dumped_plan(plan))
-    gateways = {"a": FailsToClose({}), "b": ScriptedGateway({})}
-    monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, name, **__: gateways[name])
-    monkeypatch.chdir(tmp_path)
-    assert run(["apply", "--format", "json", "a.json", "b.json"]) == 0
-    shown, told = capsys.readouterr()
-    assert [(each["cluster"], each["error"]) for each in loads(shown)["outcomes"]] == [("a", None), ("b", None)]
-    assert gateways["a"].quotas == gateways["b"].quotas != {}
-    assert "Error: a, when everything was done: the connection was lost\n" in told
-
-
-@pytest.mark.parametrize("format_name", ["json", "text"])
-def test_an_interrupt_between_clusters_leaves_the_outcomes_so_far(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], format_name: str
-) -> None:
-    """An interrupt while the second cluster was connected to kept the receipt of the first one from being printed."""
-    names = ("one", "two", "three")
-    (tmp_path / "quotaform.yaml").write_text(
-        "clusters:\n" + "".join(f"  {name}: {{bootstrap_servers: ['{name}:9092']}}\n" for name in names)
-    )
-    for name in names:
-        plan = replace(PLAN, header=replace(PLAN.header, cluster_name=name))
-        (tmp_path / f"{name}.json").write_text(dumped_plan(plan))
-
-    def connect(*_: object, name: str, **__: object) -> ScriptedGateway:
-        if name == "two":
-            raise KeyboardInterrupt
-        return ScriptedGateway({})
-
-    monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", connect)
-    monkeypatch.chdir(tmp_path)
-    assert run(["apply", "--format", format_name, *(f"{name}.json" for name in names)]) == 130
-    shown, told = capsys.readouterr()
-    assert told.endswith("Error: interrupted\n")
-    if format_name == "text":
-        assert shown.endswith("3 clusters: 1 complete, 2 not read: two, three.\n" + shown.splitlines()[-1] + "\n")
-        return
-    first, *others = loads(shown)["outcomes"]
-    assert first["cluster"] == "one"
-    assert [(each["cluster"], each["error"]["message"]) for each in others] == [
-        ("two", "not applied: the run was interrupted"),
-        ("three", "not applied: the run was interrupted"),
-    ]
 
 
 def test_while_a_receipt_is_shown_a_second_signal_ends_it(tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 from pathlib import Path
-from ssl import TLSVersion
 
 import pytest
 
@@ -79,71 +77,7 @@ class TestKeys:
             from_properties({"foo": "1"}, source="--adminclient-property", environ={})
 
 
-class TestVariables:
-    def test_a_certificate_of_a_mounted_secret_is_trusted(self, tmp_path: Path, certificates: Certificates) -> None:
-        store = f"${{dir:{certificates.authority.parent}:{certificates.authority.name}}}"
-        text = f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates={store}\n"
-        context = load(tmp_path, text).ssl_context()
-        assert context is not None
-        assert len(context.get_ca_certs()) == 1
-
-
 class TestTls:
-    def test_a_truststore_and_a_keystore_in_pem_are_read(self, tmp_path: Path, certificates: Certificates) -> None:
-        config = load(
-            tmp_path,
-            f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={certificates.authority}\n"
-            f"ssl.keystore.type=PEM\nssl.keystore.location={certificates.client('tenant').keystore}\n",
-        )
-        context = config.ssl_context()
-        assert config.has_certificate
-        assert context is not None
-        assert context.check_hostname
-        assert len(context.get_ca_certs()) == 1
-        assert context.minimum_version is TLSVersion.TLSv1_2
-
-    def test_without_a_truststore_the_systems_authorities_are_trusted(self, tmp_path: Path) -> None:
-        config = load(tmp_path, "security.protocol=SSL\n")
-        assert not config.has_certificate
-        assert config.ssl_context() is not None
-
-    def test_pem_texts_may_stand_in_the_file_itself(self, tmp_path: Path, certificates: Certificates) -> None:
-        tenant = certificates.client("tenant")
-
-        def inline(path: Path, end: str) -> str:
-            return path.read_text(encoding="utf-8").strip().replace("\n", end)
-
-        config = load(
-            tmp_path,
-            "security.protocol=SSL\nssl.truststore.type=PEM\nssl.keystore.type=PEM\n"
-            f"ssl.truststore.certificates={inline(certificates.authority, ' ')}\n"
-            f"ssl.keystore.key={inline(tenant.key, chr(92) + 'n')}\n"
-            f"ssl.keystore.certificate.chain={inline(tenant.certificate, ' ' + chr(92) + chr(10) + '  ')}\n",
-        )
-        assert config.ssl_context() is not None
-        assert config.has_certificate
-
-    def test_an_encrypted_key_needs_its_password(self, tmp_path: Path, certificates: Certificates) -> None:
-        tenant = certificates.client("tenant")
-        key = tmp_path / "encrypted.key"
-        command = f"openssl pkcs8 -topk8 -in {tenant.key} -out {key} -passout pass:open-sesame"
-        subprocess.run(command.split(), check=True, capture_output=True)
-        (tmp_path / "client.pem").write_text(key.read_text() + tenant.certificate.read_text())
-        text = "security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=client.pem\n"
-        assert load(tmp_path, f"{text}ssl.key.password=open-sesame\n").has_certificate
-        inline = "".join(
-            f"ssl.keystore.{name}={path.read_text().strip().replace(chr(10), ' ')}\n"
-            for name, path in (("key", key), ("certificate.chain", tenant.certificate))
-        )
-        inline = f"security.protocol=SSL\nssl.keystore.type=PEM\n{inline}"
-        assert load(tmp_path, f"{inline}ssl.key.password=open-sesame\n").has_certificate
-        [wrong] = problems(tmp_path, f"{inline}ssl.key.password=hunter2\n")
-        assert wrong.startswith("3: ssl.keystore.key cannot be used: the private key cannot be decrypted")
-        [missing] = problems(tmp_path, text)
-        assert missing.endswith("the private key is encrypted; give its password with ssl.key.password")
-        [wrong] = problems(tmp_path, f"{text}ssl.key.password=hunter2\n")
-        assert wrong.endswith("the private key cannot be decrypted with ssl.key.password")
-
     def test_a_relative_path_is_looked_up_in_the_working_folder_and_then_beside_the_file(
         self, tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -157,38 +91,6 @@ class TestTls:
         (tmp_path / "pem").mkdir()
         (tmp_path / "pem" / "ca.pem").write_bytes(certificates.authority.read_bytes())
         assert load(tmp_path, text).tls is not None
-
-    def test_a_key_that_is_not_the_certificates_is_refused(self, tmp_path: Path, certificates: Certificates) -> None:
-        tenant, admin = certificates.client("tenant"), certificates.client("quota-admin")
-        (tmp_path / "client.pem").write_text(tenant.key.read_text() + admin.certificate.read_text())
-        [problem] = problems(
-            tmp_path, "security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=client.pem\n"
-        )
-        assert problem.endswith("the private key does not belong to the first certificate")
-
-    def test_host_names_and_versions_can_be_chosen(self, tmp_path: Path) -> None:
-        config = load(
-            tmp_path,
-            "security.protocol=SSL\nssl.endpoint.identification.algorithm=\nssl.enabled.protocols=TLSv1.3\n",
-        )
-        context = config.ssl_context()
-        assert context is not None
-        assert not context.check_hostname
-        assert context.minimum_version is TLSVersion.TLSv1_3
-
-    def test_cipher_suites_have_javas_names_and_decide_which_versions_are_offered(self, tmp_path: Path) -> None:
-        def offered(suites: str) -> tuple[list[str], TLSVersion, TLSVersion]:
-            context = load(tmp_path, f"security.protocol=SSL\nssl.cipher.suites={suites}\n").ssl_context()
-            assert context is not None
-            older = [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
-            return older, context.minimum_version, context.maximum_version
-
-        older = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_DHE_RSA_WITH_AES_128_CBC_SHA256"
-        names = ["ECDHE-ECDSA-AES256-GCM-SHA384", "DHE-RSA-AES128-SHA256"]
-        newer = "TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256"
-        assert offered(older) == (names, TLSVersion.TLSv1_2, TLSVersion.TLSv1_2)
-        assert offered(f"{older},{newer}") == (names, TLSVersion.TLSv1_2, TLSVersion.TLSv1_3)
-        assert offered(newer)[1:] == (TLSVersion.TLSv1_3, TLSVersion.TLSv1_3)
 
     @pytest.mark.skipif(CAN_CHOOSE, reason="this Python can choose")
     def test_some_suites_of_tls_1_3_are_refused_where_python_cannot_choose_them(self, tmp_path: Path) -> None:

@@ -99,18 +99,6 @@ def test_a_host_that_cannot_be_reached_is_an_error() -> None:
     assert not unknown.may_have_arrived
 
 
-def test_a_redirect_on_the_same_server_is_followed() -> None:
-    def reply(request: Received) -> bytes:
-        if request.target == "/new":
-            return answer(200, b"here")
-        return answer(307, Location="/new")
-
-    with HttpServer(reply) as server:
-        response = send(Request(method="POST", url=Url.parse(f"{server.url}/old"), body=b"content"))
-    assert (response.status, response.body) == (200, b"here")
-    assert [(request.method, request.body) for request in server.received] == [("POST", b"content")] * 2
-
-
 def test_a_redirect_to_another_host_is_not_followed_and_gets_no_token() -> None:
     with HttpServer(lambda _: answer(200)) as other:
         with HttpServer(lambda _: answer(302, Location=f"{other.url}/{CANARY}?{CANARY}")) as server:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from typing import Any, Final
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 import pytest
 from botocore.credentials import ReadOnlyCredentials
@@ -30,6 +30,7 @@ from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.errors import AuthenticationError
 from quotaform.sandbox.security import Certificates
 from tests.fake_broker import Asked, FakeBroker, serving
+from tests.golden.test_logins import sts_answer
 from tests.http_server import HttpServer, answer
 
 ROLE: Final = "arn:aws:iam::123456789012:role/quotas"
@@ -99,9 +100,6 @@ def test_the_message_is_that_of_kafka_python(token: str | None) -> None:
     )
     assert message.pop("user-agent").startswith("quotaform/")
     assert message | {"user-agent": "kafka-python"} == expected
-
-
-# The region
 
 
 # A broker
@@ -197,39 +195,6 @@ def test_an_answer_of_another_version_is_not_accepted(keys: pytest.MonkeyPatch, 
 # Where credentials come from
 
 
-def sts_answer(seconds: int, action: str = "AssumeRole") -> bytes:
-    until = (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return answer(
-        200,
-        f"""<{action}Response xmlns="https://sts.example/doc/2011-06-15/"><{action}Result><Credentials>
-        <AccessKeyId>ASIATEMPORARY</AccessKeyId><SecretAccessKey>{SECRET}</SecretAccessKey>
-        <SessionToken>{TOKEN}</SessionToken><Expiration>{until}</Expiration></Credentials></{action}Result>
-        </{action}Response>""".encode(),
-        Content_Type="text/xml",
-    )
-
-
-@pytest.mark.parametrize(("seconds", "asked"), [(3600, 1), (300, 3)])
-def test_a_role_is_assumed_and_assumed_again_before_its_session_ends(
-    keys: pytest.MonkeyPatch, seconds: int, asked: int
-) -> None:
-    source = credentials(
-        f'awsRoleArn="{ROLE}" awsRoleSessionName="ci" awsRoleExternalId="x-1" awsStsRegion="eu-south-2"'
-    )
-    with HttpServer(lambda request: sts_answer(seconds)) as sts:
-        keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
-        messages = [sent(source) for _ in range(3)]
-    for message in messages:
-        assert message["x-amz-credential"].split("/")[::2] == ["ASIATEMPORARY", "eu-west-1", "aws4_request"]
-        assert message["x-amz-security-token"] == TOKEN
-        assert message["x-amz-signature"] == signature(message, SECRET)
-    assert len(sts.received) == asked
-    form = {name: value for name, (value,) in parse_qs(sts.received[0].body.decode()).items()}
-    assert form["RoleArn"] == ROLE
-    assert (form["RoleSessionName"], form["ExternalId"]) == ("ci", "x-1")
-    assert "/eu-south-2/sts/" in sts.received[0].headers["authorization"]
-
-
 def test_a_container_is_asked_for_its_credentials_whatever_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     keys = {"AccessKeyId": "ASIATEMPORARY", "SecretAccessKey": SECRET, "Token": TOKEN, "Expiration": until}
@@ -276,7 +241,7 @@ def test_nothing_shows_a_secret(
         'awsRoleArn="${env:QUOTAFORM_X}" awsRoleExternalId="c4nary"', QUOTAFORM_ENV="QUOTAFORM_X", QUOTAFORM_X=ROLE
     )
     assert source.who == "the IAM role of sasl.jaas.config"
-    with caplog.at_level(logging.DEBUG), HttpServer(lambda request: sts_answer(3600)) as sts:
+    with caplog.at_level(logging.DEBUG), HttpServer(lambda request: sts_answer(request, "3600")) as sts:
         keys.setenv("AWS_ENDPOINT_URL_STS", sts.url)
         exchange = source.exchange(BROKER)
         next(exchange)

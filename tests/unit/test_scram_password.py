@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.command.scram import read_password_file, read_password_variable
+from quotaform.cli.command.scram import read_password_file
 from quotaform.cluster.scram import STDIN, is_open_to_all, require_password
 from quotaform.model.errors import UsageError
 
@@ -29,14 +29,6 @@ def test_a_password_in_the_place_of_the_name_of_a_file_is_not_repeated(tmp_path:
 def test_the_password_can_come_from_the_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"hunter2\n")))
     assert read_password_file(STDIN).reveal() == SECRET
-
-
-def test_a_password_in_the_place_of_the_name_of_a_variable_is_not_repeated() -> None:
-    with pytest.raises(UsageError, match="takes the name of an environment variable") as caught:
-        read_password_variable("hunter2!")
-    assert SECRET not in str(caught.value)
-    with pytest.raises(UsageError, match="the environment variable given with --password-env is not set"):
-        read_password_variable(SECRET)
 
 
 def test_a_password_in_an_error_or_a_log_is_stars() -> None:

@@ -102,29 +102,6 @@ def test_credentials_are_set_shown_and_deleted(repository: Repository, credentia
     assert credentials.read_until(left) == left
 
 
-def test_when_some_fail_all_are_shown_and_the_exit_code_is_6(repository: Repository, credentials: Credentials) -> None:
-    credentials.set("a")
-    done = repository("scram", "delete", "user=nobody", "user=a", "--mechanism", SHA_512)
-    assert done.code == 6
-    assert done.out.splitlines() == [
-        f"nobody  {SHA_512}  refused by the broker: Attempt to delete a user credential that does not exist",
-        f"a       {SHA_512}  deleted",
-        "1 credential deleted, 1 failed.",
-    ]
-
-
-def test_when_all_fail_nothing_was_changed_and_the_exit_code_is_1(
-    repository: Repository, credentials: Credentials
-) -> None:
-    each = ("--password-env", "PW_A", "--password-env", "PW_B")
-    env = {"PW_A": SECRET, "PW_B": "other"}
-    done = repository(*UPSERT, "user=a", "user=b", "--iterations", "4095", *each, env=env)
-    assert done.code == 1
-    assert done.out.count("refused by the broker: Too few iterations") == 2
-    assert credentials.read() == {}
-    assert repository("scram", "delete", "user=a", "--mechanism", SHA_512).err == ""
-
-
 def test_a_password_file_that_all_can_read_is_a_warning(repository: Repository, credentials: Credentials) -> None:
     repository.write("password", SECRET).chmod(0o644)
     done = repository(*UPSERT, "user=a", "--password-file", "password")

@@ -90,7 +90,7 @@ def a_download_that_is_not_the_pinned_one(at: Place, content: dict[str, bytes]) 
 
 
 def a_cache_that_others_may_write_to(at: Place) -> None:
-    """What is in the cache is run: jars, class archives, and signals to the process ids of its states."""
+    """What is in the cache is run: jars, and signals to the process ids of its states."""
     assert make_directory(at.path / "cache").stat().st_mode & 0o777 == 0o700
     (at.path / "cache").chmod(0o777)
     with pytest.raises(SandboxError, match="Other users may write"):

@@ -205,27 +205,6 @@ def test_a_port_that_somebody_took_meanwhile_is_replaced(monkeypatch: pytest.Mon
     assert len(chosen) == 2
 
 
-@pytest.mark.prove
-def test_a_damaged_class_archive_does_no_harm(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Without -XX:+VerifySharedSpaces the JVM crashed.
-    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
-    (tmp_path / "libs").symlink_to(Path(sandbox.classpath.split(os.pathsep)[0]).parent)
-    monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path / "cache"))
-    with Sandbox() as first:
-        assert list((tmp_path / "cache").iterdir()) == []
-        assert ask(first, 1)
-    for archive in (tmp_path / "cache").glob("*.jsa"):
-        size = archive.stat().st_size
-        with archive.open("r+b") as file:
-            for offset in range(size // 10, size - size // 10, 5000):
-                file.seek(offset)
-                file.write(b"\xff\xff\xff\xff")
-    with Sandbox() as second:
-        assert ask(second, 1)
-
-
 # Security
 
 

@@ -149,7 +149,7 @@ def _facts(
     """Return the steps of connecting that a protocol has, each with what it showed, if it succeeded."""
     facts: dict[Step, dict[str, str]] = {Step.RESOLVE: {}, Step.CONNECT: {}}
     if config.tls is not None:
-        facts[Step.TLS] = dict(broker.stream.session) if broker else {}
+        facts[Step.TLS] = dict(broker.session) if broker else {}
         if own := certificate_validity(config):
             facts[Step.TLS]["client_certificate_until"] = f"{own.end:%Y-%m-%dT%H:%M:%SZ}"
     facts[Step.API_VERSIONS] = {"kafka": str(BrokerRelease.of(broker.versions))} if broker else {}
@@ -161,7 +161,7 @@ def _facts(
         connection = gateway.connection
         facts[Step.CLUSTER_ID] = {"id": str(connection.cluster_id), "brokers": str(len(connection.brokers))}
     if broker and not isinstance(broker.server, HiddenServer):
-        facts[Step.RESOLVE]["addresses"] = ", ".join(broker.stream.addresses)
+        facts[Step.RESOLVE]["addresses"] = ", ".join(broker.addresses)
     else:
         # What a variable holds is not shown: neither the address nor a certificate's names, which are like it.
         facts.get(Step.TLS, {}).pop("certificate_of", None)

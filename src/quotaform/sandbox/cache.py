@@ -1,6 +1,6 @@
 """The cache directory of quotaform, and its locks.
 
-Its files are executed (jars, class archives) and trusted (process ids), so only this user may have access to it: a
+Its files are executed (jars) and trusted (process ids), so only this user may have access to it: a
 directory that another user owns or can write to is refused, as is anything but a regular file owned by this user.
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.model.errors import FileReadError, SandboxError
-from quotaform.sandbox.cache import cache_directory
 from quotaform.system.executable import JavaCommand, Place, find_java_commands, major_version
 from quotaform.system.files import read_bytes
 
@@ -99,36 +97,12 @@ class Runtime:
     directory: Path
 
     @property
-    def archive(self) -> Path:
-        """The cached class archive of this JVM and these jars (JEP 350); it may not exist yet.
-
-        With it a broker is ready in 1 second instead of 2. The JVM itself checks that it fits and goes on
-        without it otherwise.
-        """
-        parts = [self.java.version, str(self.java.command.resolve())]
-        for jar in self.jars:
-            status = jar.stat()
-            parts.append(f"{jar} {status.st_size} {status.st_mtime_ns}")
-        return cache_directory() / f"classes-{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:16]}.jsa"
-
-    @property
     def class_path(self) -> str:
         """Return the class path as the JVM takes it."""
         return os.pathsep.join(str(jar) for jar in self.jars)
 
-    def command(
-        self, main_class: str, *arguments: str, record: Path | None = None, options: Sequence[str] = ()
-    ) -> list[str]:
-        """Return the command line that runs `main_class`.
-
-        `record` is where to write a class archive at exit; by default the archive is used instead if it exists.
-        """
-        sharing: list[str] = []
-        if record is not None:
-            sharing = [f"-XX:ArchiveClassesAtExit={record}"]
-        elif self.archive.exists():
-            # Unverified, a damaged archive crashes the JVM; verified, it is left aside.
-            sharing = [f"-XX:SharedArchiveFile={self.archive}", "-XX:+VerifySharedSpaces"]
+    def command(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        """Return the command line that runs `main_class`."""
         return [
             str(self.java.command),
             f"-Xmx{os.environ.get('QUOTAFORM_SANDBOX_HEAP', '512m')}",
@@ -139,7 +113,6 @@ class Runtime:
             "-XX:-UsePerfData",
             "-Xshare:auto",
             "-Xlog:disable",
-            *sharing,
             f"-Djava.io.tmpdir={self.directory / 'tmp'}",
             "-Djava.awt.headless=true",
             *options,

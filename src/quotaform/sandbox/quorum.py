@@ -19,7 +19,7 @@ from typing import Any
 
 from quotaform.model.errors import SandboxError, UsageError
 from quotaform.sandbox import security, supervisor
-from quotaform.sandbox.cache import make_directory, shown
+from quotaform.sandbox.cache import shown
 from quotaform.sandbox.java import LOGGING, Java, Runtime, java_environment
 from quotaform.sandbox.node import (
     CONTROLLER,
@@ -35,8 +35,8 @@ from quotaform.sandbox.node import (
 from quotaform.sandbox.release import Release
 from quotaform.sandbox.security import Certificates, make_certificates, render_properties
 
-_END_SECONDS = 2 * supervisor.LONG_GRACE
-"""Seconds to wait for the supervisor's end."""
+_END_SECONDS = 40.0
+"""Seconds to wait for the supervisor's end; it takes one or two, but a busy machine may be slower by far."""
 
 
 class SupervisorClient:
@@ -77,10 +77,6 @@ class SupervisorClient:
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a process."""
         self._ask(do="signal", name=name, signal=int(number))
-
-    def save_at_end(self, source: Path, target: Path) -> None:
-        """Let a file of the data directory be copied elsewhere before the directory goes."""
-        self._ask(do="keep", **{"from": str(source), "to": str(target)})
 
     def detach(self) -> None:
         """Keep the supervisor running after this process; SIGTERM then ends it."""
@@ -200,16 +196,8 @@ class Quorum:
             node.settings.write_text(render_properties({**own, **more, **properties}), encoding="ascii")
         if not zookeeper:
             self._format(nodes, security.scram_credentials() if secured and self.release.formats_scram else [])
-        archive = self.runtime.archive
         for node in nodes:
-            record = None
-            # One broker of the first sandbox writes the class archive that makes later starts fast.
-            # The JVM archives no classes in the presence of an agent, and a broker waits for ZooKeeper as it ends,
-            # which has ended by then.
-            if node.number == 1 and not (archive.exists() or self._monitoring.exporter or zookeeper):
-                record = self.directory / "classes.jsa"
-                self._supervisor.save_at_end(record, make_directory(archive.parent) / archive.name)
-            self._spawn(node, record)
+            self._spawn(node)
         self._wait_until_ready(nodes, see=brokers)
 
     def stop(self) -> None:
@@ -237,7 +225,7 @@ class Quorum:
             self.wait_for_exit(number)
         if self.release.has_zookeeper and self._supervisor.exit_code(self._name(number)) == -signal.SIGKILL:
             time.sleep(ZOOKEEPER_SESSION_SECONDS + 1)
-        self._spawn(self.nodes[number], None)
+        self._spawn(self.nodes[number])
         try:
             self._wait_until_ready([self.nodes[number]], see=1)
         except PortTakenError as error:
@@ -280,11 +268,11 @@ class Quorum:
                 log = (node.directory / "format.log").read_text(encoding="utf-8", errors="replace")
                 raise SandboxError(f"Kafka's storage could not be formatted: {_error_line(log)}")
 
-    def _spawn(self, node: Node, record: Path | None) -> None:
+    def _spawn(self, node: Node) -> None:
         self._spawned += 1
         self._names[node.number] = name = f"node {node.number}, process {self._spawned}"
         options = [*self._monitoring.options(node, self.directory), *self._jvm]
-        argv = self.runtime.command("kafka.Kafka", str(node.settings), record=record, options=options)
+        argv = self.runtime.command("kafka.Kafka", str(node.settings), options=options)
         self.pids[node.number] = self._supervisor.spawn(name, argv, node.log)
 
     def _wait_until_ready(self, nodes: Iterable[Node], *, see: int) -> None:

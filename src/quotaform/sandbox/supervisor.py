@@ -10,7 +10,6 @@ processes that it has started, removes the data directory and exits.
 | `{"do": "spawn", name, argv, log}`     | `{"pid": ...}`                           |
 | `{"do": "poll", name}`                 | `{"code": null or exit code}`            |
 | `{"do": "signal", name, signal}`       | `{}`                                     |
-| `{"do": "keep", from, to}`             | `{}`: a file to save from the directory  |
 | `{"do": "detach"}`                     | `{}`: keeps running until SIGTERM        |
 | `{"do": "stop"}`                       | none: ends                               |
 
@@ -41,9 +40,6 @@ GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL. One broker needs 0.3; a quorum that ends all at once would wait much
 longer for itself, for the sake of data that is removed anyway."""
 
-LONG_GRACE = 20.0
-"""The same when there is something to save: a JVM writes its class archive as it exits."""
-
 _TICK = 0.5
 _STOP_PATIENCE = 5.0
 """Seconds that a process has to stand still after SIGSTOP."""
@@ -60,7 +56,6 @@ class Supervisor:
         self._detached = False
         self._told_to_leave = False
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._kept: dict[Path, Path] = {}
         self._die_with_me = _parent_death_signal()
 
     def serve(self) -> None:
@@ -85,21 +80,19 @@ class Supervisor:
         self._told_to_leave = True
 
     def end(self) -> None:
-        """End every process, save what is to be kept and remove the data directory."""
+        """End every process and remove the data directory."""
         running = [process for process in self._processes.values() if process.poll() is None]
         for process in running:
             # A paused process would not see the SIGTERM.
             process.send_signal(signal.SIGCONT)
             process.terminate()
-        deadline = time.monotonic() + (LONG_GRACE if self._kept else GRACE)
+        deadline = time.monotonic() + GRACE
         for process in running:
             try:
                 process.wait(max(deadline - time.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for source, target in self._kept.items():
-            _save(source, target)
         for _ in range(10):
             shutil.rmtree(self._directory, ignore_errors=True)
             if not self._directory.exists():
@@ -126,8 +119,6 @@ class Supervisor:
                     self._processes[request["name"]].send_signal(request["signal"])
                     if request["signal"] == signal.SIGSTOP:
                         _wait_until_stopped(self._processes[request["name"]].pid)
-                case "keep":
-                    self._kept[Path(request["from"])] = Path(request["to"])
                 case "detach":
                     self._detached = True
         except (OSError, KeyError) as error:
@@ -172,16 +163,6 @@ def _wait_until_stopped(child: int) -> None:
     deadline = time.monotonic() + _STOP_PATIENCE
     while os.waitid(os.P_PID, child, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None and time.monotonic() < deadline:
         time.sleep(0.001)
-
-
-def _save(source: Path, target: Path) -> None:
-    """Copy a file that may not be there; it appears under its name as a whole or not at all."""
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        shutil.copyfile(source, partial)
-        partial.replace(target)
-    except OSError:
-        partial.unlink(missing_ok=True)
 
 
 def _own_parent() -> Path | None:

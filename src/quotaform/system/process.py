@@ -69,11 +69,7 @@ class HeldSignals:
         self._passes = False
 
     def _install(self) -> None:
-        # What is ignored (nohup) stays so, and a handler that was not installed from Python cannot be put back.
-        handlers = {number: signal.getsignal(number) for number in INTERRUPTING}
-        self._before = {
-            number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)
-        }
+        self._before = _handlers()
         for number in self._before:
             signal.signal(number, self._arrive)
 
@@ -231,6 +227,9 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _handlers() -> dict[int, Any]:
-    """Return the handlers of the signals that interrupt, without those that are ignored or not Python's."""
+    """Return the handlers of the signals that interrupt.
+
+    What is ignored (nohup) stays so, and a handler that was not installed from Python cannot be put back.
+    """
     handlers = {number: signal.getsignal(number) for number in INTERRUPTING}
     return {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}

@@ -46,7 +46,7 @@ _SESSION_SHARE: Final = 0.85
 """The part of a session's lifetime after which one authenticates again; Kafka's own clients choose 0.85 to 0.95."""
 
 
-class BrokerConnection:
+class BrokerConnection(Stream):
     """A connection to a broker; deadlines are times of `monotonic`.
 
     `versions` are the lowest and the highest that the broker speaks, by API key. `session_lifetime` is in seconds,
@@ -65,6 +65,7 @@ class BrokerConnection:
 
         Once `closing` is set, every call ends.
         """
+        super().__init__(closing)
         self.server = server
         self.stage = Stage.CONNECT
         self.versions: dict[int, tuple[int, int]] = {}
@@ -73,7 +74,6 @@ class BrokerConnection:
         self._config = config
         self._ssl_context = ssl_context
         self.client_id = config.client_id or f"quotaform/{__version__}"
-        self.stream = Stream(closing)
         self._correlation_id = 0
         self._authenticate_at: float | None = None
 
@@ -82,11 +82,11 @@ class BrokerConnection:
 
         Raises any cause of `quotaform.cluster.wire.failure`; `stage` says where.
         """
-        self.stream.connect(self.server, deadline)
+        self.connect(self.server, deadline)
         if self._ssl_context is not None:
             self.stage = Stage.TLS
             try:
-                self.stream.start_tls(self._ssl_context, self.server.host, deadline)
+                self.start_tls(self._ssl_context, self.server.host, deadline)
             except SSLCertVerificationError as error:
                 is_about_time = error.verify_code in (NOT_YET_VALID, EXPIRED)
                 raise CertificateError(error, self._validity(deadline) if is_about_time else None) from None
@@ -101,10 +101,10 @@ class BrokerConnection:
     def _validity(self, deadline: float) -> Validity | None:
         """Return when the server's certificate is valid, by another handshake: the one that failed does not tell."""
         try:
-            self.stream.close()
-            self.stream.connect(self.server, deadline)
-            self.stream.start_tls(unverified_context(), self.server.host, deadline)
-            return read_validity(self.stream.certificate)
+            self.close()
+            self.connect(self.server, deadline)
+            self.start_tls(unverified_context(), self.server.host, deadline)
+            return read_validity(self.certificate)
         except Exception:
             return None
 
@@ -160,11 +160,6 @@ class BrokerConnection:
         """Whether the session is about to expire, so the next request requires authentication."""
         return self._authenticate_at is not None and monotonic() >= self._authenticate_at
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether the connection lives, as far as is known here, with nothing left to read on it."""
-        return self.stream.is_idle
-
     def choose_version(self, request: BrokerRequest[ResponseT]) -> int:
         """Return the best version of a request that both sides speak."""
         lowest, highest = self.versions.get(request.API_KEY, (0, -1))
@@ -186,23 +181,19 @@ class BrokerConnection:
             raise
         except OSError:
             # The last response before the connection was closed is more informative.
-            return self.receive(request, version, deadline)
-        return self.receive(request, version, deadline)
+            return self.read_answer(request, version, deadline)
+        return self.read_answer(request, version, deadline)
 
     def encode(self, request: BrokerRequest[ResponseT], version: int) -> bytes:
         """Return the bytes of the next request."""
         self._correlation_id = self._correlation_id + 1 & 0x7FFFFFFF
         return request.encode(version, correlation_id=self._correlation_id, client_id=self.client_id)
 
-    def send(self, frame: bytes, deadline: float) -> None:
-        """Send the bytes of a request."""
-        self.stream.send(frame, deadline)
-
-    def receive(
+    def read_answer(
         self, request: BrokerRequest[ResponseT], version: int, deadline: float, silence: float | None = None
     ) -> ResponseT:
         """Return the answer to the request that was sent last; see `exchange` and `Stream.receive`."""
-        head = self.stream.receive(INT32.size, deadline, silence)
+        head = self.receive(INT32.size, deadline, silence)
         (size,) = INT32.unpack(head)
         if not 0 <= size <= MAX_FRAME:
             raise NotKafkaError(head)
@@ -210,17 +201,9 @@ class BrokerConnection:
             raise MalformedError(f"it has {size} bytes, fewer than the header of a response")
         if size > request.MAX_RESPONSE:
             raise MalformedError(f"it has {size:,} bytes, more than the limit of {request.MAX_RESPONSE:,}")
-        answer = self.stream.receive(size, deadline, silence)
+        answer = self.receive(size, deadline, silence)
         (correlation_id,) = INT32.unpack_from(answer)
         if correlation_id != self._correlation_id:
             raise MalformedError("it belongs to another request")
         decoded, self.throttle_ms = request.decode(answer, version)
         return decoded
-
-    def shutdown(self) -> None:
-        """Shut the connection down, from any thread; waiting calls return."""
-        self.stream.shutdown()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.stream.close()

@@ -107,7 +107,7 @@ class ClusterConnection:
             deadline = monotonic() + timeout
             try:
                 broker.send(frame, deadline)
-                answer = broker.receive(request, version, deadline, silence)
+                answer = broker.read_answer(request, version, deadline, silence)
             except Exception as error:
                 self._abandon(broker)
                 raise unanswered(str(broker.server), error, timeout) from None

@@ -28,6 +28,7 @@ from quotaform.cluster.kafka import KafkaGateway, refusal_of
 from quotaform.cluster.report import render_altered
 from quotaform.cluster.wire.client_quotas import Row
 from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.cluster.wire.message import Described
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
 from quotaform.drift.drift import Drift, make_drift
@@ -244,7 +245,10 @@ def of_notified(text: Text) -> Iterator[str]:
 
 
 def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], list[Row]]:
-    """Return what a broker does with a request; `code:N` answers so for each entity, `missing` leaves one out."""
+    """Return what a broker does with a request.
+
+    `code:N` answers so for each entity, `missing` leaves one out, `twice` has each again.
+    """
     raised: dict[str, BaseException] = {
         "lost": UnansweredError("b:1 went away."),
         "down": ConnectError("down"),
@@ -255,7 +259,8 @@ def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], list[
 
     def respond(alterations: Sequence[Alteration]) -> list[Row]:
         rows = reversed(alterations[1 if kind == "missing" else 0 :])
-        return [(list(each.entity.parts), int(code or 0), None) for each in rows]
+        answer: list[Row] = [(list(each.entity.parts), int(code or 0), None) for each in rows]
+        return answer * 2 if kind == "twice" else answer
 
     return raised.get(kind) or respond
 
@@ -286,6 +291,26 @@ def of_sent(text: Text) -> Iterator[str]:
     except ClusterError as error:
         yield f"{type(error).__name__}: {error}"
     yield f"{len(connection.requests)} requests, each waited for {max(map(round, connection.timeouts))} s"
+
+
+def of_described(text: Text) -> Iterator[str]:
+    """Yield what a describe with so many seconds returns or says when brokers answer so, and how often it is sent."""
+    words = str(text).split()
+    quotas = {Entity(user=None): {"k": 0.1 + 0.2}}
+
+    def step(word: str) -> BaseException | Callable[[object], Described[Quotas]]:
+        code = int(word.partition(":")[2] or 0)
+        said = None if code == 31 else "words"
+        return UnansweredError("b:1 went away.") if word == "lost" else lambda _: Described(code, said, quotas)
+
+    connection, pauses = ScriptedConnection(map(step, words[1:])), list[float]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quotaform.cluster.kafka.sleep", pauses.append)
+        try:
+            yield f"{KafkaGateway(connection, name='lab', api_timeout=float(words[0])).describe()}"
+        except ClusterError as error:
+            yield f"{type(error).__name__}: {error}"
+    yield f"{len(connection.requests)} requests, pauses {pauses}"
 
 
 CI: dict[str, dict[str, str]] = {
@@ -659,6 +684,7 @@ SUBJECTS: dict[str, Callable[[Text], Lines]] = {
 LINES: dict[str, Callable[[Text], Lines]] = {
     "notified": of_notified,
     "sent": of_sent,
+    "described": of_described,
     "pull-request": of_pull_request,
     "marker": of_marker,
     "retried": of_retried,

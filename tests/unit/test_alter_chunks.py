@@ -9,18 +9,11 @@ from typing import Any
 
 import pytest
 
-from quotaform.cluster.broker import MAX_NAME_BYTES, match_rows, split_alterations
+from quotaform.cluster.broker import MAX_NAME_BYTES, split_alterations
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, Row
-from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import Described
-from quotaform.model.alteration import Alteration, AlterRow, Outcome
+from quotaform.model.alteration import Alteration, AlterRow
 from quotaform.model.entity import Entity
-from quotaform.model.errors import (
-    AuthorizationError,
-    ClusterError,
-    UnknownOutcomeError,
-)
 from tests.scripted_connection import ScriptedConnection
 
 KEY = "producer_byte_rate"
@@ -121,35 +114,6 @@ class TestRefusing:
             split_alterations(twice)
 
 
-class TestMatching:
-    def test_rows_come_back_in_the_order_of_the_alterations(self) -> None:
-        asked = [
-            Alteration(Entity(user="a", client_id=None), {}),
-            Alteration(Entity(user=None), {}),
-            Alteration(Entity(ip="::1"), {}),
-        ]
-        rows = match_rows(
-            asked,
-            [
-                ([("ip", "::1")], 42, "no"),
-                ([("user", "stranger")], 0, None),
-                ([("client-id", None), ("user", "a")], 0, "a text means nothing"),
-                ([("user", None)], 0, None),
-            ],
-        )
-        assert rows == (
-            AlterRow(asked[0].entity, Outcome.OK),
-            AlterRow(asked[1].entity, Outcome.OK),
-            AlterRow(asked[2].entity, Outcome.REFUSED, 42, "no"),
-        )
-
-    def test_a_row_that_is_missing_or_there_twice_is_of_unknown_outcome(self) -> None:
-        rows = match_rows(many(2), [([("user", "u1")], 0, None), ([("user", "u1")], 42, "duplicate")])
-        assert [row.outcome for row in rows] == [Outcome.UNKNOWN, Outcome.UNKNOWN]
-        assert "no row for this entity" in rows[0].message
-        assert "more than one row" in rows[1].message
-
-
 Answer = Callable[[Sequence[Any]], Any]
 
 
@@ -211,45 +175,3 @@ class TestSending:
         connection = ScriptedConnection([answer()] * 3)
         next(KafkaGateway(connection, name="lab").alter_chunks(many(12)))
         assert len(connection.requests) == 1
-
-
-def described(code: int = 0, message: str | None = None) -> Answer:
-    quotas = {} if code else {Entity(user=None): {KEY: 0.1 + 0.2}}
-    return lambda _: Described(code, message, quotas)
-
-
-class TestReading:
-    @pytest.fixture(autouse=True)
-    def pauses(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-        pauses: list[float] = []
-        monkeypatch.setattr("quotaform.cluster.kafka.sleep", pauses.append)
-        return pauses
-
-    def test_a_lost_connection_is_tried_again(self) -> None:
-        connection = ScriptedConnection([UnansweredError("lost"), UnansweredError("lost"), described()])
-        assert KafkaGateway(connection, name="lab").describe() == {Entity(user=None): {KEY: 0.1 + 0.2}}
-        assert len(connection.requests) == 3
-
-    def test_tries_come_to_an_end(self, pauses: list[float]) -> None:
-        connection = ScriptedConnection([UnansweredError("b:1 was lost.")] * 9)
-        with pytest.raises(ClusterError, match=r"^Cannot read the quotas of lab: b:1 was lost\.$") as caught:
-            KafkaGateway(connection, name="lab").describe()
-        assert not isinstance(caught.value, UnansweredError)
-        assert len(connection.requests) == 4
-        assert pauses == [0.2, 0.4, 0.8]
-
-    def test_time_comes_to_an_end(self) -> None:
-        connection = ScriptedConnection([UnansweredError("lost")] * 9)
-        with pytest.raises(ClusterError):
-            KafkaGateway(connection, name="lab", api_timeout=0.0).describe()
-        assert len(connection.requests) == 1
-
-    def test_a_lack_of_rights_comes_without_words_and_gets_some(self) -> None:
-        with pytest.raises(AuthorizationError, match=r"lab: grant it DESCRIBE_CONFIGS on the Cluster resource"):
-            KafkaGateway(ScriptedConnection([described(31)]), name="lab").describe()
-
-    @pytest.mark.parametrize("code", [-1, 7, 35, 42])
-    def test_an_error_code_is_an_error(self, code: int) -> None:
-        with pytest.raises(ClusterError, match=f"error code {code}: words") as caught:
-            KafkaGateway(ScriptedConnection([described(code, "words")]), name="lab").describe()
-        assert not isinstance(caught.value, UnknownOutcomeError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,10 +19,6 @@ from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.usage.record.reader import JmxReader, origin_of
 from quotaform.usage.stream.topic import TopicGateway
 from tests.fake_broker import Asked, FakeBroker, frame, messages, serving
-
-TOKEN = "QUOTAFORM_PROMETHEUS_TOKEN"
-JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hunter2";'
-CREDENTIALS = f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={JAAS}\n"
 
 
 class Attacker:
@@ -50,25 +45,11 @@ def attacker() -> Iterator[Attacker]:
         yield Attacker(listening)
 
 
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "repository"
-    (folder / "quotas.d").mkdir(parents=True)
-    (folder / "quotas.d/a.yaml").write_text("quotas: []\n")
-    monkeypatch.chdir(folder)
-    for name in list(os.environ):
-        if name.startswith("QUOTAFORM_") or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-    return folder
-
-
-def configure(folder: Path, **fields: object) -> None:
-    (folder / "quotaform.yaml").write_text(json.dumps({"clusters": {"lab": fields}}))
-
-
-def test_a_server_of_the_command_line_is_the_operators_choice(repository: Path) -> None:
-    (repository.parent / "client.properties").write_text("bootstrap.servers=b1.example:9093\n")
-    configure(repository, bootstrap_servers=["b1.example:9093"], command_config="../client.properties")
+def test_a_server_of_the_command_line_is_the_operators_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("client.properties").write_text("bootstrap.servers=b1.example:9093\n")
+    cluster = {"bootstrap_servers": ["b1.example:9093"], "command_config": "client.properties"}
+    Path("quotaform.yaml").write_text(json.dumps({"clusters": {"lab": cluster}}))
     with serving(FakeBroker()) as broker:
         assert run(["describe", "--bootstrap-server", broker.address, "--cluster", "lab"]) == 0
         assert broker.asked

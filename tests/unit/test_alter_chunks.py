@@ -152,10 +152,6 @@ def test_all_chunks_are_sent_and_progress_is_told() -> None:
     assert told == [("Applying", 4_000, 9_000), ("Applying", 8_000, 9_000), ("Applying", 9_000, 9_000)]
 
 
-UNCLEAR = (answer(-1), answer(7, "The request timed out."), answer(skip=1))
-"""Answers that leave the outcome open."""
-
-
 class TestSending:
     @pytest.fixture(autouse=True)
     def _four_in_a_request(self, monkeypatch: pytest.MonkeyPatch) -> None:

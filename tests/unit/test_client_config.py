@@ -42,10 +42,6 @@ def login_of(config: ClientConfig) -> Password:
     return config.credentials
 
 
-def password_of(config: ClientConfig) -> str:
-    return login_of(config).password.reveal()
-
-
 class TestFormat:
     def test_a_file_that_is_no_utf_8_is_read_as_latin_1(self, tmp_path: Path) -> None:
         path = tmp_path / "client.properties"

@@ -324,6 +324,7 @@ _VALUES = """
 _WORDS: Final = frozenset(_VALUES.split())
 """Well-known values in capitals, which are not secret."""
 _NUMBER: Final = regex(r"[+-]?[0-9]{1,10}(\.[0-9]{1,6})?(ms|s|m|h)?").fullmatch
+is_number: Final = regex(r"[0-9]{1,10}(\.[0-9]{1,6})?").fullmatch
 _KEY: Final = regex(r"[a-z][a-z0-9.-]{0,79}").fullmatch
 
 _WORDS_AND_DOTS: Final = regex(r"[a-z]+(?:\.[a-z]+){1,8}").fullmatch
@@ -459,6 +460,15 @@ class ClientProperties:
         """Return what messages call a property: with its value when that cannot be a secret."""
         value = self.written(key)
         return f"{key}={value}" if is_word(value) else f"the value of {key}"
+
+    def number(self, key: str, default: float, least: float = 0, most: float = 2**31 - 1) -> float:
+        """Return the number that a key has, a whole one if the default is; or the default, also after a report."""
+        value = self.get(key)
+        is_whole = isinstance(default, int)
+        if value and not (is_number(value) and least <= float(value) <= most and not (is_whole and "." in value)):
+            self.report(key, f"{self.render(key)} is not a number from {least} to {most}")
+            return default
+        return float(value) if value else default
 
     def inside(self, key: str, values: Mapping[str, str]) -> ClientProperties:
         """Return properties that the expanded value of a key consists of; their problems are those of the key."""

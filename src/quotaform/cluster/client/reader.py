@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from re import compile as regex
 from typing import Any, Final
 
 from quotaform.cluster.client.config import ClientConfig, Credentials
@@ -61,7 +60,6 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 CANONICAL: Final = "resolve_canonical_bootstrap_servers_only"
 LOOKUPS: Final = ("use_all_dns_ips", CANONICAL, "default")
 """The values of client.dns.lookup; the last one, of old clients, means here what the first does."""
-_MILLISECONDS: Final = regex(r"[0-9]{1,10}").fullmatch
 
 
 def load_client_config(
@@ -137,8 +135,8 @@ def _read(reader: ClientProperties) -> ClientConfig:
         security_protocol=protocol,
         credentials=_read_credentials(reader) if protocol.startswith("SASL_") else None,
         tls=read_tls(reader) if protocol.endswith("SSL") else None,
-        request_timeout=_seconds(reader, "request.timeout.ms", 30.0),
-        api_timeout=_seconds(reader, "default.api.timeout.ms", 60.0),
+        request_timeout=reader.number("request.timeout.ms", 30_000, 1) / 1000,
+        api_timeout=reader.number("default.api.timeout.ms", 60_000, 1) / 1000,
     )
     if reader.problems:
         raise InvalidFilesError(by_place(reader.problems))
@@ -188,16 +186,6 @@ def _choice(reader: ClientProperties, key: str, choices: tuple[str, ...], defaul
 
 def _or(choices: tuple[str, ...]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}"
-
-
-def _seconds(reader: ClientProperties, key: str, default: float) -> float:
-    value = reader.get(key)
-    if not value:
-        return default
-    if not _MILLISECONDS(value) or not 0 < int(value) < 2**31:
-        reader.report(key, f"{reader.render(key)} is not a number of milliseconds above 0")
-        return default
-    return int(value) / 1000
 
 
 def _servers(reader: ClientProperties) -> tuple[str | Server, ...]:

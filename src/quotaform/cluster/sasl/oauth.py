@@ -13,7 +13,7 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.cluster.client.config import Exchange
-from quotaform.cluster.client.properties import ClientProperties
+from quotaform.cluster.client.properties import ClientProperties, is_number
 from quotaform.cluster.client.tls import read_tls
 from quotaform.cluster.sasl.jaas import parse_jaas, read_jaas, render_jaas
 from quotaform.cluster.sasl.token_source import (
@@ -57,7 +57,6 @@ _LONGEST_PATIENCE: Final = 60.0
 """Seconds after which no request for a token is repeated: with weeks, a pull request would block a job of CI."""
 _NAME: Final = regex(r"(?!auth$)[A-Za-z]+").fullmatch
 _VALUE: Final = regex(r"[\x21-\x7e \t\r\n]+").fullmatch
-_NUMBER: Final = regex(r"[0-9]{1,10}(\.[0-9]{1,6})?").fullmatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +120,8 @@ def read(reader: ClientProperties, mechanism: str) -> Bearer | None:
     if options is None:
         return None
     source, who = _read_source(reader, options)
-    skew = _number(reader, f"{_OAUTH}clock.skew.seconds", 30)
-    window = _number(reader, "sasl.login.refresh.window.factor", 0.8, 0.5, 1)
+    skew = reader.number(f"{_OAUTH}clock.skew.seconds", 30)
+    window = reader.number("sasl.login.refresh.window.factor", 0.8, 0.5, 1)
     extensions = _read_extensions(reader, options)
     if source is None or len(reader.problems) > before:
         return None
@@ -191,7 +190,7 @@ def _read_unsecured(reader: ClientProperties, options: Mapping[str, str]) -> Uns
     claims = {name.removeprefix(_CLAIM): value for name, value in options.items() if name.startswith(_CLAIM)}
     lifetime, known = options.get(_LIFETIME, "3600"), (_CLAIM, _EXTENSIONS[1], _LIFETIME)
     has_other = any(name.startswith("unsecuredLogin") and not name.startswith(known) for name in options)
-    if not claims.get("sub") or not _NUMBER(lifetime) or has_other or claims.keys() & {"exp", "iat"}:
+    if not claims.get("sub") or not is_number(lifetime) or has_other or claims.keys() & {"exp", "iat"}:
         reader.report(
             _JAAS,
             f'{_JAAS} cannot be used: an unsecured token needs {_CLAIM}sub="NAME", and may have other {_CLAIM}NAME but'
@@ -222,8 +221,8 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
         login = b64encode(":".join(map(form_value, (client, secret)) if is_encoded else (client, secret)).encode())
     else:
         reader.report(_JAAS, f"{_JAAS} has no clientId or no clientSecret; {_FORM}")
-    connect = _number(reader, "sasl.login.connect.timeout.ms", 0) / 1000 or DEFAULT_LIMITS.connect
-    wait = _number(reader, "sasl.login.read.timeout.ms", 0) / 1000
+    connect = reader.number("sasl.login.connect.timeout.ms", 0) / 1000 or DEFAULT_LIMITS.connect
+    wait = reader.number("sasl.login.read.timeout.ms", 0) / 1000
     hidden = [secret, form_value(secret), login.decode()] if login else []
     return Endpoint(
         url=url,
@@ -234,8 +233,8 @@ def _read_endpoint(reader: ClientProperties, options: Mapping[str, str]) -> Endp
         assertion=("assertion" if is_grant else "client_assertion", assertion) if assertion else None,
         tls=read_tls(reader.inside(_JAAS, options)),
         limits=Limits(connect=connect, total=connect + wait if wait else DEFAULT_LIMITS.total),
-        backoff=_number(reader, "sasl.login.retry.backoff.ms", 100) / 1000,
-        patience=min(_number(reader, "sasl.login.retry.backoff.max.ms", 10_000) / 1000, _LONGEST_PATIENCE),
+        backoff=reader.number("sasl.login.retry.backoff.ms", 100) / 1000,
+        patience=min(reader.number("sasl.login.retry.backoff.max.ms", 10_000) / 1000, _LONGEST_PATIENCE),
     )
 
 
@@ -259,8 +258,8 @@ def _read_assertion(reader: ClientProperties) -> Assertion | SecretFile | None:
         passphrase=Secret(passphrase) if passphrase else None,
         claims=tuple((name, value) for name, value in claims.items() if value),
         template=template,
-        lifetime=int(_number(reader, f"{_ASSERTION}claim.exp.seconds", 300)),
-        leeway=int(_number(reader, f"{_ASSERTION}claim.nbf.seconds", 60)),
+        lifetime=int(reader.number(f"{_ASSERTION}claim.exp.seconds", 300)),
+        leeway=int(reader.number(f"{_ASSERTION}claim.nbf.seconds", 60)),
         has_id=(reader.get(f"{_ASSERTION}claim.jti.include") or "").lower() == "true",
     )
 
@@ -294,11 +293,3 @@ def _shown(reader: ClientProperties, option: str) -> str:
         return parse_jaas(reader.written(_JAAS)).options[option]
     except (ValueError, KeyError):
         return f"of {_JAAS}"
-
-
-def _number(reader: ClientProperties, key: str, default: float, least: float = 0, most: float = 2**31 - 1) -> float:
-    value = reader.get(key)
-    if value and not (_NUMBER(value) and least <= float(value) <= most):
-        reader.report(key, f"{reader.render(key)} is not a number from {least} to {most}")
-        return default
-    return float(value) if value else default

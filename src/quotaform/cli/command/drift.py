@@ -13,10 +13,10 @@ import typer
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
-from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, read_seconds
+from quotaform.cli.option.common import DirectoryArgument, SnapshotOption
 from quotaform.cli.option.engine import SPARK, Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, format_option, out_option, report_option, with_option_groups
-from quotaform.cli.option.value import cut_lines, shorten
+from quotaform.cli.option.value import cut_lines, read_seconds, shorten
 from quotaform.cli.present import PLACEHOLDER, cluster_paths, file_name, gather
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome

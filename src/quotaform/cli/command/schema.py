@@ -13,16 +13,11 @@ from quotaform.model.errors import UsageError
 from quotaform.report.format import schema_builder, schema_names
 
 
-def _complete_schema(incomplete: str) -> list[str]:
-    """Offer the names of JSON Schemas."""
-    return complete_from(schema_names())(incomplete)
-
-
 def schema(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="Schema name; lists all names if omitted.", autocompletion=_complete_schema
+            metavar="NAME", help="Schema name; lists all names if omitted.", autocompletion=complete_from(schema_names)
         ),
     ] = None,
     output: Annotated[

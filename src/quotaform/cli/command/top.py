@@ -15,8 +15,9 @@ import typer
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SourceOption, read_seconds, read_sources
+from quotaform.cli.option.common import SourceOption, read_sources
 from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.value import read_seconds, shorten
 from quotaform.cli.present import Results, report_failures
 from quotaform.cli.stream import GuardedStream, write_raw
 from quotaform.model.errors import ExitCode, QuotaformError, UsageError
@@ -243,8 +244,6 @@ def _is_lost() -> bool:
 def _read_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
     """Read the values of `--label`."""
     from re import fullmatch
-
-    from quotaform.cli.option.value import shorten
 
     labels: dict[str, str] = {}
     for text in texts:

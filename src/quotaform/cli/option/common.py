@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from quotaform.cli.console import Color
-from quotaform.cli.option.value import complete_from, require_choice, shorten
+from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def _complete_rule(incomplete: str) -> list[str]:
+def _rules() -> Iterable[str]:
     from quotaform.model.rule import allowed_rules
 
-    return [rule for rule in allowed_rules() if rule.startswith(incomplete)]
+    return allowed_rules()
 
 
 DirectoryArgument: TypeAlias = Annotated[
@@ -95,7 +94,7 @@ AllowOption: TypeAlias = Annotated[
         "--allow",
         metavar="RULE[=N]",
         help="Apply although this rule blocks, e.g. to-unlimited or delete=8. Repeatable.",
-        autocompletion=_complete_rule,
+        autocompletion=complete_from(_rules),
     ),
 ]
 
@@ -135,8 +134,6 @@ UsageOption: TypeAlias = Annotated[
 ]
 
 
-_LONGEST_INTERVAL: Final = 24 * 3600.0
-
 SourceOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -158,16 +155,3 @@ def read_sources(texts: Sequence[str]) -> tuple[MetricsSource, ...]:
     except ValueError as error:
         raise UsageError(f"--source: {error}") from None
     return sources
-
-
-def read_seconds(option: str, text: str, *, longest: float = _LONGEST_INTERVAL) -> float:
-    """Read a duration."""
-    from quotaform.model.moment import duration_text, parse_duration
-
-    try:
-        seconds = parse_duration(text).total_seconds()
-    except ValueError:
-        raise UsageError(f"{option} {shorten(text)}: write a duration, as in 10s, 5m or 1h") from None
-    if seconds > longest:
-        raise UsageError(f"{option} {shorten(text)}: it is {duration_text(timedelta(seconds=longest))} at most")
-    return seconds

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from quotaform.model.entity import USER, meant_type
+from quotaform.model.entity import ENTITY_TYPES, USER, meant_type
 from quotaform.model.errors import UsageError
 from quotaform.model.text import inert, nearest
 
@@ -14,20 +14,25 @@ if TYPE_CHECKING:
     import typer
 
 
-def complete_from(words: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return a completion that offers those words that begin as typed."""
+def complete_from(words: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return a completion that offers those words that begin as typed; a function is called for them then."""
 
     def complete(incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete)]
+        return [word for word in (words() if callable(words) else words) if word.startswith(incomplete)]
 
     return complete
 
 
-def complete_quota_key(incomplete: str) -> list[str]:
-    """Offer quota keys."""
+def _quota_keys() -> Iterable[str]:
     from quotaform.model.quota_key import QUOTA_KEYS
 
-    return complete_from(QUOTA_KEYS)(incomplete)
+    return QUOTA_KEYS
+
+
+complete_quota_key = complete_from(_quota_keys)
+"""Offers quota keys."""
+complete_entity_type = complete_from(ENTITY_TYPES)
+"""Offers entity types."""
 
 
 def complete_quota_keys(incomplete: str) -> list[str]:
@@ -39,13 +44,6 @@ def complete_quota_keys(incomplete: str) -> list[str]:
 def complete_value(incomplete: str) -> list[str]:
     """Offer `key=` for the last item of a list of values separated by commas."""
     return [f"{name}=" for name in complete_quota_keys(incomplete)]
-
-
-def complete_entity_type(incomplete: str) -> list[str]:
-    """Offer entity types."""
-    from quotaform.model.entity import ENTITY_TYPES
-
-    return complete_from(ENTITY_TYPES)(incomplete)
 
 
 def complete_name(incomplete: str) -> list[str]:
@@ -72,6 +70,16 @@ def read_duration(option: str, text: str) -> timedelta:
         return parse_duration(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from None
+
+
+def read_seconds(option: str, text: str, *, longest: float = 24 * 3600.0) -> float:
+    """Read a duration in seconds."""
+    from quotaform.model.moment import duration_text
+
+    seconds = read_duration(option, text).total_seconds()
+    if seconds > longest:
+        raise UsageError(f"{option} {shorten(text)}: it is {duration_text(timedelta(seconds=longest))} at most")
+    return seconds
 
 
 def read_period(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:

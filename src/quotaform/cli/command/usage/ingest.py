@@ -147,8 +147,7 @@ class PrometheusRange:
         return self._read(self.prometheus, self.since)
 
     def _read(self, address: str, since: str) -> RangeQuery:
-        from quotaform.cli.option.common import read_seconds
-        from quotaform.cli.option.value import read_moment_option
+        from quotaform.cli.option.value import read_moment_option, read_seconds
         from quotaform.usage.ingest.input import DEFAULT_QUERY, make_range_query
         from quotaform.usage.record.reader import PrometheusLogin
 

@@ -15,10 +15,10 @@ from quotaform.cli.option.common import (
     ClustersOption,
     ConfigOption,
     SourceOption,
-    read_seconds,
     read_sources,
 )
 from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code

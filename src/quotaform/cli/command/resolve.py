@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -12,7 +11,7 @@ import typer
 
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import ClustersOption, ConfigOption, DirectoryArgument, SnapshotOption
-from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, spark_job
+from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_quota_key, shorten
@@ -21,12 +20,10 @@ from quotaform.model.errors import ExitCode, UsageError
 from quotaform.report.format import render
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from quotaform.cli.console import Console
+    from quotaform.desired.config import Cluster
     from quotaform.model.entity import Entity
-    from quotaform.model.outcome import Progress
-    from quotaform.resolve.resolve import Detail
+    from quotaform.resolve.resolve import Detail, TableReport
     from quotaform.resolve.run import AssumedPlan, ResolveRequest
 
 
@@ -34,27 +31,22 @@ OUT_FORMATS: Final = ("parquet", "csv", "table")
 _STDIN: Final = "-"
 
 
-def choose_engine(engine: Engine, principals: str | None, out: str | None) -> str:
-    """Return where requests are resolved, `local` or `spark`.
-
-    `principals`: the value of `--from`.
-    """
+def is_on_spark(engine: Engine, principals: str | None, out: str | None) -> bool:
+    """Whether requests are resolved on Spark; `principals` is the value of `--from`."""
     from quotaform.plan.principals import is_table
 
     engine.require_valid()
-    needs_spark = out is not None or (principals is not None and principals != _STDIN and is_table(principals))
-    if not engine.is_given:
-        if needs_spark:
-            what = f"--from {shorten(principals or '')} is" if out is None else f"--out {shorten(out)} writes"
-            raise UsageError(f"{what} a table, which Spark does; add --engine spark")
-        return LOCAL
-    if engine.engine == AUTO and not needs_spark:
-        return LOCAL
+    needs_spark = out is not None or (principals not in (None, _STDIN) and is_table(principals))
+    if not engine.is_given and needs_spark:
+        what = f"--from {shorten(principals or '')} is" if out is None else f"--out {shorten(out)} writes"
+        raise UsageError(f"{what} a table, which Spark does; add --engine spark")
+    if not engine.is_given or (engine.engine == AUTO and not needs_spark):
+        return False
     if principals is None:
         raise UsageError("--engine spark resolves many requests; give them by --from, or leave --engine out")
     if principals == _STDIN:
         raise UsageError("--from - is read in one process; give --engine spark a file or a table")
-    return SPARK
+    return True
 
 
 def read_out(text: str) -> tuple[str, str]:
@@ -67,20 +59,6 @@ def read_out(text: str) -> tuple[str, str]:
     if name in ("", "-"):
         raise UsageError(f"--out {shorten(text)}: a folder is missing; write for example --out parquet=resolved")
     return kind, name
-
-
-@contextmanager
-def _session(console: Console, engine: Engine, principals: str) -> Iterator[tuple[SparkSession, Progress]]:
-    """Yield a session, if the principals can be there."""
-    from quotaform.fleet.session import require_installed
-
-    session = replace(engine.session(), has_joins=True)
-    require_installed(session)
-    from quotaform.fleet.principals import require_files
-
-    require_files(principals, session)
-    with spark_job(console, "Resolving principals", session) as job:
-        yield job
 
 
 @with_option_groups
@@ -157,48 +135,33 @@ def resolve(
     from quotaform.model.quota_key import key_order
     from quotaform.plan.plan_file import load_plan_file
     from quotaform.resolve.report import render_resolve_table
-    from quotaform.resolve.resolve import Detail
+    from quotaform.resolve.resolve import Detail, TableReport
     from quotaform.resolve.run import ResolveRequest, ResolveRun
 
     console = output.console("resolve", format_name)
     keys = tuple(sorted(set(key or ()), key=key_order))
     detail = Detail(keys=keys, inherited=inherited, overridden=overridden)
-    on_spark = choose_engine(engine, from_file, out) == SPARK
+    on_spark = is_on_spark(engine, from_file, out)
     table = None if out is None else read_out(out)
     if out is not None and format_name != "text":
         raise UsageError(f"--out prints counts as text; leave --format {format_name} out")
     source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
     assumed = None if saved is None else AsIfApplied(saved)
-    planned = saved.header.cluster_name if saved is not None else None
-    if not on_spark or from_file is None:
+    if not on_spark:
         request = _request(console, source, assumed, detail)
+    planned = None if saved is None else saved.header.cluster_name
     clusters = target.choose(snapshot=snapshot, planned=planned, needs_name=False)
-    if on_spark and from_file is not None:
+    if on_spark:
         if len(clusters) > 1:
             raise UsageError("--engine spark resolves requests on one cluster; choose one with --cluster")
         if table is not None and not overridden:
             raise UsageError("--out writes no overridden entries; leave --omit-overridden out")
-        with _session(console, engine, from_file) as (spark, progress):
-            from quotaform.fleet.resolve import Target, few_principals, write_resolved
-
-            if table is None:
-                few = few_principals(spark, from_file, clusters[0].name, console.warn_of)
-            else:
-                report = write_resolved(
-                    spark,
-                    clusters[0],
-                    from_file,
-                    Target(*table),
-                    plan=assumed,
-                    detail=detail,
-                    progress=progress,
-                    warn=console.warn_of,
-                )
-        if table is not None:
-            console.echo(render_resolve_table(report, console.style()))
+        found = _resolve_on_spark(console, engine, str(source), clusters[0], table, assumed, detail)
+        if isinstance(found, TableReport):
+            console.echo(render_resolve_table(found, console.style()))
             return ExitCode.DONE
-        request = ResolveRequest.of(few, assumed, detail)
+        request = ResolveRequest.of(found, assumed, detail)
     results = Results(console, "resolve", format_name)
     names = [cluster.name for cluster in clusters]
     results.open(names)
@@ -212,6 +175,32 @@ def resolve(
 
     results.present(gathered.outcomes, rendered=rendered)
     return gathered.exit_code()
+
+
+def _resolve_on_spark(
+    console: Console,
+    engine: Engine,
+    principals: str,
+    cluster: Cluster,
+    table: tuple[str, str] | None,
+    plan: AssumedPlan | None,
+    detail: Detail,
+) -> TableReport | Sequence[Entity]:
+    """Resolve principals into a table; without one, return them, if they are few enough to be printed."""
+    from quotaform.fleet.session import require_installed
+
+    session = replace(engine.session(), has_joins=True)
+    require_installed(session)
+    from quotaform.fleet.principals import require_files
+    from quotaform.fleet.resolve import Target, few_principals, write_resolved
+
+    require_files(principals, session)
+    warn = console.warn_of
+    with spark_job(console, "Resolving principals", session) as (spark, progress):
+        if table is None:
+            return few_principals(spark, principals, cluster.name, warn)
+        place = Target(*table)
+        return write_resolved(spark, cluster, principals, place, plan=plan, detail=detail, progress=progress, warn=warn)
 
 
 def _request(console: Console, source: Entity | str, plan: AssumedPlan | None, detail: Detail) -> ResolveRequest:

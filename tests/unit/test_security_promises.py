@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from quotaform.cli.main import run
-from quotaform.cli.option.common import complete_cluster
+from quotaform.cli.option.cluster import complete_cluster
 from tests.builder import PRODUCER
 from tests.command_line import LEAVES
 

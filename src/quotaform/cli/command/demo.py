@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 from quotaform.cli.console import Color, Console, step_console
-from quotaform.cli.option.common import ColorOption
+from quotaform.cli.option.output import ColorOption
 from quotaform.model.errors import QuotaformError, UsageError
 
 if TYPE_CHECKING:

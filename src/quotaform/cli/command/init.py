@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from quotaform.cli.console import Console
-from quotaform.cli.option.common import BootstrapOption, CommandConfigOption
+from quotaform.cli.option.cluster import BootstrapOption, CommandConfigOption
 from quotaform.cli.option.output import Output, with_option_groups
 from quotaform.cli.option.value import complete_from, one_of, require_choice
 from quotaform.model.errors import UsageError

@@ -13,9 +13,10 @@ import typer
 
 from quotaform.cli.console import Color, Console
 from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
-from quotaform.cli.option.common import AllowOption, ColorOption, DirectoryArgument, SnapshotOption
+from quotaform.cli.option.common import AllowOption, DirectoryArgument, SnapshotOption
 from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, SparkPlace, job_progress, spark_job
 from quotaform.cli.option.output import (
+    ColorOption,
     ReportOutput,
     format_option,
     out_option,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import ClustersOption, ConfigOption, DirectoryArgument, SnapshotOption
+from quotaform.cli.option.cluster import ClustersOption, ConfigOption, ManyClusters
+from quotaform.cli.option.common import DirectoryArgument, SnapshotOption
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity
 from quotaform.cli.option.output import Output, format_option, with_option_groups

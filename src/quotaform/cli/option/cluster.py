@@ -7,20 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from quotaform.cli.option.common import (
-    AllClustersOption,
-    BootstrapOption,
-    ClusterOption,
-    ClustersOption,
-    CommandConfigOption,
-    ConfigOption,
-    ExcludeOption,
-    SelectOption,
-)
 from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import ClusterChoiceError, NoClusterError, UsageError
 from quotaform.model.text import listed, quote
@@ -35,6 +25,66 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository, Target
 
 _GLOB_SIGNS: Final = frozenset("*?[")
+
+
+def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the clusters of quotaform.yaml that a shell may complete to; none when it cannot be read."""
+    from quotaform.model.errors import QuotaformError
+    from quotaform.repository.repository import Repository
+
+    directories = [context.params.get("directory"), *(context.params.get("directories") or ())]
+    given = next(filter(None, directories), None), context.params.get("config")
+    folder, config = (Path(value) if value else None for value in given)
+    try:
+        names = Repository.at(folder, config).config().clusters
+    except (QuotaformError, OSError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Path of quotaform.yaml. [default: next to the quotas directory]"),
+]
+ClusterOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="Cluster in quotaform.yaml; optional if there is only one.",
+        autocompletion=complete_cluster,
+    ),
+]
+ClustersOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME|GLOB",
+        help="Cluster in quotaform.yaml, or a glob. Repeatable; optional if there is only one.",
+        autocompletion=complete_cluster,
+    ),
+]
+AllClustersOption: TypeAlias = Annotated[bool, typer.Option("--all", help="All clusters in quotaform.yaml.")]
+BootstrapOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server", metavar="HOST:PORT,...", help="Bootstrap servers, instead of a cluster in quotaform.yaml."
+    ),
+]
+CommandConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--command-config", metavar="FILE", help="Java client properties file, with --bootstrap-server."),
+]
+SelectOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--select", metavar="GLOB", help="Only entities whose address matches, e.g. 'user=svc-*'. Repeatable."
+    ),
+]
+ExcludeOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="GLOB", help="Skip entities whose address matches. Repeatable."),
+]
 
 
 class _Choice:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.option.common import ConfigOption, complete_cluster
+from quotaform.cli.option.cluster import ConfigOption, complete_cluster
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import Output, format_option, out_option, with_option_groups
 from quotaform.cli.option.value import complete_from, one_of, read_duration, require_choice

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import ExcludeOption, SelectOption, UsageOption
+from quotaform.cli.option.cluster import ExcludeOption, ManyClusters, SelectOption
+from quotaform.cli.option.common import UsageOption
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import read_duration, shorten

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import (
-    AllClustersOption,
-    ClustersOption,
-    ConfigOption,
-    SourceOption,
-    read_sources,
-)
+from quotaform.cli.option.cluster import AllClustersOption, ClustersOption, ConfigOption, ManyClusters
+from quotaform.cli.option.common import SourceOption, read_sources
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results

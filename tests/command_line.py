@@ -10,6 +10,7 @@ import typer
 
 from quotaform.cli.client_quotas.command import build_parser
 from quotaform.cli.root import build_app
+from tests.builder import PRODUCER
 
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -22,6 +23,17 @@ COMMANDS: dict[str, Any] = dict(_commands(typer.main.get_command(build_app()), "
 """Every command and group, by path."""
 LEAVES = {path: command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
 """Every command that does something."""
+
+
+REQUIRED = {
+    "quotaform resolve": ("--name", "user=a"),
+    "quotaform explain": ("user=a",),
+    "quotaform alter": ("user=a", "--add", f"{PRODUCER}=1"),
+    "quotaform scram upsert": ("user=a", "--mechanism", "SCRAM-SHA-256", "--password-env", "PW"),
+    "quotaform scram delete": ("user=a", "--mechanism", "SCRAM-SHA-256", "--auto-approve"),
+    "quotaform apply": ("--auto-approve",),
+}
+"""What a command needs to go on."""
 
 
 def split_path(words: list[str]) -> tuple[str, list[str]]:

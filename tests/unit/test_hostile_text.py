@@ -33,39 +33,20 @@ from quotaform.plan.records import PLAN_LISTS
 from quotaform.report.format import FORMATS
 from tests import dumped
 from tests.builder import CONSUMER, PRODUCER
-from tests.command_line import COMMANDS, LEAVES
+from tests.command_line import COMMANDS, LEAVES, REQUIRED
 from tests.markdown_document import read_markdown
 from tests.scripted_gateway import Answer, ScriptedGateway
+from tests.unit.test_exit_code import error_classes
 
 pytestmark = pytest.mark.exhaustive
 
 HOSTILE: Final = "x\n::error::boom\r\x1b[31m\u202e\x85##[error]"
 OTHERS: Final = [
-    r"a|b",
-    r"a\|b",
-    "`",
-    "```",
-    "@here",
-    "@org/team",
-    "<!--",
-    "-->",
-    "[a](http://b)",
-    "</details>",
-    "%0A::x",
-]
+    "a|b", r"a\|b", "`", "```", "@here", "@org/team", "<!--", "-->", "[a](http://b)", "</details>", "%0A::x",
+]  # fmt: skip
 """What Markdown, commands of CI runners and JSON take for more than a name."""
 SHAPES: Final = ("{}", "user={}", f"{PRODUCER}={{}}", "{}=1", "json={}")
 """How a value of an option may hold it."""
-
-REQUIRED: Final = {
-    "quotaform resolve": ("--name", "user=a"),
-    "quotaform alter": ("user=a", "--add", f"{PRODUCER}=1"),
-    "quotaform scram upsert": ("user=a", "--mechanism", "SCRAM-SHA-256", "--password-env", "PW"),
-    "quotaform scram delete": ("user=a", "--mechanism", "SCRAM-SHA-256", "--auto-approve"),
-    "quotaform explain": ("user=a",),
-    "quotaform apply": ("--auto-approve",),
-}
-"""What a command needs to go on."""
 
 ALLOWED: Final = "--allow change-factor --allow to-unlimited --allow delete=9 --allow update=9 --allow default-entity"
 """What lets a cluster be changed, whatever the change is."""
@@ -238,16 +219,9 @@ def test_a_quotas_file_forges_no_output(place: Place) -> None:
 
 
 def test_what_is_no_yaml_forges_no_output(place: Place) -> None:
-    for text in (
-        f"quotas: [{HOSTILE}",
-        f"a: b: {HOSTILE}",
-        f"quotas: !{HOSTILE} []",
-        f"&{HOSTILE}",
-        "a: \x1b",
-        f"? {HOSTILE}",
-    ):
+    for form in ("quotas: [{}", "a: b: {}", "quotas: !{} []", "&{}", "a: \x1b", "? {}"):
         for name in ("quotas.d/a.yaml", "quotaform.yaml"):
-            place.write(name, text)
+            place.write(name, form.format(HOSTILE))
             place.run("validate")
             place.run("plan", "--cluster", "old")
 
@@ -388,12 +362,6 @@ def test_the_words_of_a_broker_forge_no_output(place: Place) -> None:
             place.run(*line.split(), "--cluster", "lab")
 
 
-def _errors(base: type[QuotaformError]) -> Iterator[type[QuotaformError]]:
-    yield base
-    for kind in base.__subclasses__():
-        yield from _errors(kind)
-
-
 FINDING: Final = Finding(rule="r", message=HOSTILE, severity=Severity.ERROR, location=Location(HOSTILE, 1, 2))
 ARGUMENTS: Final[Mapping[str, Any]] = {
     "Finding": FINDING,
@@ -415,7 +383,7 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
 """By the annotation of a parameter; any other takes a text."""
 
 
-@pytest.mark.parametrize("kind", sorted(set(_errors(QuotaformError)), key=str))
+@pytest.mark.parametrize("kind", sorted(set(error_classes()), key=str))
 def test_an_error_makes_its_own_attributes_inert(kind: type[QuotaformError]) -> None:
     """So no one who raises an error can forget it."""
     if kind.__module__ != errors.__name__:

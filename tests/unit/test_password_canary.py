@@ -21,6 +21,7 @@ from quotaform.cli.main import run
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.properties import USED
 from quotaform.model.errors import ClusterError
+from tests import command_line
 from tests.builder import PRODUCER
 from tests.command_line import LEAVES
 
@@ -34,14 +35,7 @@ SCRAM: Final = sorted(path for path in LEAVES if path.startswith("quotaform scra
 ASKS_A_CLUSTER: Final = sorted(
     path for path, command in LEAVES.items() if any("--command-config" in each.opts for each in command.params)
 )
-REQUIRED: Final = {
-    "quotaform resolve": ("--name", "user=a"),
-    "quotaform alter": ("user=a", "--add", f"{PRODUCER}=1"),
-    "quotaform scram upsert": ("user=a", "--mechanism", "SCRAM-SHA-256", "--password-env", "PW"),
-    "quotaform scram delete": ("user=a", "--mechanism", "SCRAM-SHA-256", "--auto-approve"),
-    "quotaform apply": ("--auto-approve",),
-    "quotaform validate": ("--check-principals",),
-}
+REQUIRED: Final = {**command_line.REQUIRED, "quotaform validate": ("--check-principals",)}
 """What a command needs to reach a cluster."""
 
 

@@ -38,15 +38,6 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", quotaform.__all__)
-def test_a_public_name_can_be_imported_and_says_what_it_is(name: str) -> None:
-    value = getattr(quotaform, name)
-    assert value is not None
-    if isinstance(value, type):
-        assert (value.__doc__ or "").strip()
-        assert value.__name__ == name
-
-
 def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = quotaform.nothing

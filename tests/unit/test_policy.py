@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from quotaform.desired.policy.policy import LONGEST_TEXT, EntryDocuments, SlowPolicyError, check_policies
-from quotaform.desired.policy.reader import MOST_SECONDS, SchemaPolicy, read_policy
+from quotaform.desired.policy.reader import MOST_SECONDS, Policy, read_policy
 from quotaform.desired.policy.shape import MOST_STEPS
 from quotaform.desired.tree import SourceFile
 from quotaform.model import rule
@@ -177,7 +177,7 @@ def test_a_catastrophic_pattern_is_matched_in_no_more_time_than_another() -> Non
 
 def test_a_slow_policy_is_stopped_and_blocks() -> None:
     schema = {"required": ["owner"]}
-    policy = SchemaPolicy("slow.json", schema, Scope(), make_policy_gate(schema, is_old=False), seconds=-1.0)
+    policy = Policy("slow.json", schema, Scope(), make_policy_gate(schema, is_old=False), seconds=-1.0)
     other = policy_of({"required": ["reason"]})
     desired = declare({A: {PRODUCER: 1.0}, Entity(user="b"): {PRODUCER: 1.0}})
     with pytest.raises(SlowPolicyError):

@@ -19,7 +19,7 @@ from quotaform.system.files import POLICY_LIMIT
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config, ListedPath
-    from quotaform.desired.policy.policy import Policy
+    from quotaform.desired.policy.reader import Policy
     from quotaform.repository.repository import Repository
 
 

@@ -9,23 +9,25 @@
 | `owner`, `reason`, `expires`, `profile` | as declared; left out when the entry does not have them |
 | `cluster` | the cluster that is planned; left out when quotaform.yaml has none |
 
-`quotaform schema entry` is the schema of it. Who implements `Policy` is `quotaform.desired.policy`.
+`quotaform schema entry` is the schema of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quotaform.model import rule
-from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Cause, Desired, Entry, Values
 from quotaform.model.scope import ALL, Selection
 from quotaform.model.text import inert
+
+if TYPE_CHECKING:
+    from quotaform.desired.policy.reader import Policy
 
 LONGEST_TEXT: Final = 1000
 """How many characters of an owner, a reason or a profile a policy sees: each takes time to match."""
@@ -44,20 +46,6 @@ class SlowPolicyError(Exception):
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         super().__init__(seconds)
-
-
-class Policy(Protocol):
-    """A policy, ready to be asked."""
-
-    @property
-    def name(self) -> str:
-        """Its file, as messages name it."""
-
-    def violations(self, entity: Entity, document: Mapping[str, Any]) -> Sequence[Violation]:
-        """Return the violations in the document of an entry, usually none, and none if it doesn't apply to the entity.
-
-        Raises `SlowPolicyError` if all entries together take too long.
-        """
 
 
 class EntryDocuments:

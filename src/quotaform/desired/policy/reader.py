@@ -10,7 +10,7 @@ from math import isfinite
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from quotaform.desired.policy.policy import Policy, SlowPolicyError, Violation
+from quotaform.desired.policy.policy import SlowPolicyError, Violation
 from quotaform.desired.policy.shape import DRAFTS, MATCH, MESSAGE, MOST_STEPS, Draft, JsonPath, ShapeCheck, ShapeProblem
 from quotaform.desired.schema import VALUES
 from quotaform.desired.tree import SourceFile, decode
@@ -143,7 +143,7 @@ _LONGEST_REASON: Final = 200
 _TOO_MUCH: Final = f"the policies ask for more than {MOST_STEPS:,} subschemas and listed values per entry"
 
 
-class SchemaPolicy:
+class Policy:
     """A policy that is a JSON Schema."""
 
     __slots__ = ("_gate", "_left", "_schema", "_scope", "name")
@@ -214,7 +214,7 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
         except PolicySchemaError as error:
             problems = [ShapeProblem(tuple(error.path), _schema_text(error.path, error.reason))]
         else:
-            return SchemaPolicy(source.name, schema, scope, gate), [], checked.steps
+            return Policy(source.name, schema, scope, gate), [], checked.steps
     return None, report(problems), 0
 
 

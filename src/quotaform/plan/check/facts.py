@@ -8,7 +8,6 @@ from datetime import date
 from posixpath import normpath
 from typing import TYPE_CHECKING, Final
 
-from quotaform.desired.policy.policy import Policy
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Approval, Finding
 from quotaform.model.quotas import DeclaredBase, Desired, Quotas
@@ -19,6 +18,7 @@ from quotaform.plan.difference import Pruning
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.policy.reader import Policy
     from quotaform.plan.revert import Revert
 
 

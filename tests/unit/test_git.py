@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,31 +160,29 @@ def test_the_attack_would_work_on_a_git_that_is_not_restrained(origin: GitReposi
     assert marker.exists()
 
 
-def test_a_git_directory_or_a_link_to_one_in_the_quotas_directory_is_not_asked(
-    origin: GitRepository, marker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Git refuses to check out a `.git`, an archive of a pull request may hold one."""
-    evil = GitRepository.init(tmp_path / "evil")
+def other_repository(origin: GitRepository, marker: Path) -> Path:
+    """Make a repository beside the other one, whose configuration executes commands; return its git directory."""
+    evil = GitRepository.init(origin.path.parent / "evil")
     evil.commit()
-    (evil.path / ".git" / "config").write_text(commands(marker))
-    commit = origin.git("rev-parse", "HEAD")
-    mark = origin.path / "quotas.d" / ".git"
-    mark.write_text(f"gitdir: {evil.path / '.git'}\n")
-    assert planned(origin.path, capsys)["commit"] == commit
-    mark.unlink()
-    mark.symlink_to(evil.path / ".git")
-    assert planned(origin.path, capsys)["commit"] == commit
-    mark.unlink()
-    shutil.copytree(evil.path / ".git", mark)
-    assert planned(origin.path, capsys)["commit"] == commit
-    assert not marker.exists()
+    (evil.path / ".git" / "config").write_text(commands(marker).replace("worktree = .", "bare = true"))
+    return evil.path / ".git"
 
 
-def test_a_configuration_that_executes_is_not_used_even_where_git_reads_it(
-    origin: GitRepository, marker: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def git_file(origin: GitRepository, marker: Path, _: pytest.MonkeyPatch) -> None:
+    """Git refuses to check out a `.git`, an archive of a pull request may hold one."""
+    (origin.path / "quotas.d" / ".git").write_text(f"gitdir: {other_repository(origin, marker)}\n")
+
+
+def git_link(origin: GitRepository, marker: Path, _: pytest.MonkeyPatch) -> None:
+    (origin.path / "quotas.d" / ".git").symlink_to(other_repository(origin, marker))
+
+
+def git_directory(origin: GitRepository, marker: Path, _: pytest.MonkeyPatch) -> None:
+    shutil.copytree(other_repository(origin, marker), origin.path / "quotas.d" / ".git")
+
+
+def configuration(origin: GitRepository, marker: Path, _: pytest.MonkeyPatch) -> None:
     """The configuration of a clone is not a pull request's, but may be a tool's or a template's."""
-    commit = origin.git("rev-parse", "HEAD")
     included = origin.path / ".git" / "more"
     included.write_text(commands(marker).replace("\tworktree = .\n", ""))
     config = origin.path / ".git" / "config"
@@ -195,14 +194,43 @@ def test_a_configuration_that_executes_is_not_used_even_where_git_reads_it(
         (hooks / name).write_text(f"#!/bin/sh\ntouch {marker}\n")
         (hooks / name).chmod(0o755)
     origin.write("quotas.d/.gitattributes", "* filter=x diff=x\n")
+
+
+def variables(origin: GitRepository, marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a hook and in some CI systems GIT_DIR is set, and the plan named the commit of another repository."""
+    other = other_repository(origin, marker)
+    monkeypatch.setenv("GIT_DIR", str(other))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other.parent))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other / "objects"))
+    for name in ("GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_PAGER"):
+        monkeypatch.setenv(name, f"touch {marker}")
+
+
+def git_command(path: str, origin: GitRepository, marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `.` in the PATH a file called git in the repository ran."""
+    for name in ("git", "bin/git"):
+        origin.write(name, f"#!/bin/sh\ntouch {marker}\n")
+        (origin.path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([path.format(folder=origin.path), os.environ["PATH"]]))
+
+
+COMMANDS = [partial(git_command, path) for path in (".", "", "{folder}", "{folder}/bin")]
+
+
+@pytest.mark.parametrize("attack", [git_file, git_link, git_directory, configuration, variables, *COMMANDS])
+def test_what_is_around_the_files_is_not_executed_and_no_other_commit_is_named(
+    attack: Callable[[GitRepository, Path, pytest.MonkeyPatch], None],
+    origin: GitRepository,
+    marker: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    commit = origin.git("rev-parse", "HEAD")
+    attack(origin, marker, monkeypatch)
     origin.declare("all.yaml", "bob")
-    assert planned(origin.path, capsys) == {
-        "directory": "quotas.d",
-        "commit": commit,
-        "dirty": True,
-        "base": None,
-        "rules": [],
-    }
+    source = planned(origin.path, capsys)
+    assert (source["commit"], source["dirty"], source["rules"]) == (commit, True, [])
     assert not marker.exists()
 
 
@@ -226,28 +254,6 @@ def test_a_partial_clone_fetches_nothing(
     assert not marker.exists()
 
 
-def test_variables_lead_git_nowhere_else(
-    origin: GitRepository,
-    marker: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """In a hook and in some CI systems GIT_DIR is set, and the plan named the commit of another repository."""
-    other = GitRepository.init(tmp_path / "other")
-    other.commit()
-    (other.path / ".git" / "config").write_text(commands(marker).replace("worktree = .", "bare = true"))
-    monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(other.path))
-    monkeypatch.setenv("GIT_INDEX_FILE", str(other.path / ".git" / "index"))
-    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other.path / ".git" / "objects"))
-    monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {marker}")
-    monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {marker}")
-    monkeypatch.setenv("GIT_PAGER", f"touch {marker}")
-    assert planned(origin.path, capsys)["commit"] == origin.git("rev-parse", "HEAD")
-    assert not marker.exists()
-
-
 def test_a_replaced_object_is_not_taken_for_the_commit(
     origin: GitRepository, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -257,20 +263,6 @@ def test_a_replaced_object_is_not_taken_for_the_commit(
     origin.git("replace", second, first)
     source = planned(origin.path, capsys)
     assert (source["commit"], source["dirty"]) == (second, False)
-
-
-@pytest.mark.parametrize("path", [".", "", "{folder}", "{folder}/bin"])
-def test_a_git_command_in_the_repository_is_not_run(
-    path: str, origin: GitRepository, marker: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With `.` in the PATH a file called git in the repository ran."""
-    for name in ("git", "bin/git"):
-        origin.write(name, f"#!/bin/sh\ntouch {marker}\n")
-        (origin.path / name).chmod(0o755)
-    commit = origin.git("rev-parse", "HEAD")
-    monkeypatch.setenv("PATH", os.pathsep.join([path.format(folder=origin.path), os.environ["PATH"]]))
-    assert planned(origin.path, capsys)["commit"] == commit
-    assert not marker.exists()
 
 
 def test_a_repository_that_git_refuses_is_a_warning(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 from datetime import date
 
@@ -74,19 +73,6 @@ def test_equal_values_are_kept_once() -> None:
     text = "quotas:\n  - match: {user: a}\n    profile: gold\n  - match: {user: b}\n    profile: gold\n"
     one, two = load([SourceFile("f.yaml", text)], GOLD, TODAY).values()
     assert one.values is two.values
-
-
-def test_garbage_collection_is_as_it_was_before() -> None:
-    assert gc.isenabled()
-    with pytest.raises(InvalidFilesError):
-        load([SourceFile("f.yaml", "quotas: 5")], {}, TODAY)
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        load([], {}, TODAY)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 def tree(**more: bytes) -> Tree:

@@ -20,7 +20,6 @@ from quotaform.model import rule
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.finding_list import MAX_PROBLEMS
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Desired, Entry, ProfileUse
 from quotaform.model.records.validator import make_policy_gate
 from quotaform.model.scope import Scope
@@ -52,9 +51,6 @@ def problems_of(text: str) -> list[str]:
     return [str(problem).removesuffix(" [bad-policy]") for problem in problems]
 
 
-# What a policy is about.
-
-
 def test_the_document_of_an_entry_fits_its_schema() -> None:
     entry = Entry(
         Entity(user="svc-a", client_id=None),
@@ -82,12 +78,6 @@ def test_the_document_of_an_entry_fits_its_schema() -> None:
     Draft7Validator(load_schema("entry")).validate(
         EntryDocuments(None).make(Entry(Entity(ip=None), {"x": 1.0} and {"connection_creation_rate": 5.0}))
     )
-
-
-# What it says.
-
-
-# Files that are no policies.
 
 
 @pytest.mark.parametrize(
@@ -219,9 +209,6 @@ def test_policies_share_one_limit() -> None:
     assert "simplify" in problem.message
 
 
-# Which files.
-
-
 def repository(folder: Path, policies: str, files: dict[str, Any]) -> list[Finding]:
     for name, content in files.items():
         path = folder / name
@@ -270,7 +257,3 @@ def test_a_directory_and_a_pipe_are_no_policies(tmp_path: Path) -> None:
         "the policy cannot be read: Is a directory",
         "the policy cannot be read: it is a named pipe, not a regular file",
     ]
-
-
-def test_the_schema_of_an_entry_has_every_quota_key() -> None:
-    assert list(load_schema("entry")["properties"]["values"]["properties"]) == list(QUOTA_KEYS)

@@ -176,7 +176,7 @@ class QuotaAdmin:
         """Resolve many concrete entities against one read of the cluster; see `resolve`.
 
         Entities are users, client-ids, pairs of both, and ips, all named; a type that is left out is a name that no
-        quota mentions. The results are read-only: entities that resolve alike share one mapping.
+        quota mentions. The results are read-only, as entities that resolve alike may share one mapping.
 
         Raises `ClusterError` if the cluster could not be read, and `ValueError` if an entity is not concrete.
         """

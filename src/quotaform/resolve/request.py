@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from shlex import quote as quote_for_shell
 from typing import Final, NamedTuple
 
@@ -181,41 +182,14 @@ class Resolved(NamedTuple):
 NOT_LIMITED: Final = Resolved()
 """Nothing limits the request, and there is nothing to override."""
 
-_new: Final = tuple.__new__
 
-
+@dataclass(frozen=True, slots=True, eq=False)
 class QuotaEntry:
-    """The quotas of one entity on their level of precedence.
+    """The quotas of one entity on their level of precedence; equal to itself alone."""
 
-    Attributes:
-        values: Its quotas.
-        is_shared: Whether requests of several names in the first column meet it.
-        alone: What a request has that meets no other entry with these keys; `None` until `resolve_alone` was called.
-    """
-
-    __slots__ = ("_effective", "alone", "entity", "is_shared", "level", "values")
-
-    def __init__(self, level: Level, entity: Entity, values: Values, is_shared: bool) -> None:
-        self.level, self.entity, self.values = level, entity, values
-        self.is_shared = is_shared
-        self._effective: dict[str, Effective] | None = None
-        self.alone: dict[str, Resolved] | None = None
-
-    def effective(self, key: str, value: float) -> Effective:
-        """What a request has that the entry wins one of its keys for; one object for all who share the entry."""
-        if not self.is_shared:
-            return _new(Effective, (value, self.entity, self.level))
-        if self._effective is None:
-            self._effective = {}
-        found = self._effective.get(key)
-        if found is None:
-            found = self._effective[key] = Effective(value, self.entity, self.level)
-        return found
-
-    def resolve_alone(self) -> dict[str, Resolved]:
-        """Make `alone`, once for many requests."""
-        self.alone = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
-        return self.alone
+    level: Level
+    entity: Entity
+    values: Values
 
 
 def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
@@ -223,7 +197,7 @@ def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
     for entry in entries:
         value = entry.values.get(key)
         if value is not None:
-            return entry.effective(key, value)
+            return Effective(value, entry.entity, entry.level)
     return NO_LIMIT
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
+from itertools import starmap
 from re import DOTALL
 from re import compile as regex
 from typing import Final, NamedTuple, TypeAlias
 
-from quotaform.model.entity import Entity, spell_name
+from quotaform.model.entity import spell_name
 from quotaform.model.errors import QuotaformError
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Action, Change
@@ -46,29 +47,52 @@ from quotaform.report.markdown import (
 )
 from quotaform.report.text import counted, reading_text
 from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, value_text
-from quotaform.resolve.request import Effective
 
 
-class ChangedKey(NamedTuple):
-    """One quota key that changes."""
+class Changed(NamedTuple):
+    """An entity, with those of its rows that a table is about."""
 
     change: EntityChange
-    row: Change
-    effect: Effect
-    origin: Origin | None
+    rows: Sequence[tuple[Change, Effect, Origin | None]]
+
+    def cells(self) -> tuple[tuple[str, ...], ...]:
+        """Return, for each row, the key, its value now and after, and what that means."""
+        return tuple(starmap(self._cells, self.rows))
+
+    def _cells(self, row: Change, effect: Effect, origin: Origin | None) -> tuple[str, ...]:
+        notes = [effect_text(row, effect)[1:-1], self._origin_note(row, origin)]
+        if row.after is None and effect.shadowed_by(row.entity, None) is None:
+            notes.insert(0, fallback_text(row.key, effect.after)[1:-1])
+        return (
+            code_cell(spell_name(row.key)),
+            _value_cell(row.key, row.before, _NOT_SET),
+            _value_cell(row.key, row.after, "removed"),
+            words_cell("; ".join(filter(None, notes))),
+        )
+
+    def _origin_note(self, row: Change, origin: Origin | None) -> str:
+        base = self.change.base
+        if origin is Origin.BOTH and base is not None:
+            declared = base.get(row.key)
+            return f"conflict: the base declares {_NOT_SET if declared is None else value_text(row.key, declared)}"
+        is_drift = origin is Origin.DRIFT and self.change.action is Action.DELETE
+        return f"drift: {drift_reason(self.change)}" if is_drift else ""
 
 
-ChangedEntities = Sequence[tuple[EntityChange, Sequence[ChangedKey]]]
-"""Entities, each with those of its rows that a table is about."""
+def _value_cell(key: str, value: float | None, absent: str) -> str:
+    return absent if value is None else words_cell(value_text(key, value))
+
+
+ChangedEntities: TypeAlias = Sequence[Changed]
 
 
 class Parts(NamedTuple):
     """The changes of a plan, apart by what becomes of the entities; `drift` are those that only the cluster made."""
 
-    deletes: ChangedEntities
-    updates: ChangedEntities
-    creates: ChangedEntities
-    drift: ChangedEntities
+    deletes: list[Changed]
+    updates: list[Changed]
+    creates: list[Changed]
+    drift: list[Changed]
 
 
 def parts_of(changes: Iterable[EntityChange]) -> Parts:
@@ -77,42 +101,44 @@ def parts_of(changes: Iterable[EntityChange]) -> Parts:
     by_action = {Action.DELETE: parts.deletes, Action.UPDATE: parts.updates, Action.CREATE: parts.creates}
     for change in changes:
         rows = [
-            ChangedKey(change, row, effect, change.origin_of(row))
-            for row, effect in zip(change.changes, change.effects, strict=True)
+            (row, effect, change.origin_of(row)) for row, effect in zip(change.changes, change.effects, strict=True)
         ]
-        action = change.action
-        drift = () if action is Action.DELETE else [row for row in rows if row.origin is Origin.DRIFT]
-        rest = [row for row in rows if row.origin is not Origin.DRIFT] if drift else rows
-        for entities, some in ((parts.drift, drift), (by_action[action], rest)):
+        drift = () if change.action is Action.DELETE else [row for row in rows if row[2] is Origin.DRIFT]
+        rest = [row for row in rows if row[2] is not Origin.DRIFT] if drift else rows
+        for entities, some in ((parts.drift, drift), (by_action[change.action], rest)):
             if some:
-                entities.append((change, some))  # type: ignore[attr-defined]
+                entities.append(Changed(change, some))
     return parts
 
 
 MOST_GROUPS: Final = 60
 """How many groups of equal changes are listed."""
 _NOT_SET: Final = "not set"
-_REMOVED: Final = "removed"
-_SOME: Final = Entity(user="some")
-"""Stands for the entity of a row, so that rows that say the same are equal."""
 _WORDS: Final = (*DIRECTIONS.values(), "to unlimited")
-Cells: TypeAlias = tuple[str, str, str, str]
-HEADER: Final = ("", "Entity", "Quota", "Now", "After", "Effective limit", "Owner, reason")
+_HEADER: Final = ("", "Entity", "Quota", "Now", "After", "Effective limit", "Owner, reason")
 
 
 def full_table(entities: ChangedEntities) -> Iterator[str]:
     """Yield a table with a row for each key."""
-    yield from table(HEADER, _full_rows(entities))
+    yield from table(
+        _HEADER,
+        (
+            cells
+            for each in entities
+            for cells in _rows(
+                each, code_cell(each.change.entity.address), filter(None, (each.change.owner, each.change.reason))
+            )
+        ),
+    )
     yield "\n"
 
 
-def _full_rows(entities: ChangedEntities) -> Iterator[Sequence[str]]:
-    for change, rows in entities:
-        first = (change.action.value, code_cell(change.entity.address))
-        about = words_cell(_shortened("; ".join(filter(None, (change.owner, change.reason)))))
-        for row in rows:
-            yield (*first, *_values(row), about)
-            first, about = ("", ""), ""
+def _rows(changed: Changed, who: str, about: Iterable[str]) -> Iterator[Sequence[str]]:
+    """Yield a row for each key, of which the first says whose they are."""
+    first, last = (changed.change.action.value, who), words_cell(_shortened("; ".join(about)))
+    for cells in changed.cells():
+        yield (*first, *cells, last)
+        first, last = ("", ""), ""
 
 
 def _shortened(text: str) -> str:
@@ -121,11 +147,11 @@ def _shortened(text: str) -> str:
 
 def grouped_table(entities: ChangedEntities) -> Iterator[str]:
     """Yield a table in which entities with equal changes share a row; the largest groups come first."""
-    groups: dict[tuple[object, ...], list[tuple[EntityChange, Sequence[ChangedKey]]]] = {}
-    for change, rows in entities:
-        groups.setdefault((change.action, *map(_content, rows)), []).append((change, rows))
+    groups: dict[tuple[object, ...], list[Changed]] = {}
+    for each in entities:
+        groups.setdefault((each.change.action, *each.cells()), []).append(each)
     ordered = sorted(groups.values(), key=len, reverse=True)
-    yield from table(HEADER, (cells for group in ordered[:MOST_GROUPS] for cells in _group_rows(group)))
+    yield from table(_HEADER, (cells for group in ordered[:MOST_GROUPS] for cells in _group_rows(group)))
     yield "\n"
     rest = [each for group in ordered[MOST_GROUPS:] for each in group]
     if rest:
@@ -134,21 +160,16 @@ def grouped_table(entities: ChangedEntities) -> Iterator[str]:
 
 
 def _group_rows(group: ChangedEntities) -> Iterator[Sequence[str]]:
-    change, rows = group[0]
-    who = code_cell(change.entity.address)
+    who = code_cell(group[0].change.entity.address)
     if len(group) > 1:
-        who = f"{len(group):,} of {pattern_of([each.entity.address for each, _ in group])}"
-    owners = {each.owner or "" for each, _ in group}
-    owner = f"{len(owners):,} owners" if len(owners) > 1 else words_cell(_shortened(owners.pop()))
-    first = change.action.value, who
-    for row in rows:
-        yield (*first, *_values(row), owner)
-        first, owner = ("", ""), ""
+        who = f"{len(group):,} of {pattern_of([each.change.entity.address for each in group])}"
+    owners = {each.change.owner or "" for each in group}
+    return _rows(group[0], who, [f"{len(owners):,} owners"] if len(owners) > 1 else owners)
 
 
 def counted_table(entities: ChangedEntities) -> Iterator[str]:
     """Yield a table that counts entities by owner, or by the beginning of their addresses where most have none."""
-    changes = {change.entity.address: change for change, _ in entities}
+    changes = {each.change.entity.address: each.change for each in entities}
     by_owner: dict[str, list[str]] = {}
     for address, change in changes.items():
         by_owner.setdefault(change.owner or "", []).append(address)
@@ -159,67 +180,6 @@ def counted_table(entities: ChangedEntities) -> Iterator[str]:
     rows = [(shown, f"{len(some):,}", directions_of([changes[address] for address in some])) for shown, some in groups]
     yield from table((title, "Number", "Effective limits"), rows)
     yield "\n"
-
-
-class _Content(NamedTuple):
-    """What a row says of any entity: equal for entities whose rows say the same."""
-
-    key: str
-    before: float | None
-    after: float | None
-    limit_before: float | None
-    source_before: Entity | None
-    limit_after: float | None
-    source_after: Entity | None
-    differs: tuple[tuple[str, int], ...]
-    note: str
-
-
-def _content(row: ChangedKey) -> _Content:
-    change, effect = row.row, row.effect
-    entity, before, after = change.entity, effect.before, effect.after
-    return _Content(
-        change.key,
-        change.before,
-        change.after,
-        before.value,
-        _SOME if before.source == entity else before.source,
-        after.value,
-        _SOME if after.source == entity else after.source,
-        tuple(effect.differs.items()) if effect.differs else (),
-        "" if row.origin is None else _origin_note(row),
-    )
-
-
-def _origin_note(row: ChangedKey) -> str:
-    change, base = row.row, row.change.base
-    if row.origin is Origin.BOTH and base is not None:
-        declared = base.get(change.key)
-        return f"conflict: the base declares {_NOT_SET if declared is None else value_text(change.key, declared)}"
-    is_drift = row.origin is Origin.DRIFT and row.change.action is Action.DELETE
-    return f"drift: {drift_reason(row.change)}" if is_drift else ""
-
-
-def _values(row: ChangedKey) -> Cells:
-    """Return the key, its value now and after, and what that means, as cells."""
-    return _cells(_content(row))
-
-
-@lru_cache(maxsize=4096)
-def _cells(content: _Content) -> Cells:
-    change = Change(_SOME, content.key, content.before, content.after)
-    before = Effective(content.limit_before, content.source_before)
-    after = Effective(content.limit_after, content.source_after)
-    effect = Effect(before, after, dict(content.differs))
-    notes = [effect_text(change, effect)[1:-1], content.note]
-    if change.after is None and effect.shadowed_by(_SOME, None) is None:
-        notes.insert(0, fallback_text(change.key, effect.after)[1:-1])
-    return (
-        code_cell(spell_name(change.key)),
-        _NOT_SET if change.before is None else words_cell(value_text(change.key, change.before)),
-        _REMOVED if change.after is None else words_cell(value_text(change.key, change.after)),
-        words_cell("; ".join(filter(None, notes))),
-    )
 
 
 def directions_of(changes: Iterable[EntityChange]) -> str:
@@ -368,7 +328,7 @@ def _section(title: str, entities: ChangedEntities, make: Callable[[ChangedEntit
 
 def _addresses(entities: ChangedEntities) -> Iterator[str]:
     """Yield what has no room for values, address by address."""
-    lines = [change.entity.address for change, _ in entities]
+    lines = [each.change.entity.address for each in entities]
     yield fenced("\n".join(line if len(line) <= _LONGEST_ADDRESS else f"{line[:_LONGEST_ADDRESS]}…" for line in lines))
     yield "\n"
 

@@ -12,16 +12,14 @@ from msgspec.structs import replace as changed
 
 from quotaform.apply.page import render_receipt_html
 from quotaform.drift.drift import make_drift
-from quotaform.drift.page import render_drift_html
 from quotaform.history.history import Changer, EntityHistory, HistoryRow
 from quotaform.history.page import render_history_html
 from quotaform.model.entity import Entity
-from quotaform.plan.page import render_plan_html
 from quotaform.plan.receipt import Result
 from quotaform.report.format import render
 from quotaform.report.html import render_html
 from quotaform.report.report import Curve, Number, Report, Section, Span, Table
-from quotaform.resolve.page import render_resolve_html
+from quotaform.resolve.report import resolve_report
 from quotaform.usage.replay.report import Replays, ReplaySlot, joined
 from tests.builder import PRODUCER, plan_of, receipt_of
 from tests.golden import usage_example as example
@@ -103,7 +101,7 @@ def history(name: str = "alice", usage: bool = True) -> Page:
 def resolved() -> Page:
     """The page of requests of all kinds, with a plan."""
     found = run(plan=plan())
-    return Page(render_resolve_html(found, found.header, found.findings))
+    return Page(render_html(resolve_report(found, found.header, found.findings)))
 
 
 def pages() -> dict[str, Page]:
@@ -113,11 +111,11 @@ def pages() -> dict[str, Page]:
         "backtest": Page(render("usage-backtest", "html", example.BACKTEST, replays=replays())),
         "history": history(),
         "recommend": Page(render("usage-recommend", "html", example.SEVERAL)),
-        "plan": Page(render_plan_html(based_plan())),
-        "plan-blocked": Page(render_plan_html(guarded_plan())),
-        "plan-nothing": Page(render_plan_html(empty_plan())),
+        "plan": Page(render("plan", "html", based_plan())),
+        "plan-blocked": Page(render("plan", "html", guarded_plan())),
+        "plan-nothing": Page(render("plan", "html", empty_plan())),
         "receipt": Page(render_receipt_html(receipt_of(based_plan(), Result.APPLIED, Result.REFUSED, message="no"))),
-        "drift": Page(render_drift_html(example_drift())),
+        "drift": Page(render("drift", "html", example_drift())),
         "resolve": resolved(),
         "fleet": Page(render("fleet-report", "html", example_fleet_report())),
     }
@@ -152,9 +150,9 @@ def test_names_stay_text(name: str) -> None:
         {entity: {PRODUCER: 5.0, "request_percentage": 2.0}}, {entity: {PRODUCER: 2.0, name: float("nan")}}
     )
     for page, same in (
-        (Page(render_plan_html(planned)), plain["plan"]),
+        (Page(render("plan", "html", planned)), plain["plan"]),
         (Page(render_receipt_html(receipt_of(planned, Result.REFUSED, message=name))), plain["receipt"]),
-        (Page(render_drift_html(make_drift(planned, ignores=[], today=example.LAST.date()))), plain["drift"]),
+        (Page(render("drift", "html", make_drift(planned, ignores=[], today=example.LAST.date()))), plain["drift"]),
         (
             Page(render("usage-headroom", "html", changed(example.HEADROOM, usage=name, buckets=(use,)))),
             plain["headroom"],

@@ -1,8 +1,8 @@
-"""Drift as text, as Markdown, and as messages to Slack."""
+"""Drift as text, as tables of pages and comments, and as messages to Slack."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json import dumps
 from typing import Final
 
@@ -12,13 +12,16 @@ from quotaform.model import rule
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding, Location
 from quotaform.model.outcome import ClusterOutcome, values_of
-from quotaform.model.quotas import Base
+from quotaform.model.quotas import Base, Change
 from quotaform.model.text import inert, listed
+from quotaform.plan.page import findings_sections, value_bar, value_cell
 from quotaform.plan.report import NOTHING_SELECTED
 from quotaform.report.annotation import Problems
 from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
 from quotaform.report.finding import FEW, block_lines, note_items, note_lines, render_findings, render_removed
-from quotaform.report.markdown import by_prefix, code, code_cell, link, table, words, words_cell
+from quotaform.report.markdown import code, link, words
+from quotaform.report.render import markdown_table
+from quotaform.report.report import Cell, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, reading_text
 from quotaform.resolve.effect import value_text
 
@@ -158,12 +161,56 @@ def _value(key: str, value: float | None) -> str:
     return "not set" if value is None else value_text(key, value)
 
 
+_COLUMNS: Final = (
+    Column("entity", ColumnKind.NAME), "what", Column("key", ColumnKind.NAME), "on the cluster", "in the files",
+    "agreed", Column("chart", ColumnKind.PAGE), "owner", Column("place", ColumnKind.PAGE),
+)  # fmt: skip
+
+
+def drift_report(drift: Drift) -> Report:
+    """Return what differs, what is pending and what is ignored, a row for each value."""
+    cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options.bootstrap_server)
+    return Report(
+        title=f"Kafka quota drift of {spell_name(drift.cluster_name)}",
+        about=(f"Cluster {cluster}, {reading_text(drift.read_at, drift.snapshot)}", drift_line(drift)),
+        sections=(*findings_sections(drift.findings), *map(Section, _tables(drift))),
+        nothing=drift_line(drift),
+    )
+
+
+def _tables(drift: Drift) -> Iterator[Table]:
+    drifted = [(each, each.drift_class.value) for each in drift.entities]
+    pending = [(each, each.action.value) for each in drift.pending]
+    ignored = [(each, f"until {each.expires}: {inert(each.reason)}") for each in drift.ignored]
+    for title, found in (
+        ("Drift", drifted),
+        ("Pending: in the files and not applied yet", pending),
+        ("Ignored: listed in drift_ignore", ignored),
+    ):
+        if found:
+            rows = tuple(row for each, what in found for row in _rows(each, what))
+            yield Table(
+                title, _COLUMNS, rows, hint="The output of quotaform drift has all.", is_folded=title != "Drift"
+            )
+
+
+def _rows(each: Drifted | Pending, what: str) -> Iterator[tuple[Cell, ...]]:
+    absent = each.absent if isinstance(each, Drifted) else None
+    for row in each.keys:
+        agreed = row.actual if isinstance(each, Pending) else row.agreed
+        live, declared, last = (value_cell(row.key, value) for value in (row.actual, row.desired, agreed))
+        if absent is not None and row.desired is None:
+            declared = Number(inert(absent), -1.0)
+        bar = value_bar(Change(each.entity, row.key, row.actual, row.desired))
+        about = (inert(each.owner or "-"), str(each.location or "-"))
+        yield (each.address, what, spell_name(row.key), live, declared, last, bar, *about)
+
+
 MARKER: Final = "drift"
 _MOST_NOTES: Final = 50
+_MOST_ROWS: Final = (1000, 300, 100, 30, 0)
+"""How many rows a table has in a comment: as many as there is room for."""
 _NOT_COMPARED: Final = "Not compared:"
-_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "In the files", "Owner")
-_HISTORY_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "In the history", "Owner")
-_BASED_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "Agreed", "In the files", "Owner")
 
 
 def render_drift_markdown(
@@ -178,25 +225,14 @@ def render_drift_markdown(
 
     `limit` is how many bytes the document may have; what has no room is counted.
     """
-    by_class = [each for drift_class in DriftClass for each in drift.entities if each.drift_class is drift_class]
-    pending = [(each.address, each.action.value, each.owner, each.keys) for each in drift.pending]
-    ignored = [(each.address, each.reason, None, each.keys) for each in drift.ignored]
     blocking = [finding for finding in drift.findings if finding.blocking]
     others = [finding for finding in drift.findings if not finding.blocking]
-    entities = Part(
-        [form(_drifted_table, by_class, drift.baseline), form(_counted, [each.address for each in by_class])]
-    )
-    folded = [
-        Part([form(_folded, title, rows, _other_table), form(_folded, title, rows, _other_counts)])
-        for title, rows in (
-            ("Pending: in the files and not applied yet", pending),
-            ("Ignored by drift_ignore", ignored),
-        )
-    ]
+    tables = [Part([form(markdown_table, each, most) for most in _MOST_ROWS]) for each in _tables(drift)]
     blocks = Part([form(block_lines, blocking, most, _NOT_COMPARED) for most in (_MOST_NOTES, 0)])
     notes = Part([form(note_lines, note_items(others), most) for most in (_MOST_NOTES, 0)])
     head, foot = Part([form(_head, drift, root, place)]), Part([form(_foot, drift, run_url)])
-    return fit((head, blocks, entities, *folded, notes, foot), (*reversed(folded), notes, entities, blocks), limit)
+    shorter = [part for part in (*reversed(tables[1:]), notes, *tables[:1]) for _ in part.forms[1:]]
+    return fit((head, blocks, *tables, notes, foot), (*shorter, blocks), limit)
 
 
 def _head(drift: Drift, root: str, place: Place) -> Iterator[str]:
@@ -212,73 +248,6 @@ def _head(drift: Drift, root: str, place: Place) -> Iterator[str]:
     yield f"{drift_line(drift) if drift.is_known else 'This is not the cluster that the files are for.'}\n\n"
 
 
-def _drifted_table(entities: Sequence[Drifted], baseline: Base | None) -> Iterator[str]:
-    if entities:
-        has_baseline = baseline is not None and not baseline.is_history
-        header = _HEADER if baseline is None else _HISTORY_HEADER if baseline.is_history else _BASED_HEADER
-        rows = (cells for each in entities for cells in _drifted_rows(each, has_baseline))
-        yield from table(header, rows)
-        yield "\n"
-
-
-def _drifted_rows(drifted: Drifted, has_baseline: bool) -> Iterator[Sequence[str]]:
-    """Yield a row for each key; what was agreed is what the files say when there is no baseline."""
-    first = drifted.drift_class.value, code_cell(drifted.address)
-    owner = words_cell(drifted.owner) if drifted.owner else ""
-    for each in drifted.keys:
-        declared = _value(each.key, each.desired)
-        if each.desired is None and drifted.absent is not None:
-            declared = inert(drifted.absent)
-        yield (
-            *first,
-            code_cell(spell_name(each.key)),
-            words_cell(_value(each.key, each.actual)),
-            *((words_cell(_value(each.key, each.agreed)),) if has_baseline else ()),
-            words_cell(declared),
-            owner,
-        )
-        first, owner = ("", ""), ""
-
-
-Others = Sequence[tuple[str, str, str | None, Sequence[DriftedKey]]]
-"""Addresses, each with a word about it, its owner and its keys that differ from the files."""
-
-
-def _folded(title: str, rows: Others, make: Callable[[Others], Iterable[str]]) -> Iterator[str]:
-    if rows:
-        yield f"<details><summary>{title} ({len(rows):,})</summary>\n\n"
-        yield from make(rows)
-        yield "</details>\n\n"
-
-
-def _other_table(rows: Others) -> Iterator[str]:
-    cells = (
-        (
-            words_cell(word),
-            code_cell(address),
-            code_cell(spell_name(each.key)),
-            words_cell(_value(each.key, each.actual)),
-            words_cell(_value(each.key, each.desired)),
-            words_cell(owner) if owner else "",
-        )
-        for address, word, owner, keys in rows
-        for each in keys
-    )
-    yield from table(("", "Entity", "Quota", "On the cluster", "In the files", "Owner"), cells)
-    yield "\n"
-
-
-def _other_counts(rows: Others) -> Iterator[str]:
-    return _counted([address for address, *_ in rows])
-
-
-def _counted(addresses: Sequence[str]) -> Iterator[str]:
-    if addresses:
-        groups = by_prefix(addresses)
-        yield from table(("Entities", "Number"), ((shown, f"{len(some):,}") for shown, some in groups))
-        yield "\nThis is too much for one document: see the output of `quotaform drift`.\n\n"
-
-
 def _foot(drift: Drift, run_url: str | None) -> Iterator[str]:
     parts = [f"Fingerprint {code(drift.fingerprint)}"]
     base = drift.baseline
@@ -291,11 +260,6 @@ def _foot(drift: Drift, run_url: str | None) -> Iterator[str]:
     if run is not None:
         parts.append(run)
     yield f"<sub>{' · '.join(parts)}</sub>\n"
-
-
-def drift_summary(drift: Drift) -> str:
-    """Return the last line of drift: how many entities of each class there are."""
-    return summary_line(drift.summary, drift.in_sync, pending=len(drift.pending), ignored=drift.ignored_entities)
 
 
 MOST_ITEMS: Final = 10
@@ -340,7 +304,7 @@ def _slack_lines(notification: Notification) -> Iterator[str]:
 
 
 def _slack_drift_lines(drift: Drift) -> Iterator[str]:
-    yield drift_summary(drift)
+    yield drift_line(drift)
     for drifted in drift.entities[:MOST_ITEMS]:
         yield f"• {drifted.drift_class.value}: {harmless(drifted.address)} {_values(drifted)}"
     if len(drift.entities) > MOST_ITEMS:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from quotaform.drift.alert import DriftReporter, known_drift
 from quotaform.drift.drift import Drift
 from quotaform.drift.event import Log
-from quotaform.drift.report import drift_summary
+from quotaform.drift.report import drift_line
 from quotaform.drift.run import drift_of
 from quotaform.git.object_store import find_work_tree, open_objects
 from quotaform.git.process import GitError, TimeLeft
@@ -356,7 +356,7 @@ class Watch:
             is_new = is_logged and log_key != watched.logged
             watched.logged = log_key
         if is_new:
-            what = _on_one_line(outcome.error or error or "") if drift is None else drift_summary(drift)
+            what = _on_one_line(outcome.error or error or "") if drift is None else drift_line(drift)
             self.log(f"{spell_name(name)}: {what}")
         self.reporter.report([outcome], seconds)
 

@@ -24,7 +24,6 @@ from quotaform.plan.report import (
     source_text,
     summary_line,
 )
-from quotaform.report.html import render_html
 from quotaform.report.report import Bar, Cell, Number, Report, Section, Table
 from quotaform.report.text import PLAIN
 from quotaform.resolve.effect import effect_text, value_text
@@ -32,8 +31,8 @@ from quotaform.resolve.effect import effect_text, value_text
 _UNKNOWN: Cell = Number("not set", -1.0)
 
 
-def render_plan_html(plan: Plan) -> Iterator[str]:
-    """Yield the plan as a page: what the checks found, a row for each value that changes, and who would notice."""
+def plan_report(plan: Plan) -> Report:
+    """Return the plan for a page: what the checks found, a row for each value that changes, and who would notice."""
     radius, backtest = plan.blast_radius, plan.backtest
     sections = [*findings_sections(plan.findings), *change_sections(plan.changes)]
     if radius is not None and radius.largest:
@@ -51,14 +50,13 @@ def render_plan_html(plan: Plan) -> Iterator[str]:
     notes = [] if radius is None else [f"Blast radius: {affected_text(radius, inert(source_text(radius)))}"]
     notes += [] if backtest is None else [f"Backtest: {total_text(backtest)}", *note_lines(backtest)]
     drifted = sum(change.origin is not None and change.origin.value != "config" for change in plan.changes)
-    report = Report(
+    return Report(
         title=f"Kafka quota plan for {spell_name(plan.header.cluster_name)}",
         about=(*header_lines(plan, PLAIN), end, *([summary_line(plan)] if plan.changes else [])),
         sections=tuple(sections),
         nothing=no_changes(plan),
         notes=(*([drift_text(drifted)] if drifted else []), *notes),
     )
-    return render_html(report)
 
 
 def findings_sections(findings: Iterable[Finding]) -> Iterator[Section]:

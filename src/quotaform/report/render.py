@@ -83,14 +83,15 @@ def _markdown(report: Report, run_url: str | None) -> Iterator[str]:
         yield f"**{words(report.total)}**\n\n"
     yield "".join(f"{words(line)}\n\n" for line in report.about)
     for section in report.sections:
-        yield from _markdown_table(section.table)
+        yield from markdown_table(section.table)
     yield "".join(f"- {words(line)}\n" for line in report.sentences)
     if report.heading and (run := link("run", run_url)) is not None:
         yield f"<sub>{run}</sub>\n"
 
 
-def _markdown_table(found: Table) -> Iterator[str]:
-    columns, rows = _columns(found, _MOST_IN_MARKDOWN)
+def markdown_table(found: Table, most: int = _MOST_IN_MARKDOWN) -> Iterator[str]:
+    """Yield a table with its caption as Markdown, in which at most so many rows are shown."""
+    columns, rows = _columns(found, most)
     cells = (
         [
             code_cell(_text(cell)) if column.kind is ColumnKind.NAME else words_cell(_text(cell))
@@ -98,7 +99,7 @@ def _markdown_table(found: Table) -> Iterator[str]:
         ]
         for row in rows
     )
-    content = "".join(table((column.name.capitalize() for column in columns), cells))
+    content = "".join(table((column.name.capitalize() for column in columns), cells)) if rows else ""
     if left := max(found.total, len(found.rows)) - len(rows):
         content += f"\n{words(f'And {left:,} more. {found.hint}'.rstrip())}\n"
     yield details(words(found.caption), content) if found.is_folded else f"{words(found.caption)}:\n\n{content}\n"

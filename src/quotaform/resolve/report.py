@@ -14,6 +14,7 @@ from quotaform.model.quotas import Cause
 from quotaform.model.text import inert
 from quotaform.model.units import UNLIMITED, is_unlimited, plain
 from quotaform.report.finding import render_findings
+from quotaform.report.report import Cell, Number, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, csv_cell, reading_text
 from quotaform.resolve.effect import differs_text, size_and_direction, value_text
 from quotaform.resolve.explain import Explained, ExplainedKey, ExplainedText, Explanation, Giver, Step
@@ -119,6 +120,43 @@ def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:
         else:
             number, name = before.level.number, before.level.source
             yield f"before: {limit_text(row.key, before)} from {before.source.address} (level {number}, {name})"
+
+
+_COLUMNS: Final = ("request", "key", "limit", "entry", "place", "level", "limit before the plan", "one rate for")
+
+
+def resolve_report(
+    resolutions: Iterable[Resolution], header: ResolveHeader, findings: Callable[[], list[Finding]]
+) -> Report:
+    """Return, for each request and key, the entries that match it, from the one that applies down."""
+    rows = tuple(row for each in resolutions for key in each.keys for row in _ladder(each, key))
+    return Report(
+        title=f"Kafka quotas of requests on {spell_name(header.cluster_name)}",
+        about=tuple(header_text(header).splitlines()),
+        sections=(Section(Table("Entries that match, in order of precedence", _COLUMNS, rows)),) if rows else (),
+        nothing="No key was resolved.",
+        notes=tuple(f"{each.severity.value}: {inert(each.message)} [{each.rule}]" for each in findings()),
+    )
+
+
+def _ladder(resolution: Resolution, row: KeyResolution) -> Iterator[tuple[Cell, ...]]:
+    """Yield a row for each entry with the key, the one that applies first; one row if there is none."""
+    asked, resolved = resolution.entity, row.resolved
+    before = "-" if row.before is None else limit_text(row.key, row.before)
+    first = (asked.address, spell_name(row.key))
+    if not resolved.entries:
+        yield (*first, Number("unlimited", float("inf")), "-", "no entry applies", Number("-", 0.0), before, "-")
+    for place, entry in enumerate(resolved.entries):
+        source, level, value = entry.source, entry.level, entry.value
+        if source is None or level is None or value is None:
+            continue
+        shared = "-"
+        if place == 0 and not is_unlimited(QUOTA_KEYS.get(row.key), value):
+            shared = shared_by(level, asked)
+        yield (
+            *first, Number(value_text(row.key, value), value), source.address, "overridden" if place else "applies",
+            Number(f"{level.number} {level.source}", float(level.number)), "-" if place else before, shared,
+        )  # fmt: skip
 
 
 def render_resolve_table(report: TableReport, style: Style = PLAIN) -> str:

@@ -19,8 +19,7 @@ from quotaform.plan.report import NOTHING_SELECTED
 from quotaform.report.annotation import Problems
 from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
 from quotaform.report.finding import FEW, block_lines, note_items, note_lines, render_findings, render_removed
-from quotaform.report.markdown import code, link, words
-from quotaform.report.render import markdown_table
+from quotaform.report.markdown import code, link, markdown_table, words
 from quotaform.report.report import Cell, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, reading_text
 from quotaform.resolve.effect import value_text

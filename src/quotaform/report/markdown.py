@@ -6,13 +6,14 @@ references, links or HTML. Of a message only those words are in code spans that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
 from re import compile as regex
 from typing import Final
 
 from quotaform.model.printable import printable
+from quotaform.report.report import Bar, Cell, Column, ColumnKind, Table
 
 LONGEST_NAME: Final = 200
 """How many characters of a name are shown; Kafka allows 32,767 bytes."""
@@ -172,3 +173,36 @@ def largest(
     shown = [(spell(name, some), some) for name, some in ordered[:most]]
     rest = [address for _, some in ordered[most:] for address in some]
     return [*shown, (f"others ({len(ordered) - most:,} {noun})", rest)] if rest else shown
+
+
+MOST_ROWS: Final = 100
+"""How many rows of a table of a report are shown."""
+
+
+def shown_columns(found: Table, most: int) -> tuple[list[Column], list[list[Cell]]]:
+    """Return the columns that are not on pages alone, and the first rows; bars stay there, too."""
+    columns = [Column(each) if isinstance(each, str) else each for each in found.columns]
+    is_bar = [any(isinstance(row[place], Bar) for row in found.rows) for place in range(len(columns))]
+    shown = [place for place, column in enumerate(columns) if column.kind is not ColumnKind.PAGE and not is_bar[place]]
+    return [columns[place] for place in shown], [[row[place] for place in shown] for row in found.rows[:most]]
+
+
+def cell_text(cell: Cell) -> str:
+    """Return a cell as text; of a bar there is none."""
+    return "" if isinstance(cell, Bar) else cell if isinstance(cell, str) else cell.text
+
+
+def markdown_table(found: Table, most: int = MOST_ROWS) -> Iterator[str]:
+    """Yield a table with its caption as Markdown, in which at most so many rows are shown."""
+    columns, rows = shown_columns(found, most)
+    cells = (
+        [
+            code_cell(cell_text(cell)) if column.kind is ColumnKind.NAME else words_cell(cell_text(cell))
+            for column, cell in zip(columns, row, strict=True)
+        ]
+        for row in rows
+    )
+    content = "".join(table((column.name.capitalize() for column in columns), cells)) if rows else ""
+    if left := max(found.total, len(found.rows)) - len(rows):
+        content += f"\n{words(f'And {left:,} more. {found.hint}'.rstrip())}\n"
+    yield details(words(found.caption), content) if found.is_folded else f"{words(found.caption)}:\n\n{content}\n"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quotaform.report.html import render_html
-from quotaform.report.markdown import code_cell, details, link, table, words, words_cell
-from quotaform.report.report import Bar, Cell, Coloured, Column, ColumnKind, Report, Table
+from quotaform.report.markdown import cell_text, link, markdown_table, shown_columns, words
+from quotaform.report.report import Coloured, ColumnKind, Report, Table
 from quotaform.report.text import PLAIN, Style
 
 _MOST_ROWS = 500
-_MOST_IN_MARKDOWN = 100
 _MOST_FOLDED = 30
 
 
@@ -39,10 +38,10 @@ def text_lines(report: Report, style: Style = PLAIN) -> Iterator[str]:
 
 
 def _table_lines(found: Table, style: Style) -> Iterator[str]:
-    columns, rows = _columns(found, _MOST_FOLDED if found.is_folded else _MOST_ROWS)
+    columns, rows = shown_columns(found, _MOST_FOLDED if found.is_folded else _MOST_ROWS)
     in_line = [place for place, column in enumerate(columns) if column.kind is not ColumnKind.DETAIL]
     widths = [
-        max(len(text) for text in (column.name, *(_text(row[place]) for row in rows)))
+        max(len(text) for text in (column.name, *(cell_text(row[place]) for row in rows)))
         for place, column in enumerate(columns)
     ]
 
@@ -54,26 +53,14 @@ def _table_lines(found: Table, style: Style) -> Iterator[str]:
     for row in rows:
         cells = [row[place] for place in in_line]
         colour = next((cell.colour for cell in cells if isinstance(cell, Coloured) and cell.colour), None)
-        text = line([_text(cell) for cell in cells])
+        text = line([cell_text(cell) for cell in cells])
         yield style.paint(text, colour) if colour else text
         if found.is_folded:
             continue
-        below = [_text(row[place]) for place, column in enumerate(columns) if column.kind is ColumnKind.DETAIL]
+        below = [cell_text(row[place]) for place, column in enumerate(columns) if column.kind is ColumnKind.DETAIL]
         yield from (style.paint(f"    # {text}", "dim") for text in below if text)
     if left := max(found.total, len(found.rows)) - len(rows):
         yield f"  ... and {left:,} more. {found.hint}".rstrip()
-
-
-def _columns(found: Table, most: int) -> tuple[list[Column], list[list[Cell]]]:
-    """Return the columns that are not on pages alone, and the first rows; bars stay there, too."""
-    columns = [Column(each) if isinstance(each, str) else each for each in found.columns]
-    is_bar = [any(isinstance(row[place], Bar) for row in found.rows) for place in range(len(columns))]
-    shown = [place for place, column in enumerate(columns) if column.kind is not ColumnKind.PAGE and not is_bar[place]]
-    return [columns[place] for place in shown], [[row[place] for place in shown] for row in found.rows[:most]]
-
-
-def _text(cell: Cell) -> str:
-    return "" if isinstance(cell, Bar) else cell if isinstance(cell, str) else cell.text
 
 
 def _markdown(report: Report, run_url: str | None) -> Iterator[str]:
@@ -87,19 +74,3 @@ def _markdown(report: Report, run_url: str | None) -> Iterator[str]:
     yield "".join(f"- {words(line)}\n" for line in report.sentences)
     if report.heading and (run := link("run", run_url)) is not None:
         yield f"<sub>{run}</sub>\n"
-
-
-def markdown_table(found: Table, most: int = _MOST_IN_MARKDOWN) -> Iterator[str]:
-    """Yield a table with its caption as Markdown, in which at most so many rows are shown."""
-    columns, rows = _columns(found, most)
-    cells = (
-        [
-            code_cell(_text(cell)) if column.kind is ColumnKind.NAME else words_cell(_text(cell))
-            for column, cell in zip(columns, row, strict=True)
-        ]
-        for row in rows
-    )
-    content = "".join(table((column.name.capitalize() for column in columns), cells)) if rows else ""
-    if left := max(found.total, len(found.rows)) - len(rows):
-        content += f"\n{words(f'And {left:,} more. {found.hint}'.rstrip())}\n"
-    yield details(words(found.caption), content) if found.is_folded else f"{words(found.caption)}:\n\n{content}\n"

@@ -213,14 +213,9 @@ class _Side:
 
     def met(self, request: Request) -> _Met:
         """Return the entries that a request meets, by precedence, as far as they can count."""
-        request, runs = self._index.walk(request)
-        met: list[QuotaEntry] = []
-        for run in runs:
-            for entry in run.find(run.pick(request)):
-                met.append(entry)
-                if entry in self._whole:
-                    return tuple(met)
-        return tuple(met)
+        met = self._index.entries(request)
+        whole = next((place for place, entry in enumerate(met, 1) if entry in self._whole), len(met))
+        return met[:whole]
 
     def columns(self, places: Sequence[int]) -> dict[str, pyarrow.Array]:
         """Return rows of the table."""

@@ -45,7 +45,7 @@ from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.settings import parse_source
 from quotaform.plan.difference import diff, make_plan
-from quotaform.plan.receipt import load_receipt
+from quotaform.plan.receipt import RECEIPT_LISTS, load_receipt
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from quotaform.plan.report import render_plan
 from quotaform.plan.run import bulk_of_plan
@@ -64,8 +64,8 @@ from quotaform.usage.recommend.recommendation import Action, Recommendation, ent
 from quotaform.usage.record.reader import PrometheusLogin
 from quotaform.usage.record.run import next_slot
 from quotaform.usage.replay.replay import Demand, pace_of, replay
-from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
-from tests.dumped import dumped_plan, sealed
+from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of, receipt_of
+from tests.dumped import dumped_plan, dumped_receipt, sealed
 from tests.golden.conftest import Golden
 from tests.golden.test_texts import Lines, Text, check_told
 from tests.scripted_connection import ScriptedConnection
@@ -79,10 +79,10 @@ from tests.scripted_gateway import (
     ScriptedGateway,
 )
 from tests.unit.test_planfile_mutation import ORIGINAL, sealed_again, sealed_text
-from tests.unit.test_receipt_file import TEXT as RECEIPT_TEXT
-from tests.unit.test_receipt_file import sealed as sealed_receipt
+from tests.unit.test_receipt import PLAN as RECEIPT_PLAN
 
 ORIGINAL_TEXT = dumped_plan(ORIGINAL)
+RECEIPT_TEXT = dumped_receipt(receipt_of(RECEIPT_PLAN))
 
 
 def entity_of(address: str) -> Entity:
@@ -643,7 +643,9 @@ def of_edited(text: Text) -> Lines:
     given: dict[str, Any] = yaml.safe_load(text)
     try:
         if "edits" in given:
-            content = sealed_receipt(lambda document: edit(document, given["edits"]))
+            document = loads(RECEIPT_TEXT)
+            edit(document, given["edits"])
+            content = sealed(document, RECEIPT_LISTS)
         else:
             content = replaced(given, RECEIPT_TEXT)[: given.get("cut")]
         load_receipt(content, "r.json")

@@ -180,7 +180,7 @@ class Story:
         self.made.write(path, (ROOT / (folder or Path(path).parent) / Path(path).name).read_bytes())
 
     def link(self, name: str, target: str) -> None:
-        (self.path / name).parent.mkdir(exist_ok=True)
+        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
         (self.path / name).symlink_to(target)
 
     def stdin(self, text: str) -> None:
@@ -201,6 +201,16 @@ class Story:
             signed = ", signed" if is_signed(received) else ""
             yield f"notified{signed}: {document['event']} of {[each['address'] for each in document['items']]}"
         self.hook.received.clear()
+
+    def limit(self, name: str, value: str) -> None:
+        """`limit plan.source.MAX_COMMITS 1`: the code has another number for one of its limits."""
+        self.environment.setattr(f"quotaform.{name}", int(value))
+
+    def clone(self, *options: str) -> None:
+        """`clone --depth=1`: go on in a clone, of a cluster that holds the same."""
+        made = self.made.clone(self.path.parent / "clone", *options)
+        made.write("lab.json", (self.made.path / "lab.json").read_bytes())
+        self.made = replace(self.made, path=made.path)
 
     def env(self, name: str, value: str) -> None:
         self.environment.setenv(name, value)

@@ -1,51 +1,113 @@
-"""What a receipt says of an apply."""
+"""Receipts are read back as they were written, and none is written over another; `story-receipts.txt` finds them."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, date, datetime
+from json import loads
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
 
+from quotaform.apply.applier import read_run
 from quotaform.apply.report import render_receipt, render_receipt_total
 from quotaform.model.entity import Entity
+from quotaform.model.finding import Approval
 from quotaform.model.outcome import ClusterOutcome
-from quotaform.plan.receipt import Receipt, Result
-from quotaform.plan.receipt_file import receipt_path, write_receipt
+from quotaform.model.quotas import Base
+from quotaform.plan.receipt import (
+    HEAD,
+    RECEIPT_LISTS,
+    Receipt,
+    ReceiptSource,
+    Result,
+    Run,
+    is_started_head,
+    load_receipt,
+    receipt_lines,
+)
+from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
-from tests.builder import PRODUCER, plan_of, result_of
-from tests.dumped import dumped_receipt
+from tests.builder import CONSUMER, PRODUCER, plan_of, receipt_of
+from tests.dumped import dumped_receipt, sealed
+from tests.strategies import desired, quotas
 
-NAMES = ("alice", "bob", "carol", "dave", "eve", "frank", "grace")
-PLAN = plan_of({Entity(user=name): {PRODUCER: 1.0} for name in NAMES}, {})
+ALICE = Entity(user="alice")
+PLAN = plan_of({ALICE: {PRODUCER: 2.0}, Entity(user="bob"): {PRODUCER: 3.0, CONSUMER: 4.0}}, {ALICE: {PRODUCER: 1.0}})
+SEVEN = plan_of({Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(7)}, {})
+BASE = Base(ref="origin/main", commit="a91be02")
+STARTED = Receipt.started(PLAN, applied={ALICE}, applied_by="alice", at="2026-11-20T09:13:00Z", run=None)
 
 
-def receipt_of(*results: Result, interrupted_by: str | None = None, message: str = "") -> Receipt:
-    return Receipt(
-        plan=PLAN,
-        results=tuple(
-            result_of(change, result, message) for change, result in zip(PLAN.changes, results, strict=False)
-        ),
-        applied_by="alice",
-        started_at="2026-11-20T09:13:00Z",
-        finished_at="2026-11-20T09:13:01Z",
-        interrupted_by=interrupted_by,
-    )
+@settings(max_examples=60)
+@given(
+    desired(), quotas(), st.sampled_from(Result), st.sampled_from([None, Run(system="gitlab", url=None, actor="ann")])
+)
+def test_a_receipt_that_was_written_reads_back_equal(wanted: Any, actual: Any, result: Result, run: Run | None) -> None:
+    receipt = receipt_of(plan_of(wanted, actual), result, run=run)
+    assert load_receipt(dumped_receipt(receipt), "r.json") == receipt.saved()
+
+
+def test_odd_values_a_base_and_a_start_read_back() -> None:
+    odd = receipt_of(plan_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: float("nan"), CONSUMER: float("inf")}}))
+    found = load_receipt(dumped_receipt(odd), "r.json")
+    assert dumped_receipt(found) == dumped_receipt(odd)
+    assert repr(found) == repr(odd.saved())  # NaN is not equal to itself.
+    source = structs.replace(PLAN.header.source, base=BASE)
+    based = receipt_of(replace(PLAN, header=replace(PLAN.header, source=source)))
+    assert load_receipt(dumped_receipt(based), "r.json").source == ReceiptSource(**structs.asdict(source))
+    started = load_receipt(dumped_receipt(STARTED), "r.json")
+    assert started == STARTED.saved()
+    assert (started.is_started, started.is_complete, started.is_whole) == (True, False, False)
+    assert "state" not in loads(dumped_receipt(receipt_of(PLAN)))
+
+
+def test_a_receipt_of_version_1_0_is_read_without_values() -> None:
+    document = loads(dumped_receipt(receipt_of(PLAN)))
+    document["format_version"] = "1.0"
+    del document["declared"], document["options"]
+    for item in document["results"]:
+        del item["keys"]
+    saved = load_receipt(sealed(document, RECEIPT_LISTS), "r.json")
+    assert (saved.declared, saved.options) == (None, None)
+    assert [item.rows for item in saved.results] == [(), ()]
+
+
+def test_the_start_of_a_started_receipt_says_so_whatever_it_holds() -> None:
+    """With a few hundred approvals, the state came so late that nobody looked for it, and the warning was gone."""
+    approval = Approval(rule="protect", entity=ALICE, reason="r" * 500, approver="ops", expires=date(2026, 12, 1))
+    started = replace(STARTED, plan=replace(PLAN, approvals=(approval,) * 300))
+    for receipt, expected in ((started, True), (replace(started, is_started=False), False)):
+        assert is_started_head("".join(receipt_lines(receipt)).encode()[:HEAD]) is expected
+
+
+@pytest.mark.parametrize(("minute", "expected"), [(12, False), (14, True)])
+def test_a_receipt_may_be_an_hour_ahead(tmp_path: Path, minute: int, expected: bool) -> None:
+    repository = Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
+    path = receipt_path(PLAN.digest, repository)
+    path.parent.mkdir(parents=True)
+    write_receipt(path, receipt_of(PLAN))
+    clock = Mock(now=lambda: datetime(2026, 11, 20, 8, minute, tzinfo=UTC))
+    assert (last_receipt(repository, PLAN.header.cluster_id, clock=clock).last is not None) is expected
 
 
 def test_very_many_entities_that_are_done_have_no_line_each() -> None:
     plan = plan_of({Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(101)}, {})
-    results = tuple(result_of(change) for change in plan.changes)
-    text = render_receipt(replace(receipt_of(), plan=plan, results=results))
-    assert text == "Apply complete! Resources: 101 added, 0 changed, 0 destroyed.\n"
+    assert render_receipt(receipt_of(plan)) == "Apply complete! Resources: 101 added, 0 changed, 0 destroyed.\n"
 
 
 def test_the_last_line_of_several_clusters_counts_what_is_left_on_all() -> None:
     """It had dropped what was there already and what failed."""
+    one = plan_of({ALICE: {PRODUCER: 1.0}}, {})
     outcomes = [
-        ClusterOutcome("eu", receipt_of(*Result).digest),
-        ClusterOutcome("us", receipt_of(Result.ALREADY_APPLIED).digest),
+        ClusterOutcome("eu", receipt_of(SEVEN, *Result).digest),
+        ClusterOutcome("us", receipt_of(one, Result.ALREADY_APPLIED).digest),
     ]
     last = render_receipt_total(outcomes).splitlines()[-1]
     assert last.startswith(
@@ -56,7 +118,7 @@ def test_the_last_line_of_several_clusters_counts_what_is_left_on_all() -> None:
 def test_two_receipts_of_one_name_are_two_files(tmp_path: Path) -> None:
     """Two applies within one second wrote one file, and one of the receipts was lost."""
     path = tmp_path / "receipt.json"
-    receipts = [receipt_of(result) for result in (Result.APPLIED, Result.REFUSED, Result.UNKNOWN)]
+    receipts = [receipt_of(PLAN, result) for result in (Result.APPLIED, Result.REFUSED, Result.UNKNOWN)]
     with ThreadPoolExecutor() as pool:
         written = list(pool.map(lambda receipt: write_receipt(path, receipt), receipts))
     assert sorted(file.name for file in written) == ["receipt-2.json", "receipt-3.json", "receipt.json"]
@@ -71,4 +133,40 @@ def test_a_cluster_of_any_name_has_a_receipt_in_the_folder_of_receipts(tmp_path:
     path = receipt_path(plan.digest, Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml"))
     assert path.parent == tmp_path / ".quotaform" / "receipts"
     path.parent.mkdir(parents=True)
-    assert write_receipt(path, receipt_of(Result.APPLIED)) == path
+    assert write_receipt(path, receipt_of(plan)) == path
+
+
+GITHUB = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_SERVER_URL": "https://github.example",
+    "GITHUB_REPOSITORY": "acme/quotas",
+    "GITHUB_RUN_ID": "42",
+    "GITHUB_ACTOR": "ann",
+}
+JOB = Run(system="github", url="https://github.example/acme/quotas/actions/runs/42", actor="ann")
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (GITHUB, JOB),
+        ({**GITHUB, "GITHUB_TRIGGERING_ACTOR": "bob"}, structs.replace(JOB, actor="bob")),
+        ({"GITLAB_CI": "true"}, Run(system="gitlab", url=None, actor=None)),
+        ({**GITHUB, "GITHUB_ACTIONS": "no"}, None),
+        *(
+            (
+                {**GITHUB, "GITHUB_SERVER_URL": url, "GITHUB_ACTOR": "x" * 9999},
+                Run(system="github", url=None, actor="x" * 500),
+            )
+            for url in (
+                "https://user:secret@github.example",
+                "javascript:x",
+                "https://a b",
+                "https://a\n::x",
+                "x" * 9999,
+            )
+        ),
+    ],
+)
+def test_the_job_of_a_ci_system_is_told_by_plain_variables(variables: dict[str, str], expected: Run | None) -> None:
+    assert read_run(variables) == expected

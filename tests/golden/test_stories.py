@@ -130,6 +130,10 @@ class Story:
         r"""`file NAME 'TEXT\n'`; DAY is a day soon."""
         self.made.write(name, text.replace("\\n", "\n").replace("\\r", "\r").replace("DAY", SOON))
 
+    def deep(self, name: str) -> None:
+        """`deep NAME`: a file of very many lists in lists."""
+        self.file(name, "[" * 100_000)
+
     def config(self, *lines: str) -> None:
         """`config LINE...`: a quotaform.yaml of one cluster, and these lines."""
         self.file("quotaform.yaml", CONFIG + "".join(f"{line}\n" for line in lines))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from quotaform.cli.main import run
 from quotaform.cluster.scram_credential import ScramCredential, ScramMechanism, ScramUser
 from quotaform.desired.config import Cluster
 from quotaform.desired.tree import SourceFile
@@ -39,13 +38,6 @@ def test_very_many_unknown_users_are_told_soon(monkeypatch: pytest.MonkeyPatch) 
     told = [str(each) for each in check_users("lab", declared([f"service-nunber-{n}" for n in range(300)]), known)]
     assert len(told) == 300
     assert sum("did you mean" in each for each in told) == 5
-
-
-def test_only_snapshots_have_nobody_to_ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_repository(tmp_path, config="{lab: {snapshot: lab.json}}")
-    for arguments, words in (([], "has only snapshots"), (["--cluster", "lab"], "no SCRAM credentials")):
-        assert run(["validate", str(tmp_path), "--check-principals", *arguments]) == 64
-        assert words in capsys.readouterr().err
 
 
 def test_files_that_are_wrong_are_told_before_anybody_is_asked(tmp_path: Path) -> None:
@@ -90,18 +82,3 @@ def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path) -> None:
     assert [(outcome.cluster, outcome.error) for outcome in outcomes] == [("down", down), ("good", None), ("bad", None)]
     report = add_user_findings(checked.report, outcomes)
     assert [problem.message for problem in report.problems] == ["user svc has no SCRAM credentials on bad"]
-
-
-def test_each_cluster_that_cannot_be_asked_is_named_after_the_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_repository(
-        tmp_path, config="{a: {bootstrap_servers: ['127.0.0.1:1']}, b: {bootstrap_servers: ['127.0.0.1:1']}}"
-    )
-    assert run(["validate", str(tmp_path), "--check-principals"]) == 1
-    printed = capsys.readouterr()
-    assert "\nValid: 1 file in " in printed.out
-    assert [line.split("nothing")[0] for line in printed.err.splitlines()] == [
-        "Error: a: Cannot connect to a: ",
-        "Error: b: Cannot connect to b: ",
-    ]

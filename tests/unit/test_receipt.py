@@ -84,7 +84,9 @@ def test_the_start_of_a_started_receipt_says_so_whatever_it_holds() -> None:
     approval = Approval(rule="protect", entity=ALICE, reason="r" * 500, approver="ops", expires=date(2026, 12, 1))
     started = replace(STARTED, plan=replace(PLAN, approvals=(approval,) * 300))
     for receipt, expected in ((started, True), (replace(started, is_started=False), False)):
-        assert is_started_head("".join(receipt_lines(receipt)).encode()[:HEAD]) is expected
+        text = "".join(receipt_lines(receipt))
+        assert is_started_head(text.encode()[:HEAD]) is expected
+        assert load_receipt(text, "r.json") == receipt.saved()
 
 
 @pytest.mark.parametrize(("minute", "expected"), [(12, False), (14, True)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
@@ -11,11 +12,13 @@ from quotaform.model.quotas import Action, Change
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
 from quotaform.plan.backtest_report import note_lines, total_text
-from quotaform.plan.change import EntityChange
+from quotaform.plan.blast_radius import BlastRadius
+from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.plan import Plan, Unmanaged
 from quotaform.plan.report import (
     affected_text,
     change_text,
+    drift_reason,
     drift_text,
     effect_line,
     header_lines,
@@ -24,11 +27,17 @@ from quotaform.plan.report import (
     source_text,
     summary_line,
 )
-from quotaform.report.report import Bar, Cell, Number, Report, Section, Table
+from quotaform.report.markdown import cell_text
+from quotaform.report.report import Bar, Cell, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import PLAIN
-from quotaform.resolve.effect import effect_text, value_text
+from quotaform.resolve.effect import Effect, effect_text, fallback_text, value_text
 
 _UNKNOWN: Cell = Number("not set", -1.0)
+_COLUMNS: Final = (
+    Column("entity", ColumnKind.NAME), "action", Column("key", ColumnKind.NAME), "now", "after",
+    Column("chart", ColumnKind.PAGE), "effective limit", Column("origin", ColumnKind.PAGE),
+    Column("owner", ColumnKind.DETAIL), Column("reason", ColumnKind.DETAIL), Column("place", ColumnKind.PAGE),
+)  # fmt: skip
 
 
 def plan_report(plan: Plan) -> Report:
@@ -36,15 +45,7 @@ def plan_report(plan: Plan) -> Report:
     radius, backtest = plan.blast_radius, plan.backtest
     sections = [*findings_sections(plan.findings), *change_sections(plan.changes)]
     if radius is not None and radius.largest:
-        rows = tuple(
-            (
-                each.principal.address, spell_name(each.key), limit_text(each.key, each.before),
-                limit_text(each.key, each.after), change_text(each),
-            )
-            for each in (large.limits for large in radius.largest)
-        )  # fmt: skip
-        columns = ("principal", "key", "limit now", "limit after", "change")
-        sections.append(Section(Table("Principals whose limits change most", columns, rows)))
+        sections.append(Section(radius_table(radius)))
     sections += _unmanaged_sections(plan.unmanaged)
     end = f"{effect_line(plan)} Plan id {plan.plan_id}" if plan.changes else no_changes(plan)
     notes = [] if radius is None else [f"Blast radius: {affected_text(radius, inert(source_text(radius)))}"]
@@ -57,6 +58,25 @@ def plan_report(plan: Plan) -> Report:
         nothing=no_changes(plan),
         notes=(*([drift_text(drifted)] if drifted else []), *notes),
     )
+
+
+def radius_table(radius: BlastRadius) -> Table:
+    """Return a table of the limits that change most."""
+    rows = tuple(
+        (
+            each.principal.address, spell_name(each.key), limit_text(each.key, each.before),
+            limit_text(each.key, each.after), change_text(each),
+        )
+        for each in (large.limits for large in radius.largest)
+    )  # fmt: skip
+    columns = (
+        Column("principal", ColumnKind.NAME),
+        Column("key", ColumnKind.NAME),
+        "limit now",
+        "limit after",
+        "change",
+    )
+    return Table("Principals whose limits change most", columns, rows)
 
 
 def findings_sections(findings: Iterable[Finding]) -> Iterator[Section]:
@@ -73,23 +93,46 @@ def findings_sections(findings: Iterable[Finding]) -> Iterator[Section]:
         yield Section(Table("Findings", ("entity", "rule", "severity", "finding", "override", "place"), rows))
 
 
+class Changed(NamedTuple):
+    """An entity, with those of its rows that a table is about."""
+
+    change: EntityChange
+    rows: Sequence[tuple[Change, Effect]]
+
+
 def change_sections(changes: Iterable[EntityChange]) -> Iterator[Section]:
-    """Yield a table of what changes, a row for each value; nothing if nothing does."""
+    """Yield a table of what changes; nothing if nothing does."""
+    changed = [Changed(each, list(zip(each.changes, each.effects, strict=True))) for each in changes]
+    if changed:
+        yield Section(change_table("Changes", changed))
+
+
+def change_table(caption: str, entities: Iterable[Changed]) -> Table:
+    """Return a table of what changes, a row for each value."""
     rows = tuple(
         (
             change.entity.address, change.action.value, spell_name(row.key), value_cell(row.key, row.before),
-            value_cell(row.key, row.after), value_bar(row), effect_text(row, effect)[1:-1] or "-",
+            value_cell(row.key, row.after), value_bar(row), _limit_notes(change, row, effect) or "-",
             str(change.origin_of(row) or "-"), inert(change.owner or "-"), inert(change.reason or "-"),
             str(change.location or "-"),
         )
-        for change in changes
-        for row, effect in zip(change.changes, change.effects, strict=True)
+        for change, changed in entities
+        for row, effect in changed
     )  # fmt: skip
-    if rows:
-        columns = (
-            "entity", "action", "key", "now", "after", "chart", "effective limit", "origin", "owner", "reason", "place",
-        )  # fmt: skip
-        yield Section(Table("Changes", columns, rows))
+    return Table(caption, _COLUMNS, rows)
+
+
+def _limit_notes(change: EntityChange, row: Change, effect: Effect) -> str:
+    """Return what becomes of the effective limit, and what else the origin of a change has to say."""
+    notes = [effect_text(row, effect)[1:-1]]
+    if row.after is None and effect.shadowed_by(row.entity, None) is None:
+        notes.insert(0, fallback_text(row.key, effect.after)[1:-1])
+    origin = change.origin_of(row)
+    if origin is Origin.BOTH and change.base is not None:
+        notes.append(f"conflict: the base declares {cell_text(value_cell(row.key, change.base.get(row.key)))}")
+    elif origin is Origin.DRIFT and change.action is Action.DELETE:
+        notes.append(f"drift: {drift_reason(change)}")
+    return "; ".join(filter(None, notes))
 
 
 def value_cell(key: str, value: float | None) -> Cell:

@@ -35,12 +35,13 @@ from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.plan import Plan, PlanDigest, Unmanaged
 from quotaform.report.annotation import Problems
 from quotaform.report.finding import FEW, render_findings, render_removed
-from quotaform.report.markdown import code, code_cell, table, words_cell
+from quotaform.report.markdown import code
 from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, csv_cell, reading_text
 from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, ratio_text, value_text
 from quotaform.resolve.request import NO_LIMIT, Effective
 
 TITLE: Final = "Blast radius"
+_LONGEST_SOURCE: Final = 100
 LIST_OPTION: Final = "--principals-out"
 """What writes all changes to a file."""
 
@@ -72,6 +73,12 @@ def blast_radius_lines(radius: BlastRadius | None, style: Style = PLAIN) -> Iter
 def source_text(radius: RadiusCounts) -> str:
     """Return where the list of principals comes from."""
     return "users with SCRAM credentials" if radius.source == "scram" else radius.source
+
+
+def shown_source(radius: RadiusCounts) -> str:
+    """Return where the list of principals comes from, as Markdown."""
+    source = source_text(radius)
+    return source if radius.source == "scram" else code(source, _LONGEST_SOURCE)
 
 
 def affected_text(radius: RadiusCounts, source: str) -> str:
@@ -123,56 +130,6 @@ def change_text(change: LimitChange) -> str:
 def all_changes(radius: RadiusCounts) -> int:
     """Return how many effective limits change."""
     return sum(count.limits for count in radius.counts.values())
-
-
-_HEADER: Final = ("Principal", "Quota", "Now", "After", "Change")
-_LONGEST_SOURCE: Final = 100
-
-
-def blast_radius_section(radius: BlastRadius | None) -> Iterator[str]:
-    """Yield the section with the largest changes."""
-    if radius is None:
-        return
-    yield from blast_radius_sentence(radius)
-    if not radius.largest:
-        return
-    yield "<details><summary>Largest changes of limits</summary>\n\n"
-    yield from table(
-        _HEADER,
-        (
-            (
-                code_cell(change.principal.address),
-                code_cell(change.key),
-                _limit_cell(change.key, change.before),
-                _limit_cell(change.key, change.after),
-                words_cell(change_text(change)),
-            )
-            for change in (each.limits for each in radius.largest)
-        ),
-    )
-    yield "\n"
-    if radius.file is not None:
-        yield f"All changes of limits ({all_changes(radius):,}): {code(radius.file, _LONGEST_SOURCE)}\n\n"
-    elif left := all_changes(radius) - len(radius.largest):
-        yield f"And {counted(left, 'more change')} (list: `{LIST_OPTION} FILE`).\n\n"
-    yield "</details>\n\n"
-
-
-def _limit_cell(key: str, limit: Effective) -> str:
-    source = "" if limit.source is None else f" from {code_cell(limit.source.address)}"
-    return f"{words_cell(limit_value_text(key, limit))}{source}"
-
-
-def blast_radius_sentence(radius: BlastRadius | None) -> Iterator[str]:
-    """Yield the section in its shortest form."""
-    if radius is not None:
-        yield f"**{TITLE}:** {affected_text(radius, shown_source(radius))}\n\n"
-
-
-def shown_source(radius: RadiusCounts) -> str:
-    """Return where the list of principals comes from, as Markdown."""
-    source = source_text(radius)
-    return source if radius.source == "scram" else code(source, _LONGEST_SOURCE)
 
 
 # All changes of limits as a table of comma-separated values: the rows of `quotaform.plan.blast_radius.change_row`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import starmap
 from re import DOTALL
 from re import compile as regex
 from typing import Final, NamedTuple, TypeAlias
@@ -16,72 +15,44 @@ from quotaform.model.finding import Finding
 from quotaform.model.quotas import Action, Change
 from quotaform.model.rule import NO_LONGER_DECLARED
 from quotaform.plan.backtest_report import backtest_section, backtest_sentence
+from quotaform.plan.blast_radius import BlastRadius
 from quotaform.plan.change import EntityChange, Origin
+from quotaform.plan.page import Changed, change_table, radius_table
 from quotaform.plan.plan import Plan
 from quotaform.plan.report import (
     DRIFTED,
-    blast_radius_section,
-    blast_radius_sentence,
+    LIST_OPTION,
+    TITLE,
+    affected_text,
+    all_changes,
     blocked_by,
-    drift_reason,
     drift_text,
     effect_line,
     no_changes,
     render_plan,
+    shown_source,
 )
 from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, joined, unchanged_place
 from quotaform.report.finding import block_lines, note_items, note_lines, removed_lines
 from quotaform.report.markdown import (
-    LONGEST_NAME,
     by_prefix,
+    cell_text,
     code,
-    code_cell,
     details,
     fenced,
     largest,
     link,
     pattern_of,
+    shortened,
+    shown_columns,
     table,
+    table_of,
     words,
     words_cell,
 )
+from quotaform.report.report import Cell, ColumnKind, Table
 from quotaform.report.text import counted, reading_text
-from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, value_text
-
-
-class Changed(NamedTuple):
-    """An entity, with those of its rows that a table is about."""
-
-    change: EntityChange
-    rows: Sequence[tuple[Change, Effect, Origin | None]]
-
-    def cells(self) -> tuple[tuple[str, ...], ...]:
-        """Return, for each row, the key, its value now and after, and what that means."""
-        return tuple(starmap(self._cells, self.rows))
-
-    def _cells(self, row: Change, effect: Effect, origin: Origin | None) -> tuple[str, ...]:
-        notes = [effect_text(row, effect)[1:-1], self._origin_note(row, origin)]
-        if row.after is None and effect.shadowed_by(row.entity, None) is None:
-            notes.insert(0, fallback_text(row.key, effect.after)[1:-1])
-        return (
-            code_cell(spell_name(row.key)),
-            _value_cell(row.key, row.before, _NOT_SET),
-            _value_cell(row.key, row.after, "removed"),
-            words_cell("; ".join(filter(None, notes))),
-        )
-
-    def _origin_note(self, row: Change, origin: Origin | None) -> str:
-        base = self.change.base
-        if origin is Origin.BOTH and base is not None:
-            declared = base.get(row.key)
-            return f"conflict: the base declares {_NOT_SET if declared is None else value_text(row.key, declared)}"
-        is_drift = origin is Origin.DRIFT and self.change.action is Action.DELETE
-        return f"drift: {drift_reason(self.change)}" if is_drift else ""
-
-
-def _value_cell(key: str, value: float | None, absent: str) -> str:
-    return absent if value is None else words_cell(value_text(key, value))
-
+from quotaform.resolve.effect import DIRECTIONS, Direction
 
 ChangedEntities: TypeAlias = Sequence[Changed]
 
@@ -100,71 +71,52 @@ def parts_of(changes: Iterable[EntityChange]) -> Parts:
     parts = Parts([], [], [], [])
     by_action = {Action.DELETE: parts.deletes, Action.UPDATE: parts.updates, Action.CREATE: parts.creates}
     for change in changes:
-        rows = [
-            (row, effect, change.origin_of(row)) for row, effect in zip(change.changes, change.effects, strict=True)
-        ]
-        drift = () if change.action is Action.DELETE else [row for row in rows if row[2] is Origin.DRIFT]
-        rest = [row for row in rows if row[2] is not Origin.DRIFT] if drift else rows
+        rows = list(zip(change.changes, change.effects, strict=True))
+        drift = [] if change.action is Action.DELETE else [each for each in rows if _is_drift(change, each[0])]
+        rest = [each for each in rows if not _is_drift(change, each[0])] if drift else rows
         for entities, some in ((parts.drift, drift), (by_action[change.action], rest)):
             if some:
                 entities.append(Changed(change, some))
     return parts
 
 
+def _is_drift(change: EntityChange, row: Change) -> bool:
+    return change.origin_of(row) is Origin.DRIFT
+
+
 MOST_GROUPS: Final = 60
 """How many groups of equal changes are listed."""
-_NOT_SET: Final = "not set"
+_ALL: Final = 1 << 40
 _WORDS: Final = (*DIRECTIONS.values(), "to unlimited")
-_HEADER: Final = ("", "Entity", "Quota", "Now", "After", "Effective limit", "Owner, reason")
 
 
 def full_table(entities: ChangedEntities) -> Iterator[str]:
     """Yield a table with a row for each key."""
-    yield from table(
-        _HEADER,
-        (
-            cells
-            for each in entities
-            for cells in _rows(
-                each, code_cell(each.change.entity.address), filter(None, (each.change.owner, each.change.reason))
-            )
-        ),
-    )
+    yield from table_of(change_table("", entities), _ALL)
     yield "\n"
-
-
-def _rows(changed: Changed, who: str, about: Iterable[str]) -> Iterator[Sequence[str]]:
-    """Yield a row for each key, of which the first says whose they are."""
-    first, last = (changed.change.action.value, who), words_cell(_shortened("; ".join(about)))
-    for cells in changed.cells():
-        yield (*first, *cells, last)
-        first, last = ("", ""), ""
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 
 def grouped_table(entities: ChangedEntities) -> Iterator[str]:
-    """Yield a table in which entities with equal changes share a row; the largest groups come first."""
-    groups: dict[tuple[object, ...], list[Changed]] = {}
-    for each in entities:
-        groups.setdefault((each.change.action, *each.cells()), []).append(each)
+    """Yield a table in which entities with equal changes of a key share a row; the largest groups come first."""
+    columns, rows = shown_columns(change_table("", entities), _ALL)
+    own = {place for place, column in enumerate(columns) if place == 0 or column.kind is ColumnKind.DETAIL}
+    groups: dict[tuple[Cell, ...], list[list[Cell]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(cell for place, cell in enumerate(row) if place not in own), []).append(row)
     ordered = sorted(groups.values(), key=len, reverse=True)
-    yield from table(_HEADER, (cells for group in ordered[:MOST_GROUPS] for cells in _group_rows(group)))
+    found = tuple(tuple(map(_common, zip(*group, strict=True))) for group in ordered[:MOST_GROUPS])
+    yield from table_of(Table("", tuple(columns), found), _ALL)
     yield "\n"
-    rest = [each for group in ordered[MOST_GROUPS:] for each in group]
-    if rest:
-        yield f"And {counted(len(rest), 'more entity', 'more entities')}:\n\n"
-        yield from counted_table(rest)
+    left = {row[0] for group in ordered[MOST_GROUPS:] for row in group}
+    if left:
+        yield f"And {counted(len(left), 'more entity', 'more entities')}:\n\n"
+        yield from counted_table([each for each in entities if each.change.entity.address in left])
 
 
-def _group_rows(group: ChangedEntities) -> Iterator[Sequence[str]]:
-    who = code_cell(group[0].change.entity.address)
-    if len(group) > 1:
-        who = f"{len(group):,} of {pattern_of([each.change.entity.address for each in group])}"
-    owners = {each.change.owner or "" for each in group}
-    return _rows(group[0], who, [f"{len(owners):,} owners"] if len(owners) > 1 else owners)
+def _common(cells: Sequence[Cell]) -> Cell:
+    """Return what the cells of a group have in common: how they begin, and how many they are if they differ."""
+    texts = sorted({cell_text(cell) for cell in cells})
+    return cells[0] if len(texts) == 1 else f"{pattern_of(texts)} ({len(texts):,})"
 
 
 def counted_table(entities: ChangedEntities) -> Iterator[str]:
@@ -174,7 +126,7 @@ def counted_table(entities: ChangedEntities) -> Iterator[str]:
     for address, change in changes.items():
         by_owner.setdefault(change.owner or "", []).append(address)
     if len(by_owner) > 1 and len(by_owner.get("", ())) * 2 < len(changes):
-        title, groups = "Owner", largest(by_owner, lambda owner, _: words_cell(_shortened(owner)) or "none", "owners")
+        title, groups = "Owner", largest(by_owner, lambda owner, _: words_cell(shortened(owner)) or "none", "owners")
     else:
         title, groups = "Entities", by_prefix(list(changes))
     rows = [(shown, f"{len(some):,}", directions_of([changes[address] for address in some])) for shown, some in groups]
@@ -195,6 +147,30 @@ def directions_of(changes: Iterable[EntityChange]) -> str:
         if direction in (Direction.LOOSEN, Direction.MIXED):
             counts["to unlimited"] += change.becomes_unlimited
     return ", ".join(f"{counts[word]:,} {word}" for word in _WORDS if counts[word]) or "none"
+
+
+_LONGEST_SOURCE: Final = 100
+
+
+def blast_radius_section(radius: BlastRadius | None) -> Iterator[str]:
+    """Yield the section with the largest changes."""
+    yield from blast_radius_sentence(radius)
+    if radius is None or not radius.largest:
+        return
+    yield "<details><summary>Largest changes of limits</summary>\n\n"
+    yield from table_of(radius_table(radius))
+    yield "\n"
+    if radius.file is not None:
+        yield f"All changes of limits ({all_changes(radius):,}): {code(radius.file, _LONGEST_SOURCE)}\n\n"
+    elif left := all_changes(radius) - len(radius.largest):
+        yield f"And {counted(left, 'more change')} (list: `{LIST_OPTION} FILE`).\n\n"
+    yield "</details>\n\n"
+
+
+def blast_radius_sentence(radius: BlastRadius | None) -> Iterator[str]:
+    """Yield the section in its shortest form."""
+    if radius is not None:
+        yield f"**{TITLE}:** {affected_text(radius, shown_source(radius))}\n\n"
 
 
 DRIFT: Final = "Drift, not in this change"

@@ -122,14 +122,14 @@ _WORD_ENDS: Final = regex(r"""(?<=[\w"])[-._:/@,](?=\w)""").finditer
 
 
 def pattern_of(addresses: Sequence[str]) -> str:
-    """Return what all addresses begin with, as a cell.
+    """Return what all addresses begin with.
 
     >>> pattern_of(["user=svc-1", "user=svc-20"])
-    '`user=svc-*`'
+    'user=svc-*'
     """
     first, last = min(addresses), max(addresses)
     same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
-    return code_cell(f"{first[:same]}*", _LONGEST_PATTERN)
+    return f"{first[:same]}*"
 
 
 def by_prefix(addresses: Sequence[str], most: int = MOST_PREFIXES) -> list[tuple[str, list[str]]]:
@@ -150,7 +150,7 @@ def by_prefix(addresses: Sequence[str], most: int = MOST_PREFIXES) -> list[tuple
             break
     return largest(
         groups,
-        lambda _, some: code_cell(some[0], _LONGEST_PATTERN) if len(some) == 1 else pattern_of(some),
+        lambda _, some: code_cell(some[0] if len(some) == 1 else pattern_of(some), _LONGEST_PATTERN),
         "beginnings",
         most,
     )
@@ -192,17 +192,32 @@ def cell_text(cell: Cell) -> str:
     return "" if isinstance(cell, Bar) else cell if isinstance(cell, str) else cell.text
 
 
-def markdown_table(found: Table, most: int = MOST_ROWS) -> Iterator[str]:
-    """Yield a table with its caption as Markdown, in which at most so many rows are shown."""
+def shortened(text: str) -> str:
+    """Return as much of a text as a cell shows."""
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
+
+
+def table_of(found: Table, most: int = MOST_ROWS) -> Iterator[str]:
+    """Yield a table of a report without its caption; at most so many rows are shown."""
     columns, rows = shown_columns(found, most)
-    cells = (
-        [
-            code_cell(cell_text(cell)) if column.kind is ColumnKind.NAME else words_cell(cell_text(cell))
-            for column, cell in zip(columns, row, strict=True)
-        ]
-        for row in rows
-    )
-    content = "".join(table((column.name.capitalize() for column in columns), cells)) if rows else ""
+    if rows:
+        yield from table(
+            (column.name.capitalize() for column in columns),
+            (
+                [
+                    code_cell(cell_text(cell))
+                    if column.kind is ColumnKind.NAME
+                    else words_cell(shortened(cell_text(cell)))
+                    for column, cell in zip(columns, row, strict=True)
+                ]
+                for row in rows
+            ),
+        )
     if left := max(found.total, len(found.rows)) - len(rows):
-        content += f"\n{words(f'And {left:,} more. {found.hint}'.rstrip())}\n"
+        yield f"\n{words(f'And {left:,} more. {found.hint}'.rstrip())}\n"
+
+
+def markdown_table(found: Table, most: int = MOST_ROWS) -> Iterator[str]:
+    """Yield a table of a report with its caption."""
+    content = "".join(table_of(found, most))
     yield details(words(found.caption), content) if found.is_folded else f"{words(found.caption)}:\n\n{content}\n"

@@ -167,13 +167,21 @@ def _policies_differ(folder: Path, config: Config, objects: GitObjects, root: st
         return True
 
 
-# What each commit replaced in a quotas directory.
+# What the files declared before and do not declare any more, by the commits that git holds.
 #
 # The files of this moment are compared with HEAD, HEAD with its first parent, and so on: along the branch, so that a
-# merge is one step.
+# merge is one step. What a file says that is not there any more in the next step of its history was removed by that
+# step. The steps go back in time, and the last thing that the files said about an entity counts: when that was
+# `state: absent`, or an entry that has expired, nothing was left behind.
 
 MAX_COMMITS: Final = 500
 """How many commits are gone back."""
+MAX_FILE_BYTES: Final = 2 * MIB
+"""The largest earlier file that is searched; the time that a file takes to be parsed has no other limit."""
+MAX_PARSED_BYTES: Final = 4 * MIB
+"""How much is parsed for a cluster: files of which a line was removed that has the name of an entity in question."""
+
+_WORDS: Final = regex(r"[^\s{}\[\],:\"'#]+").findall
 
 
 class Replaced(NamedTuple):
@@ -192,80 +200,26 @@ class Step(NamedTuple):
     replaced: tuple[Replaced, ...]
 
 
-class History:
-    """The way back along the first parents. When reading fails, the next try goes on at the same commit."""
-
-    def __init__(self, folder: str, head: Commit, tree: Tree) -> None:
-        """Start at the files of this moment."""
-        self._folder = folder
-        self._head = head
-        self._last: Commit | None = None
-        self._count = 0
-        self._listed: str | None = None
-        self._now: Mapping[str, str | bytes] = tree.files
-
-    def next(self, objects: GitObjects) -> Step | None:
-        """Return the step to the next commit, `None` after the first commit of the repository.
-
-        Raises `GitError` if git does not answer, a limit is reached, or the clone does not hold the commit.
-        """
-        commit = self._next_commit(objects)
-        if commit is None:
-            return None
-        folder = objects.entry(commit.tree, self._folder)
-        listed = None if folder is None else folder.id
-        replaced: tuple[Replaced, ...] = ()
-        if self._last is None or listed != self._listed:
-            before = list_files(objects, commit.tree, self._folder)
-            replaced = tuple(
-                Replaced(path, identity, self._now.get(path))
-                for path, identity in before.items()
-                if not self._is_now(path, identity)
-            )
-            self._now = before
-        later, self._last = self._last, commit
-        self._listed = listed
-        self._count += 1
-        return Step(commit.id, None if later is None else later.id, replaced)
-
-    def _is_now(self, path: str, identity: str) -> bool:
-        now = self._now.get(path)
-        return is_blob(now, identity) if isinstance(now, bytes) else now == identity
-
-    def _next_commit(self, objects: GitObjects) -> Commit | None:
-        if self._last is None:
-            return self._head
-        if not self._last.parents:
-            return None
-        if self._count >= MAX_COMMITS:
-            raise GitError(f"at most {MAX_COMMITS} commits are searched")
-        commit = objects.commit(self._last.parents[0])
-        if commit is None:
-            raise GitError("the commit before it is not in this clone; fetch the history")
-        return commit
-
-
-# What the files declared before and do not declare any more, by the commits that git holds.
-#
-# What a file says that is not there any more in the next step of its history was removed by that step. The steps go
-# back in time, and the last thing that the files said about an entity counts: when that was `state: absent`, or an
-# entry that has expired, nothing was left behind.
-
-
 class Removals:
-    """The history of a quotas directory. Threads may share this."""
+    """The history of a quotas directory. Threads may share this.
+
+    What was read for one cluster is not read again for another; when reading fails, the next search goes on at the same
+    commit.
+    """
 
     def __init__(
         self, top: Path, folder: str, head: Commit, tree: Tree, profiles: Profiles, today: date, left: TimeLeft
     ) -> None:
-        """Describe the history."""
-        self._top = top
-        self._today = today
-        self._left = left
+        """Start at the files of this moment."""
+        self._top, self._folder, self._head, self._left = top, folder, head, left
+        self._name, self._profiles, self._today = PurePosixPath(tree.name), profiles, today
         self._lock = Lock()
-        self._history = History(folder, head, tree)
         self._steps: list[Step] = []
-        self._files = EarlierFiles(tree, profiles)
+        self._last: Commit | None = None
+        self._listed: str | None = None
+        self._now: Mapping[str, str | bytes] = tree.files
+        self._files = frozenset(map(self._shown, tree.files))
+        self._parsed: dict[tuple[str, str], tuple[Entry, ...]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process on this machine needs to go through the history itself."""
@@ -281,156 +235,128 @@ class Removals:
         `entities` are entities that the files do not declare now. `applied` is the commit of the last apply, if it is
         known.
         """
-        search = EntitySearch(self._files, cluster, entities, self._today, applied)
+        search = _Search(cluster, applied, set(entities))
+        not_searched: list[NotSearched] = []
         with self._lock:
             try:
                 with open_objects(self._top, self._left) as objects:
                     for step in self._each_step(objects):
-                        search.add(objects, step)
-                        if search.is_done:
+                        self._search(search, objects, step)
+                        if not search.wanted:
                             break
             except GitError as error:
-                return search.result(error.reason)
-        return search.result()
+                not_searched.append(NotSearched(error.reason, search.searched))
+        if search.skipped and search.wanted:  # What was not searched counts only when an entity was not found.
+            not_searched.insert(0, replace(search.skipped[0], count=len(search.skipped)))
+        return RemovalSearch(search.found, tuple(not_searched))
 
     def _each_step(self, objects: GitObjects) -> Iterator[Step]:
-        """Yield the steps, newest first; those that were read for another cluster are not read again."""
+        """Yield the steps, newest first, to the first commit of the repository.
+
+        Raises `GitError` if git does not answer, a limit is reached, or the clone does not hold a commit.
+        """
         yield from self._steps
-        while (step := self._history.next(objects)) is not None:
+        while (commit := self._next_commit(objects)) is not None:
+            folder = objects.entry(commit.tree, self._folder)
+            listed = None if folder is None else folder.id
+            replaced: tuple[Replaced, ...] = ()
+            if self._last is None or listed != self._listed:
+                before = list_files(objects, commit.tree, self._folder)
+                pairs = ((path, identity, self._now.get(path)) for path, identity in before.items())
+                replaced = tuple(Replaced(*each) for each in pairs if not _is_same(each[2], each[1]))
+                self._now = before
+            step = Step(commit.id, None if self._last is None else self._last.id, replaced)
+            self._last, self._listed = commit, listed
             self._steps.append(step)
             yield step
 
+    def _next_commit(self, objects: GitObjects) -> Commit | None:
+        if self._last is None:
+            return self._head
+        if not self._last.parents:
+            return None
+        if len(self._steps) >= MAX_COMMITS:
+            raise GitError(f"at most {MAX_COMMITS} commits are searched")
+        commit = objects.commit(self._last.parents[0])
+        if commit is None:
+            raise GitError("the commit before it is not in this clone; fetch the history")
+        return commit
 
-MAX_FILE_BYTES: Final = 2 * MIB
-"""The largest earlier file that is searched; the time that a file takes to be parsed has no other limit."""
-
-MAX_PARSED_BYTES: Final = 4 * MIB
-"""How much is parsed for a cluster: files of which a line was removed that has the name of an entity in question."""
-
-_WORDS: Final = regex(r"[^\s{}\[\],:\"'#]+").findall
-
-
-class EarlierFiles:
-    """Reads earlier files, each one once for all clusters."""
-
-    def __init__(self, tree: Tree, profiles: Profiles) -> None:
-        """Start with nothing read.
-
-        `tree` is the quotas directory as it is now. `profiles` are the profiles of quotaform.yaml.
-        """
-        self._tree = tree
-        self._name = PurePosixPath(tree.name)
-        self._profiles = profiles
-        self._parsed: dict[tuple[str, str], tuple[Entry, ...]] = {}
-        self._names: frozenset[str] | None = None
-
-    def shown(self, path: str) -> str:
-        """Return a path relative to the quotas directory as messages name it."""
-        from quotaform.desired.tree import shown_path
-
-        return shown_path(self._name / path)
-
-    def exists(self, name: str) -> bool:
-        """Whether there is a file of this name, as messages have it, at this moment."""
-        if self._names is None:
-            self._names = frozenset(map(self.shown, self._tree.files))
-        return name in self._names
-
-    def entries(self, replaced: Replaced, content: bytes) -> tuple[Entry, ...]:
-        """Return what a replaced file declared."""
-        from quotaform.desired.quotas_file import load_file
-        from quotaform.desired.tree import SourceFile, layer_of
-
-        key = (replaced.path, replaced.before)
-        if key not in self._parsed:
-            source = SourceFile(self.shown(replaced.path), content, layer_of(replaced.path))
-            self._parsed[key] = tuple(load_file(source, self._profiles).entries)
-        return self._parsed[key]
-
-
-class EntitySearch:
-    """One search through the steps, and what it may still parse."""
-
-    def __init__(
-        self,
-        files: EarlierFiles,
-        cluster: str,
-        entities: Collection[Entity],
-        today: date,
-        applied: str | None = None,
-    ) -> None:
-        """Start with nothing found. `applied` is the commit of the last apply, if it is known."""
-        self._files = files
-        self._cluster = cluster
-        self._applied = applied
-        self._is_applied = False
-        self._today = today
-        self._wanted = set(entities)
-        self._words = frozenset(
-            word
-            for entity in entities
-            for _, name in entity.parts
-            for word in _WORDS(DEFAULT_WORD if name is None else name)[:1]
-        )
-        self._parsable = MAX_PARSED_BYTES
-        self._searched: str | None = None
-        self._skipped: list[NotSearched] = []
-        self._found: dict[Entity, Removal] = {}
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all entities were found."""
-        return not self._wanted
-
-    def add(self, objects: GitObjects, step: Step) -> None:
+    def _search(self, search: _Search, objects: GitObjects, step: Step) -> None:
         """Search the files that a step replaced. Raises `GitError` if git does not answer, or a limit is reached."""
         from quotaform.desired.tree import layer_of
 
         # The steps go back in time: what the commit of the last apply or an earlier one removed was removed there.
-        self._is_applied = self._is_applied or (step.commit is not None and step.commit == self._applied)
+        search.is_applied = search.is_applied or (step.commit is not None and step.commit == search.applied)
         declared: dict[Entity, Entry] = {}
-        for layer in (None, self._cluster):
+        for layer in (None, search.cluster):
             for replaced in step.replaced:
                 if layer_of(replaced.path) == layer:
-                    declared.update(self._entries(objects, step, replaced))
+                    entries = self._entries(search, objects, step, replaced)
+                    declared.update((entry.entity, entry) for entry in entries if entry.entity in search.wanted)
         for entity, entry in declared.items():
-            self._wanted.discard(entity)
+            search.wanted.discard(entity)
             is_expired = entry.expires is not None and entry.expires <= self._today
             if entry.cause is Cause.ENTRY and entry.file and not is_expired:
                 name = entry.file.name
-                self._found[entity] = Removal(
-                    name, step.commit, file_exists=self._files.exists(name), is_applied=self._is_applied
+                search.found[entity] = Removal(
+                    name, step.commit, file_exists=name in self._files, is_applied=search.is_applied
                 )
-        self._searched = step.before
+        search.searched = step.before
 
-    def result(self, problem: str | None = None) -> RemovalSearch:
-        """Return what was found; what was not searched counts only when an entity was not found.
+    def _entries(self, search: _Search, objects: GitObjects, step: Step, replaced: Replaced) -> tuple[Entry, ...]:
+        """Return what a replaced file declared, if it may be about an entity in question."""
+        from quotaform.desired.quotas_file import load_file
+        from quotaform.desired.tree import SourceFile, layer_of
 
-        `problem` is why the search ended early, if it did.
-        """
-        not_searched: list[NotSearched] = []
-        if self._skipped and not self.is_done:
-            not_searched.append(replace(self._skipped[0], count=len(self._skipped)))
-        if problem is not None:
-            not_searched.append(NotSearched(problem, self._searched))
-        return RemovalSearch(self._found, tuple(not_searched))
-
-    def _entries(self, objects: GitObjects, step: Step, replaced: Replaced) -> dict[Entity, Entry]:
-        """Return what a replaced file declared of the entities in question."""
         try:
             before = objects.blob(replaced.before, MAX_FILE_BYTES)
             reason = "it is not in this clone"
         except ObjectTooLargeError as error:
             before, reason = None, f"it has {error.size:,} bytes, at most {error.limit:,} are searched"
+        name = self._shown(replaced.path)
         if before is None:
-            self._skipped.append(NotSearched(reason, step.before, self._files.shown(replaced.path)))
-            return {}
-        if not _may_name(before, _after(objects, replaced), self._words):
-            return {}
-        self._parsable -= len(before)
-        if self._parsable < 0:
+            search.skipped.append(NotSearched(reason, step.before, name))
+            return ()
+        if not _may_name(before, _after(objects, replaced), search.words):
+            return ()
+        search.parsable -= len(before)
+        if search.parsable < 0:
             raise GitError(f"at most {MAX_PARSED_BYTES // MIB} MiB of earlier files are parsed")
-        return {entry.entity: entry for entry in self._files.entries(replaced, before) if entry.entity in self._wanted}
+        key = (replaced.path, replaced.before)
+        if key not in self._parsed:
+            source = SourceFile(name, before, layer_of(replaced.path))
+            self._parsed[key] = tuple(load_file(source, self._profiles).entries)
+        return self._parsed[key]
+
+    def _shown(self, path: str) -> str:
+        """Return a path relative to the quotas directory as messages name it."""
+        from quotaform.desired.tree import shown_path
+
+        return shown_path(self._name / path)
+
+
+@dataclass(slots=True)
+class _Search:
+    """One search through the steps, and what it may still parse."""
+
+    cluster: str
+    applied: str | None  # The commit of the last apply, if it is known
+    wanted: set[Entity]  # Those that were not found yet
+    words: frozenset[str] = field(init=False)  # By which a line may name one of them
+    parsable: int = field(default_factory=lambda: MAX_PARSED_BYTES)
+    is_applied: bool = False
+    searched: str | None = None  # The oldest commit whose files were searched
+    skipped: list[NotSearched] = field(default_factory=list)
+    found: dict[Entity, Removal] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = (DEFAULT_WORD if name is None else name for entity in self.wanted for _, name in entity.parts)
+        self.words = frozenset(word for name in names for word in _WORDS(name)[:1])
+
+
+def _is_same(now: str | bytes | None, identity: str) -> bool:
+    return is_blob(now, identity) if isinstance(now, bytes) else now == identity
 
 
 def _after(objects: GitObjects, replaced: Replaced) -> bytes:

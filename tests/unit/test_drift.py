@@ -21,7 +21,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.scope import Pattern, Scope
-from quotaform.model.settings import DriftIgnore
+from quotaform.model.settings import Ignore
 from quotaform.plan.difference import diff, make_plan
 from tests.builder import CONNECTION, CONSUMER, HEADER, PRODUCER, REQUEST, declare, plan_of
 
@@ -65,7 +65,7 @@ def test_what_is_out_of_scope_is_no_drift() -> None:
 
 
 def ignoring(live: float, *keys: str) -> Drift:
-    ignore = DriftIgnore(
+    ignore = Ignore(
         match=Pattern((("user", "perf-*"),)), keys=frozenset(keys), reason="load test", expires=date(2026, 12, 31)
     )
     plan = plan_of({PERF: {PRODUCER: 1.0, CONSUMER: 1.0}}, {PERF: {PRODUCER: live, CONSUMER: 9.0}})

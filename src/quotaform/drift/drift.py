@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Literal
@@ -359,8 +359,8 @@ def make_drift(
     base is the baseline, and without one the cluster is compared with the files. `ignores` is what does not count.
     """
     wrong_cluster = tuple(finding for finding in plan.findings if finding.rule == rule.CLUSTER_ID.id)
-    if wrong_cluster:
-        return _not_compared(plan, wrong_cluster)
+    if wrong_cluster:  # What differs on a cluster that the files are not for says nothing.
+        plan, ignores = replace(plan, changes=(), unmanaged=(), unchanged=0, findings=wrong_cluster), ()
     baseline = plan.base
     found: list[Drifted | Pending] = [read_change(change) for change in plan.changes]
     in_scope = [item for item in plan.unmanaged if item.in_scope]
@@ -395,22 +395,6 @@ def make_drift(
         managed=len(plan.declared or ()),
         unmanaged_in_scope=len(in_scope) + undeclared,
         unmanaged_out_of_scope=len(plan.unmanaged) - len(in_scope),
-    )
-
-
-def _not_compared(plan: Plan, why: tuple[Finding, ...]) -> Drift:
-    """Return the drift of a cluster that the files are not for: what differs there says nothing."""
-    return Drift(
-        cluster_name=plan.header.cluster_name,
-        cluster_id=plan.header.cluster_id,
-        read_at=plan.header.created_at,
-        entities=(),
-        in_sync=0,
-        findings=why,
-        options=plan.header.options,
-        snapshot=plan.header.snapshot,
-        baseline=None if plan.base is None else plan.base.base,
-        managed=len(plan.declared or ()),
     )
 
 

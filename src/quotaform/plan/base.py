@@ -14,7 +14,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from quotaform.git.object_store import Commit, GitObjects, find_work_tree, merge_base, open_objects
 from quotaform.git.process import GitError, TimeLeft
@@ -24,7 +24,7 @@ from quotaform.model.finding import Approval, Finding, Severity
 from quotaform.model.quotas import Base, Cause, DeclaredBase
 from quotaform.model.text import inert, nearest, quote
 from quotaform.plan.check.facts import ClusterBase, safeguards_of
-from quotaform.plan.receipt_file import ReceiptBase, is_receipt, read_receipt_base, with_commit
+from quotaform.plan.receipt_file import is_receipt, read_receipt_base
 from quotaform.repository.git_revision import GitRevision
 from quotaform.repository.policy import policy_digests
 from quotaform.repository.revision import MOST_BYTES, DiskFolder, Folder
@@ -35,11 +35,14 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-class ClusterBases(Mapping[str, ClusterBase]):
+Bases: TypeAlias = Mapping[str, ClusterBase]
+
+
+class ClusterBases(Bases):
     """What the base is for each cluster, by its name, made when it is asked for. Threads may share this."""
 
     def __init__(
-        self, names: Sequence[str], make: Callable[[str], ClusterBase], parts: Sequence[ClusterBases | LoadedFiles] = ()
+        self, names: Sequence[str], make: Callable[[str], ClusterBase], parts: Sequence[Bases | LoadedFiles]
     ) -> None:
         """Start with nothing made. `parts` hold what `make` goes by, and let go of it with `release`."""
         self._names = dict.fromkeys(names)
@@ -52,7 +55,8 @@ class ClusterBases(Mapping[str, ClusterBase]):
         """Let go of what is known of one cluster alone, which is made again when it is needed."""
         self._made.pop(name, None)
         for part in self._parts:
-            part.release(name)
+            if hasattr(part, "release"):
+                part.release(name)
 
     def __getitem__(self, name: str) -> ClusterBase:
         if name not in self._names:
@@ -76,14 +80,6 @@ class ClusterBases(Mapping[str, ClusterBase]):
         self._lock = Lock()
 
 
-def _same_base(names: Sequence[str], base: ClusterBase) -> ClusterBases:
-    return ClusterBases(names, partial(_constant, base))
-
-
-def _constant(base: ClusterBase, name: str) -> ClusterBase:
-    return base
-
-
 def _declared_bases(
     repository: Repository,
     config: Config,
@@ -92,7 +88,7 @@ def _declared_bases(
     today: date,
     similar: LoadedFiles | None,
     folder: Folder,
-) -> ClusterBases:
+) -> Bases:
     """Return what the files of a base declare for each cluster: those of a cluster are parsed when it is asked about.
 
     `repository` and `folder` are those at the base, `config` is that of this moment. Raises `GitError` if git does not
@@ -104,10 +100,10 @@ def _declared_bases(
         earlier = repository.config()
     except InvalidFilesError as error:
         problem = f"at {base.ref} it is invalid: {_first_problem(error)}"
-        return _same_base(names, replace(_invalid(base, error), safeguards_problem=problem))
+        return dict.fromkeys(names, replace(_invalid(base, error), safeguards_problem=problem))
     except UsageError as error:
         text = f"at {base.ref}: {error}"
-        return _same_base(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text))
+        return dict.fromkeys(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text))
     files = LoadedFiles(repository.layout(earlier), earlier.profiles, today, earlier.scope, similar=similar)
     declared = _Declared(
         base=base,
@@ -244,7 +240,7 @@ def read_chosen_base(
     today: date,
     *,
     similar: LoadedFiles | None = None,
-) -> ClusterBases:
+) -> Bases:
     """Return what the base declares, as `read_base`; that a base of a CI system cannot be read is a finding.
 
     Raises `BaseError` if a base that was named explicitly does not exist, or cannot be read.
@@ -256,7 +252,7 @@ def read_chosen_base(
             raise
         text = f"{error} (from {choice.found_in}; --base gives another one, --no-base uses none)"
         found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),), safeguards_problem=str(error))
-        return _same_base([cluster.name for cluster in clusters], found)
+        return dict.fromkeys((cluster.name for cluster in clusters), found)
 
 
 def read_base(
@@ -267,7 +263,7 @@ def read_base(
     today: date,
     *,
     similar: LoadedFiles | None = None,
-) -> ClusterBases:
+) -> Bases:
     """Return what the base declares, by the name of each cluster.
 
     If the commit that is checked out does not contain the base, it is compared with the commit where both parted, as a
@@ -286,7 +282,7 @@ def read_base(
         with open_objects(top, limits) as objects:
             ref, commit = _require_commit(objects, choice.refs, top)
 
-            def declared_at(at: Commit) -> ClusterBases:
+            def declared_at(at: Commit) -> Bases:
                 revision = GitRevision(
                     objects=objects,
                     root=at.tree,
@@ -319,27 +315,28 @@ def _receipt_base(
     clusters: Sequence[Cluster],
     today: date,
     similar: LoadedFiles | None,
-) -> ClusterBases:
+) -> Bases:
     """Return what a receipt declares; values that it does not hold are those of its commit, if git knows that.
 
     Raises `BaseError` if the receipt cannot be read.
     """
-    receipt = read_receipt_base(path)
+    declared, source = read_receipt_base(path)
     names = [cluster.name for cluster in clusters]
-    if receipt.commit is None:
+    if source.commit is None:
         is_known = find_work_tree(repository.directory) is None  # Without git, nothing says what the guards were.
         problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
-        return _same_base(names, replace(receipt.base, safeguards_problem=problem))
+        return dict.fromkeys(names, replace(declared, safeguards_problem=problem))
     try:
         at_commit = read_base(
-            repository, config, BaseChoice(refs=(receipt.commit,), is_exact=True), clusters, today, similar=similar
+            repository, config, BaseChoice(refs=(source.commit,), is_exact=True), clusters, today, similar=similar
         )
     except BaseError as error:
-        return _same_base(names, replace(receipt.base, safeguards_problem=str(error)))
-    return ClusterBases(names, partial(_completed, receipt, at_commit), [at_commit])
+        return dict.fromkeys(names, replace(declared, safeguards_problem=str(error)))
+    is_commit = source.dirty is False  # Whether the files that were applied were those of the commit, as far as known
+    return ClusterBases(names, partial(_completed, declared, at_commit, is_commit), [at_commit])
 
 
-def _forked(behind: Finding, at_fork: ClusterBases, at_base: ClusterBases, name: str) -> ClusterBase:
+def _forked(behind: Finding, at_fork: Bases, at_base: Bases, name: str) -> ClusterBase:
     """Return the base where it and the commit that is checked out parted, protected as at the base."""
     found, base = at_fork[name], at_base[name]
     return replace(
@@ -350,9 +347,21 @@ def _forked(behind: Finding, at_fork: ClusterBases, at_base: ClusterBases, name:
     )
 
 
-def _completed(receipt: ReceiptBase, at_commit: ClusterBases, name: str) -> ClusterBase:
-    """Return what a receipt declares, completed by the files of its commit."""
-    return with_commit(receipt, at_commit[name])
+def _completed(receipt: ClusterBase, at_commit: Bases, is_commit: bool, name: str) -> ClusterBase:
+    """Return what a receipt declares, with the guards of its commit, and the values that the receipt does not hold."""
+    found = at_commit[name]
+    base = replace(
+        receipt,
+        safeguards=found.safeguards,
+        safeguards_problem=found.safeguards_problem,
+        approvals=found.approvals,
+    )
+    declared, files = base.declared, found.declared
+    if declared is None or files is None or not is_commit:
+        return base
+    values = {entity: files.desired[entity] for entity in declared.unvalued if files.declares(entity)}
+    valued = replace(declared, desired={**declared.desired, **values}, unvalued=declared.unvalued - values.keys())
+    return replace(base, declared=valued)
 
 
 def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tuple[str, Commit]:

@@ -6,8 +6,8 @@ A started receipt is written before the first change is sent, and replaced when 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from json import dumps
@@ -25,7 +25,7 @@ from quotaform.model.errors import BaseError, FileReadError, QuotaformError, Sav
 from quotaform.model.quotas import Action, Base, DeclaredBase, Desired, Entry
 from quotaform.model.text import inert
 from quotaform.plan.check.facts import ClusterBase
-from quotaform.plan.receipt import Receipt, SavedReceipt, load_receipt, receipt_lines
+from quotaform.plan.receipt import Receipt, ReceiptSource, SavedReceipt, load_receipt, receipt_lines
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import RECEIPT_LIMIT, read_bytes, write_new_text, write_text_atomically
 
@@ -132,23 +132,18 @@ def start_receipt(path: Path, receipt: Receipt) -> Path | None:
 
 
 def write_receipt(path: Path, receipt: Receipt, *, is_started: bool = False) -> Path:
-    """Write a receipt; see `write_receipt_lines`."""
-    return write_receipt_lines(path, lambda: receipt_lines(receipt), is_started=is_started)
-
-
-def write_receipt_lines(path: Path, lines: Callable[[], Iterable[str]], *, is_started: bool = False) -> Path:
-    """Write a receipt, and never over another file: see `quotaform.plan.receipt_file.numbered_paths`.
+    """Write a receipt, and never over another file: see `numbered_paths`.
 
     `path`: where it is to be; what is no regular file (a pipe, `/dev/stdout`) is written to as it is. `is_started`:
     whether `start_receipt` has written the receipt to this path, which is replaced. Raises `OSError` if it cannot be
     written.
     """
     if is_started or (path.exists() and not path.is_file()):
-        write_text_atomically(path, lines())
+        write_text_atomically(path, receipt_lines(receipt))
         return path
     for candidate in numbered_paths(path):
         try:
-            write_new_text(candidate, lines())
+            write_new_text(candidate, receipt_lines(receipt))
         except FileExistsError:
             continue
         return candidate
@@ -160,17 +155,8 @@ def is_receipt(ref: str) -> bool:
     return ref.endswith(".json")
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptBase:
-    """What a receipt declares."""
-
-    base: ClusterBase
-    commit: str | None  # The commit that was applied; `None` when it does not say
-    is_commit: bool  # Whether the files that were applied were those of the commit, as far as is known
-
-
-def read_receipt_base(path: str) -> ReceiptBase:
-    """Return what a receipt that was named as the base declares; it is of one cluster.
+def read_receipt_base(path: str) -> tuple[ClusterBase, ReceiptSource]:
+    """Return what a receipt that was named as the base declares, and from which files; it is of one cluster.
 
     Raises `BaseError` if it cannot be read, is that of a revert or of an apply that did not finish, or does not say
     what the files declared.
@@ -194,30 +180,7 @@ def read_receipt_base(path: str) -> ReceiptBase:
     desired = _desired(receipt)
     base = Base(ref=path, commit=receipt.source.commit, is_receipt=True)
     declared = DeclaredBase(base, desired, receipt.declared - desired.keys())
-    return ReceiptBase(
-        ClusterBase(declared=declared, cluster_id=receipt.cluster.id),
-        receipt.source.commit,
-        receipt.source.dirty is False,
-    )
-
-
-def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
-    """Return a receipt's base with the guards of its commit, and with the values that the receipt does not hold.
-
-    `receipt` is what the receipt declares. `at_commit` is what the files of its commit declare.
-    """
-    base = replace(
-        receipt.base,
-        safeguards=at_commit.safeguards,
-        safeguards_problem=at_commit.safeguards_problem,
-        approvals=at_commit.approvals,
-    )
-    declared, files = base.declared, at_commit.declared
-    if declared is None or files is None or not receipt.is_commit:
-        return base
-    found = {entity: files.desired[entity] for entity in declared.unvalued if files.declares(entity)}
-    valued = replace(declared, desired={**declared.desired, **found}, unvalued=declared.unvalued - found.keys())
-    return replace(base, declared=valued)
+    return ClusterBase(declared=declared, cluster_id=receipt.cluster.id), receipt.source
 
 
 def last_receipt_base(

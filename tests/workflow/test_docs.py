@@ -13,16 +13,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from quotaform.drift.alert import sign
 from quotaform.model.entity import Entity
+from quotaform.model.text import Secret
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.cache import cache_directory
 from tests.git_repository import GitRepository
 from tests.markdown import ROOT, Block, blocks
-from tests.workflow.command import Cluster, Repository, Result, environment, require_calm
+from tests.workflow.command import Cluster, Repository, Result, environment, require_calm, run
 
 pytestmark = pytest.mark.workflow
 
@@ -293,3 +297,46 @@ def test_the_python_example_runs_and_changes_nothing(tmp_path: Path, alice: Clus
     done = subprocess.run([sys.executable, script], capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert alice.read() == before
+
+
+def changed(path: Path, page: str) -> GitRepository:
+    """Return a repository with what was applied and merged (folder 1), and a change of it (folder 2)."""
+    git = GitRepository.init(path)
+    for commit in ("1", "2"):
+        shutil.copytree(ROOT / "tests/data/pages" / page / commit, git.path, dirs_exist_ok=True)
+        git.commit()
+        if commit == "1":
+            git.git("tag", "applied")
+            git.git("update-ref", "refs/remotes/origin/main", "HEAD")
+    return git
+
+
+@pytest.mark.parametrize(("page", "code"), [("drift", 2), ("pull-requests", 0)])
+def test_a_session_in_a_repository_prints_what_is_printed(tmp_path: Path, page: str, code: int) -> None:
+    (session,) = (each for each in blocks(ROOT / f"docs/{page}.md") if each.is_session)
+    require_session(session, changed(tmp_path / "repository", page).path, {}, code=code)
+
+
+def test_the_comment_of_the_page_is_real(tmp_path: Path) -> None:
+    git = changed(tmp_path / "repository", "pull-requests")
+    assert run("plan", "--base", "origin/main", "--out", "markdown=plan.md", cwd=git.path).code == 0
+    comment = (git.path / "plan.md").read_text().splitlines()
+    page = (ROOT / "docs/pull-requests.md").read_text().splitlines()
+    shown = [line[2:] for line in page if line.startswith("> ") and len(line) > 2]
+    assert len(shown) > 5
+    assert [line for line in shown if line not in comment] == []
+
+
+def test_the_function_that_verifies_a_signature_works() -> None:
+    (text,) = (each.text for each in blocks(ROOT / "docs/drift.md") if each.language == "python")
+    names: dict[str, Any] = {}
+    exec(text, names)  # noqa: S102
+    is_genuine = names["is_genuine"]
+    now = datetime.now(UTC)
+    header = sign(b'{"a":1}', Secret("key"), now)
+    assert is_genuine(header, b'{"a":1}', "key")
+    assert not is_genuine(header, b'{"a":2}', "key")
+    assert not is_genuine(header, b'{"a":1}', "other")
+    assert not is_genuine(sign(b"{}", Secret("key"), now - timedelta(seconds=301)), b"{}", "key")
+    for damaged in ("", "t=,v1=", "v1=x", "t=1", "t=x,v1=y", header.replace("v1=", "v1=0")):
+        assert not is_genuine(damaged, b'{"a":1}', "key")

@@ -21,7 +21,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
 from tests.builder import CONSUMER, PRODUCER, plan_of
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import Lines, Text, check_told
+from tests.golden.table import Lines, Text, check_told
 from tests.scripted_gateway import (
     ANSWER_LOST,
     FINE,
@@ -150,4 +150,4 @@ def of_script(text: Text) -> Lines:
 
 
 def test_every_script_of_an_apply_ends_like_this(golden: Golden) -> None:
-    check_told(golden, "story-apply.txt", of_script, is_line=True)
+    check_told(golden, "story-apply.txt", of_script)

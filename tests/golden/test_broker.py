@@ -43,7 +43,7 @@ from tests.fake_broker import (
     serving,
 )
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import Text, check_told
+from tests.golden.table import Text, check_told
 from tests.waiting import PatientClock, wait_until
 
 pytestmark = pytest.mark.slow

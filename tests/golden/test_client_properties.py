@@ -1,4 +1,4 @@
-"""What clients read in Java's properties, or say about them: `texts-properties.txt`, in the form of `test_texts`."""
+"""What clients read in Java's properties, or say about them: `texts-properties.txt`, in the form of `table`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quotaform.model.errors import InvalidFilesError
 from quotaform.model.server import parse_servers
 from quotaform.sandbox.security import Certificates
 from tests.golden.conftest import FOLDER, Golden
-from tests.golden.test_texts import Lines, Text, told
+from tests.golden.table import Lines, Text, told
 
 ENVIRONMENT = {
     "QUOTAFORM_ENV": "QUOTAFORM_PASS,QUOTAFORM_JAAS,QUOTAFORM_X,QUOTAFORM_HOST,WHO,SERVERS,UNSET",
@@ -87,7 +87,7 @@ def test_client_properties_are_read_or_refused_in_these_words(folder: Path, gold
 
     file = "texts-properties.txt"
     written = (FOLDER / file).read_text(encoding="utf-8")
-    golden(file, "\n".join(told(written, of_properties, is_line=False)).lstrip("\n") + "\n")
+    golden(file, "\n".join(told(written, of_properties)).lstrip("\n") + "\n")
 
 
 def differing(config: ClientConfig) -> Iterator[str]:

@@ -21,7 +21,7 @@ from quotaform.review.comment import CommentMode, CommentStep, Draft
 from quotaform.review.platform import Comments, Platform
 from quotaform.review.run import find_pull_request, make_transport, post_comments
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import Text, check_told
+from tests.golden.table import Text, check_told
 from tests.http_server import HttpServer, answer
 from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab
 

@@ -37,7 +37,7 @@ from quotaform.model.errors import AuthenticationError, ClusterError, ConnectErr
 from quotaform.model.text import Secret
 from quotaform.sandbox.security import Certificates
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import Lines, Text, check_told
+from tests.golden.table import Lines, check_told
 from tests.waiting import PATIENCE, PatientClock
 
 pytestmark = pytest.mark.slow
@@ -220,8 +220,8 @@ def test_this_is_said_when_no_connection_is_made(
         }
         return talks[kind]()
 
-    def of_servers(text: Text) -> Lines:
-        client, _, servers = str(text).partition(" -> ")
+    def of_servers(text: str) -> Lines:
+        client, _, servers = text.partition(" -> ")
         protocol, *words = client.split()
         config = ClientConfig(security_protocol=protocol)
         if protocol == "SSL":
@@ -244,7 +244,7 @@ def test_this_is_said_when_no_connection_is_made(
             said = said.replace(address, name)
         return [said]
 
-    check_told(golden, "connecting.txt", of_servers, is_line=True)
+    check_told(golden, "connecting.txt", of_servers)
 
 
 @pytest.fixture

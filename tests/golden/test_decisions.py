@@ -1,4 +1,4 @@
-"""What follows from quotas, in the form of `test_texts`: `decided-*.txt`, whose inputs are YAML or a line of words.
+"""What follows from quotas, in the form of `table`: `decided-*.txt`, whose inputs are YAML or a line of words.
 
 `live`, `files` and `base` are quotas by the address of their entity. A name is taken as it is written, but for
 `<default>`; `{}` among the files is `state: absent`.
@@ -37,7 +37,7 @@ from quotaform.http.client import Retry, asked_wait, send_again
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, parse_address
-from quotaform.model.errors import ClusterError, ConnectError, HttpError, InvalidFilesError, QuotaformError, UsageError
+from quotaform.model.errors import ClusterError, ConnectError, HttpError, QuotaformError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -67,7 +67,7 @@ from quotaform.usage.replay.replay import Demand, pace_of, replay
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of, receipt_of
 from tests.dumped import dumped_plan, dumped_receipt, sealed
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import Lines, Text, check_told
+from tests.golden.table import Lines, Text, check_told, tables_of
 from tests.scripted_connection import ScriptedConnection
 from tests.scripted_gateway import (
     ANSWER_LOST,
@@ -181,16 +181,11 @@ def of_changed(text: Text) -> Lines:
 
 def of_asked(text: Text) -> Iterator[str]:
     """Yield what a file of requests asks for, or what is wrong with it."""
-    content = text if isinstance(text, bytes) else text.encode()
-    try:
-        rows = RequestFile(content, "asked")
-        yield from map(repr, rows)
-    except InvalidFilesError as error:
-        yield from (f"{problem.location}: {problem.message}" for problem in error.problems)
-    else:
-        kinds = [kind for kind, has in (("clients", rows.has_clients), ("ips", rows.has_ips)) if has]
-        yield f"{len(rows)} of {' and '.join(kinds) or 'nobody'}, {rows.nameless} without a name"
-        assert list(rows) == list(rows)
+    rows = RequestFile(text if isinstance(text, bytes) else text.encode(), "asked")
+    yield from map(repr, rows)
+    kinds = [kind for kind, has in (("clients", rows.has_clients), ("ips", rows.has_ips)) if has]
+    yield f"{len(rows)} of {' and '.join(kinds) or 'nobody'}, {rows.nameless} without a name"
+    assert list(rows) == list(rows)
 
 
 ALICE = Entity(user="alice")
@@ -206,7 +201,7 @@ FOUND: dict[str, Drift | None] = {
 }
 
 
-def of_notified(text: Text) -> Iterator[str]:
+def of_notified(text: str) -> Iterator[str]:
     """Yield what is posted after each run, each of which is a process of its own with the same file of its state.
 
     `failures` has failures notified; with `stateless` there is no file; `down` and `up` are the receiver, and `chat`
@@ -223,7 +218,7 @@ def of_notified(text: Text) -> Iterator[str]:
 
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(drift_alert, "post", post)
-        for word in str(text).split():
+        for word in text.split():
             if word not in FOUND:
                 flags = flags - {"down"} if word == "up" else flags | {word}
                 continue
@@ -265,12 +260,12 @@ def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], list[
     return raised.get(kind) or respond
 
 
-def of_sent(text: Text) -> Iterator[str]:
+def of_sent(text: str) -> Iterator[str]:
     """Yield what becomes of twelve alterations, four in a request, or of `one`, when brokers answer so.
 
     `validate` is a dry run.
     """
-    words = str(text).split()
+    words = text.split()
     flags = {"one", "validate"} & {*words}
     asked = [Alteration(Entity(user=f"u{number}"), {"k": 1.0}) for number in range(1 if "one" in flags else 12)]
     connection = ScriptedConnection([step_of(word) for word in words if word not in flags])
@@ -293,9 +288,9 @@ def of_sent(text: Text) -> Iterator[str]:
     yield f"{len(connection.requests)} requests, each waited for {max(map(round, connection.timeouts))} s"
 
 
-def of_described(text: Text) -> Iterator[str]:
+def of_described(text: str) -> Iterator[str]:
     """Yield what a describe with so many seconds returns or says when brokers answer so, and how often it is sent."""
-    words = str(text).split()
+    words = text.split()
     quotas = {Entity(user=None): {"k": 0.1 + 0.2}}
 
     def step(word: str) -> BaseException | Callable[[object], Described[Quotas]]:
@@ -323,7 +318,7 @@ CI: dict[str, dict[str, str]] = {
 }
 
 
-def of_pull_request(text: Text) -> Lines:
+def of_pull_request(text: str) -> Lines:
     """Return which pull request a run is for, by options (lower case) and variables of its environment.
 
     `EVENT` is the content of a file of GitHub's; `[deep]` is a list of very many lists.
@@ -331,7 +326,7 @@ def of_pull_request(text: Text) -> Lines:
     environ: dict[str, str] = {}
     options: dict[str, str] = {}
     with TemporaryDirectory() as folder:
-        for word in str(text).split():
+        for word in text.split():
             name, _, value = word.partition("=")
             if name == "EVENT":
                 path = Path(folder, "event.json")
@@ -371,12 +366,12 @@ def answer_of(word: str) -> Response | HttpError:
     return Response(url=HOST, status=int(status), headers=headers, body=body)
 
 
-def of_retried(text: Text) -> Lines:
+def of_retried(text: str) -> Lines:
     """Return how often a request is sent, and how long it is waited for, when it is answered so, and then well.
 
     `PATCH!` is one that may be repeated; words with `:` are settings.
     """
-    method, *words = str(text).split()
+    method, *words = text.split()
     given = dict(word.split(":") for word in words if ":" in word)
     answers = iter([*(answer_of(word) for word in words if ":" not in word), answer_of("200")])
     waits: list[float] = []
@@ -406,9 +401,9 @@ def of_retried(text: Text) -> Lines:
     return [f"sent {len(sent)}, waited {waits}: {end}"]
 
 
-def of_wait(text: Text) -> Lines:
+def of_wait(text: str) -> Lines:
     """Return how long a server asks to wait, by its headers."""
-    headers = dict(each.split(": ", 1) for each in str(text).split("; ") if each)
+    headers = dict(each.split(": ", 1) for each in text.split("; ") if each)
     return [f"{asked_wait(Response(url=HOST, status=429, headers=headers, body=b''), NOON):g} s"]
 
 
@@ -418,12 +413,12 @@ def many(said: str) -> Quotas:
     return {Entity(user=f"u{each}"): {PRODUCER: float(rate or 1)} for each in range(int(number))}
 
 
-def of_read(text: Text) -> Iterator[str]:
+def of_read(text: str) -> Iterator[str]:
     """Yield how often a cluster is read for a plan of `files`, or without them for what it holds.
 
     `reads` are the first ones, `known` is what is expected there, and `others` are users that no file declares.
     """
-    asked = dict(word.partition("=")[::2] for word in str(text).split())
+    asked = dict(word.partition("=")[::2] for word in text.split())
     others = {Entity(user=f"other{each}"): {PRODUCER: 1.0} for each in range(int(asked.get("others", 0)))}
     words = [word for said in asked.get("reads", "").split(",") if said for word in repeated(said)]
     reads = [None if word == "now" else ClusterError(word) if word == "gone" else many(word) for word in words]
@@ -447,34 +442,28 @@ def repeated(said: str) -> list[str]:
     return [word] * int(times or 1)
 
 
-def of_url(text: Text) -> Lines:
-    try:
-        return [Url.parse(str(text)).reveal()]
-    except ValueError as error:
-        return [error]
+def of_url(text: str) -> Lines:
+    return [Url.parse(text).reveal()]
 
 
-def of_listed(text: Text) -> Lines:
+def of_listed(text: str) -> Lines:
     """Return what is said of a host, asked at port 9092, when the list behind the bar is that of allowed hosts."""
-    host, _, listed = str(text).partition(" | ")
+    host, _, listed = text.partition(" | ")
     server = Server(host, 9092)
     assert server.problem({}) is None
     return [server.problem({ALLOWED_HOSTS: listed}) or "is asked"]
 
 
-def of_source(text: Text) -> Lines:
+def of_source(text: str) -> Lines:
     """Return where measurements are read, without its address."""
-    try:
-        source = parse_source(str(text))
-    except ValueError as error:
-        return [error]
+    source = parse_source(text)
     assert "://" not in repr(source)
     return [f"broker {source.broker}, {source.kind}, {source.address}"]
 
 
-def of_login(text: Text) -> Iterator[str]:
+def of_login(text: str) -> Iterator[str]:
     """Yield what a Prometheus is sent, by variables of the environment; `hidden` is a secret."""
-    names = dict(word.split("=", 1) for word in loads(str(text)))
+    names = dict(word.split("=", 1) for word in loads(text))
     try:
         login = PrometheusLogin.from_environment({f"QUOTAFORM_PROMETHEUS_{name}": names[name] for name in names})
     except UsageError as error:
@@ -486,9 +475,9 @@ def of_login(text: Text) -> Iterator[str]:
         yield f"{ {name: secret.reveal() for name, secret in login.credentials.items()} } {login.headers}"
 
 
-def of_replayed(text: Text) -> Iterator[str]:
+def of_replayed(text: str) -> Iterator[str]:
     """Yield how long requests would have waited, and after which delay, of samples: time, rate, seconds it covers."""
-    key, limit, samples = loads(str(text))
+    key, limit, samples = loads(text)
     at, rate, window = (numpy.array(column, dtype=float) for column in zip(*samples, strict=True))
     micros = (at * 1e6).astype(numpy.int64)
     found = replay(Demand(micros, rate, window, pace_of(micros)), limit, QUOTA_KEYS[key].enforcement)
@@ -499,23 +488,23 @@ def of_replayed(text: Text) -> Iterator[str]:
         yield f"{name}: {' '.join(f'{value:.4g}' for value in values)}"
 
 
-def of_busiest(text: Text) -> Lines:
+def of_busiest(text: str) -> Lines:
     """Return the busiest day of weeks from a Thursday on: the rate of Saturdays, weeks, a peak on the second Saturday.
 
     On all other days, the rate is 1. The last number is how many of the highest days of a weekday are left out.
     """
-    saturday, weeks, peak, left_out = map(float, str(text).split())
+    saturday, weeks, peak, left_out = map(float, text.split())
     days = {20748 + place: saturday if place % 7 == 2 else 1.0 for place in range(7 * int(weeks))}
     return [busiest_day(days | ({20757: peak} if peak else {}), int(left_out))]
 
 
-def of_slot(text: Text) -> Lines:
+def of_slot(text: str) -> Lines:
     """Return when a source is asked next, see `next_slot`."""
-    slot, interval, ended, took, failures = map(float, str(text).split())
+    slot, interval, ended, took, failures = map(float, text.split())
     return [next_slot(int(slot), interval, ended, took, int(failures))]
 
 
-def of_reason(text: Text) -> Lines:
+def of_reason(text: str) -> Lines:
     """Return the reason of an entry with proposals for two keys, and for one of them later, where this is its own."""
     sized, unused = (
         Recommendation(
@@ -526,34 +515,31 @@ def of_reason(text: Text) -> Lines:
             (CONSUMER, Action.DELETE, None, "not used for 30 days"),
         )
     )
-    both = entry_reason(str(text), [sized, unused], date(2026, 11, 22))
+    both = entry_reason(text, [sized, unused], date(2026, 11, 22))
     return [both, entry_reason(both, [sized], date(2026, 12, 1))]
 
 
-def of_release(text: Text) -> Lines:
+def of_release(text: str) -> Lines:
     """Return the release of a broker that offers these versions of requests."""
-    return [BrokerRelease.of({int(key): tuple(value) for key, value in loads(str(text)).items()})]
+    return [BrokerRelease.of({int(key): tuple(value) for key, value in loads(text).items()})]
 
 
-def of_service(text: Text) -> Lines:
+def of_service(text: str) -> Lines:
     """Return what is said of a host of a service that manages quotas itself."""
-    return [service_hint(["other", str(text)])] if service_hint(["other", str(text)]) else []
+    return [service_hint(["other", text])] if service_hint(["other", text]) else []
 
 
-def of_effect(text: Text) -> Lines:
+def of_effect(text: str) -> Lines:
     """Return what a change of a limit does to who sends requests."""
-    key, *values = str(text).split()
+    key, *values = text.split()
     before, after = (Effective(None if value == "None" else float(value)) for value in values)
     effect = Effect(before, after)
     return [f"{effect.direction(key)}{', becomes unlimited' if effect.becomes_unlimited(key) else ''}"]
 
 
-def of_duration(text: Text) -> Lines:
+def of_duration(text: str) -> Lines:
     """Return the seconds of a duration, and how it is shown."""
-    try:
-        duration = parse_duration(str(text))
-    except ValueError as error:
-        return [error]
+    duration = parse_duration(text)
     return [f"{duration.total_seconds():g} s, shown as {duration_text(duration)}"]
 
 
@@ -564,13 +550,13 @@ HELD: dict[Entity, Values] = {
 }
 
 
-def of_altered(text: Text) -> Iterator[str]:
+def of_altered(text: str) -> Iterator[str]:
     """Yield what is said when one entity is altered, how often that was sent, and how long was waited.
 
     A key with `none` is removed. Brokers may lose the answer or the request, refuse, or accept and change nothing
     (`never`); then they hold what `now:KEY=VALUE` says, go away, or show the change `late`. `validate` is a dry run.
     """
-    address, *words = str(text).split()
+    address, *words = text.split()
     entity = parse_address(address)
     pairs = [word.split("=") for word in words if "=" in word and not word.startswith("now:")]
     ops = {loads(f'"{key}"'): None if value == "none" else float(value) for key, value in pairs}
@@ -601,18 +587,18 @@ def of_altered(text: Text) -> Iterator[str]:
 RELEASES = (BrokerRelease((2, 8), has_zookeeper=True), BrokerRelease((3, 3)), BrokerRelease((4, 3)))
 
 
-def of_refused(text: Text) -> Iterator[str]:
+def of_refused(text: str) -> Iterator[str]:
     """Yield why an alteration is sent to no broker, by the release of brokers; `none` removes a key."""
-    address, *values = str(text).split()
+    address, *values = text.split()
     pairs = (value.split("=") for value in values)
     asked = Alteration(entity_of(address), {key: None if value == "none" else float(value) for key, value in pairs})
     for words, group in groupby(RELEASES, lambda release: refusal_of(asked, release)):
         yield f"{', '.join(map(str, group))}: {words or 'left to the broker'}"
 
 
-def of_marker(text: Text) -> Lines:
+def of_marker(text: str) -> Lines:
     """Return what the first line of a comment says of it."""
-    return [f"{read_marker(str(text))}"]
+    return [f"{read_marker(text)}"]
 
 
 def edit(document: dict[str, Any], edits: Mapping[str, Any]) -> None:
@@ -676,39 +662,9 @@ def of_tampered(text: Text) -> Lines:
     return [f"is read: {'the same plan' if dumped_plan(plan) == ORIGINAL_TEXT else rows}"]
 
 
-SUBJECTS: dict[str, Callable[[Text], Lines]] = {
-    "resolved": of_resolved,
-    "changed": of_changed,
-    "asked": of_asked,
-    "edited": of_edited,
-    "tampered": of_tampered,
-}
-LINES: dict[str, Callable[[Text], Lines]] = {
-    "notified": of_notified,
-    "sent": of_sent,
-    "described": of_described,
-    "pull-request": of_pull_request,
-    "marker": of_marker,
-    "retried": of_retried,
-    "wait": of_wait,
-    "url": of_url,
-    "read": of_read,
-    "duration": of_duration,
-    "listed": of_listed,
-    "effect": of_effect,
-    "source": of_source,
-    "login": of_login,
-    "busiest": of_busiest,
-    "slot": of_slot,
-    "replayed": of_replayed,
-    "reason": of_reason,
-    "release": of_release,
-    "service": of_service,
-    "refused": of_refused,
-    "altered": of_altered,
-}
+TABLES = tables_of(globals())
 
 
-@pytest.mark.parametrize("name", [*SUBJECTS, *LINES])
+@pytest.mark.parametrize("name", TABLES)
 def test_this_follows_from_each_input(golden: Golden, name: str) -> None:
-    check_told(golden, f"decided-{name}.txt", (SUBJECTS | LINES)[name], is_line=name in LINES)
+    check_told(golden, f"decided-{name}.txt", TABLES[name])

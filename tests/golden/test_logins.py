@@ -1,4 +1,4 @@
-"""What is sent to log in, or why it is not, by the properties of a client: `logins-*.txt`, in the form of `test_texts`.
+"""What is sent to log in, or why it is not, by the properties of a client: `logins-*.txt`, in the form of `table`.
 
 Every secret that a case holds is looked for in what is shown.
 """
@@ -38,7 +38,7 @@ from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.text import Secret
 from quotaform.usage.stream.run import client_options
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import Lines, Text, check_told
+from tests.golden.table import Text, check_told, tables_of
 from tests.http_server import HttpServer, Received, answer
 from tests.identity_provider import CLIENTS, HANDLER, MODULE, IdentityProvider, decode, make_key, sign
 
@@ -285,21 +285,13 @@ def of_password(text: Text) -> Iterator[str]:
 def of_credentials(text: Text) -> Iterator[str]:
     """Yield the users or the mechanisms that a command line means; `<x 5>` stands for `xxxxx`."""
     kind, *words = sub(r"<(\w+) (\d+)>", lambda said: said[1] * int(said[2]), str(text)).split()
-    try:
-        yield f"{read_users(words) if kind == 'users' else [*map(str, read_mechanisms(words))]}"
-    except UsageError as error:
-        yield str(error)
+    yield f"{read_users(words) if kind == 'users' else [*map(str, read_mechanisms(words))]}"
 
 
-SUBJECTS: dict[str, Callable[[Text], Lines]] = {
-    "oauth": of_oauth,
-    "msk": of_msk,
-    "password": of_password,
-    "credentials": of_credentials,
-}
+TABLES = tables_of(globals())
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", TABLES)
 def test_this_is_sent_to_log_in_or_refused_in_these_words(golden: Golden, monkeypatch: Patch, name: str) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    check_told(golden, f"logins-{name}.txt", SUBJECTS[name])
+    check_told(golden, f"logins-{name}.txt", TABLES[name])

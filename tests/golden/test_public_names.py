@@ -13,7 +13,7 @@ import quotaform
 from quotaform.cluster.broker import split_alterations
 from quotaform.model.errors import ClusterError
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import Text, check_told
+from tests.golden.table import check_told
 from tests.scripted_gateway import ScriptedGateway
 
 
@@ -56,7 +56,7 @@ class Checked(ScriptedGateway):
 
 
 def test_wrong_calls_are_refused_in_these_words_and_nothing_is_sent(golden: Golden) -> None:
-    def of_call(text: Text) -> Iterator[str]:
+    def of_call(text: str) -> Iterator[str]:
         """Yield the error of an expression; `admin` is open, and `closed` is not any more."""
         gateway = Checked({})
         closed = quotaform.QuotaAdmin(Checked({}))
@@ -64,10 +64,10 @@ def test_wrong_calls_are_refused_in_these_words_and_nothing_is_sent(golden: Gold
         names = {name: getattr(quotaform, name) for name in quotaform.__all__}
         names |= {"admin": quotaform.QuotaAdmin(gateway), "closed": closed, "ALICE": quotaform.Entity(user="alice")}
         try:
-            yield f"returns {eval(str(text), names)!r}"  # noqa: S307 (our own)
+            yield f"returns {eval(text, names)!r}"  # noqa: S307 (our own)
         except (TypeError, ValueError, ClusterError) as error:
             if gateway.log or "canary" in str(error):
                 raise
             yield f"{type(error).__name__}: {error}"
 
-    check_told(golden, "public-calls.txt", of_call, is_line=True)
+    check_told(golden, "public-calls.txt", of_call)

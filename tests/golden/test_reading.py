@@ -1,4 +1,4 @@
-"""What is read from files and over HTTP, or why it is not: `reading-*.txt`, in the form of `test_texts`."""
+"""What is read from files and over HTTP, or why it is not: `reading-*.txt`, in the form of `table`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quotaform.model.text import Secret
 from quotaform.repository.repository import Repository
 from quotaform.system.files import is_folder, read_text
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import Lines, Text, check_told
+from tests.golden.table import Lines, check_told, tables_of
 from tests.http_server import HttpServer
 
 LIMIT = 1024
@@ -52,9 +52,9 @@ def make(folder: Path, word: str) -> None:
         path.write_bytes(unescaped(name.partition("=")[2]))
 
 
-def of_file(text: Text) -> Iterator[str]:
+def of_file(text: str) -> Iterator[str]:
     """Yield what is read of paths after `?`, of which at most 1 KiB is, by the operator and `within` each folder."""
-    made, _, asked = str(text).partition("?")
+    made, _, asked = text.partition("?")
     with TemporaryDirectory() as name:
         folder = Path(name)
         for word in made.split():
@@ -75,9 +75,9 @@ def of_file(text: Text) -> Iterator[str]:
             yield f"{word}: {read if len(read) < 200 else len(read)}"
 
 
-def of_tree(text: Text) -> Iterator[str]:
+def of_tree(text: str) -> Iterator[str]:
     """Yield what is read of quotas directories after `?`, which somebody named."""
-    made, _, asked = str(text).partition("?")
+    made, _, asked = text.partition("?")
     with TemporaryDirectory() as name:
         for word in made.split():
             make(Path(name), word)
@@ -91,9 +91,9 @@ def of_tree(text: Text) -> Iterator[str]:
             yield from (f"  {path or 'it'}: {reason}" for path, reason in sorted(tree.unreadable.items()))
 
 
-def of_http(text: Text) -> Lines:
+def of_http(text: str) -> Lines:
     """Return what is said of an answer to a request with a token, and whether it may have arrived and may pass."""
-    method, _, reply = str(text).partition(" ")
+    method, _, reply = text.partition(" ")
     with HttpServer(lambda _: unescaped(reply)) as server:
         url = Url.parse(f"{server.url}/hook/{CANARY}?key={CANARY}")
         request = Request(method=method, url=url, credentials={"Authorization": Secret(CANARY)})
@@ -111,9 +111,9 @@ def of_http(text: Text) -> Lines:
     return [said.replace(server.url, "URL").replace(server.url.replace("http:", "https:"), "URL with TLS") + asked]
 
 
-SUBJECTS = {"file": of_file, "tree": of_tree, "http": of_http}
+TABLES = tables_of(globals())
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", TABLES)
 def test_this_is_read_or_refused_in_these_words(golden: Golden, no_proxy: None, name: str) -> None:
-    check_told(golden, f"reading-{name}.txt", SUBJECTS[name], is_line=True)
+    check_told(golden, f"reading-{name}.txt", TABLES[name])

@@ -1,13 +1,13 @@
 """What guards, lints, policies and drift find: `rules-*.txt` hold a cluster and its files and, below, what is found.
 
-Lines are read as in the files of texts. An entity has its values, `1MiB/s -> 2MiB/s` if the files change one; before it
+Lines are read as in `table`. An entity has its values, `1MiB/s -> 2MiB/s` if the files change one; before it
 is `gone` if the files delete it, `live` if they do not mention it, `base` if it is of the base. `9 * user=u{}` are nine
 of them. What the other words mean is said in `Case`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import groupby
@@ -49,7 +49,7 @@ from quotaform.resolve.effect import effect_text, fallback_text, value_text
 from tests.builder import HEADER, declare, plan_of
 from tests.dumped import dumped_plan
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import Lines, Text, check_told
+from tests.golden.table import Lines, Text, check_told, tables_of
 from tests.scripted_gateway import Clock
 
 TODAY = date(2026, 11, 20)
@@ -341,19 +341,9 @@ def of_lint(text: Text) -> Lines:
     yield from told_of([*linted.findings, *unused_ignores(settings.ignores, linted.used, TODAY)])
 
 
-SUBJECTS: dict[str, Callable[[Text], Lines]] = {
-    "guard": of_guard,
-    "plan": of_plan,
-    "lint": of_lint,
-    "change": of_change,
-    "drift": of_drift,
-    "fresh": of_fresh,
-    "saved": of_saved,
-    "principal": of_principal,
-    "markdown": of_markdown,
-}
+TABLES = tables_of(globals())
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", TABLES)
 def test_what_each_rule_finds(golden: Golden, name: str) -> None:
-    check_told(golden, f"rules-{name}.txt", SUBJECTS[name])
+    check_told(golden, f"rules-{name}.txt", TABLES[name])

@@ -40,7 +40,7 @@ from quotaform.usage.table.schema import USAGE
 from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
 from tests.dumped import dumped_receipt
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import check_told
+from tests.golden.table import check_told
 from tests.http_server import HttpServer, Received, answer
 from tests.loading import load_schema
 from tests.markdown import ROOT

@@ -6,13 +6,11 @@ Lines that begin with `#` say why a case is there. A new case is its input; `mak
 
 from __future__ import annotations
 
-from ast import literal_eval
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from csv import reader as csv_rows
 from dataclasses import astuple, fields, replace
 from datetime import date
 from io import StringIO
-from itertools import groupby
 from json import dumps, loads
 from pathlib import Path
 from re import MULTILINE, split
@@ -41,7 +39,7 @@ from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.desired.yaml.document import is_text
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model.entity import Entity, canonical_ip, desanitize, ip_problem, parse_address, sanitize
-from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
+from quotaform.model.errors import InvalidFilesError, QuotaformError
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Action, Entry
@@ -62,15 +60,14 @@ from quotaform.resolve.run import explain_entity
 from quotaform.sandbox.security import render_properties
 from tests.builder import PRODUCER, REQUEST, plan_of, receipt_of, result_of
 from tests.command_line import COMMANDS
-from tests.golden.conftest import FOLDER, Golden
+from tests.golden.conftest import Golden
+from tests.golden.table import Lines, Text, check_told, tables_of
 from tests.loading import check
 
 TODAY = date(2026, 6, 1)
 PROFILES = {"gold": {"producer_byte_rate": 5.0, "consumer_byte_rate": 6.0}, "silver": {}}
 KNOWN = {"svc-orders", "svc-etl", "svc\n::error::order"}
 COMMON = "quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1, consumer_byte_rate: 2}\n"
-Text = str | bytes
-Lines = Iterable[object]
 
 
 def of_quotas(text: Text) -> Lines:
@@ -180,11 +177,7 @@ def differing(record: Any, default: Any) -> Iterator[tuple[str, object]]:
 
 def of_snapshot(text: Text) -> Lines:
     """Return what is wrong with a file of a snapshot, else the file as it is written."""
-    try:
-        snapshot = load_snapshot(str(text), "lab.json")
-    except InvalidFilesError as error:
-        return [f"{problem.location}: {problem.message}" for problem in error.problems]
-    return dump_snapshot(snapshot).splitlines()
+    return dump_snapshot(load_snapshot(str(text), "lab.json")).splitlines()
 
 
 def of_scope(text: Text) -> Lines:
@@ -234,9 +227,9 @@ def of_provenance(text: Text) -> Lines:
     return found
 
 
-def of_receipt(text: Text) -> Lines:
+def of_receipt(text: str) -> Lines:
     """Yield what is said of an apply with these results; `SIGTERM` interrupted it."""
-    words = str(text).split()
+    words = text.split()
     results = [Result(word) for word in words if not word.isupper()]
     interrupted_by = next((word for word in words if word.isupper()), None)
     plan = plan_of({Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(7)}, {})
@@ -278,38 +271,34 @@ def of_formatted(text: Text) -> Lines:
     return lines if file.is_changed else ["is as it should be"]
 
 
-def of_respelled(text: Text) -> Lines:
+def of_respelled(text: str) -> Lines:
     """Return how a value of a key is spelled when its file is formatted."""
-    key, _, value = str(text).partition(" ")
+    key, _, value = text.partition(" ")
     return [respell(key, value)]
 
 
-def of_scalar(text: Text) -> Lines:
+def of_scalar(text: str) -> Lines:
     """Yield what YAML reads, what others take it for, and whether it is a text to all of them."""
-    document = read_document("f.yaml", f"- {text!s}\n")
+    document = read_document("f.yaml", f"- {text}\n")
     read = document.root[0] if isinstance(document.root, list) else None
     oddity = document.oddity(document.root, 0)
     yield f"{type(read).__name__} {read}{f'; others read {oddity}' if oddity else ''}"
-    if is_text(str(text)):
+    if is_text(text):
         yield "a text to every reader"
 
 
-def of_name(text: Text) -> Lines:
-    return [spell_scalar(str(text))]
+def of_name(text: str) -> Lines:
+    return [spell_scalar(text)]
 
 
-def of_value(text: Text) -> Lines:
-    key, _, written = str(text).partition(" ")
-    try:
-        value = parse_value(QUOTA_KEYS[key], written)
-    except ValueError as error:
-        return [error]
-    return [value]
+def of_value(text: str) -> Lines:
+    key, _, written = text.partition(" ")
+    return [parse_value(QUOTA_KEYS[key], written)]
 
 
-def of_double(text: Text) -> Lines:
+def of_double(text: str) -> Lines:
     """Yield how a value of a key is written in a file, if it can be, and how it is shown."""
-    key, _, value = str(text).partition(" ")
+    key, _, value = text.partition(" ")
     row = QUOTA_KEYS.get(key)
     if row is not None:
         spelled = spell_value(row, float(value))
@@ -318,28 +307,22 @@ def of_double(text: Text) -> Lines:
     yield f"shown {render_value(row, float(value))}"
 
 
-def of_allowance(text: Text) -> Lines:
+def of_allowance(text: str) -> Lines:
     """Return what `--allow` allows, given once for each word, or why it does not."""
-    try:
-        return read_allowances(str(text).split() or [""])
-    except UsageError as error:
-        return [error]
+    return read_allowances(text.split() or [""])
 
 
-def of_address(text: Text) -> Lines:
-    try:
-        return [repr(parse_address(str(text)))]
-    except ValueError as error:
-        return [error]
+def of_address(text: str) -> Lines:
+    return [repr(parse_address(text))]
 
 
-def of_ip(text: Text) -> Lines:
-    return [canonical_ip(str(text)), ip_problem(str(text)) or "is good"]
+def of_ip(text: str) -> Lines:
+    return [canonical_ip(text), ip_problem(text) or "is good"]
 
 
-def of_entity(text: Text) -> Lines:
+def of_entity(text: str) -> Lines:
     """Yield the address of an entity, and its place in the table of precedence, if it has one."""
-    entity = Entity(loads(str(text)))
+    entity = Entity(loads(text))
     assert str(entity) == entity.address
     yield f"address {entity.address}"
     if level := level_of(entity):
@@ -347,44 +330,41 @@ def of_entity(text: Text) -> Lines:
         assert level.non_empty == (("client-id",) if "client-id" in level.entity_types else ())
 
 
-def of_sanitized(text: Text) -> Lines:
+def of_sanitized(text: str) -> Lines:
     """Yield how Kafka prints a name, and which name somebody means who gives it."""
-    return [f"printed {sanitize(str(text))}", f"meant {desanitize(str(text))!r}"]
+    return [f"printed {sanitize(text)}", f"meant {desanitize(text)!r}"]
 
 
-def of_server(text: Text) -> Lines:
+def of_server(text: str) -> Lines:
     """Return what is read as one server wherever it is written, or why it is none in each of the places.
 
     `[fe80::1%eth0]:9092` passed validate and not plan; `PLAINTEXT://b1:9092` the other way round.
     """
     config = SourceFile("f.yaml", f"clusters: {{lab: {{bootstrap_servers: [{dumps(text)}]}}}}")
     try:
-        servers = parse_servers(str(text))
+        servers = parse_servers(text)
     except ValueError as error:
         with pytest.raises(InvalidFilesError, match="is not host:port"):
-            from_properties({"bootstrap.servers": str(text)})
+            from_properties({"bootstrap.servers": text})
         return [error, *read_config(config, Path())[1]]
     assert parse_servers(read_config(config, Path())[0].clusters["lab"].bootstrap_servers) == servers
-    assert parse_servers(from_properties({"bootstrap.servers": str(text)}).bootstrap_servers) == servers
+    assert parse_servers(from_properties({"bootstrap.servers": text}).bootstrap_servers) == servers
     assert parse_servers(map(str, servers)) == servers
     return [f"{server.host!r} {server.port}" for server in servers]
 
 
-def of_choice(text: Text) -> Lines:
+def of_choice(text: str) -> Lines:
     """Return which clusters are chosen, of those behind the bar; `ALL` chooses all, nothing the only one."""
-    asked, _, names = str(text).partition("|")
+    asked, _, names = text.partition("|")
     config = Config(clusters={name: Cluster(name=name) for name in names.split()})
     patterns = asked.split()
     takes_all = patterns == ["ALL"]
-    try:
-        return [each.name for each in choose_clusters(config, [] if takes_all else patterns, takes_all=takes_all)]
-    except UsageError as error:
-        return [error]
+    return [each.name for each in choose_clusters(config, [] if takes_all else patterns, takes_all=takes_all)]
 
 
-def of_cell(text: Text) -> Lines:
+def of_cell(text: str) -> Lines:
     """Return how a name is written in a table of comma-separated values, in which it stays on one line."""
-    name = str(text)
+    name = text
     table = render_quotas_csv({Entity(user=name): {PRODUCER: 1.0}})
     [_, row] = csv_rows(StringIO(table))
     assert row[1] == csv_cell(name)
@@ -393,9 +373,9 @@ def of_cell(text: Text) -> Lines:
     return [row[1]]
 
 
-def of_completed(text: Text) -> Lines:
+def of_completed(text: str) -> Lines:
     """Return what a shell is offered for the beginning of a value: `COMMAND | OPTION BEGINNING`."""
-    path, _, typed = str(text).partition(" | ")
+    path, _, typed = text.partition(" | ")
     option, _, begun = typed.partition(" ")
     command = COMMANDS[f"quotaform {path}"]
     [parameter] = [each for each in command.params if each.name == option]
@@ -403,29 +383,26 @@ def of_completed(text: Text) -> Lines:
     return [" ".join(item.value for item in parameter.shell_complete(context, begun))]
 
 
-def of_pairs(text: Text) -> Lines:
+def of_pairs(text: str) -> Lines:
     """Return the properties of lists of pairs, in which commas may belong to a value."""
-    try:
-        return [read_properties(loads(str(text)))]
-    except UsageError as error:
-        return [error]
+    return [read_properties(loads(text))]
 
 
-def of_written_property(text: Text) -> Lines:
+def of_written_property(text: str) -> Lines:
     """Return a line of a properties file, which is ASCII, of a value."""
-    return [render_properties({"a": loads(str(text))}).removesuffix("\n")]
+    return [render_properties({"a": loads(text)}).removesuffix("\n")]
 
 
-def of_output(text: Text) -> Lines:
+def of_output(text: str) -> Lines:
     """Yield what is written of a text, and what is where colours are allowed; to escape it again changes nothing."""
-    harmless = make_harmless(str(text))
+    harmless = make_harmless(text)
     assert make_harmless(harmless) == harmless
-    return [repr(harmless), repr(make_harmless(str(text), allows_colour=True))]
+    return [repr(harmless), repr(make_harmless(text, allows_colour=True))]
 
 
-def of_live(text: Text) -> Lines:
+def of_live(text: str) -> Lines:
     """Yield what files cannot say of a live entity, and what they can."""
-    names, values = loads(f"[{text!s}]")
+    names, values = loads(f"[{text}]")
     entity, held = Entity(names), {key: float(value) for key, value in values.items()}
     for finding in check_writable(entity, held):
         assert finding.address == entity.address
@@ -433,13 +410,13 @@ def of_live(text: Text) -> Lines:
     yield f"files hold {writable_values(entity, held)}"
 
 
-def of_layout(text: Text) -> Lines:
+def of_layout(text: str) -> Lines:
     """Yield which files of a directory count for a cluster, and what is wrong with where they are.
 
     The text is the files, then the clusters, the first of which is the one that is asked about (`-` for none). A file
     that begins with `?` is a link that leads nowhere.
     """
-    names, _, clusters = str(text).partition(" | ")
+    names, _, clusters = text.partition(" | ")
     with TemporaryDirectory() as folder:
         directory = Path(folder) / "DIR"
         for name in names.split():
@@ -454,85 +431,17 @@ def of_layout(text: Text) -> Lines:
         yield from (str(problem).replace(f"{folder}/", "") for problem in layout.problems(cluster))
 
 
-def of_reference(text: Text) -> Lines:
+def of_reference(text: str) -> Lines:
     """Yield a text with its variables expanded, and why others are not."""
     variables = {"HOST": "b1", "PORT": "9092", "NESTED": "${env:HOST}", "QUOTAFORM_ENV": "HOST, PORT,NESTED,OTHER"}
-    expansion = expand(str(text), variables)
+    expansion = expand(text, variables)
     yield expansion.text
     yield from (f"{problem.name}: {problem_text(problem, name)}" for problem, name in expansion.problems)
 
 
-FILES: dict[str, Callable[[Text], Lines]] = {
-    "quotas": of_quotas,
-    "layer": of_layer,
-    "sources": of_sources,
-    "explained": of_explained,
-    "users": of_users,
-    "config": of_config,
-    "settings": of_settings,
-    "snapshot": of_snapshot,
-    "scope": of_scope,
-    "policy": of_policy,
-    "violation": of_violation,
-    "approval": of_approval,
-    "provenance": of_provenance,
-    "unit": of_unit,
-    "yaml": of_yaml,
-    "tree": of_tree,
-    "written": of_written,
-    "formatted": of_formatted,
-}
-LINES: dict[str, Callable[[Text], Lines]] = {
-    "scalar": of_scalar,
-    "name": of_name,
-    "respelled": of_respelled,
-    "value": of_value,
-    "double": of_double,
-    "allowance": of_allowance,
-    "receipt": of_receipt,
-    "address": of_address,
-    "ip": of_ip,
-    "entity": of_entity,
-    "sanitized": of_sanitized,
-    "server": of_server,
-    "choice": of_choice,
-    "output": of_output,
-    "cell": of_cell,
-    "completed": of_completed,
-    "pairs": of_pairs,
-    "written-property": of_written_property,
-    "live": of_live,
-    "layout": of_layout,
-    "reference": of_reference,
-}
+TABLES = tables_of(globals())
 
 
-def told(golden_text: str, make: Callable[[Text], Lines], *, is_line: bool) -> Iterator[str]:
-    """Yield the lines of a golden file anew, from what was written in it."""
-    gap = ""
-    for kind, group in groupby(golden_text.split("\n"), lambda line: line[:1] if line[:1] in ("#", ">") else ""):
-        lines = list(group)
-        if kind == "#":
-            yield from [gap, *lines]
-        elif kind == ">":
-            yield from lines if gap == "#" else ["", *lines]
-            text: Text = "".join(f"{line[2:]}\n" for line in lines)
-            if lines[0].startswith(">>"):
-                text = literal_eval(lines[0][3:])
-            elif is_line:
-                text = lines[0][2:]
-            found = [str(each) for each in make(text)]
-            assert all(each.isprintable() for each in found)
-            yield from found or ["(nothing)"]
-        gap = kind
-
-
-def check_told(golden: Golden, file: str, make: Callable[[Text], Lines], *, is_line: bool = False) -> None:
-    """Compare a golden file with what is made of its inputs."""
-    text = (FOLDER / file).read_text(encoding="utf-8")
-    golden(file, "\n".join(told(text, make, is_line=is_line)).lstrip("\n") + "\n")
-
-
-@pytest.mark.parametrize("name", [*FILES, *LINES])
+@pytest.mark.parametrize("name", TABLES)
 def test_each_text_is_read_or_refused_in_these_words(golden: Golden, name: str) -> None:
-    check_told(golden, f"texts-{name}.txt", (FILES | LINES)[name], is_line=name in LINES)
+    check_told(golden, f"texts-{name}.txt", TABLES[name])

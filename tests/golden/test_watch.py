@@ -15,7 +15,7 @@ from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
 from tests.golden.conftest import Golden
-from tests.golden.test_texts import check_told
+from tests.golden.table import check_told
 from tests.unit.test_watch import DRIFT, SYNC, World
 
 

@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 from quotaform.model.entity import Entity, parse_address
 from tests.golden.conftest import golden
+from tests.golden.table import check_told
 from tests.golden.test_stories import Story, values_of
-from tests.golden.test_texts import check_told
 from tests.planned_repository import own_environment
 from tests.spark import files
 from tests.spark.log import without_progress

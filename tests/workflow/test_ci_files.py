@@ -24,7 +24,7 @@ from tests.actions import ROOT, Runner, environment, load
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
 from tests.golden.conftest import Golden, golden
-from tests.golden.test_texts import Text, check_told
+from tests.golden.table import Text, check_told
 from tests.http_server import HttpServer, answer
 from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab, event
 from tests.workflow.command import Cluster, run

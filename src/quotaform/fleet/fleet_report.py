@@ -290,36 +290,26 @@ def _planned(cluster: str, plan: PlanDigest) -> FleetRow:
 
 
 def _compared(cluster: str, drift: DriftDigest) -> FleetRow:
-    if not drift.is_known:
-        return FleetRow(
-            cluster=cluster,
-            status=FleetStatus.UNKNOWN,
-            cluster_id=drift.cluster_id,
-            read_at=drift.read_at,
-            is_snapshot=drift.is_snapshot,
-            entities={},
-            rules=(rule.CLUSTER_ID.id,),
-        )
+    status = FleetStatus.DRIFT if drift.entities else FleetStatus.IN_SYNC
+    counts = {**drift.summary, "pending": drift.pending, "ignored": drift.ignored, "in_sync": drift.in_sync}
     return FleetRow(
         cluster=cluster,
-        status=FleetStatus.DRIFT if drift.entities else FleetStatus.IN_SYNC,
+        status=status if drift.is_known else FleetStatus.UNKNOWN,
         cluster_id=drift.cluster_id,
         read_at=drift.read_at,
         is_snapshot=drift.is_snapshot,
-        entities={**drift.summary, "pending": drift.pending, "ignored": drift.ignored, "in_sync": drift.in_sync},
-        differences=drift.entities,
+        entities=counts if drift.is_known else {},
+        differences=drift.entities if drift.is_known else 0,
+        rules=() if drift.is_known else (rule.CLUSTER_ID.id,),
     )
 
 
 def _applied(cluster: str, receipt: ReceiptDigest) -> FleetRow:
-    if not receipt.is_complete:
-        status = FleetStatus.INCOMPLETE
-    else:
-        status = FleetStatus.APPLIED if receipt.entities else FleetStatus.UNCHANGED
+    status = FleetStatus.APPLIED if receipt.entities else FleetStatus.UNCHANGED
     already = receipt.tally.get(Result.ALREADY_APPLIED, 0)
     return FleetRow(
         cluster=cluster,
-        status=status,
+        status=status if receipt.is_complete else FleetStatus.INCOMPLETE,
         cluster_id=receipt.cluster_id,
         entities={
             **{action.value: receipt.applied[action] for action in (Action.CREATE, Action.UPDATE, Action.DELETE)},

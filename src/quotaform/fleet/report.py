@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from quotaform.fleet.fleet_report import COMMANDS, FleetReport, FleetRow, FleetStatus
@@ -23,27 +23,9 @@ _LONGEST_NAME: Final = 40
 _LONGEST_ERROR: Final = 500
 _HINT: Final = "--report json=report.json writes all of them"
 
-STATUS_WORDS: Final[Mapping[FleetStatus, str]] = {
-    FleetStatus.FAILED: "failed",
-    FleetStatus.NOT_REACHED: "not reached",
-    FleetStatus.UNKNOWN: "unknown",
-    FleetStatus.INCOMPLETE: "incomplete",
-    FleetStatus.BLOCKED: "blocked",
-    FleetStatus.CHANGE: "to change",
-    FleetStatus.APPLIED: "applied",
-    FleetStatus.DRIFT: "with drift",
-    FleetStatus.UNCHANGED: "unchanged",
-    FleetStatus.IN_SYNC: "in sync",
-}
-_COLOURS: Final = {
-    FleetStatus.FAILED: "red",
-    FleetStatus.NOT_REACHED: "red",
-    FleetStatus.UNKNOWN: "red",
-    FleetStatus.INCOMPLETE: "red",
-    FleetStatus.BLOCKED: "red",
-    FleetStatus.CHANGE: "yellow",
-    FleetStatus.DRIFT: "yellow",
-}
+_WORDS: Final = {FleetStatus.CHANGE: "to change", FleetStatus.DRIFT: "with drift"}
+_SEVERE: Final = frozenset(list(FleetStatus)[: list(FleetStatus).index(FleetStatus.CHANGE)])
+_COLOURS: Final = {**dict.fromkeys(_SEVERE, "red"), **dict.fromkeys(_WORDS, "yellow")}
 
 
 def fleet_report(report: FleetReport) -> Report:
@@ -97,8 +79,12 @@ def _about(report: FleetReport) -> Iterator[str]:
 
 def _statuses(report: FleetReport) -> str:
     """Return how many clusters have each status, without those that none has."""
-    parts = [f"{count:,} {STATUS_WORDS[status]}" for status, count in report.statuses.items() if count]
+    parts = [f"{count:,} {_word(status)}" for status, count in report.statuses.items() if count]
     return ", ".join(parts) or "none"
+
+
+def _word(status: FleetStatus) -> str:
+    return _WORDS.get(status, status.value.replace("-", " "))
 
 
 def _clusters(clusters: Sequence[str]) -> tuple[Cell, Cell]:
@@ -155,7 +141,7 @@ def _row(row: FleetRow, counts: Sequence[str], most: int) -> tuple[Cell, ...]:
     why = ", ".join(row.rules) if row.error is None else inert(row.error.message)
     return (
         spell_name(row.cluster),
-        Coloured(STATUS_WORDS[row.status], _COLOURS.get(row.status)),
+        Coloured(_word(row.status), _COLOURS.get(row.status)),
         _number(row.differences),
         Bar(value=row.differences, scale=most, is_severe=row.error is not None or bool(row.rules)),
         *(_number(found[name]) if name in found else Number("-", -1.0) for name in counts),

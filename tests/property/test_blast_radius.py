@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from random import Random
 
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -97,19 +96,6 @@ def test_the_rows_are_those_of_resolving_everything_twice(
     assert radius.counts == {
         each: LimitCount(principals=affected[each], limits=limits[each]) for each in LimitDirection
     }
-
-
-@given(all_quotas(), FILES, PRINCIPALS, st.randoms(use_true_random=False))
-def test_the_order_of_the_list_and_repetitions_do_not_matter(
-    actual: Quotas, files: Desired | Mapping[Entity, Values], principals: list[Entity], random: Random
-) -> None:
-    changes = plan_of(files, actual).changes
-    radius, rows = make_blast_radius(Principals.of("list", principals), actual, changes, file="all.csv")
-    again = [*principals, *principals]
-    random.shuffle(again)
-    other, others = make_blast_radius(Principals.of("list", again), actual, changes, file="all.csv")
-    assert repr(other) == repr(radius)
-    assert list(map(spelled, others)) == list(map(spelled, rows))
 
 
 @given(all_quotas(), PRINCIPALS)

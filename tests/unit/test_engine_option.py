@@ -31,36 +31,32 @@ def test_options_about_spark_mean_spark(engine: Engine, chosen: str) -> None:
     assert choose(engine, clusters=400, size=64 * MIB) == chosen
 
 
+IN_THIS_PROCESS = "(--engine local computes in this process)"
+
+
 @pytest.mark.parametrize(
-    ("clusters", "size", "told"),
+    ("clusters", "size", "problem", "told"),
     [
-        (401, 0, "Engine spark: 401 clusters are more than 400 (--engine local computes in this process)\n"),
-        (
-            1,
-            65 * MIB,
-            "Engine spark: 65 MiB of quota files are more than 64 MiB (--engine local computes in this process)\n",
-        ),
+        (401, 0, None, f"Engine spark: 401 clusters are more than 400 {IN_THIS_PROCESS}\n"),
+        (1, 65 * MIB, None, f"Engine spark: 65 MiB of quota files are more than 64 MiB {IN_THIS_PROCESS}\n"),
+        (401, 0, "no Java", "Engine local: 401 clusters are more than 400, but Spark cannot be used: no Java\n"),
     ],
 )
-def test_auto_says_that_it_chose_spark(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], clusters: int, size: int, told: str
+def test_auto_says_what_it_chose(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    clusters: int,
+    size: int,
+    problem: str | None,
+    told: str,
 ) -> None:
-    monkeypatch.setattr("quotaform.fleet.session.require_spark", lambda options: None)
-    assert choose(Engine(engine="auto"), clusters, size) == "spark"
+    def require(options: SessionOptions) -> None:
+        if problem is not None:
+            raise EngineError(problem)
+
+    monkeypatch.setattr("quotaform.fleet.session.require_spark", require)
+    assert choose(Engine(engine="auto"), clusters, size) == ("spark" if problem is None else "local")
     assert capsys.readouterr().err == told
-
-
-def test_auto_computes_here_where_spark_cannot_be_used(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(options: SessionOptions) -> None:
-        raise EngineError("there is no Java")
-
-    monkeypatch.setattr("quotaform.fleet.session.require_spark", refuse)
-    assert choose(Engine(engine="auto"), clusters=401) == "local"
-    assert capsys.readouterr().err == (
-        "Engine local: 401 clusters are more than 400, but Spark cannot be used: there is no Java\n"
-    )
 
 
 @pytest.mark.parametrize(

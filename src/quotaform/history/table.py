@@ -9,7 +9,7 @@ from re import compile as regex
 from secrets import token_hex
 from shutil import rmtree
 from time import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as f
@@ -64,25 +64,6 @@ def open_history(spark: SparkSession, location: str) -> HistoryTable:
     return ParquetHistory(spark, location)
 
 
-class HistoryTable(Protocol):
-    """A history in storage: rows are added, and none is changed. It shows those of when it was opened."""
-
-    name: str
-    """What messages call it: as it was given."""
-
-    def readings(self) -> DataFrame:
-        """Return `READINGS`. Raises `HistoryError` if it is no history, or cannot be read."""
-
-    def require_writable(self) -> None:
-        """Make sure that it can be written, before anything else is done."""
-
-    def add(self, rows: DataFrame) -> bool:
-        """Add `READINGS`: all, or none.
-
-        Returns false if another append was faster, and nothing was added.
-        """
-
-
 def require_columns(found: StructType, name: str) -> None:
     """Make sure that a table has the columns of a history; it may have more."""
     types = {field.name: field.dataType.simpleString() for field in found}
@@ -127,7 +108,7 @@ class ParquetHistory:
         self._is_checked = False
 
     def readings(self) -> DataFrame:
-        """Return `READINGS`."""
+        """Return `READINGS`. Raises `HistoryError` if it is no history, or cannot be read."""
         if not self._folders:
             return self._spark.createDataFrame([], READINGS)
         paths = [located_exactly(str(folder)) for folder in self._folders]
@@ -147,7 +128,7 @@ class ParquetHistory:
             raise HistoryError(self.name, problem, "make it writable, or give another path") from None
 
     def add(self, rows: DataFrame) -> bool:
-        """Add `READINGS`: all, or none."""
+        """Add `READINGS`: all, or none. Returns false if another append was faster, and nothing was added."""
         number = self._last + 1
         if not self._add(rows, f"append={number:08}"):
             return False
@@ -253,7 +234,7 @@ class DeltaHistory:
         """Do nothing: where Spark writes, only Spark knows whether it can."""
 
     def add(self, rows: DataFrame) -> bool:
-        """Add `READINGS`: all, or none."""
+        """Add `READINGS`: all, or none. Returns false if another append was faster, and nothing was added."""
         token = token_hex(16)
         options = {"txnAppId": _APPLICATION, "txnVersion": str(self._version + 1), "userMetadata": token}
         writer = rows.write.format(_FORMAT).options(**options).mode("error" if self._version < 0 else "append")
@@ -307,3 +288,7 @@ class DeltaHistory:
 def _quoted(name: str) -> str:
     """Return a part of a name as SQL takes it, whatever is in it."""
     return f"`{name.strip('`').replace('`', '``')}`"
+
+
+HistoryTable: TypeAlias = ParquetHistory | DeltaHistory
+"""A history in storage: rows are added, and none is changed. It shows those of when it was opened."""

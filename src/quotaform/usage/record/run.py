@@ -232,6 +232,7 @@ class _Recorder:
         self._failed: dict[str, NothingReadError] = {}
         self._failure: str | None = None
         self._queue: SimpleQueue[tuple[_Source, _Event]] = SimpleQueue()
+        self._has_answers = Event()
         is_one = len(request.readers) == 1
         self._sources = [
             _Source(cluster, broker, f"{where}broker {broker}: {reader.shown}", reader, request.warn)
@@ -262,6 +263,7 @@ class _Recorder:
     def _ask(self, source: _Source) -> None:
         for event in _events(source.reader, self._request, self._clock, self._stops[source.cluster]):
             self._queue.put((source, event))
+            self._has_answers.set()
 
     def _outcome(self, cluster: str, started: datetime) -> ClusterOutcome[Recording]:
         if cluster in self._failed:
@@ -293,11 +295,13 @@ class _Recorder:
 
     def _take_up(self, seconds: float = 0.0) -> None:
         """Keep what sources have answered; wait so long for a first answer."""
-        with suppress(Empty):
-            source, event = self._queue.get(timeout=seconds) if seconds else self._queue.get_nowait()
+        self._has_answers.wait(seconds)
+        # A signal in the middle would lose an answer.
+        with held_signals(holds_all=True), suppress(Empty):
+            self._has_answers.clear()
             while True:
-                source.take_up(event)
                 source, event = self._queue.get_nowait()
+                source.take_up(event)
 
     def _wait(self, threads: Sequence[Thread]) -> None:
         begun = written = self._clock.monotonic()

@@ -12,14 +12,12 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.errors import InvalidFilesError
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.table import TableMapping, TimeUnit, parse_rows
-from quotaform.usage.format.text import HEAD_BYTES, PROMETHEUS, detect_format
-from quotaform.usage.ingest.document import add_recording
+from quotaform.usage.format.text import PROMETHEUS
 from quotaform.usage.ingest.input import read_usage_mapping
-from quotaform.usage.ingest.rows import ParsedRows
-from quotaform.usage.ingest.source import Range
+from quotaform.usage.ingest.recording import Recording, items_of
+from quotaform.usage.ingest.rows import merged_batches, parsed_batches
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import LONGEST_RECORD, Dropped, Item, Rejected
-from quotaform.usage.stream.message import parse_message
 from tests.fuzz.target import Target, line_problems
 
 _TS: Final = 1_763_676_256
@@ -46,18 +44,13 @@ def _read_rows(document: bytes) -> None:
 
 
 def _read_recording(document: bytes) -> None:
-    """Read a file as a task does, and a record of a topic as a stream does."""
-    rows = ParsedRows()
-    for _ in add_recording(Range("f", 0, None, float(_TS), document, None), None, _ORIGIN, rows):
-        pass
-    for batch in rows.rest():
-        for row in batch.select(["file", "position", "reason", "record"]).to_pylist():
-            assert row["reason"] is None or not row["reason"].startswith("internal error"), row
-    name = detect_format(document[:HEAD_BYTES])
-    message = parse_message(document, _TS * 1_000_000, name if name in FORMATS else PROMETHEUS, _ORIGIN)
-    assert not [reason for reason, _ in message.rejected if reason.startswith("internal error")], message.rejected
-    for row in message.rows:
-        assert all(isfinite(each) for each in row if isinstance(each, float)), row
+    """Read a file as a task does."""
+    for name in (None, PROMETHEUS):
+        items = list(items_of(Recording("f", float(_TS), None, document), name, _ORIGIN))
+        assert not [item for item in items if isinstance(item, Rejected) and item.reason.startswith("internal")], items
+        _check(items)
+        for batch in merged_batches(parsed_batches(("f", item) for item in items)):
+            assert all(isfinite(rate) for rate in batch.column("rate").to_pylist() if rate is not None), items
 
 
 def _read(name: str, document: bytes) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from pyarrow import parquet
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.model.errors import StreamError
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.stream.batch import BatchWriter
-from quotaform.usage.stream.message import messages
-from quotaform.usage.stream.run import StreamRequest, _run
+from quotaform.usage.stream.run import StreamRequest, _run, with_record_id
 from quotaform.usage.stream.topic import Topic
+from quotaform.usage.table.schema import USAGE
+from tests.builder import PRODUCER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,11 +81,42 @@ def test_a_batch_that_fails_while_the_stream_is_stopped_is_reported(
         assert raised.value is error
 
 
-def test_each_record_without_a_value_is_quarantined(spark: SparkSession) -> None:
-    """All but the first were duplicates."""
-    places = [(0, 1), (0, 2), (1, 1)]
-    rows: list[Any] = [(None, partition, offset, AT) for partition, offset in places]
+def test_records_of_one_time_and_value_are_one_but_each_without_a_value_is_another(spark: SparkSession) -> None:
+    """Of those without a value, all but the first were duplicates."""
+    later = AT + timedelta(milliseconds=1)
+    records = [(b"a", AT), (b"a", AT), (b"a", later), (b"b", AT), (None, AT), (None, AT)]
+    rows: list[Any] = [(value, 0, offset, at) for offset, (value, at) in enumerate(records)]
     schema = "value binary, partition int, offset long, timestamp timestamp"
-    found = messages(spark.createDataFrame(rows, schema), "otlp", Origin()).collect()
-    assert len({bytes(row.id) for row in found}) == 3
-    assert [[each.reason for each in row.rejected] for row in found] == [["the record has no value"]] * 3
+    ids = [row.id for row in with_record_id(spark.createDataFrame(rows, schema)).orderBy("offset").collect()]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 5
+
+
+def test_a_batch_becomes_one_file_of_rows_and_one_of_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Of what is made again, nothing is there twice."""
+    rate = b'kafka_server_quota_byte_rate{quota_type="Produce",user="a%3Db"} 5'
+    throttle_time = b'kafka_server_quota_throttle_time{quota_type="Produce",user="a%3Db"} 7'
+    values = (rate + b"\n" + throttle_time, None, b"{")
+    rows: list[Any] = [("t", value, 1, offset, AT) for offset, value in enumerate(values)]
+    schema = "topic string, value binary, partition int, offset long, timestamp timestamp"
+    (tmp_path / "metadata").write_text('{"id": "q"}')
+    usage, bad = tmp_path / "usage", tmp_path / "bad"
+    usage.mkdir()
+    bad.mkdir()
+    writer = BatchWriter(
+        progress=tmp_path, require_topic=lambda: None, input_format="exposition", origin=Origin("prod", "b1"),
+        usage=usage, quarantine=bad,
+    )  # fmt: skip
+    for _ in range(2):
+        writer(spark.createDataFrame(rows, schema), 7)
+    assert [path.name for path in usage.glob("*.parquet")] == ["stream-q-000000007-000.parquet"]
+    [row] = parquet.read_table(usage).to_pylist()
+    assert row == dict(
+        zip(USAGE.names, (AT, 11.5, "prod", "b1", PRODUCER, "a=b", None, None, 5.0, 7.0, None), strict=True)
+    )
+    rejected = [(row["file"], row["position"], row["reason"]) for row in parquet.read_table(bad).to_pylist()]
+    assert sorted(rejected) == [
+        ("kafka:t/1", 1, "offset 1: the record has no value"),
+        ("kafka:t/1", 2, "offset 2: line 1: not a metric with a value, or cut"),
+    ]
+    assert (writer.counts["written"], writer.counts["quarantined"]) == (4, 4)

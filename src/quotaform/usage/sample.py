@@ -33,6 +33,8 @@ class Attribute(StrEnum):
     THROTTLE_TIME = "throttle_time"
     TOTAL = "total"
 
+    __hash__ = str.__hash__  # Each sample asks for it with its series; that of an enum is in Python.
+
 
 def broker_window_s(key: str) -> float:
     """Return how many seconds a rate of a broker covers, about.

@@ -21,17 +21,16 @@ Source: org.apache.kafka.tools.JmxTool.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from csv import Error as CsvError
 from csv import reader
-from io import StringIO
 from re import Match
 from re import compile as regex
 from typing import Final
 
 from quotaform.model.moment import read_moment
 from quotaform.model.text import quote
-from quotaform.usage.format.text import make_sample, read_epoch, read_text
+from quotaform.usage.format.text import Source, make_sample, read_epoch, text_lines
 from quotaform.usage.metric import PROPERTY, Measure, read_known_object_name
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
@@ -54,46 +53,36 @@ _MESSAGE = regex(r"Trying to connect to JMX url: .*").fullmatch
 """What JmxTool says before it begins; it is in the file if both of its outputs are."""
 
 
-def parse_jmxtool(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
+def parse_jmxtool(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
     """Yield what is in a table; a position is the number of a line, from 1.
+
+    The last line may have no end: unless it is the only row, its last cell may be a part of a number then, and is
+    rejected.
 
     `origin`: what counts, as MBeans do not say where they are from. `ts`: not used: each line has its time.
     """
-    text = read_text(data)
-    if isinstance(text, Rejected):
-        yield text
-    else:
-        yield from parse_jmxtool_lines(StringIO(text, newline="\n"), origin)
-
-
-def parse_jmxtool_lines(lines: Iterable[str], origin: Origin) -> Iterator[Item]:
-    """Yield what is in the lines of a table, which need not fit into memory.
-
-    `lines` are the lines with their ends. The last one may have none: unless it is the only row, its last cell may be a
-    part of a number then, and is rejected. `origin` is what counts, as MBeans do not say where they are from.
-    """
     header, columns, rows = "", None, 0
-    ts: float | str | None = None
+    at: float | str | None = None
     dropped: Counter[DropReason] = Counter()
-    for number, text in enumerate(lines, start=1):
-        line = text.removeprefix("\ufeff").strip()
+    for number, text in enumerate(text_lines(source), start=1):
+        line = text.strip()
         if not line or _MESSAGE(line):
             continue
         if time_line := _TIME_LINE(line):
-            ts = _time(time_line["csv"] or time_line["other"] or "")
-            if isinstance(ts, str):
-                yield reject(number, f"line {number}: {ts}; the values below it are left out", line)
-        elif ts is not None and (value_line := _VALUE_LINE(line)):
+            at = _time(time_line["csv"] or time_line["other"] or "")
+            if isinstance(at, str):
+                yield reject(number, f"line {number}: {at}; the values below it are left out", line)
+        elif at is not None and (value_line := _VALUE_LINE(line)):
             rows += 1
             is_cut = rows > 1 and not text.endswith("\n")
-            yield from _value(value_line, ts, number, origin, dropped, is_cut=is_cut)
+            yield from _value(value_line, at, number, origin, dropped, is_cut=is_cut)
         elif _TIME(line):
-            ts = None
+            at = None
             if line != header:
                 header, columns = line, read_columns(line, origin)
                 yield from _unreadable(columns, number)
-        elif columns is None or ts is not None:
-            reason = _HEADLESS if ts is None else "neither a time nor an attribute with its value, or cut"
+        elif columns is None or at is not None:
+            reason = _HEADLESS if at is None else "neither a time nor an attribute with its value, or cut"
             yield reject(number, f"line {number}: {reason}", line)
         else:
             rows += 1

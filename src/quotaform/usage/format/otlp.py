@@ -20,7 +20,7 @@ from re import compile as regex
 from typing import Any, Final, NamedTuple
 
 from quotaform.model.text import quote
-from quotaform.usage.format.text import json_documents, make_sample, read_number, read_time, spell_document
+from quotaform.usage.format.text import Source, json_documents, make_sample, read_number, read_time, spell_document
 from quotaform.usage.metric import Measure, read_known_metric
 from quotaform.usage.metric_name import Origin, size_factor, time_factor
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
@@ -41,13 +41,13 @@ class Point(NamedTuple):
     data: dict[str, Any]
 
 
-def parse_otlp(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
+def parse_otlp(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
     """Yield what is in the documents; a position is the number of the data point in its document, from 1.
 
-    `data`: one document, or several that follow one another. `origin`: what counts for metrics that do not say where
-    they are from. `ts`: when they came, in seconds since the epoch, for points without a time.
+    `source`: one document, or one in each line. `origin`: what counts for metrics that do not say where they are from.
+    `ts`: when they came, in seconds since the epoch, for points without a time.
     """
-    for document in json_documents(data):
+    for document in json_documents(source, object):
         if isinstance(document, Rejected):
             yield document
             continue

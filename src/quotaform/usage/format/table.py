@@ -1,17 +1,12 @@
-"""Rows of tables (Parquet, CSV), and the mapping of their columns.
-
-An engine that reads tables does the same by columns: `read_metric` or `read_bucket` once per distinct name, the rest
-in its own expressions.
-"""
+"""Rows of tables (Parquet, CSV), and the mapping of their columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from json import loads
-from typing import Final
+from typing import Final, TypeAlias
 
 from quotaform.model.entity import IP, canonical_ip, desanitize
 from quotaform.model.moment import read_moment
@@ -65,7 +60,9 @@ COLUMN_FIELDS: Final = (TS, *PLACES, *METRIC_FIELDS, *BUCKET_FIELDS)
 """The fields that may be columns."""
 CONSTANT_FIELDS: Final = (*PLACES, "metric", "key", *NAMES)
 """The fields that may be the same for the whole table."""
-FACTOR_FIELDS: Final = ("value", "rate", "throttle_ms", "window_s")
+VALUE_FIELDS: Final = ("value", "rate", "throttle_ms")
+"""The fields with numbers, which differ from row to row."""
+FACTOR_FIELDS: Final = (*VALUE_FIELDS, "window_s")
 """The fields that may have another unit than the table of usage."""
 
 LARGEST_FACTOR: Final = 1e30
@@ -81,7 +78,7 @@ class TimeUnit(StrEnum):
     NS = "ns"
 
 
-UNITS_PER_SECOND: Final = {TimeUnit.S: 1.0, TimeUnit.MS: 1e3, TimeUnit.US: 1e6, TimeUnit.NS: 1e9}
+_UNITS_PER_SECOND: Final = {TimeUnit.S: 1.0, TimeUnit.MS: 1e3, TimeUnit.US: 1e6, TimeUnit.NS: 1e9}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,14 +234,16 @@ _LABELS: Final = frozenset(
 """The labels, folded, that are often columns."""
 
 
-Cells = Mapping[str, object]
+Cells: TypeAlias = Mapping[str, object]
 """The cells of a row, by column."""
+Measures: TypeAlias = dict[str, Measure]
+"""What the numbers of a row are, by field."""
 
 _NAMELESS: Final = (
     "it has no name of a metric; if all rows of the file are of one, say in a mapping file what it is called: "
     "constants: {metric: NAME}"
 )
-TIME_SIZES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+_TIME_SIZES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """From which size on a number of a time counts which part of a second: seconds reach 1e11 in the year 5138, and
 milliseconds passed it in 1973."""
 
@@ -255,14 +254,34 @@ def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> 
     `mapping` is what their columns are. `origin` is what counts for rows that do not say where they are from.
     """
     read = _of_metric if mapping.is_of_metrics else _of_bucket
+    numbers = {mapping.columns[name] for name in (TS, *VALUE_FIELDS) if name in mapping.columns}
+    names = sorted(mapping.names - numbers)
+    known: dict[tuple[str | None, ...], Measures | DropReason | str] = {}
     for number, cells in enumerate(rows, start=1):
-        for item in read(cells, mapping, origin):
+        # Few of many rows differ in more than the time and the numbers.
+        key = tuple([_text(cells.get(name)) for name in names])
+        if (measures := known.get(key)) is None:
+            measures = known[key] = read(cells, mapping, origin)
+        for item in _row_items(cells, measures, mapping) if isinstance(measures, dict) else [measures]:
             if isinstance(item, Sample):
                 yield item
             elif isinstance(item, DropReason):
                 yield Dropped(item, 1)
             else:
-                yield reject(number, f"row {number}: {item}", str(dict(cells)))
+                shown = {name: cells.get(name) for name in mapping.names if cells.get(name) is not None}
+                yield reject(number, f"row {number}: {item}", str(shown))
+
+
+def _row_items(cells: Cells, measures: Measures, mapping: TableMapping) -> Iterator[Sample | DropReason | str]:
+    ts = read_cell_time(cells.get(mapping.columns[TS]), mapping.time_unit)
+    is_missing = not mapping.is_of_metrics
+    for name, measure in measures.items():
+        value = cells.get(mapping.columns[name])
+        if value is not None or mapping.is_of_metrics:
+            is_missing = False
+            yield ts if isinstance(ts, str) else make_sample(measure, ts, value)
+    if is_missing:
+        yield DropReason.MISSING
 
 
 def read_bucket(
@@ -316,22 +335,18 @@ def read_labels(cell: object) -> dict[str, str] | None:
     return {str(name): str(value) for name, value in pairs if value is not None}
 
 
-def read_cell_time(cell: object, mapping: TableMapping) -> float | str:
+def read_cell_time(cell: object, unit: TimeUnit | None = None) -> float | str:
     """Return the time in a cell, in seconds since the epoch, or what is wrong with it.
 
-    A time without a zone is in UTC. A number counts what the mapping says, or what its size says.
+    A time without a zone is in UTC. `unit`: what a number counts; `None` goes by its size.
 
-    >>> mapping = TableMapping(columns={"ts": "t"})
-    >>> {read_cell_time(each, mapping) for each in (1.8e9, 1.8e12, "1800000000000000", "2027-01-15T08:00:00Z")}
+    >>> {read_cell_time(each) for each in (1.8e9, 1.8e12, "1800000000000000", "2027-01-15T08:00:00Z")}
     {1800000000.0}
     """
-    if isinstance(cell, date):
-        moment = cell if isinstance(cell, datetime) else datetime.combine(cell, time())
-        return read_time((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     number = read_number(cell)
     if number is not None:
-        sizes = (per_second for size, per_second in TIME_SIZES if number >= size)
-        per_second = UNITS_PER_SECOND[mapping.time_unit] if mapping.time_unit else next(sizes, 1.0)
+        sizes = (per_second for size, per_second in _TIME_SIZES if number >= size)
+        per_second = _UNITS_PER_SECOND[unit] if unit else next(sizes, 1.0)
         return read_time(number / per_second)
     try:
         return read_moment(cell).timestamp() if isinstance(cell, str) else "there is no time"
@@ -339,53 +354,34 @@ def read_cell_time(cell: object, mapping: TableMapping) -> float | str:
         return str(error)
 
 
-def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Sample | DropReason | str]:
+def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:
     labels = read_labels(_cell(cells, mapping, "labels"))
     if labels is None:
-        yield "its labels are no map, no pairs and no JSON"
-        return
+        return "its labels are no map, no pairs and no JSON"
     labels |= {label: text for label, column in mapping.labels.items() if (text := _text(cells.get(column)))}
-    labels |= {name: text for name in ("cluster", "broker") if (text := _text(_cell(cells, mapping, name)))}
+    labels |= {name: text for name in PLACES if (text := _text(_cell(cells, mapping, name)))}
     name = _text(_cell(cells, mapping, "metric")) or labels.get(NAME_LABEL, "")
-    if not name:
-        yield _NAMELESS
-        return
-    measure = read_metric(name, labels, origin)
-    if isinstance(measure, Unreadable):
-        yield measure.reason
-    elif isinstance(measure, DropReason):
-        yield measure
-    else:
-        measure = measure._replace(factor=measure.factor * mapping.factor("value"))
-        yield _sample(measure, cells, mapping, _cell(cells, mapping, "value"))
+    measure = read_metric(name, labels, origin) if name else Unreadable(_NAMELESS)
+    if isinstance(measure, Measure):
+        return {"value": measure._replace(factor=measure.factor * mapping.factor("value"))}
+    return measure.reason if isinstance(measure, Unreadable) else measure
 
 
-def _of_bucket(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[Sample | DropReason | str]:
-    fields = ("key", "cluster", "broker", "user", "client_id", "ip", "instance")
+def _of_bucket(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:
+    fields = ("key", *PLACES, *NAMES, "instance")
     series = read_bucket({name: _text(_cell(cells, mapping, name)) for name in fields}, mapping, origin)
-    if isinstance(series, Unreadable):
-        yield series.reason
-        return
-    if isinstance(series, DropReason):
-        yield series
-        return
+    if not isinstance(series, Series):
+        return series.reason if isinstance(series, Unreadable) else series
     window = read_number(_cell(cells, mapping, "window_s"))
     window_s = broker_window_s(series.key) if window is None else window * mapping.factor("window_s")
     if not 0 <= window_s < float("inf"):
-        yield f"{quote(str(window))} is no number of seconds"
-        return
-    values = {name: _cell(cells, mapping, name) for name in ("rate", "throttle_ms")}
-    for name, attribute in (("rate", Attribute.RATE), ("throttle_ms", Attribute.THROTTLE_TIME)):
-        if values[name] is not None:
-            measure = Measure(series._replace(attribute=attribute), mapping.factor(name), window_s)
-            yield _sample(measure, cells, mapping, values[name])
-    if all(raw is None for raw in values.values()):
-        yield DropReason.MISSING
-
-
-def _sample(measure: Measure, cells: Cells, mapping: TableMapping, raw: object) -> Sample | DropReason | str:
-    ts = read_cell_time(_cell(cells, mapping, "ts"), mapping)
-    return ts if isinstance(ts, str) else make_sample(measure, ts, raw)
+        return f"{quote(str(window))} is no number of seconds"
+    attributes = {"rate": Attribute.RATE, "throttle_ms": Attribute.THROTTLE_TIME}
+    return {
+        name: Measure(series._replace(attribute=attribute), mapping.factor(name), window_s)
+        for name, attribute in attributes.items()
+        if name in mapping.columns
+    }
 
 
 def _cell(cells: Cells, mapping: TableMapping, name: str) -> object:

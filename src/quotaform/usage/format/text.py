@@ -1,70 +1,101 @@
-"""What formats share: text and JSON of documents, their values as samples, and which format a document has."""
+"""What formats share: lines and JSON of recordings, their values as samples, and which format a recording has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from json import JSONDecodeError, JSONDecoder, dumps
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import chain
+from json import dumps
 from math import isinf, isnan
 from re import DOTALL, MULTILINE
 from re import compile as regex
-from typing import Any, Final
+from typing import IO, Any, Final, TypeAlias
 
-from quotaform.model.text import explain_json_error, quote
+from msgspec import Raw, ValidationError
+from msgspec.json import decode
+
+from quotaform.model.text import MIB, inert, quote, size_text
 from quotaform.usage.metric import Measure
 from quotaform.usage.sample import LONGEST_RECORD, Attribute, DropReason, Rejected, Sample, reject
 
-LONGEST: Final = 64 * 1024 * 1024
-"""The limit on bytes of one document."""
+Source: TypeAlias = bytes | str | IO[bytes]
+"""A whole document, or a file, of which no more than a line or a JSON document has to be in memory."""
 
-_GZIP: Final = b"\x1f\x8b"
+LONGEST: Final = 512 * MIB
+"""The limit on bytes of a JSON document, and of a line."""
 
-
-def read_text(data: bytes | str) -> str | Rejected:
-    """Return a document as text, or why it is none."""
-    if len(data) > LONGEST:
-        start = data[:200] if isinstance(data, str) else data[:200].decode("utf-8", "replace")
-        return reject(0, f"the document has {len(data):,} bytes; the limit is {LONGEST:,}", start)
-    if isinstance(data, str):
-        return data.removeprefix("\ufeff")
-    if data.startswith(_GZIP):
-        return reject(0, "the document is compressed by gzip; its name has to end in .gz", "")
-    # A byte that is not UTF-8 spoils the name in which it stands, not the document.
-    return data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+_TRUNCATED: Final = {"Input data was truncated": "it ends too early"}
+_BOM: Final = b"\xef\xbb\xbf"
 
 
-TOO_LONG: Final = "a number is too long"
-_DECODER: Final = JSONDecoder()
-_LINE_START = regex(r"\n[\[{]").search
+def byte_lines(source: Source) -> Iterator[bytes]:
+    """Yield the lines of a recording, with their ends; of one that is too large, a byte more than the limit."""
+    if isinstance(source, str):
+        source = source.encode("utf-8", "surrogateescape")
+    stream = BytesIO(source) if isinstance(source, bytes) else source
+    line = stream.readline(LONGEST + 1).removeprefix(_BOM)
+    while line:
+        yield line
+        while len(line) > LONGEST and not line.endswith(b"\n"):
+            line = stream.readline(LONGEST + 1)
+        line = stream.readline(LONGEST + 1)
 
 
-def json_documents(data: bytes | str) -> Iterator[tuple[int, Any] | Rejected]:
-    """Yield the documents of a text, each with the number of the line at which it begins, from 1.
+def text_lines(source: Source) -> Iterator[str]:
+    """Yield the lines of a recording as text; a byte that is not UTF-8 spoils the name in which it stands."""
+    return (line.decode("utf-8", "surrogateescape") for line in byte_lines(source))
 
-    What stands after a broken document is read from the next line on that begins with a bracket.
+
+def json_documents(source: Source, kind: Any) -> Iterator[tuple[int, Any] | Rejected]:
+    """Yield the documents of a recording, each with the number of the line at which it begins, from 1.
+
+    Each line is a document if the first one looks like one; otherwise all of them are one.
     """
-    text = read_text(data)
-    if isinstance(text, Rejected):
-        yield text
-        return
-    place, line = _skip(text, 0), 1
-    counted = 0
-    while place < len(text):
-        line += text.count("\n", counted, place)
-        counted = place
+    numbered = enumerate(byte_lines(source), 1)
+    number, first = next(((number, line) for number, line in numbered if not line.isspace()), (0, b""))
+    documents: Iterator[tuple[int, bytes]] = chain([(number, first)], numbered)
+    if not (first.startswith((b"{", b"[")) and first.rstrip().endswith((b"}", b"]"))):
+        documents = iter([(number, _joined(line for _, line in documents))])
+    for number, text in documents:
+        if not text or text.isspace():
+            continue
         try:
-            document, place = _DECODER.raw_decode(text, place)
+            problem = f"the document is larger than {size_text(LONGEST)}; query shorter ranges of time"
+            if len(text) <= LONGEST:
+                yield number, decode(text, type=kind)
+                continue
         except RecursionError:
-            yield reject(line, f"line {line}: the document is nested too deeply", text[place : place + 200])
-            place = _next_document(text, place)
+            problem = "the document is nested too deeply"
+        except ValidationError as error:
+            problem = inert(str(error))
         except ValueError as error:
-            at, message = explain_json_error(error) if isinstance(error, JSONDecodeError) else (place, TOO_LONG)
-            broken = line + text.count("\n", counted, at)
-            byte = len(text[:at].encode("utf-8", "replace"))
-            yield reject(line, f"line {broken}, byte {byte}: not JSON, or cut: {message}", text[place : place + 200])
-            place = _next_document(text, max(at, place))
-        else:
-            yield line, document
-        place = _skip(text, place)
+            text_of = str(error).removeprefix("JSON is malformed: ")
+            problem = f"not JSON, or cut: {_TRUNCATED.get(text_of, inert(text_of))}"
+        yield reject(number, f"line {number}: {problem}", beginning(text))
+
+
+def _joined(lines: Iterable[bytes]) -> bytes:
+    """Return lines as one document; of one that is too large more than its limit."""
+    parts, size = [], 0
+    for line in lines:
+        parts.append(line)
+        size += len(line)
+        if size > LONGEST:
+            break
+    return b"".join(parts)
+
+
+def decoded(raw: Raw | None, kind: Any) -> Any:
+    """Return a part of a document; `None` if there is none, or it is of another kind."""
+    try:
+        return None if raw is None else decode(raw, type=kind)
+    except (ValueError, RecursionError):
+        return None
+
+
+def beginning(text: bytes | Raw) -> str:
+    """Return the beginning of a document as text."""
+    return bytes(memoryview(text)[: 4 * LONGEST_RECORD]).decode("utf-8", "replace")
 
 
 def spell_document(document: object) -> str:
@@ -73,18 +104,6 @@ def spell_document(document: object) -> str:
         return dumps(document, ensure_ascii=False)[:LONGEST_RECORD]
     except RecursionError:
         return "(nested deeply)"
-
-
-def _skip(text: str, place: int) -> int:
-    while place < len(text) and text[place] in " \t\r\n":
-        place += 1
-    return place
-
-
-def _next_document(text: str, place: int) -> int:
-    """Return where the next document of JSON lines begins: what is indented is part of the broken one."""
-    found = _LINE_START(text, place)
-    return found.end() - 1 if found else len(text)
 
 
 HEAD_BYTES: Final = 65_536

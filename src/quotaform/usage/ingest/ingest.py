@@ -27,6 +27,11 @@ class SampleCounts(Record):
     dropped: Annotated[Count, about("Samples that were left out.")]
     quarantined: Annotated[Count, about("Records that could not be read.")]
 
+    @classmethod
+    def of(cls, written: int, dropped: int, quarantined: int) -> Self:
+        """Return numbers with their sum."""
+        return cls(read=written + dropped + quarantined, written=written, dropped=dropped, quarantined=quarantined)
+
     @property
     def text(self) -> str:
         """The numbers, of which the first is the sum of the others.
@@ -134,7 +139,7 @@ class Streamed(Record, document=USAGE_STREAM):
         `counts`: the sums of `batches`, `records`, `duplicate_records` and `late_records`, and of samples: `written`,
         `quarantined` and each `DropReason`.
         """
-        dropped = [(reason, counts[reason]) for reason in DropReason if counts[reason]]
+        dropped = [(reason, counts[reason.name]) for reason in DropReason if counts[reason.name]]
         left_out = sum(count for _, count in dropped)
         return cls(
             topic=topic,
@@ -144,12 +149,7 @@ class Streamed(Record, document=USAGE_STREAM):
             duplicate_records=counts["duplicate_records"],
             late_records=counts["late_records"],
             behind=behind,
-            summary=SampleCounts(
-                read=counts["written"] + left_out + counts["quarantined"],
-                written=counts["written"],
-                dropped=left_out,
-                quarantined=counts["quarantined"],
-            ),
+            summary=SampleCounts.of(counts["written"], left_out, counts["quarantined"]),
             dropped=by_reason(dropped),
             quarantine=quarantine if counts["quarantined"] else None,
         )

@@ -4,259 +4,182 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, repeat
-from json import dumps
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, StructField
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StructField, StructType
 
 from quotaform.fleet.table import row_batch
-from quotaform.model.errors import QuotaformError
-from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series, merge, reject
-from quotaform.usage.table.schema import SERIES, USAGE, struct_type
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Sample, Series, merge
+from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE, struct_type
 
 if TYPE_CHECKING:
-    import numpy
     import pyarrow
     from pyspark.sql import DataFrame
 
+    from quotaform.usage.sample import Item
 
-SERIES_COLUMNS: Final = Series._fields
-"""The columns that are those of a `Series`."""
 
+_LEFT_OUT: Final = ("samples long", "dropped file string", "position long", "reason record string")
 PARSED: Final = struct_type(
-    " ".join((*SERIES_COLUMNS, "string")),
+    " ".join((*Series._fields, "string")),
     "window_s double",
-    "first_ts long",
-    "ts value binary",
-    "samples long",
-    "dropped file string",
-    "position long",
-    "reason record string",
+    StructField("ts", ArrayType(LongType())),
+    StructField("value", ArrayType(DoubleType())),
+    *_LEFT_OUT,
 )
 """What was read.
 
 | row | has | null are |
 | --- | --- | --- |
-| samples of a series | a `Series`, `window_s`, `first_ts`, `ts`, `value` | `dropped`, and those of a record |
-| samples that are left out | `dropped`: the `DropReason` | all others but `samples` |
-| a record that could not be read | `file`, `position`, `reason`, `record` | all others but `samples`, which is 1 |
-
-Each task adds a row of no samples, so that what follows is done and counted even if there is nothing: Spark leaves out
-steps that have no rows, with what they observe.
-
-`ts` are 64-bit integers, microseconds since the epoch, and `value` as many doubles; both in the order of bytes of the
-machine, and in any order of time. `samples` is how many samples the row stands for.
+| samples of a series | a `Series`, `window_s`, `ts` in microseconds since the epoch, `value` | all others |
+| samples that are left out | `dropped`: the name of a `DropReason`, and `samples`: how many | all others |
+| a record that could not be read | `file`, `position`, `reason`, `record` | all others |
 """
+MERGED: Final = StructType([*USAGE.fields, *struct_type(*_LEFT_OUT).fields])
+"""Rows of the usage table, which stand for one or two `samples`; and samples and records as `PARSED` has them."""
 
-MICROSECONDS: Final = 1_000_000
-_MOST_SAMPLES: Final = 65_536
-"""The most samples of a row."""
-_BATCH_BYTES: Final = 8 * 2**20
-_BATCH_ROWS: Final = 10_000
-_ROW_BYTES: Final = 200
-"""What the names of a row take, about."""
-_NOTHING: Final = (None,) * len(PARSED)
-_PLACE: Final = {name: place for place, name in enumerate(PARSED.names)}
-_EMPTY: Final = {
-    "attribute": Attribute.RATE.value,
-    "window_s": 0.0,
-    "first_ts": 0,
-    "ts": b"",
-    "value": b"",
-    "samples": 0,
-}
-_NO_SAMPLES: Final = tuple(_EMPTY.get(name) for name in PARSED.names)
-
-_NO_CLUSTER: Final = (
-    "no label of the metric names the cluster; give --cluster NAME, or the label with --cluster-label (the series has "
-    "{samples})"
-)
+_MICROSECONDS: Final = 1_000_000
+_MOST_SAMPLES: Final = 250_000
+_MOST_ROWS: Final = 10_000
+_LISTS: Final = ("ts", "value")
+_OTHERS: Final = struct_type(*_LEFT_OUT).names
 
 
-def internal_error(error: Exception, position: int = 0, place: str = "") -> Rejected:
-    """Return the record in which a parser failed by a bug, which ends nothing else, as in a stream.
-
-    Raises the exception itself if it is no bug of a parser: there is no memory, or the file cannot be read.
-    """
-    if isinstance(error, (MemoryError, OSError, QuotaformError)):
-        raise error
-    return reject(position, f"{place}internal error: {type(error).__name__}; please report it with the file", "")
-
-
-class ParsedRows:
-    """Collects what is read, and gives it in batches."""
-
-    def __init__(self) -> None:
-        self._samples: dict[tuple[Series, float], tuple[array[float], array[float]]] = {}
-        self._sample_count = 0
-        self._without_cluster: Counter[tuple[str, Series]] = Counter()
-        self._dropped: Counter[DropReason] = Counter()
-        self._rows: list[tuple[Any, ...]] = [_NO_SAMPLES]
-        self._bytes = 0
-
-    def add_items(self, items: Iterable[Item], file: str, shift: Callable[[Rejected], Rejected] | None = None) -> None:
-        """Add what a parser found, up to where it fails; so it is given the items of one record, or a list.
-
-        `shift`: returns a record whose position is that in the file.
-        """
-        try:
-            for item in items:
-                self._add_item(item, file, shift)
-        except Exception as error:
-            found = internal_error(error)
-            self.add_rejected(found if shift is None else shift(found), file)
-
-    def _add_item(self, item: Item, file: str, shift: Callable[[Rejected], Rejected] | None) -> None:
+def parsed_batches(found: Iterable[tuple[str, Item]]) -> Iterator[pyarrow.RecordBatch]:
+    """Yield `PARSED` of what parsers found, each item with its file; runs on an executor."""
+    samples: dict[tuple[Series, float], tuple[array[int], array[float]]] = {}
+    dropped: Counter[DropReason] = Counter()
+    rejected: list[tuple[Any, ...]] = []
+    waiting = 0
+    for file, item in found:
         if isinstance(item, Sample):
-            if item.series.cluster is None:
-                self._without_cluster[file, item.series] += 1
-                return
-            times, values = self._samples.setdefault((item.series, item.window_s), (array("d"), array("d")))
-            times.append(item.ts)
-            values.append(item.value)
-            self._sample_count += 1
+            key = (item.series, item.window_s)
+            if (own := samples.get(key)) is None:
+                own = samples[key] = (array("q"), array("d"))
+            own[0].append(round(item.ts * _MICROSECONDS))
+            own[1].append(item.value)
+            waiting += 1
         elif isinstance(item, Dropped):
-            self._dropped[item.reason] += item.samples
+            dropped[item.reason] += item.samples
         else:
-            self.add_rejected(item if shift is None else shift(item), file)
-
-    def add_dropped(self, reason: DropReason, count: int) -> None:
-        """Add samples that are left out."""
-        self._dropped[reason] += count
-
-    def add_rejected(self, item: Rejected, file: str) -> None:
-        """Add a record of a file that could not be read."""
-        reason, record = (text.encode(errors="backslashreplace").decode() for text in (item.reason, item.record))
-        row = {"samples": 1, "file": file, "position": item.position, "reason": reason, "record": record}
-        self._add(row, len(reason) + len(record))
-
-    def add_series(
-        self, series: Series, window_s: float, ts: numpy.ndarray, values: numpy.ndarray, file: str, position: int
-    ) -> None:
-        """Add samples of a series.
-
-        `window_s`: how many seconds each sample covers. `ts`: the times, in seconds.
-        """
-        import numpy
-
-        if series.cluster is None:
-            self.add_rejected(_without_cluster(series, len(ts), position), file)
-            return
-        micros = numpy.rint(ts * MICROSECONDS).astype(numpy.int64)
-        for begin in range(0, len(micros), _MOST_SAMPLES):
-            some, of_these = micros[begin : begin + _MOST_SAMPLES], values[begin : begin + _MOST_SAMPLES]
-            row = {
-                **series._asdict(),
-                "window_s": window_s,
-                "first_ts": int(some[0]),
-                "ts": some.tobytes(),
-                "value": of_these.tobytes(),
-                "samples": len(some),
-            }
-            self._add(row, 2 * some.nbytes)
-
-    def batches(self) -> Iterator[pyarrow.RecordBatch]:
-        """Yield `PARSED`, if there is much of it."""
-        if self._bytes + 16 * self._sample_count > _BATCH_BYTES or len(self._rows) >= _BATCH_ROWS:
-            yield from self.rest()
-
-    def rest(self) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rest of `PARSED`."""
-        import numpy
-
-        samples, self._samples, self._sample_count = self._samples, {}, 0
-        for (series, window_s), (times, values) in samples.items():
-            self.add_series(series, window_s, numpy.frombuffer(times), numpy.frombuffer(values), "", 0)
-        for (file, series), count in self._without_cluster.items():
-            self.add_rejected(_without_cluster(series, count, 0), file)
-        for reason, count in self._dropped.items():
-            self._add({"samples": count, "dropped": reason.value}, 0)
-        self._without_cluster.clear()
-        self._dropped.clear()
-        rows, self._rows, self._bytes = self._rows, [], 0
-        for begin in range(0, len(rows), _BATCH_ROWS):
-            yield row_batch(PARSED, rows[begin : begin + _BATCH_ROWS])
-
-    def _add(self, cells: dict[str, Any], size: int) -> None:
-        row = list(_NOTHING)
-        for name, cell in cells.items():
-            row[_PLACE[name]] = cell
-        self._rows.append(tuple(row))
-        self._bytes += size + _ROW_BYTES
+            rejected.append((None, None, file, item.position, _encodable(item.reason), _encodable(item.record)))
+        if waiting >= _MOST_SAMPLES or len(rejected) >= _MOST_ROWS:
+            yield _parsed_batch(samples, Counter(), rejected)
+            samples, rejected, waiting = {}, [], 0
+    yield _parsed_batch(samples, dropped, rejected)
 
 
-def _without_cluster(series: Series, count: int, position: int) -> Rejected:
-    names = {name: cell for name, cell in series._asdict().items() if cell is not None}
-    reason = _NO_CLUSTER.format(samples="1 sample" if count == 1 else f"{count:,} samples")
-    return reject(position, reason, dumps(names, ensure_ascii=False))
+def _parsed_batch(
+    samples: dict[tuple[Series, float], tuple[array[int], array[float]]],
+    dropped: Counter[DropReason],
+    rejected: list[tuple[Any, ...]],
+) -> pyarrow.RecordBatch:
+    no_series, nothing = (None,) * (len(PARSED) - len(_OTHERS)), (None,) * len(_OTHERS)
+    rows = [(*series, window_s, *values, *nothing) for (series, window_s), values in samples.items()]
+    rows += [(*no_series, count, reason.name, *nothing[2:]) for reason, count in dropped.items()]
+    return row_batch(PARSED, [*rows, *((*no_series, *each) for each in rejected)])
 
 
-_BUCKET: Final = [name for name in SERIES_COLUMNS if name != "attribute"]
-"""The columns whose rows are brought together."""
-_POINT: Final = struct_type("ts long", "window_s rate throttle_ms double")
-MERGED: Final = struct_type(
-    " ".join((*SERIES, "string")),
-    "samples long",
-    "dropped string",
-    StructField("points", ArrayType(_POINT)),
-)
-"""The rows of a series, some of them in each row; or samples that are left out, with the reason in `dropped`.
-
-`samples` is how many samples the row stands for.
-"""
-_MOST_POINTS: Final = 32_768
-"""The most rows of the table that one row of `MERGED` has."""
-_POINTS_IN_BATCH: Final = 250_000
+def _encodable(text: str) -> str:
+    """Return a text as UTF-8 can hold it: JSON may have halves of surrogate pairs."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def merged(parsed: DataFrame, tasks: int) -> DataFrame:
-    """Return `MERGED` of the samples in `parsed_rows.PARSED`.
+    """Return `MERGED` of `PARSED`.
 
     `tasks`: in how many tasks series are brought together.
     """
-    columns = [*SERIES_COLUMNS, "window_s", "ts", "value"]
-    series = parsed.where(f.col("ts").isNotNull()).select(*columns, "first_ts")
-    ordered = series.repartition(tasks, *_BUCKET).sortWithinPartitions(*_BUCKET, "attribute", "first_ts")
-    return ordered.select(*columns).mapInArrow(_merged, MERGED)
+    return parsed.repartition(tasks, *SERIES).sortWithinPartitions(*SERIES).mapInArrow(merged_batches, MERGED)
 
 
-def usage_rows(found: DataFrame) -> DataFrame:
-    """Return `USAGE` of `MERGED`."""
-    points = found.where(f.col("points").isNotNull()).select(*SERIES, f.inline("points"))
-    return points.select(
-        *(f.timestamp_micros(name).alias(name) if name == "ts" else f.col(name) for name in USAGE.names)
-    )
-
-
-def _merged(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Bring the samples of series together; rows of a series follow each other."""
-    parts = (part for batch in batches for part in batch.to_pylist())
+def merged_batches(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Bring the samples of series together, whose rows follow each other; runs on an executor."""
     left_out: Counter[DropReason] = Counter()
     rows: list[tuple[Any, ...]] = []
-    waiting = 0
-    for names, of_series in groupby(parts, itemgetter(*SERIES)):
-        found, dropped = merge(chain.from_iterable(map(_samples, of_series)))
+    no_usage, nothing = (None,) * len(USAGE), (None,) * (len(_OTHERS) - 1)
+    for names, of_series in groupby(_parts(batches), itemgetter(*SERIES)):
+        samples: list[Iterable[Sample]] = []
+        for part in of_series:
+            if not part["ts"].is_valid:
+                rows.append((*no_usage, *(part[name] for name in _OTHERS)))
+            else:
+                samples.append(_samples(part))
+        found, dropped = merge(chain.from_iterable(samples))
         left_out.update(dict(dropped))
-        for begin in range(0, len(found), _MOST_POINTS):
-            some = found[begin : begin + _MOST_POINTS]
-            samples = sum((row.rate is not None) + (row.throttle_ms is not None) for row in some)
-            points = [(round(ts * MICROSECONDS), *others) for ts, *others in some]
-            rows.append((*names, samples, None, points))
-            waiting += len(points)
-        if waiting >= _POINTS_IN_BATCH:
-            yield row_batch(MERGED, rows)
-            rows, waiting = [], 0
-    rows += [(*(None for _ in SERIES), count, reason.value, None) for reason, count in left_out.items()]
+        *names, instance = names
+        for ts, window_s, rate, throttle_ms in found:
+            count = (rate is not None) + (throttle_ms is not None)
+            usage = (round(ts * _MICROSECONDS), window_s, *names, rate, throttle_ms, instance)
+            rows.append((*usage, count, *nothing))
+            if len(rows) >= _MOST_ROWS:
+                yield row_batch(MERGED, rows)
+                rows = []
+    rows += [(*no_usage, count, reason.name, *nothing[1:]) for reason, count in left_out.items()]
     yield row_batch(MERGED, rows)
+
+
+def _parts(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """Yield rows of `PARSED`, whose samples are still as Arrow has them: a batch may have many."""
+    for batch in batches:
+        columns = {name: batch.column(name) for name in PARSED.names}
+        read = {name: column if name in _LISTS else column.to_pylist() for name, column in columns.items()}
+        for number in range(batch.num_rows):
+            yield {name: column[number] for name, column in read.items()}
 
 
 def _samples(part: dict[str, Any]) -> Iterable[Sample]:
     """Return the samples in a row of `PARSED`."""
-    series = Series(**{name: part[name] for name in SERIES_COLUMNS})
+    series = Series(**{name: part[name] for name in Series._fields})
     series = series._replace(attribute=Attribute(series.attribute))
-    times = [micros / MICROSECONDS for micros in array("q", part["ts"])]
-    return map(Sample, repeat(series), times, array("d", part["value"]), repeat(part["window_s"]))
+    times = [micros / _MICROSECONDS for micros in part["ts"].as_py()]
+    return map(Sample, repeat(series), times, part["value"].as_py(), repeat(part["window_s"]))
+
+
+def usage_rows(found: DataFrame) -> DataFrame:
+    """Return `USAGE` of `MERGED`."""
+    return found.where(f.col("ts").isNotNull()).select(*USAGE.names)
+
+
+def rejected_rows(found: DataFrame) -> DataFrame:
+    """Return `QUARANTINE` of `MERGED`; its time is that at which it is asked for."""
+    at = f.current_timestamp().alias("ingested_at")
+    return found.where(f.col("reason").isNotNull()).select(*QUARANTINE.names[:-1], at)
+
+
+class Counts(NamedTuple):
+    """What is in `MERGED`."""
+
+    samples: int  # Samples of the rows
+    dropped: dict[DropReason, int]  # Samples that are left out, by reason
+    rejected: int  # Records that could not be read
+    rows: int
+    clusters: tuple[str, ...]
+    since: int | None  # The first time of the rows, in microseconds since the epoch
+    until: int | None  # The last one
+
+
+def counts_of(found: DataFrame) -> Counts:
+    """Count what is in `MERGED`."""
+    [row] = found.agg(
+        f.sum(f.when(f.col("ts").isNotNull(), f.col("samples"))).alias("samples"),
+        f.count("reason").alias("rejected"),
+        f.count("ts").alias("rows"),
+        f.collect_set("cluster").alias("clusters"),
+        f.unix_micros(f.min("ts")).alias("since"),
+        f.unix_micros(f.max("ts")).alias("until"),
+        *(f.sum(f.when(f.col("dropped") == each.name, f.col("samples"))).alias(each.name) for each in DropReason),
+    ).collect()
+    return Counts(
+        samples=row["samples"] or 0,
+        dropped={reason: row[reason.name] for reason in DropReason if row[reason.name]},
+        rejected=row["rejected"],
+        rows=row["rows"],
+        clusters=tuple(sorted(row["clusters"])),
+        since=row["since"],
+        until=row["until"],
+    )

@@ -1,4 +1,4 @@
-"""The files that sources name, and the ranges of them that tasks read.
+"""The files and tables that sources name, and the recordings that tasks read.
 
 | source | files |
 | --- | --- |
@@ -10,23 +10,16 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from datetime import UTC
 from glob import glob
-from io import BufferedReader, BytesIO
-from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
-from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import (
@@ -40,104 +33,24 @@ from quotaform.fleet.table import (
     require_table,
 )
 from quotaform.model.errors import FileReadError, UsageError
-from quotaform.model.text import inert, quote
-from quotaform.usage.format.text import HEAD_BYTES, TABLE, csv_separator, detect_format
+from quotaform.model.text import MIB, inert, quote
+from quotaform.usage.format.text import TABLE, csv_separator, detect_format
+from quotaform.usage.ingest.recording import Recording, head_of, opened
 from quotaform.usage.table.schema import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class _Readable(Protocol):
-    def read1(self, size: int, /) -> bytes: ...
-
-
-_OPENERS: Final[dict[bytes, Callable[[IO[bytes]], _Readable]]] = {
-    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
-    b"BZh": bz2.BZ2File,
-    b"\xfd7zXZ\0": lzma.LZMAFile,
-}
-"""What reads compressed files, by their first bytes."""
-_LONGEST_MAGIC: Final = max(map(len, _OPENERS))
-_BROKEN: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
+RECORDINGS: Final = struct_type("file string", "at double", "path string", "content binary", "offset long")
+"""The fields of a `Recording`."""
 COMPRESSED: Final = frozenset({".gz", ".bz2", ".xz"})
-"""Suffixes of files that are read by one task, as they can't be read from the middle."""
-
-
-class Range(NamedTuple):
-    """What a task reads of a recording."""
-
-    file: str
-    start: int  # The byte from which on parts are read
-    end: int | None  # The byte at which no part begins any more; `None` is the end of the file
-    at: float  # When the file was written, in seconds since the epoch
-    content: bytes | None = None  # The whole content, if it is not a file that this machine sees
-    path: str | None = None  # The file
-
-
-class Stream:
-    """A recording from a byte on; a broken compression ends it.
-
-    `head`: how it begins, wherever it is read from. `is_compressed`: whether it is; then it is read from its beginning.
-    `problem`: why it ended before its end, if it did. `position`: how many bytes were read of it.
-    """
-
-    def __init__(self, source: Range) -> None:
-        """Open it. Raises `FileReadError` if there is no such file, or it may not be read."""
-        self.problem: str | None = None
-        self._raw = self._opened(source)
-        magic = self._raw.read(_LONGEST_MAGIC)
-        opener = next((opener for start, opener in _OPENERS.items() if magic.startswith(start)), None)
-        self._raw.seek(0)
-        self.is_compressed = opener is not None
-        self._stream: _Readable = self._raw if opener is None else opener(self._raw)
-        self.position = 0
-        self.head = self._again = self._next(HEAD_BYTES)
-
-    @staticmethod
-    def _opened(source: Range) -> BufferedReader | BytesIO:
-        if source.path is None:
-            return BytesIO(source.content or b"")
-        try:
-            return Path(source.path).open("rb")
-        except OSError as error:
-            reason = error.strerror or "it cannot be opened"
-            raise FileReadError(source.file, f"{reason} (executors read it at this path)") from error
-
-    def seek(self, position: int) -> None:
-        """Go to a byte of a recording that is not compressed."""
-        self._raw.seek(position)
-        self._again, self.position = b"", position
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes; none at the end, or where the compression is broken."""
-        data, self._again = self._again or self._next(size), b""
-        self.position += len(data)
-        return data
-
-    def _next(self, size: int) -> bytes:
-        found = bytearray()
-        try:
-            # `read` would lose what it has when the compression is broken.
-            while self.problem is None and len(found) < size and (data := self._stream.read1(size - len(found))):
-                found += data
-        except _BROKEN as error:
-            self.problem = "it ends too early" if isinstance(error, EOFError) else "its content is damaged"
-        return bytes(found)
-
-    def close(self) -> None:
-        """Close it."""
-        self._raw.close()
-
-
-RANGES: Final = struct_type("file string", "start end long", "at double", "content binary", "path string")
-"""The fields of a `Range`."""
 CSV: Final = "csv"
 _TABLES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
 _TASK: Final = StructField("task", IntegerType())
-_RANGE_BYTES: Final = 64 * 2**20
-_MOST_TASKS: Final = 10_000
-_LARGEST_REMOTE: Final = 512 * 2**20
+_TASK_BYTES: Final = 64 * MIB
+"""How many bytes of small files a task reads."""
+_LARGEST_REMOTE: Final = 512 * MIB
 _TABLE_COMPRESSION: Final = 4
 _REMOTE_TABLE: Final = 16 * 2**30
 """The bytes of a table that this machine does not see."""
@@ -154,9 +67,9 @@ class SourceFile(NamedTuple):
     shown: str = ""  # What it is called in messages and in the quarantine; its name if it is empty
 
     @property
-    def is_compressed(self) -> bool:
-        """Whether its name says that it is compressed."""
-        return Path(self.name).suffix.lower() in COMPRESSED
+    def bytes(self) -> int:
+        """How many bytes it has when it is not compressed, about."""
+        return self.size * (_COMPRESSION if Path(self.name).suffix.lower() in COMPRESSED else 1)
 
 
 class SourceTable(NamedTuple):
@@ -190,8 +103,8 @@ def _is_table(name: str) -> bool:
     path = Path(name)
     if not path.is_file():
         return False
-    with closing(Stream(Range(name, 0, None, 0.0, None, str(path)))) as stream:
-        return detect_format(stream.head) == TABLE
+    with opened(Recording(name, 0.0, name)) as stream:
+        return detect_format(head_of(stream)) == TABLE
 
 
 def separator_of(name: str) -> str:
@@ -200,8 +113,8 @@ def separator_of(name: str) -> str:
     files = sorted(each for each in path.iterdir() if _is_csv(str(each))) if path.is_dir() else [path]
     if not files or not files[0].is_file():
         return ","
-    with closing(Stream(Range(name, 0, None, 0.0, None, str(files[0])))) as stream:
-        return csv_separator(stream.head)
+    with opened(Recording(name, 0.0, str(files[0]))) as stream:
+        return csv_separator(head_of(stream))
 
 
 def _is_table_folder(path: Path) -> bool:
@@ -289,58 +202,37 @@ def _contents(spark: SparkSession, names: Sequence[str]) -> DataFrame:
     return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(names))
 
 
-def ranges(spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
-    """Return `RANGES` of files, in tasks of about equally many bytes."""
-    rows = list(_in_tasks([each for file in files if not is_url(file.name) for each in _ranges_of(file)]))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * (len(RANGES) + 1)
-    tasks = 1 + max(columns[-1], default=0)
-    table = make_table(spark, StructType([*RANGES.fields, _TASK]), columns)
-    table = table.repartitionById(tasks, f.col(_TASK.name)).drop(_TASK.name)
+def recordings(spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
+    """Return `RECORDINGS` of files, in tasks of about equally many bytes."""
+    local = [file for file in files if not is_url(file.name)]
+    task, filled, tasks = 0, 0, []
+    for file in local:
+        if filled and filled + file.bytes > _TASK_BYTES:
+            task, filled = task + 1, 0
+        filled += file.bytes
+        tasks.append(task)
+    nothing = [None] * len(local)
+    columns: list[Sequence[object]] = [
+        [file.shown or file.name for file in local],
+        [file.at for file in local],
+        [str(Path(file.name).absolute()) for file in local],
+        nothing,
+        nothing,
+        tasks,
+    ]
+    table = make_table(spark, StructType([*RECORDINGS.fields, _TASK]), columns)
+    table = table.repartitionById(task + 1, f.col(_TASK.name)).drop(_TASK.name)
     remote = [file.name for file in files if is_url(file.name)]
     if not remote:
         return table
     content = _contents(spark, remote).select(
         f.col("path").alias("file"),
-        f.lit(0).cast(LongType()).alias("start"),
-        f.lit(None).cast(LongType()).alias("end"),
-        f.unix_micros("modificationTime").cast(DoubleType()).__truediv__(1e6).alias("at"),
+        (f.unix_micros("modificationTime") / 1e6).alias("at"),
+        f.lit(None).cast("string").alias("path"),
         "content",
-        f.lit(None).cast(StringType()).alias("path"),
+        f.lit(None).cast("long").alias("offset"),
     )
-    return table.unionAll(content) if rows else content
-
-
-def _ranges_of(file: SourceFile) -> Iterator[tuple[Range, int]]:
-    """Yield the ranges of a file, each with how many bytes are read of it, about."""
-    path = str(Path(file.name).absolute())
-    if file.is_compressed or file.size <= _RANGE_BYTES:
-        yield (
-            Range(file.shown or file.name, 0, None, file.at, None, path),
-            file.size * (_COMPRESSION if file.is_compressed else 1),
-        )
-        return
-    count = -(-file.size // _RANGE_BYTES)
-    ends = [file.size * number // count for number in range(count + 1)]
-    for start, end in pairwise(ends):
-        is_last = end == file.size
-        yield Range(file.shown or file.name, start, None if is_last else end, file.at, None, path), end - start
-
-
-def _in_tasks(found: Sequence[tuple[Range, int]]) -> Iterator[tuple[Any, ...]]:
-    """Yield ranges, each with the number of its task."""
-    total = sum(size for _, size in found)
-    share = max(_RANGE_BYTES, total // _MOST_TASKS)
-    task, filled = 0, 0
-    for range_of, size in found:
-        if filled and filled + size > share:
-            task, filled = task + 1, 0
-        filled += size
-        yield (*range_of, task)
-
-
-def total_bytes(files: Sequence[SourceFile]) -> int:
-    """Return how many bytes files have, about, when they are not compressed."""
-    return sum(file.size * (_COMPRESSION if file.is_compressed else 1) for file in files)
+    return table.unionAll(content) if local else content
 
 
 def table_bytes(table: SourceTable) -> int:

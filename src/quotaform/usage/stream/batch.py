@@ -19,59 +19,63 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pyspark import StorageLevel
 from pyspark.sql import functions as f
 
+from quotaform.fleet.job import repeatable_rows
 from quotaform.fleet.table import located
 from quotaform.system.files import sync_folder, sync_tree
 from quotaform.system.staging import staged_folder
-from quotaform.usage.sample import DropReason
-from quotaform.usage.table.schema import QUARANTINE, USAGE
+from quotaform.usage.ingest.rows import counts_of, merged, rejected_rows, usage_rows
+from quotaform.usage.ingest.run import parsed
+from quotaform.usage.ingest.source import RECORDINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from quotaform.usage.metric_name import Origin
+
 _ROWS_IN_FILE: Final = 2_000_000
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class BatchWriter:
     """Writes batches, one at a time."""
 
     progress: Path  # The folder of Spark's checkpoint
-    topic: str
     require_topic: Callable[[], None]  # Raises if the topic is not the one that was there
+    input_format: str  # How the records of the topic are written
+    origin: Origin
     usage: Path  # The folder of the table
     quarantine: Path  # The folder of what could not be read
     counts: Counter[str] = field(default_factory=Counter)
     """How many samples were written and records quarantined in all batches, and how many dropped, by `DropReason`."""
     problem: Exception | None = None  # What a batch raised; Spark ends the stream and gives a text of it only
 
-    def __call__(self, messages: DataFrame, batch: int) -> None:
-        """Write `MESSAGES`, whether or not the batch was written before."""
+    def __call__(self, records: DataFrame, batch: int) -> None:
+        """Write records as the connector gives them, whether or not the batch was written before."""
+        recordings = records.select(
+            f.concat(f.lit("kafka:"), "topic", f.lit("/"), "partition").alias("file"),
+            (f.unix_micros("timestamp") / 1e6).alias("at"),
+            f.lit(None).cast("string").alias("path"),
+            f.col("value").alias("content"),
+            "offset",
+        ).select(*RECORDINGS.names)
+        tasks = records.sparkSession.sparkContext.defaultParallelism
         try:
-            self._write(messages.persist(StorageLevel.MEMORY_AND_DISK), batch)
+            with repeatable_rows(merged(parsed(recordings, self.input_format, self.origin), tasks)) as found:
+                self._write(found, batch)
         except Exception as error:
             self.problem = error
             raise
-        finally:
-            messages.unpersist()
 
-    def _write(self, messages: DataFrame, batch: int) -> None:
-        counts = _counts(messages)
+    def _write(self, found: DataFrame, batch: int) -> None:
+        counts = counts_of(found)
         # Not before: what was read by now is of the topic that is there now.
         self.require_topic()
-        rows = messages.select(f.explode("rows").alias("row")).select(*(f"row.{name}" for name in USAGE.names))
-        self._publish(rows, self.usage, batch, ceil(counts["written"] / _ROWS_IN_FILE))
-        bad = messages.select("partition", "offset", f.explode("rejected").alias("bad")).select(
-            f.concat(f.lit(f"kafka:{self.topic}/"), f.col("partition")).alias("file"),
-            f.col("offset").alias("position"),
-            f.concat(f.lit("offset "), f.col("offset"), f.lit(": "), f.col("bad.reason")).alias("reason"),
-            f.col("bad.record").alias("record"),
-            f.current_timestamp().alias("ingested_at"),
-        )
-        self._publish(bad.select(*QUARANTINE.names), self.quarantine, batch, min(1, counts["quarantined"]))
-        self.counts = self.counts + counts
+        self._publish(usage_rows(found), self.usage, batch, ceil(counts.rows / _ROWS_IN_FILE))
+        self._publish(rejected_rows(found), self.quarantine, batch, min(1, counts.rejected))
+        self.counts.update({reason.name: count for reason, count in counts.dropped.items()})
+        self.counts.update(written=counts.samples, quarantined=counts.rejected)
 
     def _publish(self, rows: DataFrame, folder: Path, batch: int, files: int) -> None:
         """Let a folder have the rows of a batch, in so many files, in place of those that it has of the batch."""
@@ -90,10 +94,3 @@ class BatchWriter:
         for place in before:
             place.unlink()
         sync_folder(folder)
-
-
-def _counts(messages: DataFrame) -> Counter[str]:
-    sums = {str(reason): f.sum(f.col("dropped")[number]) for number, reason in enumerate(DropReason)}
-    sums |= {"written": f.sum("samples"), "quarantined": f.sum(f.size("rejected"))}
-    [row] = messages.agg(*(total.alias(name) for name, total in sums.items())).collect()
-    return Counter({name: row[name] or 0 for name in sums})

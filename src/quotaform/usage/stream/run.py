@@ -39,14 +39,13 @@ from quotaform.model.errors import (
     UsageError,
 )
 from quotaform.model.server import Server, parse_servers
-from quotaform.model.text import inert, quote
+from quotaform.model.text import MIB, inert, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.repository.gateway import connection_of
 from quotaform.system.files import take_lock
 from quotaform.system.staging import remove_dead
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.stream.batch import BatchWriter
-from quotaform.usage.stream.message import SETTINGS, messages
 from quotaform.usage.stream.topic import Topic, TopicGateway
 from quotaform.usage.table.table import read_usage
 
@@ -214,7 +213,9 @@ _TRIGGER: Final = "1 second"
 _LONGEST_END_S: Final = 15.0
 """For how many seconds the end of the running batch is waited for; what is cut off is made again by the next run."""
 _SETTINGS: Final = {
-    **SETTINGS,
+    # Records of some megabytes are parsed in little memory.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * MIB),
     # Plain readers know no INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
@@ -290,13 +291,14 @@ def run_stream(spark: SparkSession, request: StreamRequest, report: Report, is_s
             remove_dead(folder, time())
         writer = BatchWriter(
             progress=request.progress,
-            topic=request.topic.name,
             require_topic=lambda: _require_topic(topics, request),
+            input_format=request.input_format,
+            origin=request.origin,
             usage=usage,
             quarantine=quarantine,
         )
         try:
-            return _run(_messages(own, request), request, writer, report, is_stopped)
+            return _run(_new_records(own, request), request, writer, report, is_stopped)
         except (Py4JNetworkError, ConnectionError) as error:
             raise engine_error("its Java process has ended", again=AGAIN) from error
 
@@ -346,8 +348,8 @@ def _require_usage(spark: SparkSession, folder: Path) -> None:
         read_usage(spark, str(folder))
 
 
-def _messages(spark: SparkSession, request: StreamRequest) -> DataFrame:
-    """Return the records of the topic, parsed, without those that were read before.
+def _new_records(spark: SparkSession, request: StreamRequest) -> DataFrame:
+    """Return the records of the topic without those that were read before: of the same time, with the same value.
 
     Their watermark is that of the time at which a batch begins, and not of samples: partitions may have different times
     and producers wrong clocks, and no record is too late for the table.
@@ -367,19 +369,27 @@ def _messages(spark: SparkSession, request: StreamRequest) -> DataFrame:
             "maxTriggerDelay": f"{request.every_s}s",
         }
     records = spark.readStream.format("kafka").options(**options).load()
-    parsed = messages(records, request.input_format, request.origin).withColumn("read_at", f.current_timestamp())
-    return parsed.withWatermark("read_at", f"{request.wait_s} seconds").dropDuplicatesWithinWatermark(["id"])
+    known = with_record_id(records).withColumn("read_at", f.current_timestamp())
+    return known.withWatermark("read_at", f"{request.wait_s} seconds").dropDuplicatesWithinWatermark(["id"])
+
+
+def with_record_id(records: DataFrame) -> DataFrame:
+    """Return records with an `id`; one without a value says nothing that another one could repeat."""
+    said = f.coalesce("value", f.concat_ws("/", "partition", "offset").cast("binary"))
+    return records.withColumn(
+        "id", f.sha2(f.concat(said, f.unix_micros("timestamp").cast("string").cast("binary")), 256)
+    )
 
 
 def _run(
-    parsed: DataFrame,
+    records: DataFrame,
     request: StreamRequest,
     writer: BatchWriter,
     report: Report,
     is_stopped: Callable[[], bool],
 ) -> Streamed:
     """Run a query until it ends or is to end, and return what its batches have done."""
-    stream = parsed.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(request.progress)))
+    stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(request.progress)))
     triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime=_TRIGGER)
     end = None if request.for_s is None else monotonic() + request.for_s
     read: dict[int, Counter[str]] = {}  # What Spark says of each batch

@@ -3,8 +3,8 @@
 | table | rows |
 | --- | --- |
 | a folder of this file system | are written to a folder beside its files that readers ignore, and then moved |
-| a URL | are made on the disks of executors and checked; then Spark writes and moves them |
-| a table of the catalog | are made and checked likewise; then the catalog appends them |
+| a URL | Spark writes and moves |
+| a table of the catalog | the catalog appends |
 
 So an ingest that fails or is killed adds nothing, as far as a file system or catalog at a URL keeps such a promise. In
 a folder, the one moment that counts is when the folder is renamed to
@@ -13,7 +13,6 @@ a folder, the one moment that counts is when the folder is renamed to
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
@@ -24,7 +23,6 @@ from uuid import uuid4
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from quotaform.fleet.job import repeatable_rows
 from quotaform.fleet.launch import may_have_tables
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import (
@@ -62,60 +60,37 @@ def is_catalog_table(spark: SparkSession, name: str) -> bool:
         return False
 
 
-def add_rows(
-    rows: DataFrame,
-    name: str,
-    check: Callable[[], int],
-    *,
-    prefix: str,
-    before: Callable[[], None] = lambda: None,
-) -> None:
+def add_rows(rows: DataFrame, name: str, expected: int, *, prefix: str) -> None:
     """Add rows to a table, all or none.
 
-    `name`: the table; see `require_writable`. `check`: called when they are made, before any of them counts. Returns
-    how many there are; raises if something is wrong with them. `prefix`: what the names of new files begin with.
-    `before`: called when they are known to be right, before any of them counts. Raises `EngineError` if Spark has
+    `rows`: made already, as what is appended cannot be taken back. `name`: the table; see `require_writable`.
+    `expected`: how many there are. `prefix`: what the names of new files begin with. Raises `EngineError` if Spark has
     written them to a file system that this process does not see.
     """
-    kind = format_of(name)
-    in_catalog = is_catalog_table(rows.sparkSession, name)
-    if not (in_catalog or is_url(name) or kind not in (None, _PARQUET)):
-        _add_files(rows, Path(name), check, prefix, before)
+    if not expected:
         return
-    # What is appended cannot be taken back.
-    with repeatable_rows(rows) as kept:
-        expected = check()
-        before()
-        if expected and in_catalog:
-            kept.write.mode("append").saveAsTable(name)
-        elif expected:
-            kept.write.format(kind or _PARQUET).mode("append").save(located(name))
+    kind = format_of(name)
+    if is_catalog_table(rows.sparkSession, name):
+        rows.write.mode("append").saveAsTable(name)
+    elif is_url(name) or kind not in (None, _PARQUET):
+        rows.write.format(kind or _PARQUET).mode("append").save(located(name))
+    else:
+        _add_files(rows, Path(name), expected, prefix)
 
 
-def _add_files(
-    rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str, before: Callable[[], None]
-) -> None:
+def _add_files(rows: DataFrame, folder: Path, expected: int, prefix: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    remove_dead(folder, time())
     try:
-        _add_staged(rows, folder, check, prefix, before)
+        with staged_folder(folder) as staged:
+            rows.write.parquet(located(str(staged)))
+            _require_rows(staged, folder, expected)
+            staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
+        complete(folder)
     finally:
         with suppress(OSError):
             # If nothing was added to a new table.
             folder.rmdir()
-
-
-def _add_staged(
-    rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str, before: Callable[[], None]
-) -> None:
-    remove_dead(folder, time())
-    with staged_folder(folder) as staged:
-        rows.write.parquet(located(str(staged)))
-        if expected := check():
-            _require_rows(staged, folder, expected)
-        before()
-        if expected:
-            staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
-    complete(folder)
 
 
 def _require_rows(staged: Path, folder: Path, expected: int) -> None:

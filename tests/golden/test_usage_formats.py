@@ -21,7 +21,7 @@ from quotaform.usage.ingest.input import read_usage_mapping
 from quotaform.usage.metric import Measure, read_metric, read_object_name
 from quotaform.usage.metric_name import Origin
 from quotaform.usage.record.recording import explain_no_rows, read_rows
-from quotaform.usage.sample import Dropped, DropReason, Item, Sample, Series, Unreadable
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Sample, Series, Unreadable, merge
 from tests.golden.conftest import FOLDER, Golden
 
 ORIGIN: Final = Origin("prod", "1")
@@ -106,6 +106,19 @@ def of_failure(case: str) -> Iterator[str]:
     yield f"{type(error).__name__}: {error}"
 
 
+def of_merge(case: str) -> Iterator[str]:
+    """The rows of samples of one bucket, each given as its attribute, time and value."""
+    samples = []
+    for line in case.splitlines():
+        attribute, ts, value = line.split()
+        series = Series("prod", "1", "producer_byte_rate", "a", None, None, Attribute(attribute))
+        samples.append(Sample(series, float(ts), float(value), 0.0 if series.attribute is Attribute.TOTAL else 11.5))
+    rows, dropped = merge(samples)
+    for row in rows:
+        yield f"at {row.ts:g} over {row.window_s:g} s: rate {row.rate}, throttle time {row.throttle_ms}"
+    yield from of_items(dropped)
+
+
 def of_silent(case: str) -> Iterator[str]:
     """Why a page of an exporter gives no rows, or which it gives."""
     read = read_rows(parse_exposition(case.encode(), ORIGIN, TS))
@@ -121,6 +134,7 @@ READERS: Final = {
     "metric": of_metric,
     "table": of_table,
     "mapping": of_mapping,
+    "merge": of_merge,
     "silent": of_silent,
     "stream-failure": of_failure,
 }

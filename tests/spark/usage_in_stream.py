@@ -9,13 +9,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from quotaform.cluster.client.config import ClientConfig
@@ -25,10 +24,8 @@ from quotaform.model.errors import QuotaformError
 from quotaform.system.files import take_lock
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream import batch
 from quotaform.usage.stream.run import StreamRequest, run_stream, with_connector
 from quotaform.usage.table.schema import QUARANTINE, USAGE
-from quotaform.usage.table.table import read_usage
 from tests.spark.shared_classes import CONF
 from tests.spark.usage_topic import BUCKETS, STEP_S, UsageTopic
 from tests.waiting import once
@@ -120,52 +117,6 @@ def counted(stream: Stream) -> None:
     assert (nothing.records, nothing.batches, nothing.summary.read) == (0, 0, 0), nothing
 
 
-def killed(stream: Stream, places: Sequence[int]) -> None:
-    """A process that ends at one operation on files after the other, or at some of them, and one that goes on."""
-    pages = 9
-    stream.topic.send(range(pages))
-    stream.topic.send([pages - 1])
-    deaths = 0
-    for after in places:
-        with dying(after) as died, suppress(OSError):
-            stream.run(most_records=4)
-        deaths += died()
-    assert deaths >= min(6, len(places)), deaths
-    stream.run(most_records=4)
-    stream.require(range(pages))
-    assert not list(stream.folder.glob("*/_staged-*"))
-
-
-@contextmanager
-def dying(after: int) -> Iterator[Callable[[], bool]]:
-    """Raise an error in place of the operation on files after so many; none is done any more."""
-    calls = 0
-
-    def fails(operation: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            nonlocal calls
-            if "stream" in sys._getframe(1).f_code.co_filename:
-                calls += 1
-                if calls > after:
-                    raise OSError("killed")
-            return operation(*arguments, **options)
-
-        return call
-
-    places: list[tuple[Any, str]] = [
-        *((batch, name) for name in ("staged_folder", "sync_tree", "sync_folder")),
-        *((Path, name) for name in ("replace", "unlink")),
-    ]
-    before = [getattr(owner, name) for owner, name in places]
-    try:
-        for (owner, name), operation in zip(places, before, strict=True):
-            setattr(owner, name, fails(operation))
-        yield lambda: calls > after
-    finally:
-        for (owner, name), operation in zip(places, before, strict=True):
-            setattr(owner, name, operation)
-
-
 def any_time(stream: Stream) -> None:
     """A backlog whose partitions are days apart, and a producer whose clock is ahead: nothing is too late."""
     pages = [0, 1, 20_000, 3, 29_101, 5, 4, 240]
@@ -174,40 +125,6 @@ def any_time(stream: Stream) -> None:
     counts = stream.run(wait_s=1, most_records=2)
     assert (counts.records, counts.late_records, counts.duplicate_records) == (8, 0, 0), counts
     stream.require(pages)
-
-
-def clients(stream: Stream) -> None:
-    """Two clients of one name at one time, beside files of an earlier version, which had no column for them."""
-
-    def push(client: str, page: int, rate: float) -> bytes:
-        attributes = [
-            {"key": key, "value": {"stringValue": text}}
-            for key, text in (("client_id", "app"), ("client_instance_id", client))
-        ]
-        point = {"timeUnixNano": f"{stream.topic.time_of(page)}000000", "asDouble": rate, "attributes": attributes}
-        metric = {"name": "org.apache.kafka.producer.outgoing.byte.rate", "gauge": {"dataPoints": [point]}}
-        return json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).encode()
-
-    def found() -> list[tuple[int, float, str | None, str | None]]:
-        rows = read_usage(stream.spark, str(stream.folder / "usage")).collect()
-        pages = [(round(row.ts.timestamp() * 1000) - stream.topic.start_ms) // (STEP_S * 1000) for row in rows]
-        return sorted((page, row.rate, row.broker, row.instance) for page, row in zip(pages, rows, strict=True))
-
-    settings = {"input_format": "otlp", "origin": Origin("prod")}
-    first = [push("a", 0, 5.0), push("b", 0, 5.0)]
-    stream.topic.send((), other=[*first, first[0]])
-    counts = stream.run(**settings)
-    assert (counts.summary.written, counts.duplicate_records) == (2, 1), counts
-    assert found() == [(0, 5.0, None, "a"), (0, 5.0, None, "b")], found()
-    for file in (stream.folder / "usage").glob("*.parquet"):
-        earlier = parquet.read_table(file)
-        parquet.write_table(earlier.drop_columns(["instance"]).slice(0, 1), file)
-        # Spark keeps a checksum of the file that it has written.
-        (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
-    stream.topic.send((), other=[first[1], push("a", 1, 6.0), push("b", 1, 7.0)])
-    counts = stream.run(**settings)
-    assert (counts.summary.written, counts.duplicate_records) == (2, 1), counts
-    assert found() == [(0, 5.0, None, None), (1, 6.0, None, "a"), (1, 7.0, None, "b")], found()
 
 
 def stopped(stream: Stream) -> None:
@@ -253,14 +170,10 @@ def refused(stream: Stream) -> dict[str, str]:
     assert stream.run().records == 0
     stream.topic.send(range(2))
     stream.run()
-    checkpoint, progress = stream.folder / "checkpoint", stream.request().progress
+    progress = stream.request().progress
     seen = {"in-table": stream.refused(checkpoint=str(stream.folder / "usage" / "checkpoint"))}
     with held(progress):
         seen["in-use"] = stream.refused()
-    earlier = checkpoint / "quotaform-stream.json"
-    earlier.write_text("{}")
-    seen["earlier"] = stream.refused()
-    earlier.unlink()
     for name, note, change in (("version", "offsets/0", ("v1", "v9")), ("damaged", "metadata", ("}", ""))):
         file = progress / note
         file.with_name(f".{file.name}.crc").unlink()
@@ -300,12 +213,10 @@ def main() -> None:
     options = with_connector(SessionOptions(master="local[2]", conf=CONF))
     with spark_session(options) as spark:
         counted(Stream(spark, servers, folder, "counted", 2))
-        killed(Stream(spark, servers, folder, "killed"), [2] if is_sample else range(12))
         if is_sample:
             print(json.dumps({}))
             return
         any_time(Stream(spark, servers, folder, "times", 2))
-        clients(Stream(spark, servers, folder, "clients"))
         stopped(Stream(spark, servers, folder, "stopped"))
         seen = refused(Stream(spark, servers, folder, "refused"))
     print(json.dumps(seen))

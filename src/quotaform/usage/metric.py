@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from re import DOTALL
 from re import compile as regex
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from quotaform.model.entity import IP, canonical_ip, desanitize
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -41,28 +40,21 @@ PROPERTY: Final = r'[^,=:"*?\n]+=(?:"(?:[^"\\\n]|\\["*?\\n])*"|[^,=:"\n]*)'
 """A property of an object name, as a regular expression; the value may be a pattern."""
 
 _PROPERTIES = regex(rf"{PROPERTY}(?:,{PROPERTY})*").fullmatch
-_ONE = regex(rf"({PROPERTY})(?:,|$)").match
+_EACH = regex(rf"({PROPERTY})(?:,|$)").findall
 _QUOTED = regex(r'"(?:[^"\\\n]|\\["*?\\n])*"').fullmatch
 _ESCAPE: Final = regex(r"\\(.)")
 
 
-class ObjectName(NamedTuple):
-    """An object name."""
-
-    domain: str  # Such as `kafka.server`
-    properties: dict[str, str]  # The values by key, as they are written; see `unquote`
-
-
-def parse_object_name(text: str) -> ObjectName | None:
-    r"""Return an object name; `None` if the text is none.
+def parse_object_name(text: str) -> tuple[str, dict[str, str]] | None:
+    r"""Return domain and properties of an object name, as they are written; `None` if the text is none.
 
     >>> parse_object_name('kafka.server:type=Fetch,client-id="a,b=\\"c\\""')
-    ObjectName(domain='kafka.server', properties={'type': 'Fetch', 'client-id': '"a,b=\\"c\\""'})
+    ('kafka.server', {'type': 'Fetch', 'client-id': '"a,b=\\"c\\""'})
     >>> parse_object_name("kafka.server")
     """
-    domain, colon, rest = text.partition(":")
-    properties = parse_properties(rest) if colon else None
-    return ObjectName(domain.strip(), properties) if properties is not None else None
+    domain, _, rest = text.partition(":")
+    properties = parse_properties(rest)
+    return None if properties is None else (domain.strip(), properties)
 
 
 def parse_properties(text: str) -> dict[str, str] | None:
@@ -73,12 +65,8 @@ def parse_properties(text: str) -> dict[str, str] | None:
     """
     if not _PROPERTIES(text):
         return None
-    found, place = {}, 0
-    while place < len(text) and (one := _ONE(text, place)):
-        key, _, value = one[1].partition("=")
-        found[key.strip()] = value
-        place = one.end()
-    return found
+    pairs = (each.partition("=") for each in _EACH(text))
+    return {key.strip(): value for key, _, value in pairs}
 
 
 def unquote(value: str) -> str:
@@ -100,8 +88,6 @@ def unquote(value: str) -> str:
 # Source: org.apache.kafka.server.quota.ClientQuotaManager, org.apache.kafka.common.metrics.JmxReporter.
 
 _USER_TYPE: Final = "User:"
-_HINTS: Final = ("user", "client", "principal")
-"""What is in the name of a label which may name somebody."""
 _NO_NAMES: Final = (
     "client_software_name",
     "client_software_version",
@@ -125,12 +111,8 @@ _SEPARATOR: Final = ", client-id="
 """What stands before the client-id where an exporter's rules see the name of an MBean."""
 
 
-class Names(NamedTuple):
-    """The names of a bucket, decoded; `None` is one that it does not have."""
-
-    user: str | None = None
-    client_id: str | None = None
-    ip: str | None = None
+Names: TypeAlias = tuple[str | None, str | None, str | None]
+"""User, client-id and ip of a bucket, decoded; `None` is one that it does not have."""
 
 
 def type_of(labels: Mapping[str, str], origin: Origin) -> str | None:
@@ -158,44 +140,56 @@ def names_of(key: str, labels: Mapping[str, str], origin: Origin) -> Names | Unr
     if IP in QUOTA_KEYS[key].entity_types:
         ip = first_label(labels, origin.ip_labels)
         address = canonical_ip(unquote(ip)) if ip else None
-        return Unreadable(f"{quote(ip)} is not an IP address") if ip and address is None else Names(ip=address)
+        return Unreadable(f"{quote(ip)} is not an IP address") if ip and address is None else (None, None, address)
     user, client_id = first_label(labels, origin.user_labels), first_label(labels, origin.client_id_labels)
     if user and _SEPARATOR in user:
         user, client_id = _split_user(user, client_id)
     # The type of a principal: Kafka encodes the colon of a user that begins like that.
     user = user.removeprefix(_USER_TYPE) if user else None
-    return Names(
+    return (
         (desanitize(unquote(user)) or None) if user else None,
         (unquote(client_id) or None) if client_id else None,
+        None,
     )
 
 
-def hidden_name(labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
-    """Return that a metric may have names in labels which are not known; `None` if it has no such label."""
-    known = {fold(name) for name in (*_NO_NAMES, *origin.user_labels, *origin.client_id_labels)}
-    for label, value in labels.items():
-        name = fold(label)
-        if value and name not in known and any(hint in name for hint in _HINTS):
-            return Unreadable(
-                f"it has no user and no client-id, but a label {quote(label)}; if that names one of them, give it with "
-                "--user-label or --client-id-label of usage ingest, or call it user or client_id in the exporter"
-            )
-    return None
+def hidden_name(
+    user: str | None, client_id: str | None, labels: Mapping[str, str], origin: Origin
+) -> Unreadable | None:
+    """Return that a bucket may have a name in a label which is not known; `None` if not.
 
+    Such a label is that of another naming, or half a client-id with an equals sign, at which a rule split it. Of a
+    bucket with one name, the label of the other one is not asked for where it was said which label holds it.
 
-def other_name(user: str | None, client_id: str | None, labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
-    """Return that a bucket with one name may have the other one in a label which is not known; `None` if not.
-
-    Such a label is that of another naming, or half a client-id with an equals sign, at which a rule split it. Where it
-    was said which label holds the name, others are not asked.
-
-    >>> other_name("alice", None, {"user": "alice", "client_name": "app"}, Origin()) is None
+    >>> hidden_name("alice", None, {"user": "alice", "client_name": "app"}, Origin()) is None
     False
     """
-    if user is None and client_id is not None and origin.user_labels == USER_LABELS:
-        return _other_name(_USER_HINTS, "user", labels, origin)
-    if client_id is None and user is not None and origin.client_id_labels == CLIENT_ID_LABELS:
-        return _other_name(_CLIENT_HINTS, "client-id", labels, origin)
+    known = {fold(name) for name in (*origin.user_labels, *origin.client_id_labels)}
+    hints: tuple[str, ...]
+    is_nobody = user is None and client_id is None
+    if is_nobody:
+        what, hints = "user and no client-id", (*_USER_HINTS, *_CLIENT_HINTS)
+    elif user is None and origin.user_labels == USER_LABELS:
+        what, hints = "user", _USER_HINTS
+    elif client_id is None and origin.client_id_labels == CLIENT_ID_LABELS:
+        what, hints = "client-id", _CLIENT_HINTS
+    else:
+        return None
+    if not is_nobody:
+        others = (origin.ip_labels, origin.cluster_labels, origin.broker_labels, origin.type_labels)
+        known |= {fold(name) for names in others for name in names}
+    for label, value in labels.items():
+        name = fold(label)
+        is_hint = any(hint in name for hint in hints) if is_nobody else name.startswith(hints) or name.endswith(hints)
+        if value and is_hint and name not in known | _FOLDED_NO_NAMES:
+            remedy = (
+                "if that names one of them, give it with --user-label or --client-id-label of usage ingest, or call it "
+                "user or client_id in the exporter"
+                if is_nobody
+                else f"if that names one, give it with --{what}-label of usage ingest, otherwise say that "
+                f"{what.replace('-', '_')} does: --{what}-label {what.replace('-', '_')}"
+            )
+            return Unreadable(f"it has no {what}, but a label {quote(label)}; {remedy}")
     return None
 
 
@@ -221,19 +215,6 @@ def _ends_in(name: str, hints: tuple[str, ...]) -> bool:
     return name not in _FOLDED_NO_NAMES and (name.startswith(hints) or name.endswith(hints))
 
 
-def _other_name(hints: tuple[str, ...], what: str, labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
-    known = {fold(name) for name in (*origin.user_labels, *origin.client_id_labels, *origin.ip_labels)}
-    known |= {fold(name) for name in (*origin.cluster_labels, *origin.broker_labels, *origin.type_labels)}
-    for label, value in labels.items():
-        if value and fold(label) not in known and _ends_in(fold(label), hints):
-            option = f"--{what}-label"
-            return Unreadable(
-                f"it has no {what}, but a label {quote(label)}; if that names one, give it with {option} of usage "
-                f"ingest, otherwise say that {what.replace('-', '_')} does: {option} {what.replace('-', '_')}"
-            )
-    return None
-
-
 def _split_user(user: str, client_id: str | None) -> tuple[str, str | None]:
     """Return user and client-id where the label of the user holds both, or the beginning of the client-id, too.
 
@@ -252,9 +233,7 @@ CLIENT_WINDOW_S: Final = 60.0
 LONGEST_NAME: Final = 32767
 """The limit on characters of a name: that of a string in Kafka's protocol."""
 
-NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
-
-LONGEST_KNOWN: Final = 4096
+_LONGEST_KNOWN: Final = 4096
 """The limit on characters of names that are remembered."""
 
 _PART_LABELS: Final = ("topic", "partition")
@@ -292,7 +271,11 @@ class Measure(NamedTuple):
     window_s: float  # How many seconds up to its time a value covers; 0 for a total
 
 
-def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+Read: TypeAlias = Measure | DropReason | Unreadable
+"""What a metric measures, why it is not for the table of usage, or why it can't be read."""
+
+
+def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
     """Return what a metric measures, or why it is not for the table of usage, or why it can't be read.
 
     >>> labels = {"resource": "Produce, user=CN%3Da", "clientId": "app", "instance": "b1:7071"}
@@ -324,39 +307,42 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
         return DropReason.OTHER_METRIC
     if meaning.attribute is None or first_label(folded, _STATISTIC_LABELS):
         return DropReason.OTHER_ATTRIBUTE
-    if meaning.is_of_client:
-        measure = _of_client(meaning, folded, origin)
+    if meaning.is_of_client and meaning.key is not None:
+        measure = _measure(meaning, meaning.key, folded, origin, first_label(folded, INSTANCE_LABELS))
     else:
         measure = _of_broker(meaning, folded, origin)
         if isinstance(measure, Measure):
             kind = type_of(folded, origin)
             if may_be_of_client(name) and measure.series.user is None and not (kind and key_of_type(kind)):
                 return Unreadable(_OF_CLIENT_OR_BROKER)
-            return other_name(measure.series.user, measure.series.client_id, labels, origin) or measure
-    hidden = hidden_name(labels, origin) if measure is DropReason.BROKER_TOTAL else None
-    return measure if hidden is None else hidden
+            _, _, _, user, client_id, ip, *_ = measure.series
+            return (None if ip else hidden_name(user, client_id, labels, origin)) or measure
+    hidden = hidden_name(None, None, labels, origin) if measure is DropReason.BROKER_TOTAL else None
+    return hidden or measure
 
 
-def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
-    """Return what `read_metric` returns, faster for a metric that was there before: the same ones come with every poll.
+def remembered(read: Callable[[Origin, tuple[str, ...]], Read]) -> Callable[[Origin, tuple[str, ...]], Read]:
+    """Let a function know what it returned for texts: the same metrics come with every poll.
 
-    `name` is the name of the metric. `origin` is what counts for a metric that has no such label.
+    Long texts are not kept, so that hostile ones do not fill the memory.
     """
-    if len(name) + sum(map(len, labels)) + sum(map(len, labels.values())) > LONGEST_KNOWN:
-        return read_metric(name, labels, origin)
-    return _read_known_metric(name, tuple(labels.items()), origin)
+    known = lru_cache(maxsize=65536)(read)
+    return lambda origin, texts: (known if sum(map(len, texts)) <= _LONGEST_KNOWN else read)(origin, texts)
 
 
-@lru_cache(maxsize=65536)
-def _read_known_metric(
-    name: str, labels: tuple[tuple[str, str], ...], origin: Origin
-) -> Measure | DropReason | Unreadable:
-    return read_metric(name, dict(labels), origin)
+def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
+    """Return what `read_metric` returns, faster for a metric that was there before."""
+    return _read_known_metric(origin, (name, *labels, *labels.values()))
 
 
-def read_object_name(
-    object_name: str, attribute: str, origin: Origin, labels: Mapping[str, str] = NO_LABELS
-) -> Measure | DropReason | Unreadable:
+@remembered
+def _read_known_metric(origin: Origin, texts: tuple[str, ...]) -> Read:
+    name, *others = texts
+    half = len(others) // 2
+    return read_metric(name, dict(zip(others[:half], others[half:], strict=True)), origin)
+
+
+def read_object_name(object_name: str, attribute: str, origin: Origin, labels: Mapping[str, str] | None = None) -> Read:
     """Return what an attribute of an MBean measures, as `read_metric` does.
 
     >>> read_object_name("kafka.server:type=Fetch,client-id=app", "byte-rate", Origin()).series.key
@@ -368,20 +354,19 @@ def read_object_name(
     parsed = parse_object_name(object_name)
     if parsed is None:
         return Unreadable(f"{quote(object_name)} is not the name of an MBean")
-    properties = {**labels, **parsed.properties}
+    domain, properties = parsed
     kind = properties.pop("type", "")
-    return read_metric(f"{parsed.domain}_{kind}_{attribute}", properties, origin)
+    return read_metric(f"{domain}_{kind}_{attribute}", {**(labels or {}), **properties}, origin)
 
 
-def read_known_object_name(object_name: str, attribute: str, origin: Origin) -> Measure | DropReason | Unreadable:
+def read_known_object_name(object_name: str, attribute: str, origin: Origin) -> Read:
     """Return what `read_object_name` returns, faster for an MBean that was there before."""
-    if len(object_name) + len(attribute) > LONGEST_KNOWN:
-        return read_object_name(object_name, attribute, origin)
-    return _read_known_object_name(object_name, attribute, origin)
+    return _read_known_object_name(origin, (object_name, attribute))
 
 
-@lru_cache(maxsize=65536)
-def _read_known_object_name(object_name: str, attribute: str, origin: Origin) -> Measure | DropReason | Unreadable:
+@remembered
+def _read_known_object_name(origin: Origin, texts: tuple[str, ...]) -> Read:
+    object_name, attribute = texts
     return read_object_name(object_name, attribute, origin)
 
 
@@ -397,7 +382,7 @@ def check_series(series: Series) -> Series | DropReason | Unreadable:
     return series
 
 
-def _swallowed(labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+def _swallowed(labels: Mapping[str, str], origin: Origin) -> Read:
     """Return what a metric measures whose name holds the names of its bucket.
 
     The exporter adds the name of the MBean to metrics that would otherwise be the same.
@@ -411,10 +396,10 @@ def _swallowed(labels: Mapping[str, str], origin: Origin) -> Measure | DropReaso
 def _of_object_name(labels: Mapping[str, str]) -> dict[str, str]:
     """Return what the name of the MBean says, where a label holds all of it."""
     parsed = parse_object_name(first_label(labels, _OBJECT_NAME_LABELS) or "")
-    return {fold(name): value for name, value in parsed.properties.items()} if parsed else {}
+    return {fold(name): value for name, value in parsed[1].items()} if parsed else {}
 
 
-def _of_broker(meaning: MetricName, labels: dict[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+def _of_broker(meaning: MetricName, labels: dict[str, str], origin: Origin) -> Read:
     kind = type_of(labels, origin)
     if kind is not None and "=" in kind:
         kind, labels = split_type(kind, labels, origin)
@@ -426,15 +411,7 @@ def _of_broker(meaning: MetricName, labels: dict[str, str], origin: Origin) -> M
     return _measure(meaning, key, labels, origin, None)
 
 
-def _of_client(meaning: MetricName, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
-    if meaning.key is None:
-        return DropReason.OTHER_METRIC
-    return _measure(meaning, meaning.key, labels, origin, first_label(labels, INSTANCE_LABELS))
-
-
-def _measure(
-    meaning: MetricName, key: str, labels: Mapping[str, str], origin: Origin, instance: str | None
-) -> Measure | DropReason | Unreadable:
+def _measure(meaning: MetricName, key: str, labels: Mapping[str, str], origin: Origin, instance: str | None) -> Read:
     if meaning.attribute is None:
         return DropReason.OTHER_ATTRIBUTE
     names = names_of(key, labels, origin)

@@ -61,15 +61,6 @@ def test_a_recording_is_read_as_its_parser_reads_it(kind: str, data: bytes, pack
         (b'{"metric":{"__name__":"x"},"values":[[1', "line 1: not JSON, or cut: it ends too early"),
         (b"<!DOCTYPE html><html>", "or write its values into a table (docs/usage-recordings.md#tables)"),
         (b'{"results":{"A":{"frames":[{"schema":{"fields":[]}}]}}}', "the file is of no format that is known"),
-        (
-            b'[{"request":{"mbean":"kafka.server:type=Produce,*"},"value":{},"status":200}]',
-            "a recording of Jolokia or Telegraf, which is not read any more; ingest what",
-        ),
-        (b'{"fields":{"byte-rate":1.5},"name":"kafka_client","tags":{}}', "a recording of Jolokia or Telegraf"),
-        (
-            b"# x\nkafka_client,client-id=x,type=Fetch byte-rate=1,tokens=2i 1795000000000\n",
-            "a recording of Jolokia or Tele",
-        ),
         (b"[" + b'"fields":' * 7000, "the file is of no format that is known"),
     ],
 )

@@ -8,10 +8,10 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.client.tls import Tls
 from quotaform.fleet.options import SessionOptions
-from quotaform.model.errors import ConnectError, EngineError, UsageError
+from quotaform.model.errors import ConnectError, EngineError
 from quotaform.model.server import ALLOWED_HOSTS, HiddenServer
 from quotaform.model.text import Secret
-from quotaform.usage.stream.run import client_options, package, require_no_server, unresolved, with_connector
+from quotaform.usage.stream.run import client_options, package, unresolved, with_connector
 
 
 def test_a_client_without_properties_reads_what_is_committed() -> None:
@@ -87,14 +87,6 @@ def test_a_session_gets_the_package_beside_those_that_were_given(monkeypatch: py
 def test_a_session_that_brings_the_connector_is_left_alone(setting: str) -> None:
     given = SessionOptions(conf={setting: "x/spark-sql-kafka-0-10_2.13:4.1.0"})
     assert with_connector(given) is given
-
-
-def test_a_connect_server_is_refused_wherever_it_is_named() -> None:
-    with pytest.raises(UsageError, match=r"--remote: a topic is read by a driver of its own"):
-        require_no_server(SessionOptions(remote="sc://h"), {})
-    with pytest.raises(UsageError, match="SPARK_REMOTE"):
-        require_no_server(SessionOptions(), {"SPARK_REMOTE": "sc://h"})
-    require_no_server(SessionOptions(master="local[2]"), {"SPARK_REMOTE": "sc://h"})
 
 
 def test_a_package_that_maven_does_not_have_is_named_with_the_remedy() -> None:

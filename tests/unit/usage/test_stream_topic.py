@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 
-from quotaform.cli.command.usage.ingest import TopicSource
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.model.errors import AuthorizationError, ClusterError, StreamError
 from quotaform.usage.metric_name import Origin
@@ -68,10 +67,3 @@ def test_another_stream_has_its_own_progress(changes: dict[str, object]) -> None
     """Of another topic, table or format, and of a topic that was recreated."""
     assert REQUEST.progress == replace(REQUEST).progress
     assert replace(REQUEST, **changes).progress != REQUEST.progress  # type: ignore[arg-type]
-
-
-def test_options_that_fit_are_taken() -> None:
-    TopicSource().require_valid(["a.json"])
-    source = TopicSource(topic="usage", bootstrap_server="b1:9092", checkpoint="c", duration="5m")
-    source.require_valid([])
-    assert source.seconds() == (600, 10, 300)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
 from math import nan
 from re import compile as regex
 from typing import Any, Final, TypeAlias
@@ -33,7 +32,7 @@ from quotaform.usage.format.text import (
     spell_value,
     text_lines,
 )
-from quotaform.usage.metric import LONGEST_KNOWN, Measure, read_known_metric, read_metric
+from quotaform.usage.metric import Measure, Read, read_known_metric, read_metric, remembered
 from quotaform.usage.metric_name import Origin, is_of_quotas
 from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
 
@@ -164,7 +163,7 @@ def _seconds(milliseconds: object) -> object:
     return milliseconds if number is None else number / 1000
 
 
-def _measure(labels: dict[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+def _measure(labels: dict[str, str], origin: Origin) -> Read:
     name = labels.get(NAME_LABEL)
     if not name:
         return Unreadable("it has no name, as a function in a query takes it away; query the metric itself")
@@ -227,7 +226,7 @@ def _item(line: str, origin: Origin, ts: float | None) -> Sample | DropReason | 
     # Most lines of a page are of other metrics. OpenMetrics may have the name among the labels.
     if not series.startswith("{") and not is_of_quotas(_NAME_END.split(series, maxsplit=1)[0]):
         return DropReason.OTHER_METRIC
-    measure = _known(series, origin) if len(series) <= LONGEST_KNOWN else _measure_of_line(series, origin)
+    measure = _measure_of_line(origin, (series,))
     if isinstance(measure, DropReason):
         return measure
     if isinstance(measure, Unreadable):
@@ -236,13 +235,10 @@ def _item(line: str, origin: Origin, ts: float | None) -> Sample | DropReason | 
     return time if isinstance(time, str) else make_sample(measure, time, found["value"])
 
 
-@lru_cache(maxsize=65536)
-def _known(series: str, origin: Origin) -> Measure | DropReason | Unreadable:
-    """Return what a line's name with its labels measures; the same ones come with every scrape."""
-    return _measure_of_line(series, origin)
-
-
-def _measure_of_line(series: str, origin: Origin) -> Measure | DropReason | Unreadable:
+@remembered
+def _measure_of_line(origin: Origin, texts: tuple[str, ...]) -> Read:
+    """Return what a line's name with its labels measures."""
+    [series] = texts
     name, _, rest = series.partition("{")
     labels: dict[str, str] = {}
     rest = rest.rstrip().removesuffix("}")

@@ -7,7 +7,7 @@ from io import BytesIO
 from itertools import chain
 from json import dumps
 from math import isinf, isnan
-from re import DOTALL, MULTILINE
+from re import MULTILINE
 from re import compile as regex
 from typing import IO, Any, Final, TypeAlias
 
@@ -132,15 +132,6 @@ _LABELS_ALONE: Final = regex(rb'\{\s*(?:[A-Za-z_]\w*\s*=|"[^"\n]+"\s*[,}])[^\n]*
 _HEADLESS: Final = regex(rb'\s*"?\d{13}"?(?:,"?(?:[-+\d.eE]+|NaN|-?Infinity)?"?)+\s*$', MULTILINE)
 _QUOTED: Final = regex(rb'"[^"\n]*"')
 _COLUMNS: Final = regex(rb'^\s*(?:"[^"\n]*"|[\w .-]+)(?:[,;\t](?:"[^"\n]*"|[\w .-]*))+\s*$', MULTILINE)
-_REMOVED: Final = regex(
-    rb'\s*[\[{](?:.*"mbean"\s*:|(?=.*"fields"\s*:).*"tags"\s*:)|(?:#[^\n]*\n)*[^\s,={}"#]+,\S+ \S+=', DOTALL
-)
-"""JSON of Jolokia, JSON of Telegraf, and the lines that Telegraf writes for InfluxDB."""
-
-
-def is_removed(head: bytes) -> bool:
-    """Whether a recording of no known format is one of Jolokia or Telegraf, which earlier versions read."""
-    return _REMOVED.match(head) is not None
 
 
 def csv_separator(head: bytes) -> str:

@@ -139,7 +139,7 @@ class Streamed(Record, document=USAGE_STREAM):
         `counts`: the sums of `batches`, `records`, `duplicate_records` and `late_records`, and of samples: `written`,
         `quarantined` and each `DropReason`.
         """
-        dropped = [(reason, counts[reason.name]) for reason in DropReason if counts[reason.name]]
+        dropped = [(reason, counts[reason]) for reason in DropReason if counts[reason]]
         left_out = sum(count for _, count in dropped)
         return cls(
             topic=topic,

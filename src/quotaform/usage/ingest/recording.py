@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from quotaform.model.errors import FileReadError, QuotaformError
 from quotaform.usage.format import FORMATS
-from quotaform.usage.format.text import HEAD_BYTES, detect_format, is_removed
+from quotaform.usage.format.text import HEAD_BYTES, detect_format
 from quotaform.usage.sample import Item, Rejected, Sample, Series, reject
 
 if TYPE_CHECKING:
@@ -43,10 +43,6 @@ _UNKNOWN: Final = (
     "the file is of no format that is known: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool, "
     "JSON of OpenTelemetry, nor a table; name it with --input-format if it is one of these, or write its values into a "
     "table (docs/usage-recordings.md#tables)"
-)
-_REMOVED: Final = (
-    "the file is a recording of Jolokia or Telegraf, which is not read any more; ingest what a Prometheus has of the "
-    "brokers, to which Telegraf writes, too, or write the values into a table (docs/usage-recordings.md#tables)"
 )
 _TABLE: Final = "the file is a table; give --input-format table, and --mapping if its columns have other names"
 _NO_CLUSTER: Final = "no label of the metrics names the cluster; give --cluster NAME, or the label with --cluster-label"
@@ -77,8 +73,7 @@ def _items(recording: Recording, format_name: str | None, origin: Origin) -> Ite
                 source = stream if recording.offset is None else stream.read()
                 yield from FORMATS[name](source, origin, recording.at)
             elif head.strip():
-                reason = _TABLE if name is not None else _REMOVED if is_removed(head) else _UNKNOWN
-                yield reject(0, reason, head[:200].decode("utf-8", "replace"))
+                yield reject(0, _UNKNOWN if name is None else _TABLE, head[:200].decode("utf-8", "replace"))
     except (QuotaformError, MemoryError):
         raise
     except _BROKEN as error:

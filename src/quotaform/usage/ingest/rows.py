@@ -89,12 +89,9 @@ def _encodable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def merged(parsed: DataFrame, tasks: int) -> DataFrame:
-    """Return `MERGED` of `PARSED`.
-
-    `tasks`: in how many tasks series are brought together.
-    """
-    return parsed.repartition(tasks, *SERIES).sortWithinPartitions(*SERIES).mapInArrow(merged_batches, MERGED)
+def merged(parsed: DataFrame) -> DataFrame:
+    """Return `MERGED` of `PARSED`, in as many tasks as Spark finds right."""
+    return parsed.repartition(*SERIES).sortWithinPartitions(*SERIES).mapInArrow(merged_batches, MERGED)
 
 
 def merged_batches(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:

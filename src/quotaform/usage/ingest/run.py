@@ -18,7 +18,6 @@ from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import bad_table, located, read_table, reason_of, require_columns
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.outcome import Progress, no_progress
-from quotaform.model.text import MIB
 from quotaform.repository.cluster_work import repeated
 from quotaform.usage.format.table import TableMapping, guess_mapping
 from quotaform.usage.format.text import TABLE
@@ -33,7 +32,6 @@ from quotaform.usage.ingest.source import (
     recordings,
     require_sources,
     separator_of,
-    table_bytes,
 )
 from quotaform.usage.ingest.table_rows import parsed_table
 from quotaform.usage.metric_name import Origin
@@ -96,9 +94,6 @@ def _parsed(
 
 
 _MOST_SHOWN: Final = 20
-_MERGED_BYTES: Final = 256 * MIB
-"""How many bytes of recordings a task brings together, at most; half of that of samples, about."""
-_MOST_TASKS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +146,7 @@ def ingest(spark: SparkSession, request: IngestRequest, *, progress: Progress = 
     read = [read_parsed_table(spark, table, request.mapping, request.origin) for table in tables]
     if files:
         read.append(parsed(recordings(spark, files), request.format_name, request.origin))
-    size = sum(file.bytes for file in files) + sum(table_bytes(table) for table in tables)
-    tasks = max(1, min(_MOST_TASKS, -(-size // _MERGED_BYTES)))
-    rows = merged(reduce(lambda one, other: one.unionAll(other), read), tasks)
+    rows = merged(reduce(lambda one, other: one.unionAll(other), read))
     with repeated(progress, "Ingesting"), repeatable_rows(rows) as found:
         counts = counts_of(found)
         first = _write_quarantine(found, request.quarantine) if counts.rejected else []

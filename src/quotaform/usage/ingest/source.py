@@ -51,9 +51,6 @@ _TASK: Final = StructField("task", IntegerType())
 _TASK_BYTES: Final = 64 * MIB
 """How many bytes of small files a task reads."""
 _LARGEST_REMOTE: Final = 512 * MIB
-_TABLE_COMPRESSION: Final = 4
-_REMOTE_TABLE: Final = 16 * 2**30
-"""The bytes of a table that this machine does not see."""
 _COMPRESSION: Final = 10
 """How many times larger what is compressed is, about."""
 
@@ -233,10 +230,3 @@ def recordings(spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
         f.lit(None).cast("long").alias("offset"),
     )
     return table.unionAll(content) if local else content
-
-
-def table_bytes(table: SourceTable) -> int:
-    """Return how many bytes the rows of a table have, about; that of a small one if it is not known."""
-    path = Path(table.name)
-    paths = path.rglob("*") if path.is_dir() else glob(table.name)  # noqa: PTH207 (as it is written)
-    return sum(each.stat().st_size for each in map(Path, paths) if each.is_file()) * _TABLE_COMPRESSION or _REMOTE_TABLE

@@ -60,9 +60,8 @@ class BatchWriter:
             f.col("value").alias("content"),
             "offset",
         ).select(*RECORDINGS.names)
-        tasks = records.sparkSession.sparkContext.defaultParallelism
         try:
-            with repeatable_rows(merged(parsed(recordings, self.input_format, self.origin), tasks)) as found:
+            with repeatable_rows(merged(parsed(recordings, self.input_format, self.origin))) as found:
                 self._write(found, batch)
         except Exception as error:
             self.problem = error
@@ -74,7 +73,7 @@ class BatchWriter:
         self.require_topic()
         self._publish(usage_rows(found), self.usage, batch, ceil(counts.rows / _ROWS_IN_FILE))
         self._publish(rejected_rows(found), self.quarantine, batch, min(1, counts.rejected))
-        self.counts.update({reason.name: count for reason, count in counts.dropped.items()})
+        self.counts.update({str(reason): count for reason, count in counts.dropped.items()})
         self.counts.update(written=counts.samples, quarantined=counts.rejected)
 
     def _publish(self, rows: DataFrame, folder: Path, batch: int, files: int) -> None:

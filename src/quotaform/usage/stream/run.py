@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -40,7 +40,6 @@ from quotaform.model.errors import (
 )
 from quotaform.model.server import Server, parse_servers
 from quotaform.model.text import MIB, inert, quote
-from quotaform.model.variable import OwnSecret
 from quotaform.repository.gateway import connection_of
 from quotaform.system.files import take_lock
 from quotaform.system.staging import remove_dead
@@ -88,22 +87,12 @@ def with_connector(session: SessionOptions) -> SessionOptions:
     return replace(session, conf={**session.conf, **conf})
 
 
-def require_no_server(session: SessionOptions, environ: Mapping[str, str]) -> None:
-    """Make sure that the driver will be this process, which moves the files of each batch into the table."""
-    source = "--remote" if session.remote else OwnSecret.SPARK_REMOTE
-    if session.remote or (not session.master and environ.get(OwnSecret.SPARK_REMOTE)):
-        raise UsageError(
-            f"{source}: a topic is read by a driver of its own, not on a Spark Connect server; give --master instead"
-        )
-
-
 def require_folders(**folders: str) -> None:
     """Make sure that what a stream writes goes to folders of a file system; they are given by argument."""
     for argument, folder in folders.items():
         if is_url(folder):
-            raise UsageError(
-                "a topic is read into a directory of a file system that this machine sees; give its path", argument
-            )
+            problem = "a topic is read into a directory of a file system that this machine sees; give its path"
+            raise UsageError(problem, argument)
 
 
 def find_topic(cluster: Cluster, name: str) -> tuple[Topic, tuple[str | Server, ...], ClientConfig]:
@@ -121,8 +110,6 @@ def require_connector(spark: SparkSession) -> None:
 
     Raises `EngineError` if it has no connector, or it is one of Spark Connect.
     """
-    from pyspark.errors import PySparkException
-
     if is_connect(spark):
         raise EngineError(
             "The Spark session is one of Spark Connect, and a topic is read by a driver of its own; end the session, "
@@ -228,8 +215,6 @@ _SETTINGS: Final = {
     # A stream that does not stop at once is stopped with its session.
     "spark.sql.streaming.stopTimeout": "20s",
 }
-_EARLIER: Final = "quotaform-stream.json"
-"""What earlier versions kept in the folder of a checkpoint, beside that of Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,9 +294,6 @@ def _locked(request: StreamRequest) -> Iterator[None]:
     folder = Path(request.checkpoint).absolute()
     if any(Path(path).absolute() in (folder, *folder.parents) for path in (request.usage, request.quarantine)):
         raise StreamError(request.checkpoint, "it is in a table", "give a folder of its own")
-    if (folder / _EARLIER).exists():
-        problem = "it was made by an earlier version of quotaform"
-        raise StreamError(request.checkpoint, problem, f"give another --checkpoint, {_ANEW}")
     request.progress.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(request.progress, os.O_RDONLY)
     try:
@@ -464,7 +446,7 @@ _CAUSES: Final = regex(r"^(?:Caused by)?: (?:[a-z]\w*\.)*([A-Z][\w$]*: .*)$", MU
 _LOST: Final = regex(r"Some data may have been lost.*?Reason: ([^\n]*)|\[KAFKA_DATA_LOSS[^]]*\] ([^\n]*)", DOTALL)
 _DAMAGED: Final = regex(
     r"supported log version is (v\d+), but encountered|MALFORMED_LOG_FILE|Incomplete log file|ChecksumException"
-    r"|Json\w*Exception: "
+    r"|Json\w*Exception: |STATE_STORE_\w+SCHEMA"
 )
 _AROUND: Final = regex(r"^\[STREAM_FAILED\].*?terminated with exception: |( SQLSTATE: \w+)+$", MULTILINE)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -27,7 +27,6 @@ from quotaform.usage.format.text import TABLE
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.fleet.options import SessionOptions
-    from quotaform.usage.format.table import TableMapping
     from quotaform.usage.ingest.ingest import Ingested, Streamed
     from quotaform.usage.ingest.input import RangeQuery
     from quotaform.usage.metric_name import Origin
@@ -43,6 +42,14 @@ _AUTO: Final = "auto"
 _INPUT_FORMATS: Final = (_AUTO, *FORMATS, TABLE)
 
 
+Labels: TypeAlias = list[str] | None
+
+
+def _label(kind: str, what: str, first: str | None = None) -> Any:
+    """Return the option that names the labels of one kind; `first` is the first one that is known without it."""
+    return typer.Option(f"--{kind}-label", metavar="LABEL", help=f"Label with {what} [default: {first or kind}, ...]")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedOrigin:
     """What counts for metrics that do not say where they are from, and how labels are called."""
@@ -53,46 +60,12 @@ class RecordedOrigin:
     broker: Annotated[
         str | None, typer.Option("--broker", metavar="NAME", help="Broker of metrics without a broker label.")
     ] = None
-    cluster_label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cluster-label",
-            metavar="LABEL",
-            help="Label with the cluster name. Repeatable; the first match counts. [default: cluster, ...]",
-        ),
-    ] = None
-    broker_label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--broker-label",
-            metavar="LABEL",
-            help="Label with the broker name. Repeatable; the first match counts. [default: broker, ...]",
-        ),
-    ] = None
-    type_label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--type-label",
-            metavar="LABEL",
-            help="Label with the quota type, such as Produce. Repeatable. [default: quota_type, ...]",
-        ),
-    ] = None
-    user_label: Annotated[
-        list[str] | None,
-        typer.Option("--user-label", metavar="LABEL", help="Label with the user. Repeatable. [default: user, ...]"),
-    ] = None
-    client_id_label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--client-id-label",
-            metavar="LABEL",
-            help="Label with the client-id. Repeatable. [default: client_id, ...]",
-        ),
-    ] = None
-    ip_label: Annotated[
-        list[str] | None,
-        typer.Option("--ip-label", metavar="LABEL", help="Label with the IP address. Repeatable. [default: ip, ...]"),
-    ] = None
+    cluster_label: Annotated[Labels, _label("cluster", "the cluster name. Repeatable; the first match counts.")] = None
+    broker_label: Annotated[Labels, _label("broker", "the broker name. Repeatable; the first match counts.")] = None
+    type_label: Annotated[Labels, _label("type", "the quota type, such as Produce. Repeatable.", "quota_type")] = None
+    user_label: Annotated[Labels, _label("user", "the user. Repeatable.")] = None
+    client_id_label: Annotated[Labels, _label("client-id", "the client-id. Repeatable.", "client_id")] = None
+    ip_label: Annotated[Labels, _label("ip", "the IP address. Repeatable.")] = None
 
     def origin(self) -> Origin:
         """Return it as the parsers take it."""
@@ -226,24 +199,13 @@ class TopicSource:
         int, typer.Option("--batch-records", metavar="N", help="Largest number of records in a batch.")
     ] = 2000
 
-    @property
-    def is_given(self) -> bool:
-        """Whether a topic is read."""
-        return self.topic is not None
-
     def require_valid(self, sources: list[str] | None) -> None:
         """Make sure that the options fit each other."""
         if self.topic is None:
-            given = {
-                "--bootstrap-server": self.bootstrap_server,
-                "--command-config": self.command_config,
-                "--topic-cluster": self.topic_cluster,
-                "--checkpoint": self.checkpoint,
-                "--until-empty": self.until_empty or None,
-                "--for": self.duration,
-            }
-            if used := [name for name, value in given.items() if value is not None]:
-                raise UsageError(f"{used[0]} is for a topic; give --topic, or leave it out")
+            given = ("bootstrap_server", "command_config", "topic_cluster", "checkpoint", "until_empty")
+            used = [f"--{name.replace('_', '-')}" for name in given if getattr(self, name)]
+            if used or self.duration:
+                raise UsageError(f"{[*used, '--for'][0]} is for a topic; give --topic, or leave it out")
             return
         if sources:
             raise UsageError("--topic is read instead of files; leave SOURCE or --topic out")
@@ -264,6 +226,40 @@ class TopicSource:
         """Return for how long records are known, when they are written at the latest, and when the stream ends."""
         wait, every = _seconds("--watermark", self.watermark), _seconds("--every", self.every)
         return wait, every, None if self.duration is None else _seconds("--for", self.duration)
+
+    def request(self, config: Path | None, session: SessionOptions, **more: Any) -> StreamRequest:
+        """Return what is read, and where to; the cluster of the topic is asked for it.
+
+        `more`: other fields of the request.
+        """
+        from quotaform.cli.option.cluster import OneCluster
+        from quotaform.usage.stream.run import StreamRequest, find_topic, require_folders
+        from quotaform.usage.table.append import require_free
+
+        checkpoint = str(self.checkpoint)
+        wait_s, every_s, for_s = self.seconds()
+        require_folders(usage=more["usage"], quarantine=more["quarantine"], checkpoint=checkpoint)
+        require_free(more["usage"], session)
+        cluster = OneCluster(
+            config=config,
+            cluster=self.topic_cluster,
+            bootstrap_server=self.bootstrap_server,
+            command_config=self.command_config,
+        ).choose()
+        topic, servers, client = find_topic(cluster, str(self.topic))
+        return StreamRequest(
+            topic=topic,
+            servers=servers,
+            client=client,
+            checkpoint=checkpoint,
+            wait_s=wait_s,
+            every_s=every_s,
+            most_records=self.batch_records,
+            is_from_start=self.starting == "earliest",
+            until_empty=self.until_empty,
+            for_s=for_s,
+            **more,
+        )
 
 
 def _seconds(option: str, text: str) -> int:
@@ -332,31 +328,36 @@ def ingest(
     """
     console = output.console(_SUBJECT, format_name)
     require_choice("input format", input_format, _INPUT_FORMATS)
-    files = TableOutput(_STREAM if topic.is_given else _SUBJECT, out or (), has_rows=False)
+    has_topic = topic.topic is not None
+    files = TableOutput(_STREAM if has_topic else _SUBJECT, out or (), has_rows=False)
     topic.require_valid(sources)
-    range_query = prometheus.range_query(has_others=bool(sources) or topic.is_given)
+    range_query = prometheus.range_query(has_others=bool(sources) or has_topic)
+    quarantine = quarantine or f"{usage.rstrip('/')}-quarantine"
     origin = recorded.origin()
-    if topic.is_given:
+    if has_topic:
         if input_format in (_AUTO, TABLE):
             raise UsageError(f"--topic requires --input-format {one_of(list(FORMATS))}")
         session = place.session()
-        request = stream_request(
-            topic, config, session, input_format=input_format, origin=origin, usage=usage, quarantine=quarantine
+        request = topic.request(
+            config, session, input_format=input_format, origin=origin, usage=usage, quarantine=quarantine
         )
-        return stream_usage(request, session, console, format_name, files)
+        return _stream(request, session, console, format_name, files)
     if not sources and range_query is None:
         raise UsageError("nothing is given to ingest: give files as SOURCE, a --topic, or a --prometheus")
+    if mapping is not None and input_format not in (_AUTO, TABLE):
+        raise UsageError(f"--mapping is for tables; leave --input-format {input_format} out")
     declared = _declared(config)
     session = place.session()
+    from quotaform.usage.ingest.input import load_usage_mapping, save_answers
     from quotaform.usage.ingest.run import IngestRequest, require_ingestible
     from quotaform.usage.ingest.run import ingest as ingest_recordings
 
     ingest_request = IngestRequest(
         sources=sources or (),
         usage=usage,
-        quarantine=quarantine or f"{usage.rstrip('/')}-quarantine",
+        quarantine=quarantine,
         format_name=None if input_format == _AUTO else input_format,
-        mapping=_mapping(mapping, input_format),
+        mapping=None if mapping is None else load_usage_mapping(mapping),
         origin=origin,
         declared=declared,
     )
@@ -364,17 +365,12 @@ def ingest(
     with ExitStack() as stack:
         if range_query is not None:
             folder = stack.enter_context(TemporaryDirectory(prefix="quotaform-"))
-            _save_answers(range_query, Path(folder), console)
+            asking = f"Asking {range_query.shown}"
+            save_answers(range_query, Path(folder), lambda done, total: console.progress(asking, done, total))
             ingest_request = replace(ingest_request, sources=[folder], shown=range_query.url.origin)
         spark, progress = stack.enter_context(spark_job(console, "Ingesting", session))
         result = ingest_recordings(spark, ingest_request, progress=progress)
     return _end(console, format_name, files, result)
-
-
-def _save_answers(query: RangeQuery, folder: Path, console: Console) -> None:
-    from quotaform.usage.ingest.input import save_answers
-
-    save_answers(query, folder, lambda done, total: console.progress(f"Asking {query.shown}", done, total))
 
 
 def _declared(config: Path | None) -> frozenset[str] | None:
@@ -386,65 +382,7 @@ def _declared(config: Path | None) -> frozenset[str] | None:
     return frozenset(names) if repository.has_config() else None
 
 
-def _mapping(path: Path | None, input_format: str) -> TableMapping | None:
-    if path is None:
-        return None
-    if input_format not in (_AUTO, TABLE):
-        raise UsageError(f"--mapping is for tables; leave --input-format {input_format} out")
-    from quotaform.usage.ingest.input import load_usage_mapping
-
-    return load_usage_mapping(path)
-
-
-def stream_request(
-    source: TopicSource,
-    config: Path | None,
-    session: SessionOptions,
-    *,
-    input_format: str,
-    origin: Origin,
-    usage: str,
-    quarantine: str | None,
-) -> StreamRequest:
-    """Return what is read, and where to; the cluster of the topic is asked for it.
-
-    `quarantine`: where records go that cannot be read; `None` for the folder beside the table.
-    """
-    from quotaform.cli.option.cluster import OneCluster
-    from quotaform.usage.stream.run import StreamRequest, find_topic, require_folders, require_no_server
-    from quotaform.usage.table.append import require_free
-
-    require_no_server(session, os.environ)
-    quarantine, checkpoint = quarantine or f"{usage.rstrip('/')}-quarantine", str(source.checkpoint)
-    require_folders(usage=usage, quarantine=quarantine, checkpoint=checkpoint)
-    require_free(usage, session)
-    cluster = OneCluster(
-        config=config,
-        cluster=source.topic_cluster,
-        bootstrap_server=source.bootstrap_server,
-        command_config=source.command_config,
-    ).choose()
-    topic, servers, client = find_topic(cluster, str(source.topic))
-    wait_s, every_s, for_s = source.seconds()
-    return StreamRequest(
-        topic=topic,
-        servers=servers,
-        client=client,
-        input_format=input_format,
-        origin=origin,
-        usage=usage,
-        quarantine=quarantine,
-        checkpoint=checkpoint,
-        wait_s=wait_s,
-        every_s=every_s,
-        most_records=source.batch_records,
-        is_from_start=source.starting == "earliest",
-        until_empty=source.until_empty,
-        for_s=for_s,
-    )
-
-
-def stream_usage(
+def _stream(
     request: StreamRequest, session: SessionOptions, console: Console, format_name: str, files: TableOutput
 ) -> ExitCode:
     """Read until the topic is empty, the time is over or a signal comes; print and write what was done."""

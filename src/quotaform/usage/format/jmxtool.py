@@ -20,22 +20,21 @@ Source: org.apache.kafka.tools.JmxTool.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from csv import Error as CsvError
 from csv import reader
 from re import Match
 from re import compile as regex
-from typing import Final
+from typing import Final, TypeAlias
 
 from quotaform.model.moment import read_moment
 from quotaform.model.text import quote
-from quotaform.usage.format.text import Source, make_sample, read_epoch, text_lines
-from quotaform.usage.metric import PROPERTY, Measure, read_known_object_name
+from quotaform.usage.format.text import Result, Source, as_items, make_sample, read_epoch, text_lines
+from quotaform.usage.metric import PROPERTY, Measure, Read, read_known_object_name
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
+from quotaform.usage.sample import Item, Unreadable
 
-Columns = Sequence[Measure | DropReason | Unreadable]
+Columns: TypeAlias = Sequence[Read]
 """What the columns after the time are."""
 
 _TIME = regex(r'"?time"?(?:,|$)').match
@@ -44,6 +43,8 @@ _HEADLESS: Final = (
     "there is no header above it; JmxTool writes none when some MBeans lack some of the attributes: "
     "run it once per type of quota with the attributes of that type, or with --report-format csv"
 )
+_NO_VALUE: Final = "neither a time nor an attribute with its value, or cut"
+_CUT: Final = "the file ends here, the value may be cut"
 _NUMBER = regex(r"[0-9]+").fullmatch
 _TIME_LINE = regex(r'time(?:,"(?P<csv>[^":]*(?::[^"]*)?)"|[\t=](?P<other>[^\t=]*))').fullmatch
 _VALUE_LINE = regex(
@@ -61,33 +62,39 @@ def parse_jmxtool(source: Source, origin: Origin, ts: float | None = None) -> It
 
     `origin`: what counts, as MBeans do not say where they are from. `ts`: not used: each line has its time.
     """
+    yield from as_items(_results(source, origin))
+
+
+def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Result, str]]:
     header, columns, rows = "", None, 0
-    at: float | str | None = None
-    dropped: Counter[DropReason] = Counter()
+    ts: float | str | None = None
     for number, text in enumerate(text_lines(source), start=1):
-        line = text.strip()
+        line, place = text.strip(), f"line {number}"
         if not line or _MESSAGE(line):
             continue
         if time_line := _TIME_LINE(line):
-            at = _time(time_line["csv"] or time_line["other"] or "")
-            if isinstance(at, str):
-                yield reject(number, f"line {number}: {at}; the values below it are left out", line)
-        elif at is not None and (value_line := _VALUE_LINE(line)):
+            ts = _time(time_line["csv"] or time_line["other"] or "")
+            if isinstance(ts, str):
+                yield number, place, f"{ts}; the values below it are left out", line
+        elif ts is not None and (value_line := _VALUE_LINE(line)):
             rows += 1
-            is_cut = rows > 1 and not text.endswith("\n")
-            yield from _value(value_line, at, number, origin, dropped, is_cut=is_cut)
+            is_cut = rows > 1 and not text.endswith("\n") and value_line["csv"] is None
+            yield number, place, _value(value_line, ts, origin, is_cut=is_cut), line
         elif _TIME(line):
-            at = None
+            ts = None
             if line != header:
                 header, columns = line, read_columns(line, origin)
-                yield from _unreadable(columns, number)
-        elif columns is None or at is not None:
-            reason = _HEADLESS if at is None else "neither a time nor an attribute with its value, or cut"
-            yield reject(number, f"line {number}: {reason}", line)
+                for column, measure in enumerate(columns, start=2):
+                    if isinstance(measure, Unreadable):
+                        reason = f"{measure.reason}; all of the column is left out"
+                        yield number, f"{place}, column {column}", reason, ""
+        elif columns is None or ts is not None:
+            yield number, place, _HEADLESS if ts is None else _NO_VALUE, line
         else:
             rows += 1
-            yield from _row(columns, number, line, dropped, is_cut=rows > 1 and not text.endswith("\n"))
-    yield from (Dropped(reason, count) for reason, count in dropped.items())
+            is_cut = rows > 1 and not text.endswith("\n")
+            for column, result, cell in _row(columns, line, is_cut=is_cut):
+                yield number, place + column, result, cell
 
 
 def read_columns(header: str, origin: Origin) -> Columns:
@@ -120,63 +127,28 @@ def _cells(line: str) -> list[str]:
         return [line]
 
 
-def _unreadable(columns: Columns, number: int) -> Iterator[Rejected]:
-    for place, column in enumerate(columns, start=2):
-        if isinstance(column, Unreadable):
-            reason = f"line {number}, column {place}: {column.reason}; all of the column is left out"
-            yield reject(number, reason, "")
-
-
-def _row(
-    columns: Columns, number: int, line: str, dropped: Counter[DropReason], *, is_cut: bool
-) -> Iterator[Sample | Rejected]:
+def _row(columns: Columns, line: str, *, is_cut: bool) -> Iterator[tuple[str, Result, str]]:
+    """Yield what the columns of a line say, each with its place in the line."""
     cells = _cells(line)
     if len(cells) != len(columns) + 1:
-        reason = f"line {number}: {len(cells)} cells, but the header has {len(columns) + 1}; it may be cut"
-        yield reject(number, reason, line)
+        yield "", f"{len(cells)} cells, but the header has {len(columns) + 1}; it may be cut", line
         return
     ts = _time(cells[0])
     if isinstance(ts, str):
-        yield reject(number, f"line {number}: {ts}", line)
+        yield "", ts, line
         return
     for place, (cell, column) in enumerate(zip(cells[1:], columns, strict=True), start=2):
-        if isinstance(column, Unreadable):
-            continue
-        if is_cut and place == len(cells):
-            yield reject(number, f"line {number}, column {place}: the file ends here, the value may be cut", cell)
-            continue
-        sample = column if isinstance(column, DropReason) else make_sample(column, ts, cell.strip())
-        if isinstance(sample, Sample):
-            yield sample
-        elif isinstance(sample, DropReason):
-            dropped[sample] += 1
-        else:
-            yield reject(number, f"line {number}, column {place}: {sample}", cell)
+        if not isinstance(column, Unreadable):
+            result = _CUT if is_cut and place == len(cells) else make_sample(column, ts, cell.strip())
+            yield f", column {place}", result, cell
 
 
-def _value(
-    line: Match[str], ts: float | str, number: int, origin: Origin, dropped: Counter[DropReason], *, is_cut: bool
-) -> Iterator[Sample | Rejected]:
-    """Yield what a line with one value says."""
-    raw = line["csv"] if line["csv"] is not None else line["other"]
+def _value(line: Match[str], ts: float | str, origin: Origin, *, is_cut: bool) -> Result:
+    """Return what a line with one value says."""
     measure = read_known_object_name(line["name"], line["attribute"], origin)
-    if isinstance(measure, DropReason):
-        dropped[measure] += 1
-        return
-    if isinstance(measure, Unreadable):
-        yield reject(number, f"line {number}: {measure.reason}", line[0])
-    elif isinstance(ts, str):
-        yield reject(number, f"line {number}: the time above it cannot be read", line[0])
-    elif is_cut and line["csv"] is None:
-        yield reject(number, f"line {number}: the file ends here, the value may be cut", line[0])
-    else:
-        sample = make_sample(measure, ts, raw)
-        if isinstance(sample, Sample):
-            yield sample
-        elif isinstance(sample, DropReason):
-            dropped[sample] += 1
-        else:
-            yield reject(number, f"line {number}: {sample}", line[0])
+    if isinstance(measure, Measure) and (is_cut or isinstance(ts, str)):
+        return "the time above it cannot be read" if isinstance(ts, str) else _CUT
+    return make_sample(measure, ts, line["csv"] if line["csv"] is not None else line["other"])
 
 
 def _time(cell: str) -> float | str:

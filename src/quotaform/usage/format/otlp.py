@@ -14,16 +14,24 @@ Source: opentelemetry.io/docs/specs/otlp, opentelemetry/proto/metrics/v1.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
 from quotaform.model.text import quote
-from quotaform.usage.format.text import Source, json_documents, make_sample, read_number, read_time, spell_document
+from quotaform.usage.format.text import (
+    Result,
+    Source,
+    as_items,
+    json_documents,
+    make_sample,
+    read_number,
+    read_time,
+    spell_record,
+)
 from quotaform.usage.metric import Measure, read_known_metric
 from quotaform.usage.metric_name import Origin, size_factor, time_factor
-from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
+from quotaform.usage.sample import Attribute, DropReason, Item, Rejected, reject
 
 _DELTA: Final = (1, "AGGREGATION_TEMPORALITY_DELTA")
 _NO_RECORDED_VALUE: Final = 1
@@ -54,54 +62,37 @@ def parse_otlp(source: Source, origin: Origin, ts: float | None = None) -> Itera
         line, metrics = document
         metrics = _camel(metrics) if isinstance(metrics, dict) else metrics
         if not isinstance(metrics, dict) or not isinstance(metrics.get("resourceMetrics"), list):
-            yield reject(
-                line, f"line {line}: not metrics of OpenTelemetry: it has no resourceMetrics", spell_document(metrics)
-            )
+            reason = f"line {line}: not metrics of OpenTelemetry: it has no resourceMetrics"
+            yield reject(line, reason, spell_record(metrics))
             continue
-        yield from _items(metrics, origin, ts)
+        yield from as_items(_results(metrics, origin, ts))
 
 
-def _items(document: dict[str, Any], origin: Origin, ts: float | None) -> Iterator[Item]:
-    dropped: Counter[DropReason] = Counter()
+def _results(document: dict[str, Any], origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Result, object]]:
     number = 0
     try:
         for number, point in enumerate(_points(document), start=1):
-            item = point if isinstance(point, DropReason) else _item(point, origin, ts)
-            if isinstance(item, Sample):
-                yield item
-            elif isinstance(item, DropReason):
-                dropped[item] += 1
-            else:
-                yield reject(number, f"data point {number}: {item}", spell_document(point))
+            result = point if isinstance(point, DropReason) else _result(point, origin, ts)
+            yield number, f"data point {number}", result, point
     except _FormError as error:
-        yield reject(
-            number + 1,
-            f"the document is not OTLP after data point {number}: {quote(str(error), 100)}",
-            spell_document(document),
-        )
-    yield from (Dropped(reason, count) for reason, count in dropped.items())
+        place = f"the document is not OTLP after data point {number}"
+        yield number + 1, place, quote(str(error), 100), document
 
 
-def _item(point: Point, origin: Origin, ts: float | None) -> Sample | DropReason | str:
+def _result(point: Point, origin: Origin, ts: float | None) -> Result:
     measure = read_known_metric(point.name, point.labels, origin)
-    if isinstance(measure, DropReason):
-        return measure
-    if isinstance(measure, Unreadable):
-        return measure.reason
     time = _time(point.data.get("timeUnixNano"), ts)
-    if isinstance(time, str):
-        return time
     raw = None if _is_unrecorded(point.data) else point.data.get("asDouble", point.data.get("asInt"))
-    if measure.series.attribute is Attribute.TOTAL and point.is_delta:
-        return _rate(measure, point.data, time, raw)
-    if measure.factor == 1:
-        is_time = measure.series.attribute is Attribute.THROTTLE_TIME
-        factor = time_factor(point.unit) if is_time else size_factor(point.unit)
-        measure = measure if factor == 1 else measure._replace(factor=factor)
+    if isinstance(measure, Measure):
+        if measure.series.attribute is Attribute.TOTAL and point.is_delta:
+            return time if isinstance(time, str) else _rate(measure, point.data, time, raw)
+        if measure.factor == 1:
+            is_time = measure.series.attribute is Attribute.THROTTLE_TIME
+            measure = measure._replace(factor=time_factor(point.unit) if is_time else size_factor(point.unit))
     return make_sample(measure, time, raw)
 
 
-def _rate(measure: Measure, data: dict[str, Any], time: float, raw: object) -> Sample | DropReason | str:
+def _rate(measure: Measure, data: dict[str, Any], time: float, raw: object) -> Result:
     """Return the rate over the interval of a point that counts from its start."""
     start = _time(data.get("startTimeUnixNano"), None)
     if isinstance(start, str) or start >= time:
@@ -183,7 +174,7 @@ class _FormError(ValueError):
 def _dicts(value: object) -> Iterator[dict[str, Any]]:
     """Yield the objects of a list, which may be absent."""
     if value is not None and not isinstance(value, list):
-        raise _FormError(f"not a list: {spell_document(value)[:80]}")
+        raise _FormError(f"not a list: {spell_record(value)[:80]}")
     yield from map(_dict, value or ())
 
 
@@ -191,7 +182,7 @@ def _dict(value: object) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise _FormError(f"not an object: {spell_document(value)[:80]}")
+        raise _FormError(f"not an object: {spell_record(value)[:80]}")
     return _camel(value) if "_" in "".join(value) else value
 
 

@@ -9,7 +9,6 @@ milliseconds.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from math import nan
 from re import compile as regex
@@ -20,15 +19,16 @@ from msgspec.json import decode, encode
 
 from quotaform.model.text import inert
 from quotaform.usage.format.text import (
+    Result,
     Source,
-    beginning,
+    as_items,
     decoded,
     json_documents,
     make_sample,
     read_epoch,
     read_number,
     read_time,
-    spell_document,
+    spell_record,
     spell_value,
     text_lines,
 )
@@ -80,7 +80,7 @@ def parse_prometheus(source: Source, origin: Origin, ts: float | None = None) ->
         line, answer = document
         elements = _elements(answer)
         for problem in [elements] if isinstance(elements, str) else _problems(answer):
-            yield reject(line, f"line {line}: {problem}", beginning(encode(answer)))
+            yield reject(line, f"line {line}: {problem}", spell_record(encode(answer)))
         for number, element in enumerate([] if isinstance(elements, str) else elements, start=1):
             yield from _parse_element(element, origin, number)
 
@@ -119,11 +119,11 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
     try:
         element = decode(raw, type=Element)
     except (ValueError, RecursionError) as error:
-        yield reject(number, f"series {number}: no series: {inert(str(error))}", beginning(raw))
+        yield reject(number, f"series {number}: no series: {inert(str(error))}", spell_record(raw))
         return
     pairs = element.pairs()
     if isinstance(pairs, str):
-        yield reject(number, f"series {number}: {pairs}", beginning(raw))
+        yield reject(number, f"series {number}: {pairs}", spell_record(raw))
         return
     # No metric of client quotas is a native histogram.
     if histograms := len(element.histograms) + (element.histogram is not None):
@@ -133,29 +133,20 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
     measure = _measure(element.metric, origin)
     if isinstance(measure, Unreadable):
         count = f"{len(pairs):,} sample{'' if len(pairs) == 1 else 's'}"
-        yield reject(number, f"series {number} of {count}: {measure.reason}", beginning(raw))
+        yield reject(number, f"series {number} of {count}: {measure.reason}", spell_record(raw))
     elif isinstance(measure, DropReason):
         yield Dropped(measure, len(pairs))
     else:
-        yield from _parse_values(pairs, measure, number)
+        yield from as_items(
+            (number, f"series {number}, sample {place}", _sample(pair, measure), pair)
+            for place, pair in enumerate(pairs, start=1)
+        )
 
 
-def _parse_values(pairs: list[Any], measure: Measure, number: int) -> Iterator[Item]:
-    """Yield the samples of a series from its `[ts, "value"]` pairs."""
-    dropped: Counter[DropReason] = Counter()
-    for place, pair in enumerate(pairs, start=1):
-        if not isinstance(pair, list) or len(pair) != 2:
-            yield reject(number, f"series {number}, sample {place}: not a pair of time and value", spell_document(pair))
-            continue
-        ts = read_time(pair[0])
-        sample = ts if isinstance(ts, str) else make_sample(measure, ts, pair[1])
-        if isinstance(sample, Sample):
-            yield sample
-        elif isinstance(sample, DropReason):
-            dropped[sample] += 1
-        else:
-            yield reject(number, f"series {number}, sample {place}: {sample}", spell_document(pair))
-    yield from (Dropped(reason, count) for reason, count in dropped.items())
+def _sample(pair: object, measure: Measure) -> Result:
+    if not isinstance(pair, list) or len(pair) != 2:
+        return "not a pair of time and value"
+    return make_sample(measure, read_time(pair[0]), pair[1])
 
 
 def _seconds(milliseconds: object) -> object:
@@ -183,8 +174,6 @@ _NAME_END: Final = regex(r"[{ \t]")
 _LABEL = regex(
     r'[\s,]*+(?:([A-Za-z_][A-Za-z0-9_.\-]*+|"(?>[^"\\]++|\\.)*+")\s*+=\s*+)?"((?>[^"\\]++|\\.)*+)"\s*+(?:,|\Z)'
 )
-_LINES: Final = 10_000
-"""After how many lines those that are of other metrics are yielded, also if there are none."""
 _ESCAPE: Final = regex(r'\\([\\"n])')
 
 _UNTIMED: Final = "the page has no times; say when it was read"
@@ -197,28 +186,21 @@ def parse_exposition(source: Source, origin: Origin, ts: float | None = None) ->
     `origin`: what counts for metrics that do not say where they are from. `ts`: when it was read, in seconds since the
     epoch, for the lines without a time.
     """
+    yield from as_items(_results(source, origin, ts))
+
+
+def _results(source: Source, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Result, str]]:
     is_file = not isinstance(source, bytes | str)
-    dropped: Counter[DropReason] = Counter()
     for number, text in enumerate(text_lines(source), start=1):
         line = text.strip()
-        if not number % _LINES:
-            # Yields regularly, so that callers can check their deadline.
-            yield Dropped(DropReason.OTHER_METRIC, dropped.pop(DropReason.OTHER_METRIC, 0))
-        if not line or line.startswith("#"):
-            continue
-        item = _item(line, origin, ts)
-        if isinstance(item, Sample) and is_file and number > 1 and not text.endswith("\n"):
-            item = "the file ends here, the value or the time may be cut"
-        if isinstance(item, Sample):
-            yield item
-        elif isinstance(item, DropReason):
-            dropped[item] += 1
-        else:
-            yield reject(number, f"line {number}: {item}", line)
-    yield from (Dropped(reason, count) for reason, count in dropped.items())
+        if line and not line.startswith("#"):
+            result = _result(line, origin, ts)
+            if isinstance(result, Sample) and is_file and number > 1 and not text.endswith("\n"):
+                result = "the file ends here, the value or the time may be cut"
+            yield number, f"line {number}", result, line
 
 
-def _item(line: str, origin: Origin, ts: float | None) -> Sample | DropReason | str:
+def _result(line: str, origin: Origin, ts: float | None) -> Result:
     found = _LINE(line)
     if found is None:
         return "not a metric with a value, or cut"
@@ -226,13 +208,8 @@ def _item(line: str, origin: Origin, ts: float | None) -> Sample | DropReason | 
     # Most lines of a page are of other metrics. OpenMetrics may have the name among the labels.
     if not series.startswith("{") and not is_of_quotas(_NAME_END.split(series, maxsplit=1)[0]):
         return DropReason.OTHER_METRIC
-    measure = _measure_of_line(origin, (series,))
-    if isinstance(measure, DropReason):
-        return measure
-    if isinstance(measure, Unreadable):
-        return measure.reason
     time = read_epoch(found["ts"]) if found["ts"] else _UNTIMED if ts is None else ts
-    return time if isinstance(time, str) else make_sample(measure, time, found["value"])
+    return make_sample(_measure_of_line(origin, (series,)), time, found["value"])
 
 
 @remembered

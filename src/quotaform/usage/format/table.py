@@ -13,7 +13,7 @@ from quotaform.model.moment import read_moment
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, quote
-from quotaform.usage.format.text import make_sample, read_number, read_time
+from quotaform.usage.format.text import Result, as_items, make_sample, read_number, read_time
 from quotaform.usage.metric import Measure, check_series, may_name_client, may_name_user, read_metric
 from quotaform.usage.metric_name import (
     BROKER_LABELS,
@@ -29,14 +29,11 @@ from quotaform.usage.metric_name import (
 )
 from quotaform.usage.sample import (
     Attribute,
-    Dropped,
     DropReason,
     Item,
-    Sample,
     Series,
     Unreadable,
     broker_window_s,
-    reject,
 )
 
 # Which columns of a table hold what of a recording.
@@ -253,6 +250,10 @@ def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> 
 
     `mapping` is what their columns are. `origin` is what counts for rows that do not say where they are from.
     """
+    yield from as_items(_results(rows, mapping, origin))
+
+
+def _results(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> Iterator[tuple[int, str, Result, object]]:
     read = _of_metric if mapping.is_of_metrics else _of_bucket
     numbers = {mapping.columns[name] for name in (TS, *VALUE_FIELDS) if name in mapping.columns}
     names = sorted(mapping.names - numbers)
@@ -262,24 +263,18 @@ def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> 
         key = tuple([_text(cells.get(name)) for name in names])
         if (measures := known.get(key)) is None:
             measures = known[key] = read(cells, mapping, origin)
-        for item in _row_items(cells, measures, mapping) if isinstance(measures, dict) else [measures]:
-            if isinstance(item, Sample):
-                yield item
-            elif isinstance(item, DropReason):
-                yield Dropped(item, 1)
-            else:
-                shown = {name: cells.get(name) for name in mapping.names if cells.get(name) is not None}
-                yield reject(number, f"row {number}: {item}", str(shown))
+        for result in _of_row(cells, measures, mapping) if isinstance(measures, dict) else [measures]:
+            yield number, f"row {number}", result, cells
 
 
-def _row_items(cells: Cells, measures: Measures, mapping: TableMapping) -> Iterator[Sample | DropReason | str]:
+def _of_row(cells: Cells, measures: Measures, mapping: TableMapping) -> Iterator[Result]:
     ts = read_cell_time(cells.get(mapping.columns[TS]), mapping.time_unit)
     is_missing = not mapping.is_of_metrics
     for name, measure in measures.items():
         value = cells.get(mapping.columns[name])
         if value is not None or mapping.is_of_metrics:
             is_missing = False
-            yield ts if isinstance(ts, str) else make_sample(measure, ts, value)
+            yield make_sample(measure, ts, value)
     if is_missing:
         yield DropReason.MISSING
 

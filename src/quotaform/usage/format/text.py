@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from itertools import chain
@@ -15,8 +16,18 @@ from msgspec import Raw, ValidationError
 from msgspec.json import decode
 
 from quotaform.model.text import MIB, inert, quote, size_text
-from quotaform.usage.metric import Measure
-from quotaform.usage.sample import LONGEST_RECORD, Attribute, DropReason, Rejected, Sample, reject
+from quotaform.usage.metric import Measure, Read
+from quotaform.usage.sample import (
+    LONGEST_RECORD,
+    Attribute,
+    Dropped,
+    DropReason,
+    Item,
+    Rejected,
+    Sample,
+    Unreadable,
+    reject,
+)
 
 Source: TypeAlias = bytes | str | IO[bytes]
 """A whole document, or a file, of which no more than a line or a JSON document has to be in memory."""
@@ -71,7 +82,7 @@ def json_documents(source: Source, kind: Any) -> Iterator[tuple[int, Any] | Reje
         except ValueError as error:
             text_of = str(error).removeprefix("JSON is malformed: ")
             problem = f"not JSON, or cut: {_TRUNCATED.get(text_of, inert(text_of))}"
-        yield reject(number, f"line {number}: {problem}", beginning(text))
+        yield reject(number, f"line {number}: {problem}", spell_record(text))
 
 
 def _joined(lines: Iterable[bytes]) -> bytes:
@@ -93,15 +104,41 @@ def decoded(raw: Raw | None, kind: Any) -> Any:
         return None
 
 
-def beginning(text: bytes | Raw) -> str:
-    """Return the beginning of a document as text."""
-    return bytes(memoryview(text)[: 4 * LONGEST_RECORD]).decode("utf-8", "replace")
+Result: TypeAlias = Sample | DropReason | str
+"""A sample, why it is left out, or what is wrong with it."""
+
+_RESULTS: Final = 10_000
 
 
-def spell_document(document: object) -> str:
-    """Return the beginning of a document as JSON."""
+def as_items(found: Iterable[tuple[int, str, Result, object]]) -> Iterator[Item]:
+    """Yield samples, records that could not be read, and how many samples are left out.
+
+    Something is yielded regularly, also if all samples are left out, so that callers can check their deadline.
+
+    `found`: for each result its position, what messages call that, the result, and the record that it is of.
+    """
+    dropped: Counter[DropReason] = Counter()
+    for number, (position, place, result, record) in enumerate(found, start=1):
+        if isinstance(result, Sample):
+            yield result
+        elif isinstance(result, DropReason):
+            dropped[result] += 1
+        else:
+            yield reject(position, f"{place}: {result}", spell_record(record))
+        if not number % _RESULTS:
+            yield from (Dropped(reason, count) for reason, count in dropped.items())
+            dropped.clear()
+    yield from (Dropped(reason, count) for reason, count in dropped.items())
+
+
+def spell_record(record: object) -> str:
+    """Return the beginning of a record: as it is if it is text, else as JSON."""
+    if isinstance(record, str):
+        return record
+    if isinstance(record, bytes | Raw):
+        return bytes(memoryview(record)[: 4 * LONGEST_RECORD]).decode("utf-8", "replace")
     try:
-        return dumps(document, ensure_ascii=False)[:LONGEST_RECORD]
+        return dumps(record, ensure_ascii=False, default=str)[:LONGEST_RECORD]
     except RecursionError:
         return "(nested deeply)"
 
@@ -223,8 +260,15 @@ def read_epoch(raw: object) -> float | str:
     return read_time(raw)
 
 
-def make_sample(measure: Measure, ts: float, raw: object) -> Sample | DropReason | str:
-    """Return the sample of a value, or why there is none, or what is wrong with the value."""
+def make_sample(measure: Read, ts: float | str, raw: object) -> Result:
+    """Return the sample of a value, or why there is none, or what is wrong: with its metric, its time or the value.
+
+    `ts`: the time, or what is wrong with it.
+    """
+    if not isinstance(measure, Measure):
+        return measure.reason if isinstance(measure, Unreadable) else measure
+    if isinstance(ts, str):
+        return ts
     number = read_number(raw)
     if number is None:
         return DropReason.MISSING if raw is None or raw == "" else f"{spell_value(raw)} is not a number"

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import os
 import shutil
-from collections import Counter
-from collections.abc import Iterable
-from io import StringIO
 from pathlib import Path
 from platform import node
 from typing import TYPE_CHECKING, Any
@@ -20,12 +16,7 @@ import pytest
 from quotaform.model.errors import EngineError
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
-from quotaform.usage.format import FORMATS
-from quotaform.usage.format.table import TableMapping, guess_mapping, parse_rows
 from quotaform.usage.ingest import run
-from quotaform.usage.ingest.input import load_usage_mapping
-from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import Dropped, Item, Sample, merge
 from quotaform.usage.table.schema import QUARANTINE, USAGE
 from quotaform.usage.table.table import read_usage
 from tests.http_server import HttpServer
@@ -92,64 +83,41 @@ def rows_of(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
-def defined(files: dict[str, tuple[str, bytes]], origin: Origin) -> tuple[list[tuple[Any, ...]], Counter[str]]:
-    """Return rows and counts of recordings by the parsers and the merge of one series, file by file."""
-    return merged_by_definition(
-        item for kind, data in files.values() for item in FORMATS[kind](data, origin, float(START))
-    )
+def used(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
+    """Return what a table says: seconds after the start, user, rate and throttle time."""
+    rows = [(row[0].timestamp() - START, row[5], row[8], row[9]) for row in rows_of(spark, folder)]
+    return sorted(rows, key=repr)
 
 
-def merged_by_definition(items: Iterable[Item]) -> tuple[list[tuple[Any, ...]], Counter[str]]:
-    """Return rows and counts of what parsers yield, by the merge of one series."""
-    samples: dict[Any, list[Sample]] = {}
-    counts: Counter[str] = Counter()
-    for item in items:
-        if isinstance(item, Sample):
-            samples.setdefault(item.series._replace(attribute=None), []).append(item)  # type: ignore[arg-type]
-            counts["read"] += 1
-        elif isinstance(item, Dropped):
-            counts[item.reason.name.lower()] += item.samples
-            counts["read"] += item.samples
-        else:
-            counts["quarantined"] += 1
-            counts["read"] += 1
-    rows = []
-    for series, found in samples.items():
-        merged, dropped = merge(found)
-        for each in dropped:
-            counts[each.reason.name.lower()] += each.samples
-        for row in merged:
-            names = (series.cluster, series.broker, series.key, series.user, series.client_id, series.ip)
-            rows.append((row.ts, row.window_s, *names, row.rate, row.throttle_ms, series.instance))
-    return rows, counts
+def summary(out: str) -> dict[str, int]:
+    """Return the numbers of samples that a result has."""
+    result = json.loads(out)
+    return {**result["summary"], **result["dropped"]}
 
 
-def by_seconds(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return rows with their time as seconds."""
-    return sorted(((ts.timestamp(), *others) for ts, *others in rows), key=repr)
-
-
-def test_all_formats_together_are_what_parsers_and_merge_say(spark: SparkSession, repository: Repository) -> None:
+def test_recordings_of_all_formats_are_one_table(spark: SparkSession, repository: Repository) -> None:
     folder = repository.path / "in"
-    files = {name: ("prometheus", text.encode()) for name, text in ANSWERS.items()}
-    for name, kind in (("jmxtool.csv", "jmxtool"), ("exposition.txt", "exposition")):
-        data = (DATA / name).read_bytes()
-        files[name] = (kind, data)
+    for name in ("jmxtool.csv", "exposition.txt"):
         packed = folder / f"{name}.gz"
-        packed.write_bytes(gzip.compress(data))
+        packed.write_bytes(gzip.compress((DATA / name).read_bytes()))
         # The samples of an exporter's page have the time of its file.
         os.utime(packed, (START, START))
     done = repository("usage", "ingest", "in", "--usage", "usage", "--cluster", "lab", "--format", "json")
     assert done.code == 0, done.said
-    expected, counts = defined(files, Origin("lab"))
-    assert by_seconds(rows_of(spark, repository.path / "usage")) == sorted(expected, key=repr)
-    result = json.loads(done.out)
     require_valid("usage-ingest", done.out)
-    assert {
-        **result["dropped"],
-        "read": result["summary"]["read"],
-        "quarantined": result["summary"]["quarantined"],
-    } == counts
+    dropped = {"nan": 44, "other_attribute": 6, "duplicate": 1, "conflict": 1}
+    assert summary(done.out) == {"read": 133, "written": 80, "dropped": 52, "quarantined": 1, **dropped}
+    found = used(spark, repository.path / "usage")
+    assert len(found) == 64
+    # The second file has another value of one time, and others of it come later than those of the first one.
+    assert [row for row in found if row[1] == "CN=tenant a"] == [
+        (0.0, "CN=tenant a", 1.0, None),
+        (120.0, "CN=tenant a", 5.0, 20.0),
+        (180.0, "CN=tenant a", 4.0, None),
+        (60.0, "CN=tenant a", 3.0, 10.0),
+    ]
+    assert (0.0, "CN=tenant a,O=Tenants", 102108.93726462753, 380.4035087719298) in found
+    result = json.loads(done.out)
     assert result["clusters"] == [{"cluster": "edge", "declared": False}, {"cluster": "lab", "declared": True}]
     assert "declares no cluster edge" in done.err
 
@@ -243,38 +211,39 @@ sanitized_users: true
 """
 
 
-def test_rows_of_tables_are_what_the_definition_says(spark: SparkSession, repository: Repository) -> None:
+def test_rows_of_tables_are_read_by_their_columns(spark: SparkSession, repository: Repository) -> None:
     labels = {"user": "%2A", **LABELS}
-    metrics = [{**row, "labels": labels} for row in METRIC_ROWS]
     spark.createDataFrame(
-        [(row["timestamp"], row["name"], row["labels"], row["value"]) for row in metrics],
+        [(row["timestamp"], row["name"], labels, row["value"]) for row in METRIC_ROWS],
         "timestamp long, name string, labels map<string, string>, value double",
     ).coalesce(1).write.parquet(str(repository.path / "metrics"))
-    (repository.path / "buckets.csv").write_text(BUCKET_ROWS, encoding="utf-8")
-    (repository.path / "mapping.yaml").write_text(MAPPING, encoding="utf-8")
-    guessed = guess_mapping(["timestamp", "name", "labels", "value"])
-    assert isinstance(guessed, TableMapping)
-    cells = [{key: value or None for key, value in row.items()} for row in csv.DictReader(StringIO(BUCKET_ROWS))]
-    for name, items, options in (
-        ("metrics", parse_rows(metrics, guessed, Origin()), ()),
-        (
-            "buckets.csv",
-            parse_rows(cells, load_usage_mapping(repository.path / "mapping.yaml"), Origin()),
-            ("--mapping", "mapping.yaml"),
-        ),
-    ):
-        done = repository("usage", "ingest", name, "--usage", f"usage-{name}", "--format", "json", *options)
-        assert done.code == 0, done.said
-        rows, counts = merged_by_definition(items)
-        assert by_seconds(rows_of(spark, repository.path / f"usage-{name}")) == sorted(rows, key=repr)
-        summary = json.loads(done.out)["summary"]
-        found = {**json.loads(done.out)["dropped"], **{key: summary[key] for key in ("read", "quarantined")}}
-        assert found == counts
-    rejected = spark.read.parquet(str(repository.path / "usage-metrics-quarantine")).collect()
-    assert {(Path(row.file).parent.name, row.reason) for row in rejected} == {
+    done = repository("usage", "ingest", "metrics", "--usage", "usage", "--format", "json")
+    dropped = {"nan": 1, "missing": 1, "other_metric": 1}
+    assert summary(done.out) == {"read": 7, "written": 2, "dropped": 3, "quarantined": 2, **dropped}
+    assert used(spark, repository.path / "usage") == [(0.0, "*", 1.5, 40.0)]
+    assert [(Path(each["file"]).parent.name, each["reason"]) for each in json.loads(done.out)["rejected"]] == [
         ("metrics", "row 3: the value is -2; a rate is never negative"),
         ("metrics", "row 4: there is no time"),
-    }
+    ]
+
+
+def test_cells_of_csv_are_numbers_and_times_of_any_size(spark: SparkSession, repository: Repository) -> None:
+    (repository.path / "buckets.csv").write_text(BUCKET_ROWS, encoding="utf-8")
+    (repository.path / "mapping.yaml").write_text(MAPPING, encoding="utf-8")
+    done = repository(
+        "usage", "ingest", "buckets.csv", "--usage", "usage", "--format", "json", "--mapping", "mapping.yaml"
+    )
+    dropped = {"nan": 1, "missing": 1, "broker_total": 1}
+    assert summary(done.out) == {"read": 22, "written": 8, "dropped": 3, "quarantined": 11, **dropped}
+    assert used(spark, repository.path / "usage") == [
+        (0.0, "a b", 2097152.0, None),
+        (0.0, 'x,"y', 5242880.0, None),
+        (120.0, 'x,"y', 4194304.0, None),
+        (180.0, "a b", None, 1e99),
+        (240.0, "a b", 1.048576e96, None),
+        (300.0, "a b", 0.0, None),
+        (60.0, "a b", 3145728.0, 7.0),
+    ]
 
 
 def test_tables_of_other_programs_need_no_mapping(spark: SparkSession, repository: Repository) -> None:

@@ -93,8 +93,8 @@ def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Result,
         else:
             rows += 1
             is_cut = rows > 1 and not text.endswith("\n")
-            for column, result, cell in _row(columns, line, is_cut=is_cut):
-                yield number, place + column, result, cell
+            for cell_place, result, cell in _row(columns, line, is_cut=is_cut):
+                yield number, place + cell_place, result, cell
 
 
 def read_columns(header: str, origin: Origin) -> Columns:

@@ -92,7 +92,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "usage-ingest": {
         "text": "usage.ingest.ingest:render_ingested",
-        "json": "usage.ingest.ingest:dump_usage",
+        "json": "model.records.record:dump_record",
     },
     "usage-compact": {
         "text": "usage.table.compact:render_compacted",
@@ -106,7 +106,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "usage-stream": {
         "text": "usage.ingest.ingest:render_streamed",
-        "json": "usage.ingest.ingest:dump_usage",
+        "json": "model.records.record:dump_record",
     },
     "usage-backtest": {
         "text": "usage.replay.report:backtest_report",

@@ -103,8 +103,7 @@ _NO_NAMES: Final = (
 )
 """Labels that name nobody; most of them are of KIP-714."""
 _FOLDED_NO_NAMES: Final = frozenset(map(fold, _NO_NAMES))
-_USER_HINTS: Final = ("user", "principal")
-_CLIENT_HINTS: Final = ("client",)
+_NAME_HINTS: Final = {"user": ("user", "principal"), "client_id": ("client",)}
 """How names of labels begin or end which may name users, or client-ids."""
 
 _SEPARATOR: Final = ", client-id="
@@ -164,54 +163,41 @@ def hidden_name(
     >>> hidden_name("alice", None, {"user": "alice", "client_name": "app"}, Origin()) is None
     False
     """
-    known = {fold(name) for name in (*origin.user_labels, *origin.client_id_labels)}
-    hints: tuple[str, ...]
-    is_nobody = user is None and client_id is None
-    if is_nobody:
-        what, hints = "user and no client-id", (*_USER_HINTS, *_CLIENT_HINTS)
-    elif user is None and origin.user_labels == USER_LABELS:
-        what, hints = "user", _USER_HINTS
-    elif client_id is None and origin.client_id_labels == CLIENT_ID_LABELS:
-        what, hints = "client-id", _CLIENT_HINTS
-    else:
+    if user is None and client_id is None:
+        known = {fold(name) for name in (*origin.user_labels, *origin.client_id_labels)} | _FOLDED_NO_NAMES
+        hints = [hint for each in _NAME_HINTS.values() for hint in each]
+        for label, value in labels.items():
+            if value and fold(label) not in known and any(hint in fold(label) for hint in hints):
+                return Unreadable(
+                    f"it has no user and no client-id, but a label {quote(label)}; if that names one of them, give it "
+                    "with --user-label or --client-id-label of usage ingest, or call it user or client_id in the "
+                    "exporter"
+                )
         return None
-    if not is_nobody:
-        others = (origin.ip_labels, origin.cluster_labels, origin.broker_labels, origin.type_labels)
-        known |= {fold(name) for names in others for name in names}
+    if user is not None and client_id is not None:
+        return None
+    kind, labels_given = ("user", origin.user_labels) if user is None else ("client_id", origin.client_id_labels)
+    if labels_given not in (USER_LABELS, CLIENT_ID_LABELS):
+        return None
+    known = {fold(name) for name in (*origin.user_labels, *origin.client_id_labels, *origin.ip_labels)}
+    known |= {fold(name) for name in (*origin.cluster_labels, *origin.broker_labels, *origin.type_labels)}
     for label, value in labels.items():
-        name = fold(label)
-        is_hint = any(hint in name for hint in hints) if is_nobody else name.startswith(hints) or name.endswith(hints)
-        if value and is_hint and name not in known | _FOLDED_NO_NAMES:
-            remedy = (
-                "if that names one of them, give it with --user-label or --client-id-label of usage ingest, or call it "
-                "user or client_id in the exporter"
-                if is_nobody
-                else f"if that names one, give it with --{what}-label of usage ingest, otherwise say that "
-                f"{what.replace('-', '_')} does: --{what}-label {what.replace('-', '_')}"
+        if value and fold(label) not in known and may_name(kind, label):
+            what = kind.replace("_", "-")
+            return Unreadable(
+                f"it has no {what}, but a label {quote(label)}; if that names one, give it with --{what}-label of "
+                f"usage ingest, otherwise say that {kind} does: --{what}-label {kind}"
             )
-            return Unreadable(f"it has no {what}, but a label {quote(label)}; {remedy}")
     return None
 
 
-def may_name_user(label: str) -> bool:
-    """Whether a label or a column that is not known may name users.
+def may_name(kind: str, label: str) -> bool:
+    """Whether a label or a column that is not known may name users, or client-ids.
 
-    >>> may_name_user("sasl_principal"), may_name_user("listener")
-    (True, False)
+    >>> may_name("user", "sasl_principal"), may_name("client_id", "clientName"), may_name("user", "listener")
+    (True, True, False)
     """
-    return _ends_in(fold(label), _USER_HINTS)
-
-
-def may_name_client(label: str) -> bool:
-    """Whether a label or a column that is not known may name client-ids.
-
-    >>> may_name_client("clientName"), may_name_client("client_software_name")
-    (True, False)
-    """
-    return _ends_in(fold(label), _CLIENT_HINTS)
-
-
-def _ends_in(name: str, hints: tuple[str, ...]) -> bool:
+    name, hints = fold(label), _NAME_HINTS[kind]
     return name not in _FOLDED_NO_NAMES and (name.startswith(hints) or name.endswith(hints))
 
 
@@ -287,12 +273,10 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
     """
     if not is_of_quotas(name):
         return DropReason.OTHER_METRIC
-    if (plain := without_value(name)) is not None:
-        measure = read_metric(plain, labels, origin)
-        return Unreadable(_VALUE_IN_NAME) if isinstance(measure, Measure) else measure
-    if (plain := without_prefix(name)) is not None:
-        measure = read_metric(plain, labels, origin)
-        return Unreadable(_PREFIX.format(plain)) if isinstance(measure, Measure) else measure
+    for plain, problem in ((without_value(name), _VALUE_IN_NAME), (without_prefix(name), _PREFIX)):
+        if plain is not None:
+            measure = read_metric(plain, labels, origin)
+            return Unreadable(problem.format(plain)) if isinstance(measure, Measure) else measure
     folded = {fold(label): value for label, value in labels.items()}
     folded |= _of_object_name(folded)
     meaning = read_metric_name(name)

@@ -210,7 +210,7 @@ _OTHERS: Final = (
 The last ones are of KIP-1373 and KIP-786.
 """
 
-_TIME_UNITS: Final = {
+TIME_UNITS: Final = {
     "ms": 1.0,
     "milliseconds": 1.0,
     "s": 1000.0,
@@ -233,7 +233,7 @@ _SIZE_UNITS: Final = {
 }
 """Bytes per unit at the end of a name."""
 
-_UCUM_SIZES: Final = {
+UCUM_SIZES: Final = {
     "kBy": 1e3,
     "MBy": 1e6,
     "GBy": 1e9,
@@ -248,7 +248,7 @@ _UNITS: Final[dict[str, dict[str, float]]] = {
         rate: _SIZE_UNITS if QUOTA_KEYS[name].unit == "B/s" else dict.fromkeys(_METRICS[name].units, 1.0)
         for name, rate in _RATES.items()
     },
-    _THROTTLE_TIME: _TIME_UNITS,
+    _THROTTLE_TIME: TIME_UNITS,
 }
 """By what a value is multiplied, by attribute and unit. Another unit of another attribute cannot be converted."""
 
@@ -294,7 +294,7 @@ _CLIENT_NAME = regex(
     r"(?:fetch_manager_)?(?:metrics_)?"
     rf"(?P<attribute>(?:{'|'.join(client.rate for client in _CLIENTS.values())})_(?:rate|total)"
     rf"|(?:{'|'.join(client.throttle_time for client in _CLIENTS.values())})_(?:avg|max))"
-    rf"(?:_(?P<unit>bytes|{'|'.join(_TIME_UNITS)}))?(?:_total)?"
+    rf"(?:_(?P<unit>bytes|{'|'.join(TIME_UNITS)}))?(?:_total)?"
 ).fullmatch
 _BY_FOLD: Final = {fold(name): name for name in _ATTRIBUTES}
 _SWALLOWED = regex(
@@ -343,7 +343,7 @@ def _of_client(found: Match[str]) -> MetricName | None:
     if measured is None:
         return None
     key, attribute = measured
-    units = _TIME_UNITS if attribute is Attribute.THROTTLE_TIME else _SIZE_UNITS
+    units = TIME_UNITS if attribute is Attribute.THROTTLE_TIME else _SIZE_UNITS
     factor = units.get(found["unit"]) if found["unit"] else 1.0
     return MetricName(key, (key,), attribute, factor, is_of_client=True)
 
@@ -393,24 +393,6 @@ def key_of_type(text: str) -> str | None:
     ('controller_mutation_rate', None)
     """
     return _TYPES.get(fold(text))
-
-
-def time_factor(unit: str) -> float:
-    """Return how many milliseconds a unit of time is; 1 for one that is not known.
-
-    >>> time_factor("s"), time_factor("")
-    (1000.0, 1.0)
-    """
-    return _TIME_UNITS.get(unit, 1.0)
-
-
-def size_factor(unit: str) -> float:
-    """Return how many bytes a unit of OpenTelemetry is; 1 for one that is not of bytes.
-
-    >>> size_factor("KiBy/s"), size_factor("By"), size_factor("%")
-    (1024.0, 1.0, 1.0)
-    """
-    return _UCUM_SIZES.get(unit.removesuffix("/s"), 1.0)
 
 
 def is_of_quotas(name: str) -> bool:

@@ -30,7 +30,7 @@ from quotaform.usage.format.text import (
     spell_record,
 )
 from quotaform.usage.metric import Measure, read_known_metric
-from quotaform.usage.metric_name import Origin, size_factor, time_factor
+from quotaform.usage.metric_name import TIME_UNITS, UCUM_SIZES, Origin
 from quotaform.usage.sample import Attribute, DropReason, Item, Rejected, reject
 
 _DELTA: Final = (1, "AGGREGATION_TEMPORALITY_DELTA")
@@ -88,7 +88,8 @@ def _result(point: Point, origin: Origin, ts: float | None) -> Result:
             return time if isinstance(time, str) else _rate(measure, point.data, time, raw)
         if measure.factor == 1:
             is_time = measure.series.attribute is Attribute.THROTTLE_TIME
-            measure = measure._replace(factor=time_factor(point.unit) if is_time else size_factor(point.unit))
+            factors, unit = (TIME_UNITS, point.unit) if is_time else (UCUM_SIZES, point.unit.removesuffix("/s"))
+            measure = measure._replace(factor=factors.get(unit, 1.0))
     return make_sample(measure, time, raw)
 
 

@@ -14,7 +14,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, quote
 from quotaform.usage.format.text import Result, as_items, make_sample, read_number, read_time
-from quotaform.usage.metric import Measure, check_series, may_name_client, may_name_user, read_metric
+from quotaform.usage.metric import Measure, check_series, may_name, read_metric
 from quotaform.usage.metric_name import (
     BROKER_LABELS,
     CLIENT_ID_LABELS,
@@ -176,14 +176,14 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
 
 
 def _is_label(column: str) -> bool:
-    return fold(column) in _LABELS or may_name_user(column) or may_name_client(column)
+    return fold(column) in _LABELS or may_name("user", column) or may_name("client_id", column)
 
 
 def _other_column(found: Mapping[str, str], columns: Iterable[str]) -> str | None:
     """Return that a column of rows of buckets may have the names that no column is known to have."""
-    for field_name, may_name in (("user", may_name_user), ("client_id", may_name_client)):
+    for field_name in ("user", "client_id"):
         for column in columns if field_name not in found else ():
-            if column not in found.values() and may_name(column):
+            if column not in found.values() and may_name(field_name, column):
                 return (
                     f"it has no column {field_name}, but {column}; say in a mapping file which columns it has, "
                     f"and whether that is {field_name}"

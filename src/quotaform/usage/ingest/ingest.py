@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import islice
-from typing import Annotated, Self
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, Self
 
 from msgspec import field
 
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ExitCode
 from quotaform.model.moment import spell_moment
-from quotaform.model.records.document import USAGE_INGEST, USAGE_STREAM, indented
-from quotaform.model.records.record import Count, Moment, Record, about, builtins
+from quotaform.model.records.document import USAGE_INGEST, USAGE_STREAM
+from quotaform.model.records.record import Count, Moment, Record, about
 from quotaform.model.text import inert, listed
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.usage.sample import DroppedSamples, DropReason, by_reason, reason_text
@@ -180,72 +179,66 @@ class Streamed(Record, document=USAGE_STREAM):
         return None
 
 
-_MOST_CLUSTERS = 20
-_MOST_RECORDS = 10
-_WIDTH = 12
+_MOST_CLUSTERS: Final = 20
+_MOST_RECORDS: Final = 10
+_WIDTH: Final = 12
 
 
 def render_ingested(result: Ingested, style: Style = PLAIN) -> str:
     """Return what became of an ingest as text, ending with one line that has all numbers."""
-    return "\n".join(_ingest_lines(result, style)) + "\n"
-
-
-def _ingest_lines(result: Ingested, style: Style) -> Iterator[str]:
     span = "no rows"
     if result.since is not None and result.until is not None:
         span = f"rows from {spell_moment(result.since)} to {spell_moment(result.until)}"
-    yield f"Usage  {style.paint(inert(result.usage), 'bold')}   {span}"
     empty = f", {result.empty_files:,} of them empty" if result.empty_files else ""
-    yield _field("Read", f"{counted(result.files, 'file')}{empty}")
+    lines = [_field("Read", f"{counted(result.files, 'file')}{empty}")]
     if result.clusters:
         names = (
             f"{spell_name(each.name)}{' (not in quotaform.yaml)' if each.is_declared is False else ''}"
             for each in result.clusters
         )
-        yield _field("Clusters", listed(names, _MOST_CLUSTERS))
-    yield from _dropped_lines(result.dropped)
-    if result.quarantine is not None:
-        yield _field("Quarantine", f"{counted(result.summary.quarantined, 'record')} in {inert(result.quarantine)}")
-        shown = list(islice(result.rejected, _MOST_RECORDS))
-        yield from (f"    {inert(each.file)}: {inert(each.reason)}" for each in shown)
-        if (more := result.summary.quarantined - len(shown)) > 0:
-            yield f"    ... and {more:,} more"
-    yield ""
-    written = f" written ({counted(result.rows, 'row')}) "
-    yield style.paint(f"Samples: {result.summary.text.replace(' written ', written)}.", "bold")
-
-
-def _field(name: str, text: str) -> str:
-    return f"  {name:<{_WIDTH}}{text}"
-
-
-def _dropped_lines(dropped: Mapping[str, int]) -> Iterator[str]:
-    for name, count in sorted(dropped.items(), key=lambda each: -each[1]):
-        yield _field("Dropped", f"{count:,}  {reason_text(name)}")
+        lines.append(_field("Clusters", listed(names, _MOST_CLUSTERS)))
+    shown = result.rejected[:_MOST_RECORDS]
+    rejected = [f"    {inert(each.file)}: {inert(each.reason)}" for each in shown]
+    if (more := result.summary.quarantined - len(shown)) > 0:
+        rejected.append(f"    ... and {more:,} more")
+    samples = result.summary.text.replace(" written ", f" written ({counted(result.rows, 'row')}) ")
+    return _render(result, span, lines, rejected, samples, style)
 
 
 def render_streamed(result: Streamed, style: Style = PLAIN) -> str:
     """Return what a run has done as text, ending with one line that has all numbers."""
-    return "\n".join(_stream_lines(result, style)) + "\n"
-
-
-def _stream_lines(result: Streamed, style: Style) -> Iterator[str]:
-    yield f"Usage  {style.paint(inert(result.usage), 'bold')}   topic {inert(result.topic)}"
     behind = f", {result.behind:,} not read yet" if result.behind else ""
     batches = "1 batch" if result.batches == 1 else f"{result.batches:,} batches"
-    yield _field("Read", f"{counted(result.records, 'record')} in {batches}{behind}")
+    lines = [_field("Read", f"{counted(result.records, 'record')} in {batches}{behind}")]
     if result.duplicate_records:
         were = "was" if result.duplicate_records == 1 else "were"
-        yield _field("Duplicate", f"{counted(result.duplicate_records, 'record')} that {were} read before")
+        lines.append(_field("Duplicate", f"{counted(result.duplicate_records, 'record')} that {were} read before"))
     if result.late_records:
-        yield _field("Late", f"{counted(result.late_records, 'record')} left out, because the clock went back")
-    yield from _dropped_lines(result.dropped)
+        late = counted(result.late_records, "record")
+        lines.append(_field("Late", f"{late} left out, because the clock went back"))
+    return _render(result, f"topic {inert(result.topic)}", lines, [], result.summary.text, style)
+
+
+def _render(
+    result: Ingested | Streamed,
+    what: str,
+    lines: Sequence[str],
+    rejected: Sequence[str],
+    samples: str,
+    style: Style,
+) -> str:
+    """Return a result with its own lines; `rejected` are those about records that could not be read."""
+    dropped = sorted(result.dropped.items(), key=lambda each: -each[1])
+    below = [_field("Dropped", f"{count:,}  {reason_text(name)}") for name, count in dropped]
     if result.quarantine is not None:
-        yield _field("Quarantine", f"{counted(result.summary.quarantined, 'record')} in {inert(result.quarantine)}")
-    yield ""
-    yield style.paint(f"Samples: {result.summary.text}.", "bold")
+        quarantined = f"{counted(result.summary.quarantined, 'record')} in {inert(result.quarantine)}"
+        below += [_field("Quarantine", quarantined), *rejected]
+    head, end = (
+        f"Usage  {style.paint(inert(result.usage), 'bold')}   {what}",
+        style.paint(f"Samples: {samples}.", "bold"),
+    )
+    return "\n".join([head, *lines, *below, "", end]) + "\n"
 
 
-def dump_usage(result: Ingested | Streamed) -> str:
-    """Return what became of an ingest or a stream as JSON."""
-    return indented(builtins(result))
+def _field(name: str, text: str) -> str:
+    return f"  {name:<{_WIDTH}}{text}"

@@ -44,15 +44,13 @@ if TYPE_CHECKING:
 
 RECORDINGS: Final = struct_type("file string", "at double", "path string", "content binary", "offset long")
 """The fields of a `Recording`."""
-COMPRESSED: Final = frozenset({".gz", ".bz2", ".xz"})
+_COMPRESSED: Final = frozenset({".gz", ".bz2", ".xz"})
 CSV: Final = "csv"
 _TABLES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
 _TASK: Final = StructField("task", IntegerType())
 _TASK_BYTES: Final = 64 * MIB
 """How many bytes of small files a task reads."""
 _LARGEST_REMOTE: Final = 512 * MIB
-_COMPRESSION: Final = 10
-"""How many times larger what is compressed is, about."""
 
 
 class SourceFile(NamedTuple):
@@ -62,11 +60,6 @@ class SourceFile(NamedTuple):
     size: int  # Its bytes
     at: float  # When it was written, in seconds since the epoch
     shown: str = ""  # What it is called in messages and in the quarantine; its name if it is empty
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes it has when it is not compressed, about."""
-        return self.size * (_COMPRESSION if Path(self.name).suffix.lower() in COMPRESSED else 1)
 
 
 class SourceTable(NamedTuple):
@@ -93,7 +86,7 @@ def _is_csv(name: str) -> bool:
     path = Path(name)
     if path.is_dir():
         return any(_is_csv(str(child)) for child in path.iterdir() if child.is_file())
-    return Path(path.stem if path.suffix.lower() in COMPRESSED else path.name).suffix.lower() == f".{CSV}"
+    return Path(path.stem if path.suffix.lower() in _COMPRESSED else path.name).suffix.lower() == f".{CSV}"
 
 
 def _is_table(name: str) -> bool:
@@ -204,9 +197,9 @@ def recordings(spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
     local = [file for file in files if not is_url(file.name)]
     task, filled, tasks = 0, 0, []
     for file in local:
-        if filled and filled + file.bytes > _TASK_BYTES:
+        if filled and filled + file.size > _TASK_BYTES:
             task, filled = task + 1, 0
-        filled += file.bytes
+        filled += file.size
         tasks.append(task)
     nothing = [None] * len(local)
     columns: list[Sequence[object]] = [

@@ -57,7 +57,7 @@ def test_every_report_of_jmxtool_is_known_by_its_first_lines(line: str, message:
     ("data", "reason"),
     [
         (b"[" * 100_000, "line 1: the document is nested too deeply"),
-        (b"[1" + b"0" * 5000 + b"]", "series 1: no series: Number out of range"),
+        (b"[1" + b"0" * 5000 + b"]", "series 1: not as the format has it: Number out of range"),
     ],
 )
 def test_a_broken_document_is_one_rejected_record(data: bytes, reason: str) -> None:
@@ -68,7 +68,7 @@ def test_a_byte_that_is_not_utf8_spoils_one_series() -> None:
     other = {"metric": {**LABELS, "user": "BAD"}, "value": [TS, "1"]}
     items = list(parse_prometheus(dumps([other, SERIES]).encode().replace(b"BAD", b"\xff"), ORIGIN))
     assert reasons(items) == [
-        "series 1: no series: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"
+        "series 1: not as the format has it: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"
     ]
     assert len(values(items)) == 2
     assert all(item.record.encode() for item in items if isinstance(item, Rejected))

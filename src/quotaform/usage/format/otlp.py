@@ -18,25 +18,65 @@ from collections.abc import Iterator
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
-from quotaform.model.text import quote
-from quotaform.usage.format.text import (
-    Result,
-    Source,
-    as_items,
-    json_documents,
-    make_sample,
-    read_number,
-    read_time,
-    spell_record,
-)
+from msgspec import Struct
+
+from quotaform.usage.format.text import Result, Source, as_items, json_documents, make_sample, read_number, read_time
 from quotaform.usage.metric import Measure, read_known_metric
 from quotaform.usage.metric_name import TIME_UNITS, UCUM_SIZES, Origin
-from quotaform.usage.sample import Attribute, DropReason, Item, Rejected, reject
+from quotaform.usage.sample import Attribute, DropReason, Item, Rejected
 
 _DELTA: Final = (1, "AGGREGATION_TEMPORALITY_DELTA")
 _NO_RECORDED_VALUE: Final = 1
-_UNDERSCORE: Final = regex(r"_([a-z])")
-_OTHER_KINDS: Final = ("histogram", "exponentialHistogram", "summary")
+"""The flag of a point without a value, as a Prometheus writes it of a series that ended."""
+_SNAKE: Final = regex(rb'"[a-z]+(?:_[a-z]+)+"(?=\s*:)')
+_HUMP: Final = regex(rb"_([a-z])")
+
+
+class _Attribute(Struct):
+    key: str | None = None
+    value: dict[str, Any] | None = None
+
+
+class _Point(Struct, rename="camel"):
+    attributes: list[_Attribute] | None = None
+    time_unix_nano: Any = None
+    start_time_unix_nano: Any = None
+    as_double: Any = None
+    as_int: Any = None
+    flags: Any = None
+
+
+class _Data(Struct, rename="camel"):
+    data_points: list[_Point] | None = None
+    aggregation_temporality: Any = None
+
+
+class _Metric(Struct, rename="camel"):
+    name: str | None = None
+    unit: str | None = None
+    gauge: _Data | None = None
+    sum: _Data | None = None
+    histogram: _Data | None = None
+    exponential_histogram: _Data | None = None
+    summary: _Data | None = None
+
+
+class _Scope(Struct):
+    metrics: list[_Metric] | None = None
+
+
+class _Resource(Struct):
+    attributes: list[_Attribute] | None = None
+
+
+class _ResourceMetrics(Struct, rename="camel"):
+    resource: _Resource | None = None
+    scope_metrics: list[_Scope] | None = None
+    instrumentation_library_metrics: list[_Scope] | None = None
+
+
+class _Document(Struct, rename="camel"):
+    resource_metrics: list[_ResourceMetrics]
 
 
 class Point(NamedTuple):
@@ -46,7 +86,7 @@ class Point(NamedTuple):
     unit: str
     labels: dict[str, str]
     is_delta: bool
-    data: dict[str, Any]
+    data: _Point
 
 
 def parse_otlp(source: Source, origin: Origin, ts: float | None = None) -> Iterator[Item]:
@@ -55,37 +95,39 @@ def parse_otlp(source: Source, origin: Origin, ts: float | None = None) -> Itera
     `source`: one document, or one in each line. `origin`: what counts for metrics that do not say where they are from.
     `ts`: when they came, in seconds since the epoch, for points without a time.
     """
-    for document in json_documents(source, object):
+    for document in json_documents(source, _Document, _in_camel_case):
         if isinstance(document, Rejected):
             yield document
-            continue
-        line, metrics = document
-        metrics = _camel(metrics) if isinstance(metrics, dict) else metrics
-        if not isinstance(metrics, dict) or not isinstance(metrics.get("resourceMetrics"), list):
-            reason = f"line {line}: not metrics of OpenTelemetry: it has no resourceMetrics"
-            yield reject(line, reason, spell_record(metrics))
-            continue
-        yield from as_items(_results(metrics, origin, ts))
+        else:
+            yield from as_items(_results(document[1], origin, ts))
 
 
-def _results(document: dict[str, Any], origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Result, object]]:
-    number = 0
-    try:
-        for number, point in enumerate(_points(document), start=1):
-            result = point if isinstance(point, DropReason) else _result(point, origin, ts)
-            yield number, f"data point {number}", result, point
-    except _FormError as error:
-        place = f"the document is not OTLP after data point {number}"
-        yield number + 1, place, quote(str(error), 100), document
+def _in_camel_case(document: bytes) -> bytes:
+    """Return a document with the names of fields as OTLP has them: some programs write them with underscores.
+
+    >>> _in_camel_case(b'{"resource_metrics": [{"key": "client_id"}]}')
+    b'{"resourceMetrics": [{"key": "client_id"}]}'
+    """
+    if b'"resource_metrics"' not in document:
+        return document
+    return _SNAKE.sub(lambda name: _HUMP.sub(lambda hump: hump[1].upper(), name[0]), document)
+
+
+def _results(document: _Document, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Result, object]]:
+    for number, point in enumerate(_points(document), start=1):
+        result = DropReason.OTHER_METRIC if point is None else _result(point, origin, ts)
+        yield number, f"data point {number}", result, point
 
 
 def _result(point: Point, origin: Origin, ts: float | None) -> Result:
     measure = read_known_metric(point.name, point.labels, origin)
-    time = _time(point.data.get("timeUnixNano"), ts)
-    raw = None if _is_unrecorded(point.data) else point.data.get("asDouble", point.data.get("asInt"))
+    data = point.data
+    time = _time(data.time_unix_nano, ts)
+    is_unrecorded = isinstance(data.flags, int) and data.flags & _NO_RECORDED_VALUE
+    raw = None if is_unrecorded else data.as_int if data.as_double is None else data.as_double
     if isinstance(measure, Measure):
         if measure.series.attribute is Attribute.TOTAL and point.is_delta:
-            return time if isinstance(time, str) else _rate(measure, point.data, time, raw)
+            return time if isinstance(time, str) else _rate(measure, data, time, raw)
         if measure.factor == 1:
             is_time = measure.series.attribute is Attribute.THROTTLE_TIME
             factors, unit = (TIME_UNITS, point.unit) if is_time else (UCUM_SIZES, point.unit.removesuffix("/s"))
@@ -93,9 +135,9 @@ def _result(point: Point, origin: Origin, ts: float | None) -> Result:
     return make_sample(measure, time, raw)
 
 
-def _rate(measure: Measure, data: dict[str, Any], time: float, raw: object) -> Result:
+def _rate(measure: Measure, data: _Point, time: float, raw: object) -> Result:
     """Return the rate over the interval of a point that counts from its start."""
-    start = _time(data.get("startTimeUnixNano"), None)
+    start = _time(data.start_time_unix_nano, None)
     if isinstance(start, str) or start >= time:
         return "it counts an interval, but the interval has no start before its end"
     series = measure.series._replace(attribute=Attribute.RATE)
@@ -109,83 +151,26 @@ def _time(raw: object, ts: float | None) -> float | str:
     return read_time(nanoseconds / 1e9 if nanoseconds is not None else raw)
 
 
-def _points(document: dict[str, Any]) -> Iterator[Point | DropReason]:
-    """Yield the data points of a document, as a reason those that are of no rate.
-
-    Raises `_FormError` if a part of it has another form.
-    """
-    for resource_metrics in _dicts(document.get("resourceMetrics")):
-        resource = _attributes(_dict(resource_metrics.get("resource")).get("attributes"))
-        scopes = resource_metrics.get("scopeMetrics", resource_metrics.get("instrumentationLibraryMetrics"))
-        for scope in _dicts(scopes):
-            for metric in _dicts(scope.get("metrics")):
-                yield from _of_metric(metric, resource)
-
-
-def _of_metric(metric: dict[str, Any], resource: dict[str, str]) -> Iterator[Point | DropReason]:
-    for kind in _OTHER_KINDS:
-        yield from (DropReason.OTHER_METRIC for _ in _dicts(_dict(metric.get(kind)).get("dataPoints")))
-    for kind in ("gauge", "sum"):
-        data = _dict(metric.get(kind))
-        is_delta = data.get("aggregationTemporality") in _DELTA
-        for point in _dicts(data.get("dataPoints")):
-            labels = resource | _attributes(point.get("attributes"))
-            yield Point(_text(metric.get("name")), _text(metric.get("unit")), labels, is_delta, point)
+def _points(document: _Document) -> Iterator[Point | None]:
+    """Yield the data points of a document; `None` for those that are of no rate."""
+    for resource_metrics in document.resource_metrics:
+        resource = _attributes(resource_metrics.resource.attributes if resource_metrics.resource else None)
+        scopes = resource_metrics.scope_metrics or resource_metrics.instrumentation_library_metrics
+        for metric in (metric for scope in scopes or () for metric in scope.metrics or ()):
+            for other in (metric.histogram, metric.exponential_histogram, metric.summary):
+                yield from (None for _ in (other and other.data_points) or ())
+            for data in filter(None, (metric.gauge, metric.sum)):
+                is_delta = data.aggregation_temporality in _DELTA
+                for point in data.data_points or ():
+                    labels = resource | _attributes(point.attributes)
+                    yield Point(metric.name or "", metric.unit or "", labels, is_delta, point)
 
 
-def _is_unrecorded(data: dict[str, Any]) -> bool:
-    """Whether a point says that there is no value, as a Prometheus does of a series that ended."""
-    flags = data.get("flags")
-    return isinstance(flags, int) and flags & _NO_RECORDED_VALUE != 0
-
-
-def _attributes(attributes: object) -> dict[str, str]:
-    """Return attributes with a simple value, as text.
-
-    >>> _attributes([{"key": "client_id", "value": {"stringValue": "app"}}, {"key": "n", "value": {"intValue": "7"}}])
-    {'client_id': 'app', 'n': '7'}
-    """
+def _attributes(attributes: list[_Attribute] | None) -> dict[str, str]:
+    """Return attributes with a simple value, as text."""
     found = {}
-    for attribute in _dicts(attributes):
-        text = attribute.get("value")
-        if type(text) is dict and len(text) == 1 and type(text := text.get("stringValue")) is str:
-            # Nearly all of them.
-            found[_text(attribute.get("key"))] = text
-            continue
-        for kind in ("stringValue", "intValue", "doubleValue", "boolValue"):
-            value = _dict(attribute.get("value")).get(kind)
-            if isinstance(value, (str, int, float)):
-                found[_text(attribute.get("key"))] = str(value)
+    for attribute in attributes or ():
+        for kind, value in (attribute.value or {}).items():
+            if kind in ("stringValue", "intValue", "doubleValue", "boolValue") and isinstance(value, str | int | float):
+                found[attribute.key or ""] = str(value)
     return found
-
-
-def _camel(document: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with the names of fields as OTLP has them: some programs write them with underscores.
-
-    >>> _camel({"resource_metrics": []})
-    {'resourceMetrics': []}
-    """
-    return {_UNDERSCORE.sub(lambda found: found[1].upper(), name): value for name, value in document.items()}
-
-
-class _FormError(ValueError):
-    """A part of a document has another form than OTLP has."""
-
-
-def _dicts(value: object) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a list, which may be absent."""
-    if value is not None and not isinstance(value, list):
-        raise _FormError(f"not a list: {spell_record(value)[:80]}")
-    yield from map(_dict, value or ())
-
-
-def _dict(value: object) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _FormError(f"not an object: {spell_record(value)[:80]}")
-    return _camel(value) if "_" in "".join(value) else value
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -119,7 +119,7 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
     try:
         element = decode(raw, type=Element)
     except (ValueError, RecursionError) as error:
-        yield reject(number, f"series {number}: no series: {inert(str(error))}", spell_record(raw))
+        yield reject(number, f"series {number}: not as the format has it: {inert(str(error))}", spell_record(raw))
         return
     pairs = element.pairs()
     if isinstance(pairs, str):

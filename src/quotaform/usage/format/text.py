@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import chain
-from json import dumps
 from math import isinf, isnan
 from re import MULTILINE
 from re import compile as regex
 from typing import IO, Any, Final, TypeAlias
 
 from msgspec import Raw, ValidationError
-from msgspec.json import decode
+from msgspec.json import decode, encode
 
 from quotaform.model.text import MIB, inert, quote, size_text
 from quotaform.usage.metric import Measure, Read
@@ -57,10 +56,14 @@ def text_lines(source: Source) -> Iterator[str]:
     return (line.decode("utf-8", "surrogateescape") for line in byte_lines(source))
 
 
-def json_documents(source: Source, kind: Any) -> Iterator[tuple[int, Any] | Rejected]:
+def json_documents(
+    source: Source, kind: Any, spelled: Callable[[bytes], bytes] = bytes
+) -> Iterator[tuple[int, Any] | Rejected]:
     """Yield the documents of a recording, each with the number of the line at which it begins, from 1.
 
     Each line is a document if the first one looks like one; otherwise all of them are one.
+
+    `kind`: what a document is decoded as. `spelled`: returns a document as that kind has it.
     """
     numbered = enumerate(byte_lines(source), 1)
     number, first = next(((number, line) for number, line in numbered if not line.isspace()), (0, b""))
@@ -73,12 +76,12 @@ def json_documents(source: Source, kind: Any) -> Iterator[tuple[int, Any] | Reje
         try:
             problem = f"the document is larger than {size_text(LONGEST)}; query shorter ranges of time"
             if len(text) <= LONGEST:
-                yield number, decode(text, type=kind)
+                yield number, decode(spelled(text), type=kind)
                 continue
         except RecursionError:
             problem = "the document is nested too deeply"
         except ValidationError as error:
-            problem = inert(str(error))
+            problem = f"not as the format has it: {inert(str(error))}"
         except ValueError as error:
             text_of = str(error).removeprefix("JSON is malformed: ")
             problem = f"not JSON, or cut: {_TRUNCATED.get(text_of, inert(text_of))}"
@@ -138,9 +141,9 @@ def spell_record(record: object) -> str:
     if isinstance(record, bytes | Raw):
         return bytes(memoryview(record)[: 4 * LONGEST_RECORD]).decode("utf-8", "replace")
     try:
-        return dumps(record, ensure_ascii=False, default=str)[:LONGEST_RECORD]
-    except RecursionError:
-        return "(nested deeply)"
+        return encode(record, enc_hook=str)[: 4 * LONGEST_RECORD].decode("utf-8", "replace")
+    except (RecursionError, ValueError):
+        return "(nested deeply, or not UTF-8)"
 
 
 HEAD_BYTES: Final = 65_536

@@ -189,15 +189,14 @@ def parse_exposition(source: Source, origin: Origin, ts: float | None = None) ->
     yield from as_items(_results(source, origin, ts))
 
 
-def _results(source: Source, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Result, str]]:
+def _results(source: Source, origin: Origin, ts: float | None) -> Iterator[tuple[int, str, Result | None, str]]:
     is_file = not isinstance(source, bytes | str)
     for number, text in enumerate(text_lines(source), start=1):
         line = text.strip()
-        if line and not line.startswith("#"):
-            result = _result(line, origin, ts)
-            if isinstance(result, Sample) and is_file and number > 1 and not text.endswith("\n"):
-                result = "the file ends here, the value or the time may be cut"
-            yield number, f"line {number}", result, line
+        result = _result(line, origin, ts) if line and not line.startswith("#") else None
+        if isinstance(result, Sample) and is_file and number > 1 and not text.endswith("\n"):
+            result = "the file ends here, the value or the time may be cut"
+        yield number, f"line {number}", result, line
 
 
 def _result(line: str, origin: Origin, ts: float | None) -> Result:

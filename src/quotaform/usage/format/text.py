@@ -113,12 +113,13 @@ Result: TypeAlias = Sample | DropReason | str
 _RESULTS: Final = 10_000
 
 
-def as_items(found: Iterable[tuple[int, str, Result, object]]) -> Iterator[Item]:
+def as_items(found: Iterable[tuple[int, str, Result | None, object]]) -> Iterator[Item]:
     """Yield samples, records that could not be read, and how many samples are left out.
 
-    Something is yielded regularly, also if all samples are left out, so that callers can check their deadline.
+    Something is yielded regularly, also if there are no samples, so that callers can check their deadline.
 
-    `found`: for each result its position, what messages call that, the result, and the record that it is of.
+    `found`: for each result its position, what messages call that, the result, and the record that it is of; a comment
+    has no result.
     """
     dropped: Counter[DropReason] = Counter()
     for number, (position, place, result, record) in enumerate(found, start=1):
@@ -126,11 +127,10 @@ def as_items(found: Iterable[tuple[int, str, Result, object]]) -> Iterator[Item]
             yield result
         elif isinstance(result, DropReason):
             dropped[result] += 1
-        else:
+        elif result is not None:
             yield reject(position, f"{place}: {result}", spell_record(record))
         if not number % _RESULTS:
-            yield from (Dropped(reason, count) for reason, count in dropped.items())
-            dropped.clear()
+            yield Dropped(DropReason.OTHER_METRIC, dropped.pop(DropReason.OTHER_METRIC, 0))
     yield from (Dropped(reason, count) for reason, count in dropped.items())
 
 

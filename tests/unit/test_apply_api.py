@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quotaform.apply.ledger import ClusterPlan
-from quotaform.apply.lock import apply_lock
+from quotaform.apply.lock import cluster_lock
 from quotaform.apply.run import apply
 from quotaform.model.alteration import AlterRow
 from quotaform.model.entity import Entity
@@ -49,7 +49,7 @@ class Watched(ScriptedGateway):
                 assert load_receipt_file(*receipts(self.repository)).is_started
                 with (
                     pytest.raises(ApplyRunningError),
-                    apply_lock(self.repository, "lab", LAB.header.cluster_id),
+                    cluster_lock(self.repository.config_path.parent, "lab", LAB.header.cluster_id),
                 ):
                     raise AssertionError
             yield from chunks

@@ -8,35 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.apply.lock import apply_lock
+from quotaform.apply.lock import cluster_lock
 from quotaform.model.errors import ApplyRunningError
-from quotaform.repository.repository import Repository
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
-
-
-def test_a_second_apply_to_a_cluster_is_refused_until_the_first_one_ends(repository: Repository) -> None:
-    with apply_lock(repository, "lab", "id-1"):
+def test_a_second_apply_to_a_cluster_is_refused_until_the_first_one_ends(tmp_path: Path) -> None:
+    with cluster_lock(tmp_path, "lab", "id-1"):
         refused = pytest.raises(ApplyRunningError, match="another apply to cluster lab is running in this directory")
-        with refused, apply_lock(repository, "lab", "id-1"):
+        with refused, cluster_lock(tmp_path, "lab", "id-1"):
             raise AssertionError
-        with apply_lock(repository, "other", "id-2"):
+        with cluster_lock(tmp_path, "other", "id-2"):
             pass
-    with apply_lock(repository, "lab", "id-1"):
+    with cluster_lock(tmp_path, "lab", "id-1"):
         pass
 
 
 @pytest.mark.slow
-def test_the_lock_of_a_killed_process_is_gone(repository: Repository, tmp_path: Path) -> None:
+def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
     code = (
         "import os, pathlib\n"
-        "from quotaform.apply.lock import apply_lock\n"
-        "from quotaform.repository.repository import Repository\n"
-        "here = pathlib.Path()\n"
-        "with apply_lock(Repository.at(here / 'quotas.d', here / 'quotaform.yaml'), 'lab', 'id-1'):\n"
+        "from quotaform.apply.lock import cluster_lock\n"
+        "with cluster_lock(pathlib.Path(), 'lab', 'id-1'):\n"
         "    print('held', flush=True)\n"
         "    os.read(0, 1)\n"
     )
@@ -45,28 +37,26 @@ def test_the_lock_of_a_killed_process_is_gone(repository: Repository, tmp_path: 
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(ApplyRunningError), apply_lock(repository, "lab", "id-1"):
+        with pytest.raises(ApplyRunningError), cluster_lock(tmp_path, "lab", "id-1"):
             raise AssertionError
         process.kill()
         process.wait()
-    with apply_lock(repository, "lab", "id-1"):
+    with cluster_lock(tmp_path, "lab", "id-1"):
         pass
 
 
-def test_where_no_file_can_be_made_there_is_no_lock(repository: Repository, tmp_path: Path) -> None:
+def test_where_no_file_can_be_made_there_is_no_lock(tmp_path: Path) -> None:
     (tmp_path / ".quotaform").write_text("a file")
-    with apply_lock(repository, "lab", "id-1"):
+    with cluster_lock(tmp_path, "lab", "id-1"):
         pass
 
 
-def test_a_link_of_a_repository_is_not_opened(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_of_a_repository_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     outside = tmp_path.parent / f"{tmp_path.name}-outside"
     outside.mkdir()
     (tmp_path / ".quotaform").mkdir()
     (tmp_path / ".quotaform" / "locks").symlink_to(outside)
-    with apply_lock(Repository.at(Path("quotas.d"), Path("quotaform.yaml")), "lab", "id-1"):
+    with cluster_lock(Path(), "lab", "id-1"):
         pass
     assert list(outside.iterdir()) == []

@@ -21,7 +21,7 @@ from quotaform.apply import run as apply
 from quotaform.apply import write as apply_run
 from quotaform.apply.audit import AuditFile
 from quotaform.apply.ledger import Applied, ClusterPlan
-from quotaform.apply.lock import apply_lock
+from quotaform.apply.lock import cluster_lock
 from quotaform.apply.run import apply_cluster, apply_plans
 from quotaform.desired.config import Cluster
 from quotaform.model.entity import Entity
@@ -153,7 +153,7 @@ def test_a_signal_at_any_line_leaves_a_receipt_of_what_was_sent_and_no_lock(tmp_
             assert receipt.is_started or {item.entity for item in receipt.results if item.result.holds} == set(
                 gateway.quotas
             )
-        with apply_lock(repository, "lab", PLAN.header.cluster_id):
+        with cluster_lock(folder, "lab", PLAN.header.cluster_id):
             pass
         return signals
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quotaform.apply.freshness import check_fresh, describe_difference
+from quotaform.apply.freshness import describe_difference
 from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS
 from quotaform.model.alteration import Alteration, Altered, AlterResult, Ops, Outcome, apply_ops
@@ -13,7 +13,6 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values, same_values
 from quotaform.model.text import did_you_mean, inert, quote
-from quotaform.plan.change import EntityChange
 from quotaform.resolve.quota_admin import QuotaAdmin
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
 
@@ -50,13 +49,16 @@ def alter_entity(
         result = admin.alter([Alteration(entity, ops)], validate_only=validate_only)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    is_certain = not _is_unknown(result)
+    is_certain = not any(row.outcome is Outcome.UNKNOWN for row in result)
     if is_certain or validate_only:
         _raise_refusal(result, ops)
     if validate_only:
         return Altered(entity=entity, ops=ops, before=before, after=apply_ops(before, ops), is_validation=True)
     progress("Reading back", 0, 0)
-    live = _read_back(admin, _change(entity, before, ops), ops, result, clock)
+    status = f"the broker accepted the change of {entity.address}"
+    if not is_certain:
+        status = f"it is not known whether {entity.address} was changed ({inert(result.rows[0].message)})"
+    live = _read_back(admin, entity, before, ops, status, clock)
     return Altered(entity=entity, ops=ops, before=before, after=live, is_late=not is_certain)
 
 
@@ -76,10 +78,6 @@ def _read(admin: QuotaAdmin, entity: Entity) -> Values:
     return admin.describe(EntityFilter.contains_only(entity.names)).get(entity, {})
 
 
-def _is_unknown(result: AlterResult) -> bool:
-    return any(row.outcome is Outcome.UNKNOWN for row in result)
-
-
 def _raise_refusal(result: AlterResult, ops: Ops) -> None:
     try:
         result.raise_for_errors()
@@ -88,55 +86,39 @@ def _raise_refusal(result: AlterResult, ops: Ops) -> None:
         raise error.with_more(f"; nothing was changed{''.join(hints)}") from error
 
 
-def _change(entity: Entity, before: Values, ops: Ops) -> EntityChange:
-    """Return the change that the ops make, of their keys alone."""
-    held = {key: before[key] for key in ops if key in before}
-    return EntityChange(entity=entity, before=held, after=apply_ops(held, ops), changes=(), effects=())
-
-
-def _read_back(admin: QuotaAdmin, change: EntityChange, ops: Ops, result: AlterResult, clock: Clock) -> Values:
+def _read_back(admin: QuotaAdmin, entity: Entity, before: Values, ops: Ops, status: str, clock: Clock) -> Values:
     """Return what the entity holds once it shows the change: an acknowledged one may take a moment to show.
 
     As in an apply, what holds neither what was there before nor what was asked for is waited for only for a few
     seconds: somebody else changed it.
     """
+    was = {key: before[key] for key in ops if key in before}
+    wanted = apply_ops(was, ops)
     now = clock.monotonic()
     deadline, settled_at = now + _DEADLINE, now + SETTLE_SECONDS
     pause = _FIRST_PAUSE
     while True:
-        seen: Values | None = None
         is_other = False
-        found = ""
         try:
-            seen = _read(admin, change.entity)
+            seen = _read(admin, entity)
         except ClusterError as error:
             found = f"it could not be read back: {error}; describe it again"
-        if seen is not None:
+        else:
             held = {key: seen[key] for key in ops if key in seen}
-            if same_values(held, change.after):
+            if same_values(held, wanted):
                 return seen
-            is_other = bool(check_fresh((change,), {change.entity: held}).stale)
-            found = _difference(change, held, is_other=is_other)
+            is_other = not same_values(held, was)
+            difference = describe_difference(wanted, held)
+            found = (
+                f"after {_DEADLINE:.0f} s the change is not visible: {difference}; it may become visible later, or "
+                "somebody else reverted it: run quotaform describe"
+            )
+            if is_other:
+                found = f"somebody else has changed it since: {difference}"
         if clock.monotonic() > (settled_at if is_other else deadline):
-            raise PartialError(f"{_status(change.entity, result)}, and {found}", [change.entity])
+            raise PartialError(f"{status}, and {found}", [entity])
         clock.sleep(pause)
         pause = min(_LONGEST_PAUSE, 2 * pause)
-
-
-def _status(entity: Entity, result: AlterResult) -> str:
-    if _is_unknown(result):
-        return f"it is not known whether {entity.address} was changed ({inert(result.rows[0].message)})"
-    return f"the broker accepted the change of {entity.address}"
-
-
-def _difference(change: EntityChange, held: Values, *, is_other: bool) -> str:
-    """Return in words that an entity does not hold what was asked for."""
-    if is_other:
-        return f"somebody else has changed it since: {describe_difference(change, held)}"
-    return (
-        f"after {_DEADLINE:.0f} s the change is not visible: {describe_difference(change, held)}; it may become "
-        "visible later, or somebody else reverted it: run quotaform describe"
-    )
 
 
 def require_settable(entity: Entity) -> None:

@@ -44,13 +44,10 @@ def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
     return Freshness(tuple(pending), tuple(applied), tuple(stale), tuple(held))
 
 
-def describe_difference(change: EntityChange, live: Values) -> str:
-    """Return the values in which an entity differs from what a plan wants of it, in words.
-
-    `live` is what the entity holds.
-    """
-    keys = dict.fromkeys([*live, *change.after])
-    different = [key for key in keys if not same_value(live.get(key), change.after.get(key))]
+def describe_difference(wanted: Values, live: Values) -> str:
+    """Return the values in which what an entity holds differs from what is wanted of it, in words."""
+    keys = dict.fromkeys([*live, *wanted])
+    different = [key for key in keys if not same_value(live.get(key), wanted.get(key))]
     return "it has " + ", ".join(
         f"{inert(key)} = {render_value(QUOTA_KEYS.get(key), live[key])}" if key in live else f"no {inert(key)}"
         for key in different

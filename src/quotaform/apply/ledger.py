@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from quotaform.apply.audit import AuditFile
-from quotaform.apply.lock import HeldLock, apply_lock, note_end, note_start, started_receipt
+from quotaform.apply.lock import HeldLock, cluster_lock, note_end, note_start, started_receipt
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import digest_of
 from quotaform.plan.receipt import Receipt, ReceiptDigest
@@ -118,7 +118,8 @@ class Ledger:
         is_locked = each.is_written or (
             plan.is_applyable and started_receipt(self._repository, cluster.name, plan.cluster_id) is not None
         )
-        lock = apply_lock(self._repository, cluster.name, plan.cluster_id) if is_locked else nullcontext(HeldLock(None))
+        folder, nothing = self._repository.config_path.parent, nullcontext(HeldLock(None))
+        lock = cluster_lock(folder, cluster.name, plan.cluster_id) if is_locked else nothing
         with self.audit.refusals([plan]), lock as entry.lock:
             if each.is_written:
                 note_start(entry.lock, self._repository, plan.cluster_id, entry.path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -47,13 +47,6 @@ class HeldLock:
             if self.descriptor is not None:
                 os.lseek(self.descriptor, 0, os.SEEK_SET)
                 os.ftruncate(self.descriptor, os.write(self.descriptor, content))
-
-
-def apply_lock(
-    repository: Repository, cluster: str, cluster_id: str, *, is_made: bool = True
-) -> AbstractContextManager[HeldLock]:
-    """Return what holds the lock of a cluster in the folder of quotaform.yaml; see `cluster_lock`."""
-    return cluster_lock(repository.config_path.parent, cluster, cluster_id, is_made=is_made)
 
 
 @contextmanager

@@ -85,13 +85,19 @@ def effect_words(receipt: Receipt) -> str:
     return "not all changes are in effect"
 
 
-def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
-    yield from _done_lines(receipt)
+def _failures(receipt: Receipt) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Yield what became of entities that do not hold what the plan says, and which they are, by reason."""
     for result, text in result_words(receipt).items():
         reasons: dict[str, list[str]] = {}
         for item in receipt.results:
             if item.result is result:
                 reasons.setdefault(item.message or "", []).append(item.entity.address)
+        yield text, reasons
+
+
+def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
+    yield from _done_lines(receipt)
+    for text, reasons in _failures(receipt):
         for message, addresses in reasons.items():
             why = f": {inert(message)}" if message else ""
             yield style.paint(f"{counted(len(addresses), 'entity', 'entities')} {text}{why}", "red")
@@ -171,11 +177,7 @@ def _failed(receipt: Receipt, most: int) -> Iterator[str]:
     yield f"> [!CAUTION]\n> **{what[0].upper()}{what[1:]}. Nothing is rolled back.**\n>\n"
     if receipt.interruption:
         yield f"> - Interrupted by {words(receipt.interruption[:_LONGEST])}.\n"
-    for result, text in result_words(receipt).items():
-        reasons: dict[str, list[str]] = {}
-        for item in receipt.results:
-            if item.result is result:
-                reasons.setdefault(item.message or "", []).append(item.entity.address)
+    for text, reasons in _failures(receipt):
         for message, addresses in list(reasons.items())[:_MOST_REASONS]:
             yield f"> - {_reason(text, message, addresses, most)}\n"
         if len(reasons) > _MOST_REASONS:

@@ -22,7 +22,7 @@ from quotaform.apply.applier import Applier
 from quotaform.apply.audit import AuditFile
 from quotaform.apply.freshness import Freshness, check_fresh, require_fresh
 from quotaform.apply.ledger import Applied, ClusterPlan, Ledger
-from quotaform.apply.lock import apply_lock
+from quotaform.apply.lock import cluster_lock
 from quotaform.apply.write import ApplyRun
 from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS, Gateway, is_same
@@ -304,7 +304,7 @@ def check_plans(
         cluster, plan = each
         try:
             if each.is_written:
-                with apply_lock(repository, cluster.name, each.digest.cluster_id, is_made=False):
+                with cluster_lock(repository.config_path.parent, cluster.name, each.digest.cluster_id, is_made=False):
                     pass  # It is not held, so that a dry run keeps no apply from running.
             with _connected(cluster, plan, connect) as gateway:
                 checked = check_plan(plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock)

@@ -290,7 +290,7 @@ class ApplyRun:
         """Take note of what holds neither what the plan says nor what was there before: somebody else changed it."""
         stale = check_fresh(tuple(changes), actual).stale
         self._other_values = {
-            change.entity: describe_difference(change, actual.get(change.entity, NO_VALUES)) for change in stale
+            change.entity: describe_difference(change.after, actual.get(change.entity, NO_VALUES)) for change in stale
         }
 
 

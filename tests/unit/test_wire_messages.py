@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from quotaform.cluster.kafka import DescribeBrokerConfig
 from quotaform.cluster.scram import AlterUserScramCredentials, DescribeUserScramCredentials
-from quotaform.cluster.scram_credential import ScramDeletion, ScramMechanism, ScramUpsertion
+from quotaform.cluster.scram_credential import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion, ScramUser
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.message import (
     ApiVersions,
@@ -102,9 +102,16 @@ CASES: list[Case] = [
     ),
     (
         DescribeUserScramCredentials(("é", "b")),
-        {"error_code": 0, "error_message": None, "results": [("é", 91, "none", []), ("b", 0, None, [(1, 4096)])]},
+        {
+            "error_code": 0,
+            "error_message": None,
+            "results": [("é", 91, "none", []), ("b", 0, None, [(9, 5000), (1, 4096)])],
+        },
         lambda got: got.found,
-        [("é", 91, "none", []), ("b", 0, None, [(1, 4096)])],
+        [
+            ScramUser("é", (), 91, "none"),
+            ScramUser("b", (ScramCredential("SCRAM-SHA-256", 4096), ScramCredential("mechanism 9", 5000))),
+        ],
     ),
     (
         AlterUserScramCredentials([UPSERTION, ScramDeletion("b", ScramMechanism.SHA_256)]),

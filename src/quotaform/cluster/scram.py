@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from hashlib import pbkdf2_hmac
 from pathlib import Path
 from secrets import token_bytes
-from typing import Final, NamedTuple
+from typing import Final
 
 from quotaform.cluster.broker import (
     MAX_BYTES,
@@ -102,7 +102,7 @@ class ScramGateway(BrokerGateway):
             right="DESCRIBE",
             problem=f"Cannot read the SCRAM credentials of {self.name}; the broker responded with",
         )
-        return sorted(map(_read_user, answer.found), key=lambda found: found.user)
+        return sorted(answer.found, key=lambda found: found.user)
 
     def upsert(
         self, passwords: Mapping[str, Secret], mechanisms: Sequence[ScramMechanism], iterations: int
@@ -194,12 +194,6 @@ def require_name(user: str) -> int:
     return size
 
 
-def _read_user(result: DescribedUser) -> ScramUser:
-    credentials = (ScramCredential(ScramMechanism.name_of(number), rounds) for number, rounds in result.credentials)
-    words = shorten_message(result.error_message or "") or f"The broker returned error code {result.error_code}."
-    return ScramUser(result.user, tuple(sorted(credentials)), result.error_code, words if result.error_code else "")
-
-
 def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None) -> ScramRow:
     if answer is None:
         return ScramRow(alteration, Outcome.UNKNOWN, None, "The response of the broker has no row for this user.")
@@ -219,17 +213,8 @@ def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> 
     return tuple(ScramRow(alteration, outcome, None, reason) for alteration in part)
 
 
-class DescribedUser(NamedTuple):
-    """One user of an answer; `credentials` are (mechanism, iterations) in Kafka's numbers."""
-
-    user: str
-    error_code: int
-    error_message: str | None
-    credentials: Sequence[tuple[int, int]]
-
-
 @dataclass(frozen=True, slots=True)
-class DescribeUserScramCredentials(BrokerRequest[Described[Sequence[DescribedUser]]]):
+class DescribeUserScramCredentials(BrokerRequest[Described[Sequence[ScramUser]]]):
     """Ask for the credentials of some users, or of all users if there are none."""
 
     API_KEY = 50
@@ -244,10 +229,15 @@ class DescribeUserScramCredentials(BrokerRequest[Described[Sequence[DescribedUse
         # never answers it.
         writer.structures(self.users, writer.string)
 
-    def _read(self, reader: Reader, version: int) -> Described[Sequence[DescribedUser]]:
-        def user() -> DescribedUser:
+    def _read(self, reader: Reader, version: int) -> Described[Sequence[ScramUser]]:
+        def credential() -> ScramCredential:
+            return ScramCredential(ScramMechanism.name_of(reader.int8()), reader.int32())
+
+        def user() -> ScramUser:
             name, code, message = reader.string(), reader.int16(), reader.nullable_string()
-            return DescribedUser(name, code, message, reader.structures(lambda: (reader.int8(), reader.int32())))
+            words = shorten_message(message or "") or f"The broker returned error code {code}."
+            credentials = tuple(sorted(reader.structures(credential)))
+            return ScramUser(name, credentials, code, words if code else "")
 
         return Described(reader.int16(), reader.nullable_string(), reader.structures(user))
 

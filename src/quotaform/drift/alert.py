@@ -170,9 +170,7 @@ class DriftAlerts:
     _kept: frozenset[str] | None = None
     _failing: dict[str, float] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
-    _problem: str | None = None
-    _is_unwritable: bool = False
-    _is_unlocked: bool = False
+    _said: dict[str, str | None] = field(default_factory=dict)  # What is wrong with the file, by what was done with it
 
     def record(self, cluster: str, drift: Drift) -> str | None:
         """Record what was found on a cluster, and return since when there has been drift, if there is any."""
@@ -226,8 +224,7 @@ class DriftAlerts:
 
     def _deliver(self, receiver: Receiver, notification: Notification) -> bool:
         """Post a notification, unless the receiver has just failed; return whether it arrived."""
-        with self._lock:
-            failed_at = self._failing.get(receiver.id)
+        failed_at = self._failing.get(receiver.id)
         if failed_at is not None and self.clock.monotonic() - failed_at < _PAUSE:
             return False
         render = render_slack if receiver.format is MessageFormat.SLACK else dump_notification
@@ -243,12 +240,9 @@ class DriftAlerts:
         except HttpError as error:
             if failed_at is None:
                 self.warn(f"{spell_name(notification.cluster)}: not notified: {error}. The next run tries again")
-            with self._lock:
-                self._failing[receiver.id] = self.clock.monotonic()
+            self._failing[receiver.id] = self.clock.monotonic()
             return False
-        with self._lock:
-            has_failed = self._failing.pop(receiver.id, None) is not None
-        if has_failed:
+        if self._failing.pop(receiver.id, None) is not None:
             # The path of its URL may be a secret.
             self.warn(f"{receiver.url.origin} is notified again")
         return True
@@ -259,7 +253,7 @@ class DriftAlerts:
         """Change what is remembered of a cluster, in the file as it is now, and return it as it was and as it is."""
         path = self.options.state_path
         with self._lock, nullcontext(True) if path is None else update_lock(path) as is_locked:
-            self._warn_unlocked(path, is_locked=is_locked)
+            self._say("lock", None if is_locked else _not_locked(path))
             if path is not None:
                 self._states = self._without_others(self._read(path))
             before = self._states.get(cluster, ClusterState())
@@ -280,38 +274,32 @@ class DriftAlerts:
             if name in self._kept
         }
 
-    def _read(self, path: Path) -> Mapping[str, ClusterState]:
+    def _read(self, path: Path) -> dict[str, ClusterState]:
         """Return what the file holds, which other processes write too, and else what this process remembers."""
-        problem = None
+        found, problem = self._states, None
         try:
             found = load_notify_state(read_text(path, _STATE_LIMIT))
         except FileReadError as error:
-            found = self._states
-            if not error.is_missing:
-                problem = f"{path} cannot be read: {error.reason}; notifications begin anew"
+            problem = None if error.is_missing else f"cannot be read: {error.reason}"
         except ValueError as error:
-            found = self._states
-            problem = f"{path} cannot be used: {error}; notifications begin anew"
-        if problem is not None and problem != self._problem:
-            self.warn(problem)
-        self._problem = problem
-        return {**found, **self._states} if self._is_unwritable else found
-
-    def _warn_unlocked(self, path: Path | None, *, is_locked: bool) -> None:
-        if not is_locked and not self._is_unlocked:
-            self.warn(_not_locked(path))
-        self._is_unlocked = not is_locked
+            problem = f"cannot be used: {error}"
+        self._say("read", problem and f"{path} {problem}; notifications begin anew")
+        return {**found, **self._states} if self._said.get("write") else found
 
     def _write(self, path: Path) -> None:
+        problem = None
         try:
             write_text_atomically(path, dump_notify_state(self._states))
         except (OSError, QuotaformError) as error:
             reason = str(error.strerror or error) if isinstance(error, OSError) else str(error)
-            if not self._is_unwritable:
-                self.warn(f"{path} cannot be written: {reason}; notifications may be repeated")
-            self._is_unwritable = True
-        else:
-            self._is_unwritable = False
+            problem = f"{path} cannot be written: {reason}; notifications may be repeated"
+        self._say("write", problem)
+
+    def _say(self, what: str, problem: str | None) -> None:
+        """Warn of a problem, once as long as it stays."""
+        if problem is not None and problem != self._said.get(what):
+            self.warn(problem)
+        self._said[what] = problem
 
 
 def _not_locked(path: Path | None) -> str:

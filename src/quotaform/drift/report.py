@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from json import dumps
 from typing import Final
 
-from quotaform.drift.drift import Drift, DriftClass, DriftDigest, Drifted, DriftedKey, Ignored, Pending
+from msgspec.structs import replace
+
+from quotaform.drift.drift import Drift, DriftClass, DriftDigest, Drifted, DriftedKey, Pending
 from quotaform.drift.event import Notification, NotificationEvent
 from quotaform.model import rule
 from quotaform.model.entity import spell_name
@@ -38,21 +40,27 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
     if drift.is_known:
         yield _baseline_line(drift.baseline)
     yield ""
+    is_history = drift.baseline is not None and drift.baseline.is_history
     for drift_class in DriftClass:
+        word = style.paint(f"{drift_class.value:<10}", _COLOURS[drift_class])
         for drifted in drift.entities:
             if drifted.drift_class is drift_class:
-                yield from _entity_lines(drifted, style, drift.baseline)
+                about = [] if drifted.is_declared or is_history else ["not declared in any file"]
+                yield from _entity_lines(drifted, word, drifted.location, about, is_history)
     if drift.entities:
         yield ""
     if drift.pending:
         yield style.paint("Pending (in the files and not applied yet; no drift):", "bold")
         for pending in drift.pending:
-            yield from _pending_lines(pending)
+            about = [] if pending.is_declared else ["not declared in any file any more"]
+            yield from _entity_lines(pending, f"{pending.action.value:<10}", pending.location, about)
         yield ""
     if drift.ignored:
         yield style.paint("Ignored (listed in drift_ignore; not counted):", "bold")
-        for ignored in drift.ignored:
-            yield from _ignored_lines(ignored, drift.baseline)
+        for each in drift.ignored:
+            about = [f"until {each.expires}: {inert(each.reason)}"]
+            ignored = replace(each, owner=None)
+            yield from _entity_lines(ignored, f"{each.drift_class.value:<10}", each.ignored_by, about, is_history)
         yield ""
     yield from render_removed(drift.findings, style)
     findings = list(render_findings(drift.findings, style, heading="Not compared:", most_others=FEW))
@@ -75,7 +83,7 @@ def drift_line(drift: Drift) -> str:
         partial,
         pending=len(drift.pending),
         ignored=drift.ignored_entities,
-        noun="entity of the history" if _is_history(drift.baseline) else "declared entity",
+        noun="entity of the history" if drift.baseline and drift.baseline.is_history else "declared entity",
     )
 
 
@@ -108,47 +116,20 @@ def summary_line(
     return f"Drift{partial}: {'; '.join([classes, f'{in_sync:,} in sync', *others])}."
 
 
-def _entity_lines(drifted: Drifted, style: Style, baseline: Base | None) -> Iterator[str]:
-    about = [] if drifted.is_declared or _is_history(baseline) else ["not declared in any file"]
-    name = style.paint(f"{drifted.drift_class.value:<10}", _COLOURS[drifted.drift_class])
-    yield f"  {name} {drifted.address}{_about(drifted.location, drifted.owner, about)}"
-    yield from _key_lines(drifted, baseline)
-
-
-def _pending_lines(pending: Pending) -> Iterator[str]:
-    about = [] if pending.is_declared else ["not declared in any file any more"]
-    yield f"  {pending.action.value:<10} {pending.address}{_about(pending.location, pending.owner, about)}"
-    width = max(len(each.key) for each in pending.keys)
-    for each in pending.keys:
-        yield f"      {spell_name(each.key):<{width}} : {_difference(each, None)}"
-
-
-def _ignored_lines(ignored: Ignored, baseline: Base | None) -> Iterator[str]:
-    about = [f"until {ignored.expires}: {inert(ignored.reason)}"]
-    yield f"  {ignored.drift_class.value:<10} {ignored.address}{_about(ignored.ignored_by, None, about)}"
-    yield from _key_lines(ignored, baseline)
-
-
-def _about(location: Location | None, owner: str | None, more: Iterable[str]) -> str:
-    about = [str(location)] if location else []
-    if owner:
-        about.append(f"owner {inert(owner)}")
-    about += more
-    return f"   ({'; '.join(about)})" if about else ""
-
-
-def _is_history(baseline: Base | None) -> bool:
-    return baseline is not None and baseline.is_history
-
-
-def _key_lines(drifted: Drifted, baseline: Base | None) -> Iterator[str]:
-    place = "history" if _is_history(baseline) else "files"
-    width = max((len(each.key) for each in drifted.keys), default=0)
-    for each in drifted.keys:
-        text = _difference(each, drifted.absent, place)
-        if each.has_moved:
-            text += f", {_value(each.key, each.agreed)} in the baseline"
-        yield f"      {spell_name(each.key):<{width}} : {text}"
+def _entity_lines(
+    entity: Drifted | Pending, word: str, location: Location | None, about: Sequence[str], is_history: bool = False
+) -> Iterator[str]:
+    notes = [str(location)] if location else []
+    if entity.owner:
+        notes.append(f"owner {inert(entity.owner)}")
+    notes += about
+    yield f"  {word} {entity.address}" + (f"   ({'; '.join(notes)})" if notes else "")
+    absent = entity.absent if isinstance(entity, Drifted) else None
+    width = max(len(each.key) for each in entity.keys)
+    for each in entity.keys:
+        moved = f", {_value(each.key, each.agreed)} in the baseline" if each.has_moved else ""
+        difference = _difference(each, absent, "history" if is_history else "files")
+        yield f"      {spell_name(each.key):<{width}} : {difference}{moved}"
 
 
 def _difference(each: DriftedKey, absent: str | None, place: str = "files") -> str:

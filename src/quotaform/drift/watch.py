@@ -88,8 +88,12 @@ class WatchedFiles:
 
         Raises `QuotaformError` if quotaform.yaml is invalid, or the baseline cannot be read.
         """
-        self._reload_config()
         repository = self._request.repository
+        text = _config_text(repository)
+        if text != self._config_text:
+            config = repository.config()
+            self._request = replace(self._request, config=config, clusters=self._choose(config))
+            self._config_text = text
         tree = repository.revision.read_tree(repository.directory)
         base = self._request.base
         roots = root_trees(repository, self._request.config)
@@ -99,18 +103,6 @@ class WatchedFiles:
             self._state = self._parse(tree, today)
             self._key = key
         return self._state
-
-    def _reload_config(self) -> None:
-        """Read quotaform.yaml again if it has changed.
-
-        Raises `QuotaformError` if it is invalid, or does not name a cluster that was asked for.
-        """
-        text = _config_text(self._request.repository)
-        if text == self._config_text:
-            return
-        config = self._request.repository.config()
-        self._request = replace(self._request, config=config, clusters=self._choose(config))
-        self._config_text = text
 
     def _parse(self, tree: Tree, today: date) -> WatchedState:
         from quotaform.desired.loader import LoadedFiles

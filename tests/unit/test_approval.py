@@ -13,7 +13,6 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanBlockedError
 from quotaform.model.finding import Approval
-from quotaform.model.rule import APPROVABLE
 from tests.builder import PRODUCER, plan_of
 from tests.scripted_gateway import ScriptedGateway
 
@@ -34,7 +33,3 @@ def test_a_plan_whose_approval_has_expired_meanwhile_is_not_applied() -> None:
         with pytest.raises(PlanBlockedError, match="the plan depends on an approval of change-factor for user=alice"):
             apply_plan(replace(plan, approvals=(replace(approval, expires=day),)), gateway)
         assert gateway.quotas == {alice: {PRODUCER: 1.0}}
-
-
-def test_what_can_be_approved_is_about_one_entity() -> None:
-    assert APPROVABLE == ("change-factor", "to-unlimited", "default-entity", "protect")

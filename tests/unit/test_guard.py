@@ -67,9 +67,3 @@ def test_many_findings_of_a_rule_that_blocks_are_shortened_and_what_lifts_all_of
         "  change-factor  40 entities   Allow: an approval in approvals.yaml (one entity), or --allow delete=40 (all)"
     ]
     assert text[-1] == "    and 35 more (list: --format json)"
-
-
-@pytest.mark.parametrize("text", ["delete=-5", "delete=1_000", "delete=", "=5"])
-def test_an_allowance_has_a_rule_and_a_number(text: str) -> None:
-    with pytest.raises(ValueError, match="is not RULE or RULE=N"):
-        Allowance.parse(text)

@@ -14,7 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from quotaform.drift.alert import MetricStore
 from quotaform.drift.metric import METRICS, RunFacts, Sample, merge_run
 from quotaform.drift.prometheus import parse_metrics, render_metrics
-from quotaform.model.errors import QuotaformError
 from tests.golden.drift_example import example_drift
 
 DRIFT = example_drift()
@@ -50,11 +49,6 @@ def test_first_seen_is_the_time_of_the_first_run_that_found_drift() -> None:
     again = merge_run(merge_run({}, run_of()), run_of(at=2000.0))
     assert named(again)["quotaform_drift_first_seen_timestamp_seconds"] == 1000
     assert named(again)["quotaform_last_success_timestamp_seconds drift"] == 2000
-
-
-def test_runs_of_other_clusters_stay() -> None:
-    both = merge_run(merge_run({}, run_of("us")), run_of("eu", failed=True))
-    assert named(both, "us") == named(merge_run({}, run_of("us")), "us")
 
 
 def test_the_format_is_that_of_the_textfile_collector() -> None:
@@ -122,12 +116,6 @@ class TestFiles:
         samples = parse_metrics(path.read_text())
         assert [samples["quotaform_last_success_timestamp_seconds", (name, "drift")] for name in names] == [4.0] * 8
 
-    def test_a_cluster_that_is_no_more_is_left_out_with_all(self, tmp_path: Path) -> None:
-        path = tmp_path / "q.prom"
-        store(path, "eu", "gone").add([run_of("eu"), run_of("gone")])
-        store(path, "eu").add([run_of("eu")], only=["eu"])
-        assert named(parse_metrics(path.read_text()), "gone") == {}
-
     @pytest.mark.parametrize("content", [b"\xff\xfe", b"{", b"\0" * 100])
     def test_a_damaged_file_is_replaced_and_said(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "q.prom"
@@ -138,10 +126,6 @@ class TestFiles:
         assert len(warnings) == 1
         assert warnings[0].startswith(f"{path} cannot be ")
         assert warnings[0].endswith("; earlier metrics in it are lost")
-
-    def test_a_file_that_cannot_be_written_is_an_error(self, tmp_path: Path) -> None:
-        with pytest.raises(QuotaformError, match=r"q\.prom cannot be written: No such file or directory"):
-            store(tmp_path / "none" / "q.prom", "eu").add([run_of("eu")])
 
 
 def store(path: Path, *clusters: str) -> MetricStore:

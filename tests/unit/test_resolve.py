@@ -1,36 +1,39 @@
-"""Resolving from Python; what is said of requests is in `tests/golden/decided-resolved.txt`."""
+"""Resolving from Python, effects, files of requests; `decided-resolved.txt` and `decided-asked.txt` have the rest."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from pathlib import Path
+
+import pytest
 
 from quotaform.model.entity import Entity
+from quotaform.model.errors import InvalidFilesError
 from quotaform.model.quotas import Quotas
+from quotaform.plan.blast_radius import LimitDirection, Principals, make_blast_radius
+from quotaform.resolve.effect import make_effects, value_text
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.quota_admin import QuotaAdmin
+from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import Detail, Resolver, make_resolution
-from tests.builder import CONSUMER, PRODUCER, REQUEST
+from tests.builder import CONNECTION, CONSUMER, PRODUCER, REQUEST, plan_of
 from tests.scripted_gateway import ScriptedGateway
 
 ALICE = Entity(user="alice")
-BOTH = Entity(user="alice", client_id="app1")
 
 
-class TestKeys:
-    def test_a_key_that_only_the_plan_removes_is_still_there(self) -> None:
-        quotas = {ALICE: {"future_rate": 1.0}}
-        rows = make_resolution(
-            ALICE, Resolver(QuotaIndex(quotas)), Resolver(QuotaIndex({})), Detail(keys=("future_rate",))
-        ).keys
-        assert [(row.resolved.value, row.before and row.before.value) for row in rows] == [(None, 1.0)]
+def test_a_key_that_only_the_plan_removes_is_still_there() -> None:
+    quotas = {ALICE: {"future_rate": 1.0}}
+    rows = make_resolution(
+        ALICE, Resolver(QuotaIndex(quotas)), Resolver(QuotaIndex({})), Detail(keys=("future_rate",))
+    ).keys
+    assert [(row.resolved.value, row.before and row.before.value) for row in rows] == [(None, 1.0)]
 
 
-class TestUnmentionedNames:
+def test_a_name_that_is_left_out_is_one_that_no_quota_mentions() -> None:
     """An omitted client-id was resolved as an empty one, which nearly no client sends, and plans meant another one."""
-
-    QUOTAS: ClassVar[Quotas] = {
+    quotas: Quotas = {
         ALICE: {PRODUCER: 1.0},
-        BOTH: {PRODUCER: 2.0},
+        Entity(user="alice", client_id="app1"): {PRODUCER: 2.0},
         Entity(user="alice", client_id="same"): {PRODUCER: 3.0},
         Entity(user="alice", client_id=None): {PRODUCER: 3.0},
         Entity(client_id="x"): {CONSUMER: 4.0},
@@ -38,19 +41,53 @@ class TestUnmentionedNames:
         Entity(user=None): {REQUEST: 6.0},
         Entity(user="bob"): {REQUEST: 7.0},
     }
-
-    def test_the_api_says_it_too(self) -> None:
-        admin = QuotaAdmin(ScriptedGateway(self.QUOTAS))
-        found = admin.resolve(user="alice")
-        assert (found[PRODUCER].value, found[PRODUCER].differs) == (3.0, {"client-id": 1})
-        assert admin.resolve(user="alice", client_id="")[PRODUCER].value == 1.0
-        assert admin.resolve_all([ALICE])[ALICE] == found
+    admin = QuotaAdmin(ScriptedGateway(quotas))
+    found = admin.resolve(user="alice")
+    assert (found[PRODUCER].value, found[PRODUCER].differs) == (3.0, {"client-id": 1})
+    assert admin.resolve(user="alice", client_id="")[PRODUCER].value == 1.0
+    assert admin.resolve_all([ALICE])[ALICE] == found
 
 
-def test_a_client_id_that_is_called_like_a_user_is_not_taken_for_it() -> None:
-    """What was kept for a user was found again by a client-id of the same name, where no entry names a client-id."""
-    admin = QuotaAdmin(ScriptedGateway({ALICE: {PRODUCER: 1.0}}))
-    both, other = Entity(user="alice", client_id="alice"), Entity(user="bob", client_id="alice")
-    found = admin.resolve_all([Entity(user="alice", client_id="x"), both, other])
-    assert (found[both][PRODUCER].value, found[both][PRODUCER].overridden) == (1.0, ())
-    assert found[other][PRODUCER].value is None
+def test_names_whose_value_is_no_number_are_no_different_from_it() -> None:
+    """NaN is not equal to itself, so that all of them were counted."""
+    nan = {PRODUCER: float("nan")}
+    quotas = {Entity(user="a"): nan, Entity(user="a", client_id="x"): {PRODUCER: float("nan")}, Entity(user="b"): nan}
+    for entity in (Entity(user="a"), Entity(user=None)):
+        ((effect,),) = make_effects(quotas, {entity: {PRODUCER: float("nan")}}, [(entity, (PRODUCER,))])
+        assert effect.differs == {}
+
+
+def test_a_value_of_an_unknown_key_is_a_plain_number() -> None:
+    values = ("future_rate", 1e20), (REQUEST, 12.5), (PRODUCER, float("nan"))
+    assert [value_text(*each) for each in values] == ["100000000000000000000", "12.5%", "NaN"]
+
+
+def test_another_spelling_of_an_address_takes_the_place_of_an_entry_with_keys_that_do_not_change() -> None:
+    """Only the keys of the changed entries were compared."""
+    actual = {Entity(ip="::ffff:10.0.0.1"): {CONNECTION: 5.0}}
+    changes = plan_of({Entity(ip="10.0.0.1"): {"future_rate": 1.0}}, actual).changes
+    principals = Principals.of("list", [Entity(ip="10.0.0.1")])
+    row, *_ = make_blast_radius(principals, actual, changes, file="all.csv")[1]
+    assert (row.key, row.direction) == (CONNECTION, LimitDirection.NO_LONGER_LIMITED)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"user\n" + b"x" * 200_000, "asked.csv:2: error: this is not CSV: a field is larger than 131,072 characters"),
+        (b'{"user": ' + b"[" * 100_000, "asked.csv:1: error: this line is not a JSON object"),
+        (None, r"absent.csv: error: it cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_read_or_is_too_much_is_said(tmp_path: Path, content: bytes | None, words: str) -> None:
+    with pytest.raises(InvalidFilesError) as refused:
+        RequestFile.read(tmp_path / "absent.csv") if content is None else RequestFile(content, "asked.csv")
+    assert words in str(refused.value)
+
+
+def test_a_million_bad_lines_have_a_hundred_problems() -> None:
+    """Every line of a file of requests that was wrong was reported, however many there were."""
+    with pytest.raises(InvalidFilesError) as refused:
+        RequestFile(b"user\n" + b"a,b\n" * 1_000_000, "requests.csv")
+    assert len(refused.value.problems) == 101
+    assert "and more" in str(refused.value.problems[-1])

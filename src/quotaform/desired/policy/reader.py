@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from json import JSONDecodeError, dumps, loads
 from math import isfinite
 from time import thread_time
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.desired.policy.policy import SlowPolicyError, Violation
 from quotaform.desired.policy.shape import DRAFTS, MATCH, MESSAGE, MOST_STEPS, Draft, JsonPath, ShapeCheck, ShapeProblem
@@ -20,6 +19,7 @@ from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity
 from quotaform.model.finding import Finding, Location
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.records.document import ConstantError, RepeatedNameError, refuse_constant, refuse_repeated
 from quotaform.model.records.schema import nodes_of
 from quotaform.model.records.validator import Refusal
 from quotaform.model.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
@@ -180,16 +180,22 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     text = decode(source)
     if isinstance(text, Finding):
         return None, [text], 0
+    numbers: Any = {"parse_float": _float, "parse_int": _int}
     try:
-        schema = loads(text, object_pairs_hook=_object, parse_constant=_refuse_word, parse_float=_float, parse_int=_int)
+        schema = loads(text, object_pairs_hook=refuse_repeated, parse_constant=refuse_constant, **numbers)
     except JSONDecodeError as error:
         at, problem = explain_json_error(error)
         place = Location(source.name, *line_and_column(text, at))
         return None, [rule.BAD_POLICY.finding(f"a policy is JSON, and this is not: {problem}", location=place)], 0
     except RecursionError:
         return None, [_whole(source, "it is nested too deeply")], 0
-    except _BadJsonError as error:
-        return None, [_whole(source, str(error))], 0
+    except RepeatedNameError as error:
+        text = f"the field {quote(error.name)} is written twice in one object; remove one of the two"
+        return None, [_whole(source, text)], 0
+    except ConstantError as error:
+        return None, [_whole(source, f"{error} is not JSON; write a number")], 0
+    except OverflowError as error:
+        return None, [_whole(source, f"{quote(str(error))} is too large a number")], 0
 
     def report(problems: Sequence[ShapeProblem]) -> list[Finding]:
         places = read_document(source.name, text)  # JSON is YAML
@@ -218,30 +224,14 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     return None, report(problems), 0
 
 
-class _BadJsonError(Exception):
-    """Text that Python accepts as JSON and other parsers do not."""
-
-
 def _whole(source: SourceFile, text: str) -> Finding:
     return rule.BAD_POLICY.finding(text, location=Location(source.name))
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise _BadJsonError(f"the field {quote(twice)} is written twice in one object; remove one of the two")
-    return content
-
-
-def _refuse_word(word: str) -> NoReturn:
-    raise _BadJsonError(f"{word} is not JSON; write a number")
 
 
 def _float(text: str) -> float:
     number = float(text)
     if not isfinite(number):
-        raise _BadJsonError(f"{quote(text)} is too large a number")
+        raise OverflowError(text)
     return number
 
 

@@ -31,7 +31,6 @@ PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUEST, MUTATION = "request_percentage", "controller_mutation_rate"
 CONNECTION = "connection_creation_rate"
 CLIENT_KEYS = tuple(name for name, key in QUOTA_KEYS.items() if key.fits(Entity(user="a")))
-CLIENT_KEYS_TEXT = ", ".join(CLIENT_KEYS)
 
 HEADER = PlanHeader(
     cluster_name="lab",

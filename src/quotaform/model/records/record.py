@@ -243,11 +243,6 @@ class ShapeError(Exception):
         super().__init__(f"{path} {problem}".strip())
 
 
-def decode_list(text: str, kind: type[R]) -> list[R]:
-    """Return a list of records. Raises `ValueError` if it is none."""
-    return msgspec.json.decode(text, type=list[kind], dec_hook=_decode)  # type: ignore[valid-type]
-
-
 def decode(content: bytes, kind: type[R]) -> R:
     """Return a document that is JSON.
 

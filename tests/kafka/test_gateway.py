@@ -1,7 +1,7 @@
 """The gateway on a real broker: what goes in comes out, and what is refused is told apart from what is not known.
 
 What it does when a broker is killed, frozen or cut off is judged in rounds of faults, and at moments that a script
-chooses in `tests/unit/test_cluster_connection.py` and `tests/unit/test_alter_chunks.py`.
+chooses in `tests/golden/broker.txt` and `tests/golden/decided-sent.txt`.
 """
 
 from __future__ import annotations

@@ -49,6 +49,9 @@ class ClusterConnection:
     Every connection leads to the same cluster: whatever a server's address says, one that shows another cluster's
     id than the first one did is not asked for anything.
 
+    `brokers` are those that the cluster named, by node id; `versions` are the lowest and the highest that the broker in
+    use speaks, by API key.
+
     Not safe for use from several threads at a time; only `close` may be called from another one, and ends what is
     being done.
     """
@@ -95,7 +98,12 @@ class ClusterConnection:
                 raise connect_error(self.name, self._config, failures)
 
     def send(self, request: BrokerRequest[ResponseT], *, timeout: float, silence: float | None = None) -> ResponseT:
-        """Send a request to any broker and return its answer; see `quotaform.cluster.kafka.Connection`."""
+        """Send a request to any broker and return its answer.
+
+        `silence`: seconds without a byte of the answer after which it is given up earlier.
+
+        Raises `UnansweredError` if it went out and no answer came, and `ClusterError` if it never went out.
+        """
         with self._in_use():
             broker = self._ready(monotonic() + max(self._timeout, timeout))
             try:
@@ -115,7 +123,7 @@ class ClusterConnection:
             return answer
 
     def send_to(self, node_id: int, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
-        """Send a request to one broker; see `quotaform.cluster.kafka.Connection.send_to`."""
+        """Send a request to one of `brokers`, connecting to it for that if need be, and return its answer."""
         server = self.brokers[node_id]
         if len(self.brokers) == 1 or (self.broker is not None and self.broker.server == server):
             return self.send(request, timeout=timeout)

@@ -312,15 +312,6 @@ def test_es256_signs_with_two_numbers_and_the_extra_that_signs_is_named(
     assert said in failure(credentials)
 
 
-def test_a_broker_cannot_make_the_token_known_or_take_back_what_it_said(provider: IdentityProvider) -> None:
-    exchange = read(provider.client_properties()).exchange("b1")
-    token = next(exchange).decode().split("\1")[1].removeprefix("auth=Bearer ")
-    exchange.send(f'{{"status": "no {token}"}}'.encode())
-    with pytest.raises(RefusedError) as caught:
-        exchange.send(b"")
-    assert caught.value.said == '"no ***"'
-
-
 def test_an_empty_answer_is_consent_and_a_refusal_without_words_is_believed(provider: IdentityProvider) -> None:
     credentials = read(provider.client_properties())
     exchange, refused = credentials.exchange("b1"), credentials.exchange("b1")

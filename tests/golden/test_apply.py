@@ -140,7 +140,7 @@ def of_script(text: Text) -> Lines:
         for each in receipt.results:
             yield f"{each.entity.names['user']} {each.result}{f': {each.message}' if each.message else ''}"
         stopped = f"; stopped by {receipt.interrupted_by or receipt.interruption}" if receipt.interruption else ""
-        yield f"complete {receipt.is_complete}, wrote {receipt.wrote_anything}{stopped}"
+        yield f"complete {receipt.is_complete}, wrote {receipt.digest.wrote_anything}{stopped}"
         yield f"exit code {receipt.digest.exit_code}"
     requests = " | ".join(" ".join(request) for request in gateway.sent).replace("user=", "")
     yield f"sent {requests or 'nothing'}"

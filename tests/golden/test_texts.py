@@ -42,7 +42,7 @@ from quotaform.model.entity import Entity, canonical_ip, desanitize, ip_problem,
 from quotaform.model.errors import InvalidFilesError, QuotaformError
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Action, Entry
+from quotaform.model.quotas import Entry
 from quotaform.model.rule import read_allowances
 from quotaform.model.scope import Selection
 from quotaform.model.server import parse_servers
@@ -235,8 +235,9 @@ def of_receipt(text: str) -> Lines:
     plan = plan_of({Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(7)}, {})
     entities = [result_of(each, result) for each, result in zip(plan.changes, results, strict=False)]
     receipt = replace(receipt_of(plan), results=tuple(entities), interrupted_by=interrupted_by)
-    yield f"complete {receipt.is_complete}, wrote {receipt.wrote_anything}, created {receipt.count(Action.CREATE)}"
-    yield f"exit code {receipt.digest.exit_code}"
+    done = receipt.digest
+    yield f"complete {done.is_complete}, wrote {done.wrote_anything}, created {done.applied['create']}"
+    yield f"exit code {done.exit_code}"
     yield from filter(None, render_receipt(receipt).splitlines())
     yield from (f"markdown: {line}" for line in render_receipt_markdown(receipt).splitlines() if "**" in line)
 

@@ -123,7 +123,7 @@ class Auditor:
         """Return the line with the outcome of an apply."""
         outcome = AuditOutcome.COMPLETE if receipt.is_complete else AuditOutcome.INCOMPLETE
         reason = f"interrupted by {receipt.interruption}" if receipt.interruption else ""
-        tally = receipt.tally
+        tally = receipt.digest.tally
         summary = {result: tally.get(result, 0) for result in Result}
         return self._end(receipt.plan.digest, receipt.finished_at, outcome, reason, summary)
 

@@ -159,15 +159,16 @@ def _head(receipt: Receipt, place: Place) -> Iterator[str]:
     header = receipt.plan.header
     changes = None if receipt.interruption else len(receipt.results)
     yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, place, changes)}\n"
-    added, changed, destroyed = (receipt.count(each) for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
+    done = receipt.digest
+    added, changed, destroyed = (done.applied[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
     if not receipt.results:
         what = "no changes"
     elif receipt.is_complete:
         what = f"applied ({added} added, {changed} changed, {destroyed} destroyed)"
     else:
-        what = "partly applied" if receipt.wrote_anything else "not applied"
+        what = "partly applied" if done.wrote_anything else "not applied"
     yield f"### Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}\n\n"
-    yield f"{resources_line([receipt.digest], is_complete=receipt.is_complete)}\n\n"
+    yield f"{resources_line([done], is_complete=receipt.is_complete)}\n\n"
 
 
 def _failed(receipt: Receipt, most: int) -> Iterator[str]:

@@ -167,20 +167,6 @@ class Receipt:
         """Whether everything holds."""
         return _all_hold(self.results)
 
-    @property
-    def wrote_anything(self) -> bool:
-        """Whether anything was or may have been written."""
-        return any(result.result.may_have_written for result in self.results)
-
-    def count(self, action: Action) -> int:
-        """How many entities with this action hold what the plan says and did not before."""
-        return sum(result.action is action and result.result is Result.APPLIED for result in self.results)
-
-    @property
-    def tally(self) -> Mapping[Result, int]:
-        """How many entities there are per result."""
-        return Counter(item.result for item in self.results)
-
     def saved(self) -> SavedReceipt:
         """Return what is kept of it: the plan is not, but what the plan changed is."""
         plan, header = self.plan, self.plan.header
@@ -212,8 +198,11 @@ class Receipt:
             cluster_name=self.plan.header.cluster_name,
             cluster_id=self.plan.header.cluster_id,
             plan_id=self.plan.plan_id,
-            tally={result.value: count for result, count in self.tally.items()},
-            applied={action.value: self.count(action) for action in Action},
+            tally=Counter(item.result.value for item in self.results),
+            applied={
+                action.value: sum(each.action is action and each.result is Result.APPLIED for each in self.results)
+                for action in Action
+            },
             interrupted_by=self.interrupted_by,
             interruption=self.interruption,
             options=self.plan.header.options,

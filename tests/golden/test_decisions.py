@@ -59,8 +59,10 @@ from quotaform.resolve.resolve import Detail
 from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.platform import Platform
 from quotaform.review.run import find_pull_request
+from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows
 from quotaform.usage.recommend.demand import busiest_day
 from quotaform.usage.recommend.recommendation import Action, Recommendation, entry_reason
+from quotaform.usage.recommend.spark import _used
 from quotaform.usage.record.reader import PrometheusLogin
 from quotaform.usage.record.run import next_slot
 from quotaform.usage.replay.replay import Demand, pace_of, replay
@@ -496,6 +498,16 @@ def of_busiest(text: str) -> Lines:
     saturday, weeks, peak, left_out = map(float, text.split())
     days = {20748 + place: saturday if place % 7 == 2 else 1.0 for place in range(7 * int(weeks))}
     return [busiest_day(days | ({20757: peak} if peak else {}), int(left_out))]
+
+
+def of_used(text: str) -> Iterator[str]:
+    """Yield what a bucket with a limit of 8 used of a broker: a percentile, then hours, rates and throttle times."""
+    percentile, samples = loads(text)
+    hour, rate, throttle = (numpy.array(column, dtype=float) for column in zip(*samples, strict=True))
+    at, others = (hour * 3.6e9).astype(numpy.int64), {RECORDED_LIMIT: numpy.full(len(hour), 8.0)}
+    series, window = numpy.zeros(len(hour), numpy.int64), numpy.full(len(hour), 11.5)
+    for name, value in _used(percentile, 0, BucketRows(1, at, series, rate, window, throttle, others)).items():
+        yield f"{name}: {value}"
 
 
 def of_slot(text: str) -> Lines:

@@ -1,11 +1,10 @@
-"""`quotaform usage recommend`: the table against a slow oracle, and the command."""
+"""`quotaform usage recommend`: what buckets used, and the command."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from math import ceil
 from pathlib import Path
 from shutil import copytree
 from typing import TYPE_CHECKING, Any
@@ -63,27 +62,22 @@ def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
     path.write_text(dump_snapshot(taken), encoding="utf-8")
 
 
-def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None:
+def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> None:
+    """What a bucket used of a broker is in `decided-used.txt`."""
+    from pyspark.sql import functions as f
+
     from quotaform.usage.bucket.spark import numbered
     from quotaform.usage.recommend.demand import Demand
     from quotaform.usage.recommend.spark import bucket_use, read_demands
     from quotaform.usage.table.table import recorded
 
     samples = [
-        *(sample(hour, "a", 10 + (hour * 7) % 11, client_id=f"c{hour % 3}") for hour in range(40)),
-        *(sample(hour, "a", 5, client_id="c0", broker="2") for hour in range(3, 9)),
-        *(sample(hour, "b", 0 if hour > 20 else 3, throttle=9.0 if hour == 4 else None) for hour in range(2, 30)),
+        *(sample(hour, "a", 6, client_id=client) for hour in range(30) for client in ("x", "y")),
+        *(sample(hour, "a", 5, client_id="x", broker="2") for hour in range(3, 6)),
+        *(sample(hour, "b", 0 if hour > 20 else 3, throttle=9.0 if hour == 14 else None) for hour in range(12, 26)),
         *(sample(hour / 4, "b", 2, key=REQUEST, broker="2") for hour in range(9)),
-        # Twice, in two rows, without a number.
-        sample(1, "a", 17, client_id="c1"),
-        sample(3, "b", None, throttle=5.0),
-        sample(7.5, "b", float("nan")),
-        sample(8.5, "a", 4, client_id="c1"),
-        sample(8.5, "a", 6, client_id="c2"),
     ]
     usage = usage_of(spark, samples)
-    from pyspark.sql import functions as f
-
     found = usage.select(
         *("cluster", "key", "user", "client_id", "ip"),
         f.concat(f.lit("user="), "user").alias("bucket"),
@@ -95,82 +89,24 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
     ).distinct()
     series = numbered(recorded(usage), found).persist()
     demands, record = read_demands(bucket_use(usage, series, 90.0).toArrow(), 1)
-    found_demands: dict[Any, list[BucketDemand]] = defaultdict(list)
+    by_bucket: dict[Any, list[BucketDemand]] = defaultdict(list)
     for each in demands:
-        found_demands[each.key, each.bucket].append(each)
-    expected, keys = oracle(samples, 90.0)
-    assert found_demands.keys() == expected.keys()
-    for place, (brokers, first, last_used, hours) in expected.items():
-        demand = Demand.of(found_demands[place], is_per_broker=True)
-        measured = {each.broker: (each.basis, each.samples, each.throttled) for each in demand.counted}
-        assert measured == brokers, place
-        assert (demand.first, demand.last_used, demand.hours) == (first, last_used, hours), place
-        assert demand.begin == first - WINDOW, place
-    spans = {
-        key: (each.last, {name: (part.first, part.recent_hours) for name, part in each.brokers.items()})
-        for key, each in record.items()
+        by_bucket[each.key, each.bucket].append(each)
+    shown = {}
+    for place, rows in by_bucket.items():
+        demand = Demand.of(rows, is_per_broker=True)
+        brokers = {each.broker: (each.basis, each.samples, each.throttled) for each in demand.counted}
+        times = [(at - START).total_seconds() / 3600 for at in (demand.first, demand.last_used) if at is not None]
+        assert demand.begin == demand.first - WINDOW
+        shown[place] = brokers, *times, demand.hours
+    assert shown == {
+        (PRODUCER, "user=a"): ({"1": (12, 30, 0), "2": (5, 3, 0)}, 0, 29, 30),
+        (PRODUCER, "user=b"): ({"1": (3, 14, 1)}, 12, 20, 18),
+        (REQUEST, "user=b"): ({"2": (2, 9, 0)}, 0, 2, 3),
     }
-    assert spans == keys
-    assert all(part.begin == part.first - WINDOW for each in record.values() for part in each.brokers.values())
-    # Of broker 2, of which nothing is recorded on the last day, too.
-    assert [found["2"][1] for _, found in spans.values() if "2" in found].count(0) == 1
-
-
-def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """What `read_demands` returns, where a bucket is a user, by loops."""
-    series: dict[Any, dict[str, float]] = defaultdict(dict)
-    for at, broker, key, user, client, rate, throttle in samples:
-        point = series[key, user, broker, client, at]
-        if rate is not None and rate >= 0:
-            point["rate"] = max(rate, point.get("rate", 0.0))
-        point["throttle"] = max(throttle or 0.0, point.get("throttle", 0.0))
-    times: dict[Any, dict[str, float]] = defaultdict(dict)
-    before: dict[Any, float] = {}
-    for (key, user, broker, client, at), point in sorted(series.items(), key=lambda each: each[0][-1]):
-        total = times[key, user, broker, at]
-        total["throttle"] = max(point["throttle"], total.get("throttle", 0.0))
-        is_new = point["throttle"] > 0 and point["throttle"] != before.get((key, user, broker, client))
-        total["new"] = max(float(is_new), total.get("new", 0.0))
-        before[key, user, broker, client] = point["throttle"]
-        if "rate" in point:
-            total["rate"] = total.get("rate", 0.0) + point["rate"]
-    recorded_hours: dict[str, set[datetime]] = defaultdict(set)
-    broker_times: dict[str, dict[str | None, list[datetime]]] = defaultdict(lambda: defaultdict(list))
-    for key, _, broker, at in times:
-        recorded_hours[key].add(at.replace(minute=0))
-        broker_times[key][broker].append(at)
-    found = {}
-    for key, user in {(key, user) for key, user, _, _ in times}:
-        mine = {(broker, at): point for (k, u, broker, at), point in times.items() if (k, u) == (key, user)}
-        brokers = {}
-        for broker in {broker for broker, _ in mine}:
-            points = {at: point for (b, at), point in mine.items() if b == broker}
-            daily = []
-            for day in {at.date() for at in points}:
-                rates = sorted(point["rate"] for at, point in points.items() if at.date() == day and "rate" in point)
-                if rates:
-                    daily.append(rates[ceil(len(rates) * percentile / 100) - 1])
-            rated = [point for point in points.values() if "rate" in point]
-            throttled = [
-                point for point in rated if point["new"] or (point["throttle"] > 0 and point["rate"] >= 0.95 * 8)
-            ]
-            brokers[broker] = max(daily), len(rated), len(throttled)
-        first = min(at for _, at in mine)
-        used = max(at for (_, at), point in mine.items() if point.get("rate", 0) > 0)
-        hours = sum(hour >= first.replace(minute=0) for hour in recorded_hours[key])
-        found[key, f"user={user}"] = brokers, first, used, hours
-    last = {key: max(at for k, _, _, at in times if k == key) for key in recorded_hours}
-    recent = {
-        key: (
-            last[key],
-            {
-                broker: (min(found), len({at.replace(minute=0) for at in found if at > last[key] - timedelta(days=1)}))
-                for broker, found in brokers_of.items()
-            },
-        )
-        for key, brokers_of in broker_times.items()
-    }
-    return found, recent
+    hours = {key: {name: part.recent_hours for name, part in each.brokers.items()} for key, each in record.items()}
+    assert hours == {PRODUCER: {"1": 24, "2": 0}, REQUEST: {"2": 3}}
+    assert record[PRODUCER].last == START + timedelta(hours=29)
 
 
 QUOTAS = """\

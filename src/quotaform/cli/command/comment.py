@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 import typer
 
+from quotaform.cli.option.common import choice
 from quotaform.cli.option.output import Output, with_option_groups
-from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import ExitCode
 from quotaform.review.comment import CommentMode
 
@@ -25,21 +25,15 @@ def comment(
     ],
     mode: Annotated[
         str,
-        typer.Option(
+        choice(
             "--mode",
-            metavar="|".join(CommentMode),
-            help="Update the comment of an earlier run, create it only if there are changes, or always create one.",
-            autocompletion=complete_from(tuple(CommentMode)),
+            CommentMode,
+            "Update the comment of an earlier run, create it only if there are changes, or always create one.",
         ),
     ] = "update",
     platform: Annotated[
         str | None,
-        typer.Option(
-            "--platform",
-            metavar="|".join(PLATFORMS),
-            help="Where the pull request is. [default: the CI system of this run]",
-            autocompletion=complete_from(PLATFORMS),
-        ),
+        choice("--platform", PLATFORMS, "Where the pull request is. [default: the CI system of this run]"),
     ] = None,
     repository: Annotated[
         str | None,
@@ -105,9 +99,6 @@ def comment(
     )
 
     console = output.console()
-    require_choice("mode", mode, tuple(CommentMode))
-    if platform is not None:
-        require_choice("platform", platform, PLATFORMS)
     drafts = read_drafts(files)
     found = find_pull_request(
         os.environ,

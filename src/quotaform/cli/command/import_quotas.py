@@ -8,10 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.common import SnapshotOption, choice
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import Output, with_option_groups
-from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.cli.present import report_failures
 from quotaform.model.errors import UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
@@ -28,12 +27,7 @@ def import_quotas(
     ] = None,
     split: Annotated[
         str,
-        typer.Option(
-            "--split",
-            metavar="|".join(SPLITS),
-            help="Write one file, or one per first word of the names.",
-            autocompletion=complete_from(SPLITS),
-        ),
+        choice("--split", SPLITS, "Write one file, or one per first word of the names."),
     ] = "none",
     target: ManyClusters,
     snapshot: SnapshotOption = None,
@@ -61,7 +55,6 @@ def import_quotas(
     console = output.console()
     console.keep_code()
     engine.require_valid()
-    require_choice("split", split, SPLITS)
     if str(directory) == "-":
         raise UsageError("--output must be a directory, not -; quotaform snapshot can write to stdout")
     if directory is not None and directory.exists() and not directory.is_dir():

@@ -11,8 +11,9 @@ import typer
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import BootstrapOption, CommandConfigOption
+from quotaform.cli.option.common import choice
 from quotaform.cli.option.output import Output, with_option_groups
-from quotaform.cli.option.value import complete_from, one_of, require_choice
+from quotaform.cli.option.value import one_of
 from quotaform.model.errors import UsageError
 from quotaform.review.ci_files import CI_FILES
 from quotaform.system.process import read_typed_line
@@ -33,12 +34,7 @@ def init(
     ] = None,
     ci: Annotated[
         str | None,
-        typer.Option(
-            "--ci",
-            metavar="|".join(CI_FILES),
-            help="The CI system to write workflows for.",
-            autocompletion=complete_from(CI_FILES),
-        ),
+        choice("--ci", CI_FILES, "The CI system to write workflows for."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files, and write nothing.")] = False,
     output: Output,
@@ -66,8 +62,6 @@ def init(
     folder = directory or Path()
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"DIR must be a directory, but {folder} is a file")
-    if ci is not None:
-        require_choice("ci", ci, tuple(CI_FILES))
     if not (folder / CONFIG_NAME).is_file():
         require_nothing_there(folder, ci or "none")
     given = {"--cluster": cluster, "--bootstrap-server": bootstrap_server, "--import": imports, "--ci": ci}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from quotaform.cli.option.value import complete_from, require_choice
+from quotaform.cli.option.common import choice
 from quotaform.model.errors import ClusterChoiceError, NoClusterError, UsageError
 from quotaform.model.text import listed, quote
 
@@ -269,12 +269,10 @@ class Comparison:
     ] = False
     prune: Annotated[
         str | None,
-        typer.Option(
+        choice(
             "--prune",
-            metavar="|".join(_MODES),
-            help="What happens to live entities in scope that no file declares. [default: as in quotaform.yaml]",
-            show_default=False,
-            autocompletion=complete_from(_MODES),
+            _MODES,
+            "What happens to live entities in scope that no file declares. [default: as in quotaform.yaml]",
         ),
     ] = None
 
@@ -309,7 +307,7 @@ class Comparison:
             return None
         from quotaform.model.settings import PruneMode
 
-        return PruneMode(require_choice("prune", self.prune, _MODES))
+        return PruneMode(self.prune)
 
 
 def make_request(

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from quotaform.cli.option.value import complete_from
+from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.model.settings import MetricsSource
+
+
+def choice(option: str, words: Iterable[str], text: str) -> Any:
+    """Return an option that takes one of several words."""
+    known = tuple(map(str, words))
+    return typer.Option(
+        option,
+        metavar="|".join(known),
+        help=text,
+        parser=lambda given: require_choice(option.lstrip("-"), given, known),
+        autocompletion=complete_from(known),
+    )
 
 
 def _rules() -> Iterable[str]:

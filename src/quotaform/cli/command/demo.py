@@ -1,8 +1,9 @@
 """`quotaform demo`: the full workflow on a real Apache Kafka, as one terminal session.
 
-The sessions are `cli/session/*.txt`. A line is a step (`# text`), a command (`$ command`, `=> N` for the exit code that
-it must have), `& command` in the background until `wait`, or `sleep N`. What a `cat` writes and what an editor leaves
-stand below it, each line after `|`; `@name@` is the address of a cluster, or another word of the session.
+The sessions are `cli/session/*.txt`; their first and last lines are printed before and after it. A line is a step
+(`# text`), a command (`$ command`, `=> N` for the exit code that it must have), `& command` in the background until
+`wait`, or `sleep N`. What a `cat` writes and what an editor leaves stand below it, each line after `|`; `@name@` is the
+address of a cluster, or another word of the session.
 """
 
 from __future__ import annotations
@@ -31,36 +32,16 @@ if TYPE_CHECKING:
 
 
 class _Demo(NamedTuple):
-    """A session, on what it runs, and what is said before and after it."""
+    """A session, and on what it runs."""
 
     session: str
     clusters: tuple[str, ...]
     on_spark: bool
-    begin: str
-    end: str
 
 
-_WORKFLOW: Final = _Demo(
-    "workflow",
-    ("demo",),
-    False,
-    "Starting Apache Kafka on loopback (the first start downloads it: about 45 MB) ...",
-    "Kafka was stopped and its data removed. Next: README.md, or quotaform --help",
-)
-_FLEET: Final = _Demo(
-    "fleet",
-    ("eu", "us", "ap"),
-    True,
-    "Starting three clusters of Apache Kafka on loopback (the first start downloads it: about 45 MB) ...",
-    "The clusters were stopped and their data removed. Next: docs/spark.md, or quotaform --help",
-)
-USAGE: Final = _Demo(
-    "usage",
-    ("demo",),
-    True,
-    "Starting Apache Kafka on loopback (the first start downloads it: about 50 MB) ...",
-    "Kafka was stopped and its data removed. Next: docs/usage.md, or quotaform usage --help",
-)
+_WORKFLOW: Final = _Demo("workflow", ("demo",), on_spark=False)
+_FLEET: Final = _Demo("fleet", ("eu", "us", "ap"), on_spark=True)
+USAGE: Final = _Demo("usage", ("demo",), on_spark=True)
 
 
 def demo(
@@ -95,12 +76,13 @@ def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
 
     `seconds`: how long clients have something to send; with less than 12, none is throttled.
     """
+    begin, *_, end = (line for line, _ in session_steps(shown.session, {}))
     with ExitStack() as stack:
         if shown.on_spark:
             from quotaform.fleet.session import require_spark
 
             require_spark()
-        console.echo(f"{shown.begin}\n")
+        console.echo(f"{begin}\n")
         clusters = stack.enter_context(_started(shown))
         first = next(iter(clusters.values()))
         folder: Path = first.data_dir / "demo"  # Inside of that of a sandbox, which goes whatever happens.
@@ -115,9 +97,10 @@ def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
         words |= {"seconds": str(seconds), "recorded": str(seconds * 4 // 3 + 12)}
         words["metrics"] = next(iter(first.metrics_urls.values()), "")
         session = stack.enter_context(_Session(console, folder, first, seconds, in_process=shown.on_spark))
-        for line, content in session_steps(shown.session, words):
+        _, *steps, _ = session_steps(shown.session, words)
+        for line, content in steps:
             session.play(line, content)
-    console.echo(f"\n{shown.end}\n")
+    console.echo(f"\n{end}\n")
 
 
 @contextmanager

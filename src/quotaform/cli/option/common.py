@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from quotaform.model.settings import MetricsSource
 
 
-def choice(option: str, words: Iterable[str], text: str) -> Any:
+def choice(option: str, words: Iterable[str], text: str, **more: Any) -> Any:
     """Return an option that takes one of several words."""
-    known = tuple(map(str, words))
+    known = tuple(words)
     return typer.Option(
         option,
         metavar="|".join(known),
         help=text,
-        parser=lambda given: require_choice(option.lstrip("-"), given, known),
+        parser=lambda given: known[known.index(require_choice(option.lstrip("-"), given, known))],
         autocompletion=complete_from(known),
+        **more,
     )
 
 

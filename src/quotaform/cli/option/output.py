@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hin
 import typer
 
 from quotaform.cli.console import Color, Console
+from quotaform.cli.option.common import choice
 from quotaform.cli.option.value import complete_from, require_choice, shorten
 from quotaform.model.errors import UsageError
 from quotaform.report.format import FORMATS, REPORT, REPORTED
@@ -57,20 +58,9 @@ def _options(group: type[Any]) -> Iterator[Parameter]:
         yield Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[option.name])
 
 
-def _read_color(text: str) -> Color:
-    return Color(require_choice("color", text, tuple(Color)))
-
-
 ColorOption: TypeAlias = Annotated[
     Color,
-    typer.Option(
-        "--color",
-        metavar="|".join(Color),
-        parser=_read_color,
-        help="When to use colours; NO_COLOR is respected. [default: auto]",
-        show_default=False,
-        autocompletion=complete_from(Color),
-    ),
+    choice("--color", Color, "When to use colours; NO_COLOR is respected. [default: auto]", show_default=False),
 ]
 QuietOption: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="Suppress progress and warnings, not failures.")

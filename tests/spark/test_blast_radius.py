@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from csv import DictReader
-from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from msgspec import structs
 
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from quotaform.plan.blast_radius import LimitDirection, Principals, change_row, changed_values, make_blast_radius
 from quotaform.plan.plan import Plan
-from quotaform.plan.records import load_plan
 from tests.builder import PRODUCER, plan_of
 from tests.spark.files import write_snapshot
 from tests.spark.test_resolved import CLIENTS, IPS, USERS, some_quotas
@@ -109,47 +105,6 @@ def repository(tmp_path: Path) -> Repository:
     write_snapshot(tmp_path / "eu.json", {Entity(user=None): {PRODUCER: 2.0**21}})
     (tmp_path / "clients.csv").write_text("user,client_id\nalice,\nbob,app\nbob,app\n")
     return made
-
-
-@pytest.mark.workflow
-def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository: Repository) -> None:
-    """Only the names of the list and of the file with all changes differ; a cluster that fails is an outcome."""
-    repository.config(
-        "clusters:\n  lab: {snapshot: lab.json}\n  gone: {snapshot: gone.json}\n  eu: {snapshot: eu.json}\n"
-    )
-    listed = [Entity(user="alice"), Entity(user="bob", client_id="app"), Entity(user="bob", client_id="app")]
-    listed += [Entity(), Entity()]
-    principal_table(spark, listed).write.parquet(str(repository.path / "clients.parquet"))
-    allowed = [word for rule in ("change-factor", "default-entity", "to-unlimited") for word in ("--allow", rule)]
-    common = ("plan", "--all", *allowed, "--out", "{cluster}-plan.json", "--out", "markdown={cluster}.md")
-    common += ("--report", "report.json")
-    options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
-    local = repository(*common, "--principals", "clients.csv", "--principals-out", "{cluster}.csv", **options)
-    names = ("lab.md", "eu.md", "lab.csv", "eu.csv", "report.json")
-    written = {name: repository.read(name) for name in names}
-    plans = {name: load_plan(repository.read(f"{name}-plan.json"), name) for name in ("lab", "eu")}
-    table = ("--engine", "spark", "--principals", "clients.parquet", "--principals-out", "parquet=changed")
-    result = repository(*common, *table, **options)
-    assert (result.code, local.code) == (3, 3), result
-    assert "Warning: clients.parquet: 2 rows name no user, client-id or ip; left out\n" in result.err
-
-    def renamed(text: str, cluster: str) -> str:
-        return text.replace("clients.csv", "clients.parquet").replace(f"{cluster}.csv", "changed")
-
-    assert result.out == renamed(renamed(local.out, "lab"), "eu")
-    assert '"blast_radius"' in written["report.json"]
-    assert repository.read("report.json") == renamed(written["report.json"], "")
-    found = spark.read.parquet(str(repository.path / "changed"))
-    for cluster in ("lab", "eu"):
-        assert repository.read(f"{cluster}.md") == renamed(written[f"{cluster}.md"], cluster)
-        made = load_plan(repository.read(f"{cluster}-plan.json"), cluster)
-        radius, expected = made.blast_radius, plans[cluster].blast_radius
-        assert radius is not None
-        assert expected is not None
-        assert structs.replace(radius, source="", file=None) == structs.replace(expected, source="", file=None)
-        assert replace(made, blast_radius=None) == replace(plans[cluster], blast_radius=None)
-        rows = [row["user"] for row in found.where(f"cluster = '{cluster}'").collect()]
-        assert sorted(rows) == [row["user"] for row in DictReader(written[f"{cluster}.csv"].splitlines())]
 
 
 @pytest.mark.workflow

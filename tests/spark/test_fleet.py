@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from quotaform import api
-from quotaform.cli.main import run
 from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.drift.records import dump_drift
 from quotaform.drift.run import check_drift
@@ -164,18 +163,6 @@ def test_the_base_and_the_history_of_each_cluster_count_as_here(tmp_path: Path) 
     lost = request_for(git.path, base=BaseChoice(refs=("nowhere",), is_exact=True), takes_all=True)
     compared = replace(lost, is_guarded=False)
     assert texts(check_drift_on_spark(compared), dump_drift) == texts(check_drift(compared, plan_here), dump_drift)
-
-
-def test_an_import_writes_what_is_written_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    take(tmp_path, "lab", {ALICE: {REQUEST: 50.0}, Entity(ip="nan"): {"x": float("nan")}})
-    written: list[tuple[str, str]] = []
-    for engine in ("local", "spark"):
-        folder = tmp_path / engine
-        words = ["import", "--snapshot", tmp_path / "lab.json", "--output", folder / "quotas.d", "--engine", engine]
-        assert run(list(map(str, words))) == 0
-        printed = capsys.readouterr().out.replace(str(folder), "")
-        written.append((printed, (folder / "quotas.d/imported.yaml").read_text("utf-8")))
-    assert written[0] == written[1]
 
 
 def test_a_fleet_is_one_job_whose_error_is_that_of_the_task(

@@ -42,20 +42,6 @@ def test_a_session_that_exists_is_used_as_it_is_and_goes_on(spark: SparkSession)
     assert spark.range(3).count() == 3
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (SessionOptions(master="local[2]"), "--master cannot be applied"),
-        (SessionOptions(remote="sc://host"), "--remote cannot be applied"),
-        (SessionOptions(master="yarn", conf={"spark.a": "b"}), "--master and --spark-conf cannot be applied"),
-    ],
-)
-@pytest.mark.usefixtures("spark")
-def test_options_cannot_change_a_session_that_exists(options: SessionOptions, told: str) -> None:
-    with pytest.raises(UsageError, match=f"^a Spark session exists already, so that {told}"), spark_session(options):
-        pass
-
-
 def test_a_master_that_does_not_answer_is_named_at_once(nobody: str) -> None:
     """PySpark tries for a minute and ends with the stack trace of a stopped SparkContext."""
     master = Master.parse("--master", f"spark://{nobody}")

@@ -74,7 +74,7 @@ class SparkStory(Story):
         return code, out, without_progress(err)
 
 
-@pytest.mark.parametrize("name", ["history", "resolve"])
+@pytest.mark.parametrize("name", ["fleet", "history", "resolve"])
 def test_this_is_said_on_spark(
     golden: Golden,
     spark: SparkSession,

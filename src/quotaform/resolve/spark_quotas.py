@@ -8,7 +8,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
-    BooleanType,
     DataType,
     DoubleType,
     IntegerType,
@@ -36,7 +35,6 @@ TEXT: Final = StringType()
 DOUBLE: Final = DoubleType()
 INTEGER: Final = IntegerType()
 LONG: Final = LongType()
-BOOLEAN: Final = BooleanType()
 TIME: Final = TimestampType()
 BINARY: Final = BinaryType()
 NAMES: Final = MapType(TEXT, TEXT)

@@ -18,8 +18,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
 
 BROKEN: Final = "broken_row"
-"""The column of principals from a text file in which a row is that cannot be read; else null."""
+"""The column of principals in which a row of a text file is that cannot be read; else null."""
 
 _TEXTS: Final = {
     **dict.fromkeys((".csv", ".txt"), "csv"),
@@ -51,14 +49,12 @@ _TEXTS: Final = {
 }
 _CSV: Final = {"header": "true", "quote": '"', "escape": '"', "mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
 _COLUMNS: Final = {spelling: row.parameter for row in KNOWN_TYPES.values() for spelling in (row.parameter, row.name)}
+_USER, _CLIENT, _IP = (KNOWN_TYPES[kind].parameter for kind in (USER, CLIENT_ID, IP))
 _KNOWN: Final = "user, client_id and ip"
 
 
 def read_principals(spark: SparkSession, name: str) -> DataFrame:
-    """Return `PRINCIPALS`, with those columns that there are, not read yet but for its schema.
-
-    A column `cluster` of a table is kept, and a text file adds the column `BROKEN`. See
-    `quotaform.fleet.principals` for what is wrong in rows.
+    """Return `PRINCIPALS` and `BROKEN`, not read yet but for its schema; a column `cluster` of a table is kept.
 
     Raises `InvalidFilesError`: It cannot be read, or does not have the columns.
     """
@@ -75,8 +71,10 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
         if field.name in (*wanted, *others) and not isinstance(field.dataType, StringType):
             raise unreadable(name, f"{inert(field.name)} is {field.dataType.simpleString()}, and names are strings")
     found = table.select(*(f.col(f"`{each}`").alias(column) for each, column in wanted.items()), *others)
-    columns = [each for each in PRINCIPALS.names if each in wanted.values()]
-    return (_with_names(found, columns) if kind == "csv" else found).select(*columns, *others)
+    if kind == "csv":
+        found = _with_names(found, list(wanted.values()))
+    missing = [each for each in (*PRINCIPALS.names, BROKEN) if each not in found.columns]
+    return found.withColumns({each: f.lit(None).cast("string") for each in missing})
 
 
 def principals_of(principals: DataFrame, cluster: str) -> DataFrame:
@@ -86,12 +84,12 @@ def principals_of(principals: DataFrame, cluster: str) -> DataFrame:
 
 def named_principals(principals: DataFrame) -> DataFrame:
     """Return the principals without rows that name nobody."""
-    return principals.where(~is_nameless(principals.columns))
+    return principals.where(~_is_nameless())
 
 
-def is_nameless(columns: Sequence[str]) -> Column:
-    """Return whether a row of principals with these columns names neither a user nor a client-id nor an ip."""
-    return reduce(and_, [f.col(each).isNull() for each in PRINCIPALS.names if each in columns])
+def _is_nameless() -> Column:
+    """Return whether a row names neither a user nor a client-id nor an ip."""
+    return f.col(_USER).isNull() & f.col(_CLIENT).isNull() & f.col(_IP).isNull()
 
 
 def is_text(name: str) -> bool:
@@ -171,8 +169,6 @@ def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 _SHOWN: Final = 3
 """How many rows of each kind of problem are shown."""
 
-_USER, _CLIENT, _IP = (KNOWN_TYPES[kind].parameter for kind in (USER, CLIENT_ID, IP))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipalCounts:
@@ -195,12 +191,18 @@ def count_principals(principals: DataFrame, name: str, cluster: str | None = Non
     Raises `InvalidFilesError`: There are none, or rows from which no request can come: with an ip beside a user or
     client-id, with an empty user or ip, or not readable. It counts them and shows the first.
     """
-    problems = dict(_problems(principals.columns))
+    is_ip, is_read = f.col(_IP).isNotNull(), f.col(BROKEN).isNull()
+    problems = {
+        "cannot be read or have another number of fields than the first line": ~is_read,
+        "with an ip and a user or client-id, which cannot be combined": is_ip
+        & (f.col(_USER).isNotNull() | f.col(_CLIENT).isNotNull()),
+        "with an empty user; only a client-id can be empty": f.col(_USER) == "",
+        "with an empty ip; only a client-id can be empty": f.col(_IP) == "",
+    }
     rows = principals if cluster is None else principals_of(principals, cluster)
-    is_ip = f.col(_IP).isNotNull() if _IP in principals.columns else f.lit(False)
     [found] = rows.agg(
         f.count("*").alias("total"),
-        f.count_if(_is_read(principals.columns) & is_nameless(principals.columns)).alias("nameless"),
+        f.count_if(is_read & _is_nameless()).alias("nameless"),
         f.count_if(is_ip).alias("ips"),
         *(f.count_if(condition).alias(f"problem_{place}") for place, condition in enumerate(problems.values())),
     ).collect()
@@ -221,31 +223,11 @@ def count_principals(principals: DataFrame, name: str, cluster: str | None = Non
     return PrincipalCounts(clients=total - found.ips, ips=found.ips, nameless=found.nameless)
 
 
-def _problems(columns: list[str]) -> Iterator[tuple[str, Column]]:
-    """Yield what can be wrong with a row, as the end of a sentence about rows, and the condition."""
-    names = [each for each in PRINCIPALS.names if each in columns]
-    if BROKEN in columns:
-        yield "cannot be read or have another number of fields than the first line", ~_is_read(columns)
-    clients = [each for each in (_USER, _CLIENT) if each in names]
-    if _IP in names and clients:
-        is_client = reduce(lambda one, other: one | other, [f.col(each).isNotNull() for each in clients])
-        yield "with an ip and a user or client-id, which cannot be combined", f.col(_IP).isNotNull() & is_client
-    for each in (_USER, _IP):
-        if each in names:
-            yield f"with an empty {each}; only a client-id can be empty", f.col(each) == ""
-
-
-def _is_read(columns: list[str]) -> Column:
-    return f.col(BROKEN).isNull() if BROKEN in columns else f.lit(True)
-
-
 def _shown(row: Row) -> str:
-    names = row.asDict()
-    broken = names.get(BROKEN)
-    if broken is not None:
-        return quote(broken)
-    cells = {each: names[each] for each in PRINCIPALS.names if each in names}
-    return ", ".join(f"{each} {'null' if cell is None else quote(cell)}" for each, cell in cells.items())
+    if row[BROKEN] is not None:
+        return quote(row[BROKEN])
+    cells = ((each, row[each]) for each in PRINCIPALS.names)
+    return ", ".join(f"{each} {'null' if cell is None else quote(cell)}" for each, cell in cells)
 
 
 def require_files(name: str, session: SessionOptions) -> None:

@@ -35,13 +35,11 @@ from quotaform.plan.change import EntityChange, Origin
 from quotaform.plan.plan import Plan, PlanDigest, Unmanaged
 from quotaform.report.annotation import Problems
 from quotaform.report.finding import FEW, render_findings, render_removed
-from quotaform.report.markdown import code
 from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, csv_cell, reading_text
 from quotaform.resolve.effect import DIRECTIONS, Direction, Effect, effect_text, fallback_text, ratio_text, value_text
 from quotaform.resolve.request import NO_LIMIT, Effective
 
 TITLE: Final = "Blast radius"
-_LONGEST_SOURCE: Final = 100
 LIST_OPTION: Final = "--principals-out"
 """What writes all changes to a file."""
 
@@ -73,12 +71,6 @@ def blast_radius_lines(radius: BlastRadius | None, style: Style = PLAIN) -> Iter
 def source_text(radius: RadiusCounts) -> str:
     """Return where the list of principals comes from."""
     return "users with SCRAM credentials" if radius.source == "scram" else radius.source
-
-
-def shown_source(radius: RadiusCounts) -> str:
-    """Return where the list of principals comes from, as Markdown."""
-    source = source_text(radius)
-    return source if radius.source == "scram" else code(source, _LONGEST_SOURCE)
 
 
 def affected_text(radius: RadiusCounts, source: str) -> str:

@@ -30,7 +30,7 @@ from quotaform.plan.report import (
     effect_line,
     no_changes,
     render_plan,
-    shown_source,
+    source_text,
 )
 from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, joined, unchanged_place
 from quotaform.report.finding import block_lines, note_items, note_lines, removed_lines
@@ -170,7 +170,9 @@ def blast_radius_section(radius: BlastRadius | None) -> Iterator[str]:
 def blast_radius_sentence(radius: BlastRadius | None) -> Iterator[str]:
     """Yield the section in its shortest form."""
     if radius is not None:
-        yield f"**{TITLE}:** {affected_text(radius, shown_source(radius))}\n\n"
+        source = source_text(radius)
+        shown = source if radius.source == "scram" else code(source, _LONGEST_SOURCE)
+        yield f"**{TITLE}:** {affected_text(radius, shown)}\n\n"
 
 
 DRIFT: Final = "Drift, not in this change"

@@ -30,7 +30,6 @@ from tests.loading import load_schema
 
 MIB = 1048576.0
 A = Entity(user="svc-a")
-DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 
 def policy_of(schema: Any) -> Any:

@@ -60,6 +60,7 @@ def test_the_program_of_the_page_prints_what_the_page_says(
     assert capsys.readouterr().out == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program",
     [

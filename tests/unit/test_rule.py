@@ -32,6 +32,7 @@ def nodes() -> list[tuple[str, ast.AST]]:
     return [(name, node) for name, tree in trees for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
+@pytest.mark.exhaustive
 def test_every_finding_is_made_from_a_row() -> None:
     made = {
         name

@@ -52,6 +52,7 @@ def test_a_secret_that_is_no_part_of_a_connection_is_never_expanded(name: str) -
     assert "contains a secret that is not part of a connection" in problem_text(ReferenceProblem.NOT_ALLOWED, name)
 
 
+@pytest.mark.exhaustive
 def test_each_secret_of_our_own_is_named_in_the_table_alone() -> None:
     """The four variables of Prometheus were read by their own names, and missing where expansion is refused."""
     folder = Path(quotaform.__file__).parent

@@ -96,28 +96,32 @@ def merged(parsed: DataFrame) -> DataFrame:
 
 def merged_batches(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     """Bring the samples of series together, whose rows follow each other; runs on an executor."""
-    left_out: Counter[DropReason] = Counter()
     rows: list[tuple[Any, ...]] = []
+    for row in _merged_rows(batches):
+        rows.append(row)
+        if len(rows) >= _MOST_ROWS:
+            yield row_batch(MERGED, rows)
+            rows = []
+    yield row_batch(MERGED, rows)
+
+
+def _merged_rows(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    left_out: Counter[DropReason] = Counter()
     no_usage, nothing = (None,) * len(USAGE), (None,) * (len(_OTHERS) - 1)
     for names, of_series in groupby(_parts(batches), itemgetter(*SERIES)):
         samples: list[Iterable[Sample]] = []
         for part in of_series:
-            if not part["ts"].is_valid:
-                rows.append((*no_usage, *(part[name] for name in _OTHERS)))
-            else:
+            if part["ts"].is_valid:
                 samples.append(_samples(part))
+            else:
+                yield (*no_usage, *(part[name] for name in _OTHERS))
         found, dropped = merge(chain.from_iterable(samples))
         left_out.update(dict(dropped))
         *names, instance = names
         for ts, window_s, rate, throttle_ms in found:
             count = (rate is not None) + (throttle_ms is not None)
-            usage = (round(ts * _MICROSECONDS), window_s, *names, rate, throttle_ms, instance)
-            rows.append((*usage, count, *nothing))
-            if len(rows) >= _MOST_ROWS:
-                yield row_batch(MERGED, rows)
-                rows = []
-    rows += [(*no_usage, count, reason.name, *nothing[1:]) for reason, count in left_out.items()]
-    yield row_batch(MERGED, rows)
+            yield (round(ts * _MICROSECONDS), window_s, *names, rate, throttle_ms, instance, count, *nothing)
+    yield from ((*no_usage, count, reason.name, *nothing[1:]) for reason, count in left_out.items())
 
 
 def _parts(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[dict[str, Any]]:

@@ -15,10 +15,7 @@ from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
 from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from quotaform.desired.config import Cluster
-    from quotaform.usage.headroom.run import HeadroomRequest
 
 _SUBJECT = "usage-headroom"
 
@@ -57,32 +54,6 @@ def headroom(
       quotaform usage headroom --usage lake.usage --quotas lake.quotas --format json
     """
     console = output.console(_SUBJECT, format_name)
-    request = _request(usage, target, snapshot, quotas, since=since, until=until, top=top)
-    files = TableOutput(_SUBJECT, out or ())
-    session = place.session(usage)
-    from quotaform.usage.headroom.run import measured_headroom
-
-    request.quotas.require_valid(session)
-    with (
-        spark_job(console, "Measuring headroom", session) as (spark, _),
-        measured_headroom(spark, request, console.warn_of) as found,
-    ):
-        files.write(found.report, found.rows)
-    files.present(console, format_name, found.report)
-    return report_failures(console, failed_outcomes(found.failures))
-
-
-def _request(
-    usage: str,
-    target: ManyClusters,
-    snapshot: Path | None,
-    quotas: str | None,
-    *,
-    since: str | None,
-    until: str | None,
-    top: int,
-) -> HeadroomRequest:
-    """Return what is asked for."""
     first, last = read_period(since, until)
     if quotas is not None and (target.is_narrow or target.all_clusters or snapshot is not None):
         raise UsageError("--quotas is of the clusters that it holds; leave the options that choose clusters out")
@@ -96,10 +67,10 @@ def _request(
     from quotaform.fleet.session import require_installed
 
     require_installed()
-    from quotaform.usage.headroom.run import HeadroomRequest
+    from quotaform.usage.headroom.run import HeadroomRequest, measured_headroom
     from quotaform.usage.table.table import QuotaSource
 
-    return HeadroomRequest(
+    request = HeadroomRequest(
         usage=usage,
         quotas=QuotaSource(clusters, quotas),
         only_chosen=bool(target.cluster),
@@ -108,3 +79,13 @@ def _request(
         until=last,
         most=top,
     )
+    files = TableOutput(_SUBJECT, out or ())
+    session = place.session(usage)
+    request.quotas.require_valid(session)
+    with (
+        spark_job(console, "Measuring headroom", session) as (spark, _),
+        measured_headroom(spark, request, console.warn_of) as found,
+    ):
+        files.write(found.report, found.rows)
+    files.present(console, format_name, found.report)
+    return report_failures(console, failed_outcomes(found.failures))

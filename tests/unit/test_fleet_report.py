@@ -134,14 +134,6 @@ def report_of(path: str) -> dict[str, object]:
     return document
 
 
-def test_a_report_is_printed_as_it_is_written(fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
-    fleet(3)
-    files = ["--report", "made/report.json", "--report", "text=report.txt"]
-    assert run(["plan", "--all", "--format", "report", *files]) == 1
-    assert capsys.readouterr() == (Path("report.txt").read_text(), "")
-    report_of("made/report.json")
-
-
 @pytest.mark.parametrize("command", ["plan", "drift"])
 def test_an_interrupt_leaves_a_report_of_what_was_known(
     command: str, fleet: Callable[[int], None], monkeypatch: pytest.MonkeyPatch

@@ -6,9 +6,13 @@ import ast
 import re
 from functools import cache
 
+import pytest
+
 from quotaform.cli.client_quotas.command import build_parser
 from tests.command_line import COMMANDS, option_names, split_path
 from tests.markdown import ROOT
+
+pytestmark = pytest.mark.exhaustive
 
 OF_OTHERS = {"--global", "--unshallow", "--date-format", "--report-format", "--packages"}
 """Options of git, JmxTool and spark-submit."""

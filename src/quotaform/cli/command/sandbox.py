@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quotaform.cli.console import Console, step_console
+from quotaform.cli.option.common import choice
 
 if TYPE_CHECKING:
     from quotaform.sandbox.detached import DetachedSandbox
@@ -17,15 +17,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Run a real Apache Kafka on this machine (127.0.0.1 only), for tests.", no_args_is_help=True)
 
 
-class Format(StrEnum):
-    """How a result is written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 Name = Annotated[str, typer.Option(metavar="NAME", help="Name of the sandbox.")]
-Output = Annotated[Format, typer.Option("--format", help="Output format.")]
+Output = Annotated[str, choice("--format", ("text", "json"), "Output format.")]
 
 
 @app.command(short_help="Start a sandbox and print its bootstrap servers.")
@@ -41,7 +34,7 @@ def start(
         typer.Option(metavar="VERSION", help="Release of Kafka: 2.8 (with ZooKeeper), 3.3, 3.9, 4.0 or 4.3."),
     ] = None,
     name: Name = "default",
-    output: Output = Format.TEXT,
+    output: Output = "text",
 ) -> None:
     """Start a sandbox in the background and print its bootstrap servers.
 
@@ -84,7 +77,7 @@ def stop(name: Name = "default") -> None:
 
 
 @app.command(short_help="Print the bootstrap servers of a running sandbox.")
-def status(name: Name = "default", output: Output = Format.TEXT) -> None:
+def status(name: Name = "default", output: Output = "text") -> None:
     """Print the bootstrap servers of a running sandbox.
 
     If it is not running, nothing is printed on stdout (JSON: `"running": false`) and the exit code is 1.
@@ -100,15 +93,15 @@ def status(name: Name = "default", output: Output = Format.TEXT) -> None:
     if sandbox is not None:
         _echo(console, sandbox, output)
         return
-    if output is Format.JSON:
+    if output == "json":
         console.echo(json.dumps({"name": name, "running": False}) + "\n")
     which = "" if name == "default" else f" --name {name}"
     console.warn(f"The sandbox {name} is not running; start it with: quotaform sandbox start{which}")
     raise typer.Exit(1)
 
 
-def _echo(console: Console, sandbox: DetachedSandbox, output: Format) -> None:
-    if output is Format.JSON:
+def _echo(console: Console, sandbox: DetachedSandbox, output: str) -> None:
+    if output == "json":
         console.echo(json.dumps(asdict(sandbox) | {"running": True}, indent=2) + "\n")
         return
     # Only the address goes to stdout: it is what a script takes.

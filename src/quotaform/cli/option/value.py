@@ -125,9 +125,6 @@ def _problem(error: typer.TyperException, context: Any) -> str:
     if least is not None and most is not None:
         # Not shown: what was given may be a password in the wrong place.
         return f"{parameter.opts[0]} takes a whole number from {least:,} to {most:,}."
-    if getattr(kind, "choices", None) and " is not one of " in str(error):
-        given = str(error).partition(" is not one of ")[0]
-        return f"unknown {parameter.opts[0].strip('-')} {shorten(given)}; choose {one_of(map(str, kind.choices))}."
     text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
     if text.startswith("No such command ") and context is not None:
         text = text.partition(". Did you mean ")[0]

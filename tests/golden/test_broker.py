@@ -1,31 +1,38 @@
-"""What becomes of requests when a broker hangs, cuts, garbles or refuses: `broker.txt`, a line per word of `Talk`.
-
-What is looked at beyond that is in `tests/unit/test_cluster_connection.py`.
-"""
+"""What becomes of requests when a broker hangs, cuts, garbles or refuses: `broker.txt`, a line per word of `Talk`."""
 
 from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from os import getpid, kill
+from signal import SIGINT
+from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from struct import pack
 from threading import enumerate as threads
 from time import monotonic, sleep
+from tracemalloc import get_traced_memory
+from tracemalloc import start as trace_memory
+from tracemalloc import stop as end_trace
 from typing import Any, Final
 
 import pytest
 
-from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config import ClientConfig, Exchange
+from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl.password import Password
-from quotaform.cluster.wire.client_quotas import DescribeClientQuotas
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
+from quotaform.cluster.wire.stream import Stream
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError
 from quotaform.model.filter import EVERYTHING
 from quotaform.model.server import parse_servers
 from quotaform.model.text import Secret
+from quotaform.resolve.quota_admin import QuotaAdmin
+from quotaform.sandbox.security import Certificates
 from tests.fake_broker import (
     ALTER,
     API_VERSIONS,
@@ -44,7 +51,7 @@ from tests.fake_broker import (
 )
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
-from tests.waiting import PatientClock, wait_until
+from tests.waiting import PatientClock, once, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +67,7 @@ SPOILED: Final[dict[str, Callable[[bytes], Step]]] = {
     "torn": lambda frame: frame[:-1] + b"\xff",
     "longer": lambda frame: pack(">i", len(frame) - 3) + frame[4:] + b"x",
     "empty": lambda frame: b"\0\0\0\0",
+    "lie": lambda frame: pack(">ii", 200 << 20, 1),
     "huge": lambda frame: pack(">ii", 20 << 20, 1) + bytes(1 << 20),
     "end": lambda frame: HANG_UP,
     "reset": lambda frame: RESET,
@@ -70,9 +78,11 @@ SPOILED: Final[dict[str, Callable[[bytes], Step]]] = {
 class Talk:
     """A broker, and a client of it; `lab` is what the client calls the cluster, `A` and `B` are the brokers."""
 
-    def __init__(self, clock: PatientClock, stack: ExitStack) -> None:
+    def __init__(
+        self, clock: PatientClock, stack: ExitStack, patch: pytest.MonkeyPatch, certificates: Certificates
+    ) -> None:
         quotas = [([("user", "a")], [(KEY, 1.0)]), ([("user", None), ("client-id", "c")], [(KEY, 2.0)])]
-        self.clock, self.stack = clock, stack
+        self.clock, self.stack, self.patch, self.certificates = clock, stack, patch, certificates
         self.brokers = [stack.enter_context(serving(FakeBroker(quotas=quotas)))]  # type: ignore[arg-type]
         self.broker = self.brokers[0]
         self.config = ClientConfig()
@@ -105,6 +115,22 @@ class Talk:
     def called(self, client_id: str) -> None:
         """`called NAME`: the client has a client id."""
         self.config = ClientConfig(client_id=client_id)
+
+    def tls(self) -> None:
+        """`tls`: broker and client speak TLS."""
+        self.broker.tls = SSLContext(PROTOCOL_TLS_SERVER)
+        self.broker.tls.load_cert_chain(self.certificates.server)
+        self.config = ClientConfig(security_protocol="SSL", tls=Tls(ca=self.certificates.authority.read_text()))
+
+    def login_takes(self, seconds: str) -> None:
+        """`login_takes SECONDS`: to get what the broker is sent, as the command for a token may."""
+        exchange = Password.exchange
+
+        def slowly(login: Password, host: str) -> Exchange:
+            self.clock.advance(float(seconds))
+            yield from exchange(login, host)
+
+        self.patch.setattr(Password, "exchange", slowly)
 
     def names(self, literal: str) -> None:
         """`names [HOST, PORT], ...`: the brokers 2, 3 and so on that the broker names beside itself."""
@@ -139,7 +165,10 @@ class Talk:
         setattr(self.broker, f"_answer_{api_key}", lambda asked: fields)
 
     def spoil(self, kind: str, *steps: str) -> None:
-        """`spoil KIND STEP...`: how such requests are answered; `KIND*1` only once, a number is seconds."""
+        """`spoil KIND STEP...`: how such requests are answered; `KIND*1` only once.
+
+        A number is seconds, and `+10` that so many go by at once; `drip` sends each byte by itself, `pieces` 8 parts.
+        """
         kind, _, times = kind.partition("*")
         left = [int(times or 10**9)]
 
@@ -147,8 +176,13 @@ class Talk:
             if asked.api_key != KINDS[kind] or not left[0]:
                 return frame
             left[0] -= 1
-            if steps == ("drip",):
-                return [step for byte in frame for step in (bytes([byte]), 0.05)]
+            if steps[0] in ("drip", "pieces"):
+                size, pause = (1, 0.05) if steps[0] == "drip" else (len(frame) // 8 + 1, 0.25)
+                parts = [frame[start : start + size] for start in range(0, len(frame), size)]
+                return [step for part in parts for step in (part, pause)]
+            if steps[0].startswith("+"):
+                self.clock.advance(float(steps[0]))
+                return [SPOILED[step](frame) for step in steps[1:]]
             return [SPOILED[step](frame) if step in SPOILED else float(step) for step in steps]
 
         self.broker.spoil = spoil
@@ -163,6 +197,14 @@ class Talk:
             self.stack.callback(self.connection.close)
             yield f"connected to {self.connection.cluster_id}"
 
+    def open(self) -> Iterator[str]:
+        """`open`: connect without saying how long that may take."""
+        for connect in (KafkaGateway.connect, QuotaAdmin.connect):
+            try:
+                connect(self.broker.address)
+            except ClusterError as error:
+                yield f"{type(error).__name__}: {error}"
+
     def send(self, seconds: str) -> Iterator[str]:
         """`send SECONDS`: a describe that is sent once."""
         assert self.connection is not None
@@ -170,7 +212,77 @@ class Talk:
             self.connection.send(DescribeClientQuotas(EVERYTHING), timeout=float(seconds))
         except ClusterError as error:
             yield f"{type(error).__name__}: {error}"
+        yield from self.state()
+
+    def state(self) -> Iterator[str]:
+        assert self.connection is not None
         yield "not connected any more" if self.connection.broker is None else "still connected"
+
+    def flood(self, seconds: str) -> Iterator[str]:
+        """`flood SECONDS`: send more than fits to a broker that reads nothing since the first request."""
+        assert self.connection is not None
+        broker, request = self.connection.broker, DescribeClientQuotas(EVERYTHING)
+        assert broker is not None
+        broker.send(broker.encode(request, broker.choose_version(request)), self.clock() + 60)
+        with pytest.raises(TimeoutError):
+            broker.send(bytes(64 << 20), self.clock() + float(seconds))
+        yield "given up"
+
+    def large(self, count: str) -> Iterator[str]:
+        """`large COUNT`: read and alter so many quotas, of entities with long names."""
+        assert self.connection is not None
+        names = [f"{number}" + "x" * 1000 for number in range(int(count))]
+        self.broker.quotas = [([("user", name)], [(KEY, 1.0)]) for name in names]
+        found = self.connection.send(DescribeClientQuotas(EVERYTHING), timeout=60).found
+        asked = [Alteration(Entity(user=name), {KEY: 1.0}) for name in names]
+        yield f"read {len(found)}, altered {len(self.connection.send(AlterClientQuotas(asked), timeout=60))}"
+
+    def meanwhile(self, kind: str, what: str, word: str) -> Iterator[str]:
+        """`meanwhile KIND close WORD`: the client is closed once such a request was sent; `interrupt` is Ctrl-C."""
+        assert self.connection is not None
+        close = self.connection.close
+
+        def act() -> None:
+            sleep(0.05)  # Until it is waited for the answer.
+            close() if what == "close" else kill(getpid(), SIGINT)
+
+        acting = once(lambda: KINDS[kind] in self.broker.asked_keys(), act)
+        try:
+            yield from [*getattr(self, word)()]
+        except KeyboardInterrupt:
+            yield "interrupted"
+            yield from self.state()
+        finally:
+            acting.join()
+
+    def waits(self, seconds: str, *words: str) -> Iterator[str]:
+        """`waits SECONDS WORD`: something that takes so long at least."""
+        begin = monotonic()
+        yield from self.tell(" ".join(words))
+        assert monotonic() - begin >= float(seconds)
+
+    def within(self, mebibytes: str, *words: str) -> Iterator[str]:
+        """`within MIB WORD`: something that takes less memory."""
+        trace_memory()
+        yield from self.tell(" ".join(words))
+        _, peak = get_traced_memory()
+        end_trace()
+        assert peak < int(mebibytes) << 20
+
+    def silence(self, seconds: str) -> None:
+        """`silence SECONDS`: for so long, a broker that is alone may be silent at first; `waited` tells how long."""
+        receive = Stream.receive
+        self.silences = dict[float, None]()
+
+        def receive_and_note(stream: Stream, size: int, deadline: float, silence: float | None = None) -> bytes:
+            self.silences |= {silence: None} if silence else {}
+            return receive(stream, size, deadline, silence)
+
+        self.patch.setattr(Stream, "receive", receive_and_note)
+        self.patch.setattr("quotaform.cluster.kafka.LONE_SILENCE", float(seconds))
+
+    def waited(self) -> Iterator[str]:
+        yield f"waited {[*self.silences]}"
 
     def describe(self, seconds: str = "60") -> Iterator[str]:
         assert self.connection is not None
@@ -227,15 +339,17 @@ class Talk:
             yield f"{name} was asked {requests or 'nothing'}{by} on {broker.connections} connections"
 
 
-def test_this_becomes_of_requests_to_such_a_broker(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_becomes_of_requests_to_such_a_broker(
+    golden: Golden, monkeypatch: pytest.MonkeyPatch, certificates: Certificates
+) -> None:
     clock = PatientClock.of_connections(monkeypatch)
     monkeypatch.setattr("quotaform.cluster.kafka.sleep", lambda seconds: None)
     monkeypatch.setattr("quotaform.cluster.kafka.SILENCE", 1.0)
 
     def of_talk(text: Text) -> Iterator[str]:
         before = set(threads())
-        with ExitStack() as stack:
-            talk = Talk(clock, stack)
+        with ExitStack() as stack, monkeypatch.context() as patch:
+            talk = Talk(clock, stack, patch, certificates)
             for line in str(text).splitlines():
                 yield from talk.tell(line)
         assert not [thread for thread in set(threads()) - before if thread.name.startswith("quotaform")]

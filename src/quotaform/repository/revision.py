@@ -101,10 +101,6 @@ class DiskFolder:
         return read_bytes(place, limit, within=self.folder if any(map(is_link, steps)) else place.parent)
 
 
-class _TooMuchError(Exception):
-    """A quotas directory has more than is read."""
-
-
 def read_folder(folder: Folder, name: str, files: MutableMapping[str, bytes] | None = None) -> Tree:
     """Read the files of a quotas directory and of the folders in it; what cannot be read is part of the answer.
 
@@ -117,23 +113,22 @@ def read_folder(folder: Folder, name: str, files: MutableMapping[str, bytes] | N
     folders: list[str] = []
     unreadable: dict[str, str] = {}
     entries = size = 0
-
-    def take(parent: str) -> None:
-        nonlocal entries, size
+    todo = [""]
+    for parent in todo:
         try:
             names = list(islice(folder.names(parent), MOST_ENTRIES - entries + 1))
         except FileReadError as error:
             unreadable[parent] = error.reason
-            return
+            continue
         entries += len(names)
         if entries > MOST_ENTRIES:
-            raise _TooMuchError(f"it contains more than {MOST_ENTRIES:,} files and directories")
+            reason = f"it contains more than {MOST_ENTRIES:,} files and directories"
+            return Tree(name=name, unreadable={"": reason})
         for path in sorted(f"{parent}/{each}" if parent else each for each in names if not is_hidden(each)):
             try:
                 if folder.is_folder(path):
                     folders.append(path)
-                    if not parent:
-                        take(path)
+                    todo += [] if parent else [path]
                 elif is_read(path):
                     content = contents[path] = folder.read(path, QUOTAS_LIMIT)
                     size += len(content)
@@ -142,12 +137,8 @@ def read_folder(folder: Folder, name: str, files: MutableMapping[str, bytes] | N
             except FileReadError as error:
                 unreadable[path] = error.reason
             if size > MOST_BYTES:
-                raise _TooMuchError(f"its files are larger than {MOST_BYTES // MIB} MiB together")
-
-    try:
-        take("")
-    except _TooMuchError as error:
-        return Tree(name=name, unreadable={"": str(error)})
+                reason = f"its files are larger than {MOST_BYTES // MIB} MiB together"
+                return Tree(name=name, unreadable={"": reason})
     return Tree(name=name, files=contents, others=others, folders=folders, unreadable=unreadable)
 
 

@@ -8,9 +8,11 @@ from enum import StrEnum
 from functools import lru_cache
 from re import MULTILINE, VERBOSE
 from re import compile as regex
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from quotaform.model.finding import Finding, Location, Position, pack_position
+from quotaform.model.finding_list import MAX_PROBLEMS
+from quotaform.model.rule import FindingRule
 from quotaform.model.text import LONGEST, quote
 
 # Interprets plain YAML scalars for which YAML 1.1 and 1.2 agree, and rejects the others.
@@ -218,6 +220,21 @@ class Document:
             except (LookupError, TypeError):
                 break
         return place
+
+    def report(self, broken: FindingRule, message: str, mark: Any) -> None:
+        """Report what is wrong with it as YAML at a mark of the parser."""
+        self.report_at(broken, message, self.location(mark))
+
+    def report_at(self, broken: FindingRule, message: str, location: Location) -> None:
+        """Report what is wrong with it as YAML. Raises `StopReadingError` if there is more than is shown."""
+        self.problems.append(broken.finding(message, location=location))
+        if len(self.problems) > MAX_PROBLEMS:
+            raise StopReadingError
+
+    def stop(self, broken: FindingRule, message: str, mark: Any) -> NoReturn:
+        """Report what leaves nothing to read on."""
+        self.report(broken, message, mark)
+        raise StopReadingError
 
     def location(self, mark: Any) -> Location:
         """Return the location of a mark of the parser."""

@@ -25,8 +25,6 @@ from quotaform.desired.yaml.document import (
 )
 from quotaform.model import rule
 from quotaform.model.finding import Location
-from quotaform.model.finding_list import MAX_PROBLEMS
-from quotaform.model.rule import FindingRule
 from quotaform.model.text import quote
 
 MAX_DEPTH: Final = 100
@@ -88,7 +86,7 @@ class _Reader:
         self.most_values = most_values
         self.stream = stream
         self.streamed: YamlList | None = None
-        self.anchors = Anchors(self)
+        self.anchors = Anchors(document)
 
     def read(self, text: str) -> None:
         """Turn events into values; the one hot loop of loading, hence flat."""
@@ -124,7 +122,7 @@ class _Reader:
             if kind is scalar_event:
                 value = scalar = event.value
                 if len(value) > MAX_CHARACTERS:
-                    self.stop(
+                    document.stop(
                         rule.TOO_LARGE,
                         f"this text has {len(value):,} characters; at most {MAX_CHARACTERS:,} are allowed",
                         event.start_mark,
@@ -136,7 +134,7 @@ class _Reader:
                     if value == MERGE_KEY and event.implicit[0]:
                         if merges is not None:
                             what = "the key << is written twice here; write one <<: [*first, *second]"
-                            self.report(rule.DUPLICATE_KEY, what, key_mark)
+                            document.report(rule.DUPLICATE_KEY, what, key_mark)
                         merges = merges or []
                     elif value in target:
                         self.report_duplicate(target, value, key_mark)
@@ -165,7 +163,7 @@ class _Reader:
                 ):
                     self.report_tag(event)
                 if len(stack) >= MAX_DEPTH:
-                    self.stop_at_depth(event)
+                    stop_at_depth(document, event)
                 is_list = kind is sequence_start
                 is_streamed = is_list and len(stack) == 1 and self.starts_stream(key, target, event)
                 stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
@@ -203,7 +201,7 @@ class _Reader:
                 documents += 1
                 if documents > 1:
                     what = "a second YAML document begins here; a file contains one"
-                    self.stop(rule.MULTI_DOCUMENT, f"{what}, so remove the --- or make two files", event.start_mark)
+                    document.stop(rule.MULTI_DOCUMENT, f"{what}, so remove the --- or make two files", event.start_mark)
                 continue
             else:
                 continue
@@ -235,7 +233,7 @@ class _Reader:
             for source in value if isinstance(value, list) else [value]:
                 if not isinstance(source, YamlMapping):
                     what = "<< must be a mapping or a list of mappings, as in <<: *name"
-                    self.report(rule.BAD_MERGE, what, mark)
+                    self.document.report(rule.BAD_MERGE, what, mark)
                     continue
                 for key, item in source.items():
                     if key not in target:
@@ -291,45 +289,28 @@ class _Reader:
             location = Location(document.name, len(before), len(before[-1]) + 1)
             code = f"{error.character:04X}"
             what = f'the character U+{code} is not allowed in a file; write it as "\\u{code}", in double quotes'
-            self.report_at(rule.YAML_SYNTAX, what, location)
+            document.report_at(rule.YAML_SYNTAX, what, location)
             return
         if not isinstance(error, MarkedYAMLError):
             raise error
         location = document.location(error.problem_mark) if error.problem_mark else Location(document.name)
-        self.report_at(rule.YAML_SYNTAX, syntax_text(error, text), location)
+        document.report_at(rule.YAML_SYNTAX, syntax_text(error, text), location)
         document.root = None
         if self.streamed:
             # The mistake may be in what was taken for the end of the last item.
             self.streamed.pop()
             self.streamed.spots.pop()
 
-    def report(self, broken: FindingRule, message: str, mark: Any) -> None:
-        """Report what is wrong at a mark of the parser."""
-        self.report_at(broken, message, self.document.location(mark))
-
-    def report_at(self, broken: FindingRule, message: str, location: Location) -> None:
-        self.document.problems.append(broken.finding(message, location=location))
-        if len(self.document.problems) > MAX_PROBLEMS:
-            raise StopReadingError
-
-    def stop(self, broken: FindingRule, message: str, mark: Any) -> NoReturn:
-        """Report what leaves nothing to read on."""
-        self.report(broken, message, mark)
-        raise StopReadingError
-
     def stop_at_key(self, event: Any) -> NoReturn:
         what = "a key must be text, not a mapping or a list; is {{ … }} a template that was not rendered?"
-        self.stop(rule.BAD_KEY, what, event.start_mark)
-
-    def stop_at_depth(self, event: Any) -> NoReturn:
-        self.stop(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event.start_mark)
+        self.document.stop(rule.BAD_KEY, what, event.start_mark)
 
     def report_tag(self, event: Any) -> None:
-        self.report(rule.YAML_TAG, f"the tag {quote(event.tag)} is not supported; remove it", event.start_mark)
+        self.document.report(rule.YAML_TAG, f"the tag {quote(event.tag)} is not supported; remove it", event.start_mark)
 
     def report_duplicate(self, target: YamlMapping, key: str, mark: Any) -> None:
         first = self.document.place(target, key).key
-        self.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", mark)
+        self.document.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", mark)
 
     def report_size(self, mark: Any, *, is_item: bool) -> None:
         what, remedy = "this file contains, besides its entries,", "divide it"
@@ -337,7 +318,7 @@ class _Reader:
             what = "this entry contains"
         elif self.stream is None:
             what, remedy = "this file contains", "shorten it"
-        self.report(rule.TOO_LARGE, f"{what} more than {self.most_values:,} values; {remedy}", mark)
+        self.document.report(rule.TOO_LARGE, f"{what} more than {self.most_values:,} values; {remedy}", mark)
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -345,6 +326,11 @@ def _events(text: str) -> Iterator[Any]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     return iter(loader.get_event, None)
+
+
+def stop_at_depth(document: Document, event: Any) -> NoReturn:
+    """Report that something is nested too deeply."""
+    document.stop(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event.start_mark)
 
 
 class Anchor(NamedTuple):
@@ -359,11 +345,11 @@ class Anchor(NamedTuple):
 class Anchors:
     """The anchors that were read so far; an alias means the last one of its name that begins before it."""
 
-    __slots__ = ("_anchored", "_anchors", "_open", "_reader", "aliased")
+    __slots__ = ("_anchored", "_anchors", "_document", "_open", "aliased")
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, document: Document) -> None:
         self.aliased = 0  # how many values aliases have added so far
-        self._reader = reader
+        self._document = document
         self._anchors: dict[str, Anchor] = {}
         self._open: dict[str, tuple[int, int]] = {}
         self._anchored = 0
@@ -386,14 +372,14 @@ class Anchors:
         self._anchored += size - (self.aliased - begun[1])
         if self._anchored > MAX_ANCHORED:
             what = f"the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors"
-            self._reader.stop(rule.TOO_LARGE, what, mark)
+            self._document.stop(rule.TOO_LARGE, what, mark)
 
     def follow(self, event: Any, depth: int, written: int) -> Anchor:
         """Return what an alias points to, unless it expands to too much.
 
         `written`: how many values the file holds so far.
         """
-        name, stop = event.anchor, self._reader.stop
+        name, stop = event.anchor, self._document.stop
         if name in self._open:
             what = f"the alias *{name} is part of the value that it refers to (line {self._open[name][0] + 1})"
             stop(rule.RECURSIVE_ALIAS, what, event.start_mark)
@@ -406,5 +392,5 @@ class Anchors:
             what = f"the aliases of this file expand to more than {limit:,} values; use fewer aliases"
             stop(rule.ALIAS_BOMB, what, event.start_mark)
         if depth + anchor.height > MAX_DEPTH:
-            self._reader.stop_at_depth(event)
+            stop_at_depth(self._document, event)
         return anchor

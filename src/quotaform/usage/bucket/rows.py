@@ -1,8 +1,8 @@
 """The samples of each bucket as arrays, in order of time and added up over its members.
 
-Only numbers are shuffled, once, by bucket. The order of time is made here: recordings nearly have it. The samples of a
-bucket on a broker have to fit in the memory of a Python worker: 60 bytes each, and some 300 bytes while they are
-replayed.
+Only numbers are shuffled, once, by bucket, and Spark sorts nothing: buckets and times are ordered here, as recordings
+nearly are. A Python worker holds the samples of its task, and at least those of a bucket on a broker: 60 bytes each,
+twice while they are ordered, and some 300 bytes of a bucket while it is replayed.
 
 Brokers measure all their buckets at one time, and are added up time by time. Clients that measure themselves do so at
 times of their own; `quotaform.usage.bucket.rows` brings them to common ones.
@@ -213,8 +213,8 @@ Booleans = NDArray[numpy.bool_]
 
 RECORDED_LIMIT: Final = "before_limit"
 """The column of the limit that held while a series was recorded, before a plan; null if no rate can exceed it."""
-_ROWS_IN_TASK: Final = 2_000_000
-"""A task sorts so many rows in 200 MB."""
+_ROWS_IN_TASK: Final = 1_000_000
+"""A task has so many rows in some 200 MB."""
 _MOST_BROADCAST: Final = 500_000
 """How many series are broadcast; about 200 bytes each."""
 
@@ -349,22 +349,31 @@ def per_bucket(
     rows = _bucket_rows(usage, series, size["series"], columns).repartition(tasks, "bucket_id")
     kinds = to_arrow_schema(schema)
 
-    # Spark takes annotations of the function for kinds of data.
-    def computed(table):  # type: ignore[no-untyped-def]
-        bucket = _bucket({name: table[name].to_numpy() for name in table.column_names})
-        found = compute(bucket)
-        if found is None:
-            return kinds.empty_table()
-        values = [
-            found[name] if isinstance(found[name], numpy.ndarray | list) else [found[name]] for name in kinds.names[1:]
-        ]
-        made = [[bucket.bucket_id] * len(values[0]), *values]
-        return pyarrow.table(
-            [pyarrow.array(column, kind.type, from_pandas=True) for column, kind in zip(made, kinds, strict=True)],
-            kinds,
-        )
+    names = rows.columns
 
-    return rows.groupBy("bucket_id").applyInArrow(computed, schema)
+    def computed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        parts = [[column.to_numpy(zero_copy_only=False) for column in batch.columns] for batch in batches]
+        if not parts:
+            return
+        arrays = [numpy.concatenate(each) for each in zip(*parts, strict=True)]
+        order = numpy.argsort(arrays[0], kind="stable")
+        arrays = [each[order] for each in arrays]
+        for begin, end in pairwise((*starts_of(arrays[0]), len(order))):
+            bucket = _bucket(dict(zip(names, (each[begin:end] for each in arrays), strict=True)))
+            found = compute(bucket)
+            if found is None:
+                continue
+            values = [
+                found[name] if isinstance(found[name], numpy.ndarray | list) else [found[name]]
+                for name in kinds.names[1:]
+            ]
+            made = [[bucket.bucket_id] * len(values[0]), *values]
+            yield pyarrow.record_batch(
+                [pyarrow.array(column, kind.type, from_pandas=True) for column, kind in zip(made, kinds, strict=True)],
+                kinds,
+            )
+
+    return rows.mapInArrow(computed, schema)
 
 
 def _bucket(by_name: dict[str, NDArray[Any]]) -> BucketRows:

@@ -58,19 +58,14 @@ MOST_LINT_IGNORES: Final = 200
 """How many items `lints.ignore` may have."""
 MOST_PRINCIPALS: Final = 100
 """How many principals `principals.brokers` may list."""
-MOST_DAYS: Final = 3650
-"""The largest `lints.expires_within_days`."""
 
 
 def read_lint_settings(root: dict[str, Any], report: FileReport, profiles: Mapping[str, Values]) -> LintSettings:
     """Return the settings of lints; the schema reports values of the wrong shape."""
     lints = _mapping(root, "lints")
-    days = lints.get("expires_within_days")
-    if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= MOST_DAYS:
-        days = EXPIRES_WITHIN_DAYS
     return LintSettings(
         ignores=_read_ignores(lints, "ignore", report),
-        expires_within_days=days,
+        expires_within_days=_read_number(lints, "expires_within_days", EXPIRES_WITHIN_DAYS),
         broker_principals=_read_principals(root, report),
         profile_findings=tuple(_bare_profiles(root, report, profiles)),
     )

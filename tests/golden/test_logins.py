@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import sys
 from ast import literal_eval
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from re import sub
@@ -29,8 +30,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from quotaform.cli.command.scram import read_mechanisms, read_password_file, read_password_variable, read_users
-from quotaform.cluster.client.reader import from_properties
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.reader import from_properties, load_client_config
 from quotaform.cluster.sasl import msk_iam, token_source
+from quotaform.cluster.sasl.kerberos import Kerberos
 from quotaform.cluster.sasl.msk_iam import MskIam
 from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
@@ -42,6 +45,7 @@ from tests.golden.table import Text, check_told, tables_of
 from tests.http_server import HttpServer, Received, answer
 from tests.identity_provider import CLIENTS, HANDLER, MODULE, IdentityProvider, decode, make_key, sign
 
+STORES: Final = Path(__file__).resolve().parents[1] / "data" / "stores"
 Patch = pytest.MonkeyPatch
 JWT_BEARER: Final = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
 ROLE: Final = "arn:aws:iam::123456789012:role/quotas"
@@ -63,7 +67,8 @@ def content_of(written: str) -> bytes:
     if kind == "jwt":
         return jwt_of(more).encode()
     if kind != "key":
-        return str(literal_eval(written)).encode()
+        content = literal_eval(written)
+        return content if isinstance(content, bytes) else str(content).encode("utf-8", "surrogatepass")
     curve, _, passphrase = more.partition(" ")
     key = generate_private_key(SECP256R1()) if curve == "ec" else make_key()
     encryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
@@ -261,6 +266,72 @@ def of_msk(text: Text) -> Iterator[str]:
                 more = ", ".join(f"{name} {form[name]}" for name in sorted(form.keys() - {"Version", "Action"}))
                 more = sub(r"botocore-session-\d+", "SESSION", more)
                 yield f"asked for {form['Action']}{f' in {region}' if region else ''}: {more}"
+
+
+def read_of(config: ClientConfig) -> Iterator[str]:
+    """Yield what was read of properties that name files; the command has gone elsewhere meanwhile."""
+    os.chdir("/")
+    if config.client_id:
+        yield f"client id {config.client_id}"
+    if config.tls is not None:
+        yield f"{'with' if config.tls.ca else 'without'} certificates of authorities"
+    if config.credentials is not None:
+        yield config.credentials.who
+    if isinstance(config.credentials, Kerberos):
+        java = config.credentials.java_properties()
+        again = from_properties({"security.protocol": config.security_protocol, **java}, environ={}).credentials
+        assert isinstance(again, Kerberos)
+        assert again.java_properties() == java
+        assert pickle.loads(pickle.dumps(config.credentials)) == config.credentials  # noqa: S301
+    if isinstance(config.credentials, Bearer) and isinstance(config.credentials.source, token_source.SecretFile):
+        token = next(config.credentials.exchange("b1")).decode().partition("auth=Bearer ")[2]
+        yield f"the token of {decode(token.split('.')[1])['sub']}"
+        yield f"in Java {config.credentials.java_properties()['sasl.oauthbearer.token.endpoint.url']}"
+
+
+def of_named(text: Text) -> Iterator[str]:
+    """Yield what is read of client properties that name files: `read PATH` are those of the operator.
+
+    `within REPOSITORY PATH` are those that a repository names. `file`, `store`, `link` and `command` make files in
+    FOLDER, and `cd` is where quotaform runs. Variables are those of the process, too.
+    """
+    environ = dict[str, str]()
+    with TemporaryDirectory() as folder, Patch.context() as patch:
+        at = Path(folder)
+        written = str(text).replace("FOLDER", folder).replace("MODULE", MODULE).replace("PYTHON", sys.executable)
+        for line in written.splitlines():
+            word, _, rest = line.partition(" ")
+            name, _, more = rest.partition(" ")
+            patch.chdir(at)
+            if word in ("read", "within"):
+                yield from (said.replace(folder, "FOLDER") for said in told_of(rest, word == "within", environ))
+            elif word == "cd":
+                at = Path(folder, rest)
+            elif word in ("file", "store", "link", "command"):
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if word == "link":
+                    path.symlink_to(more)
+                else:
+                    content = (STORES / more).read_bytes() if word == "store" else content_of(more or "'#!/bin/sh'")
+                    path.write_bytes(content)
+                    path.chmod(0o755 if word == "command" else 0o644)
+            else:
+                name, _, value = line.partition("=")
+                environ[name] = value
+                patch.setenv(name, value)
+
+
+def told_of(asked: str, is_named_by_repository: bool, environ: Mapping[str, str]) -> Iterator[str]:
+    repository, _, path = asked.rpartition(" ")
+    within = Path(repository) if is_named_by_repository else None
+    try:
+        found = load_client_config(path, repository=within, environ=environ)
+        said = [f"{asked}: {', '.join(read_of(found))}"]
+    except InvalidFilesError as error:
+        said = [f"{problem.location}: {problem.message}" for problem in error.problems]
+    assert "hunter2" not in "".join(said)
+    yield from said
 
 
 def of_password(text: Text) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -42,19 +41,6 @@ def login_of(config: ClientConfig) -> Password:
     return config.credentials
 
 
-class TestFormat:
-    def test_a_file_that_is_no_utf_8_is_read_as_latin_1(self, tmp_path: Path) -> None:
-        path = tmp_path / "client.properties"
-        path.write_bytes(b"client.id=caf\xe9")
-        assert load_client_config(path).client_id == "café"
-
-    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidFilesError, match=r"nope\.properties: error: there is no such file"):
-            load_client_config(tmp_path / "nope.properties")
-        with pytest.raises(InvalidFilesError, match="it cannot be read: Is a directory"):
-            load_client_config(tmp_path)
-
-
 class TestKeys:
     def test_overrides_win_over_the_file(self, tmp_path: Path) -> None:
         path = tmp_path / "client.properties"
@@ -74,20 +60,6 @@ class TestKeys:
 
 
 class TestTls:
-    def test_a_relative_path_is_looked_up_in_the_working_folder_and_then_beside_the_file(
-        self, tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        text = "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=pem/ca.pem\n"
-        monkeypatch.chdir(certificates.authority.parent.parent)
-        assert load(tmp_path, text).tls is not None
-        monkeypatch.chdir("/")
-        assert problems(tmp_path, text) == [
-            "3: ssl.truststore.location names a file that exists neither in the current directory nor next to this file"
-        ]
-        (tmp_path / "pem").mkdir()
-        (tmp_path / "pem" / "ca.pem").write_bytes(certificates.authority.read_bytes())
-        assert load(tmp_path, text).tls is not None
-
     @pytest.mark.skipif(CAN_CHOOSE, reason="this Python can choose")
     def test_some_suites_of_tls_1_3_are_refused_where_python_cannot_choose_them(self, tmp_path: Path) -> None:
         text = "security.protocol=SSL\nssl.cipher.suites=TLS_AES_256_GCM_SHA384\n"
@@ -96,20 +68,6 @@ class TestTls:
             "2: ssl.cipher.suites: before 3.15, Python offers all suites of TLS 1.3 or none; name"
             " TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, or none"
         )
-
-    def test_no_temporary_file_is_left(
-        self, tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        temporary = tmp_path / "temporary"
-        temporary.mkdir()
-        monkeypatch.setattr("tempfile.tempdir", str(temporary))
-        config = load(
-            tmp_path,
-            "security.protocol=SSL\nssl.keystore.type=PEM\n"
-            f"ssl.keystore.location={certificates.client('tenant').keystore}\n",
-        )
-        assert config.ssl_context() is not None
-        assert list(temporary.iterdir()) == []
 
 
 class TestSecrets:
@@ -124,10 +82,6 @@ class TestSecrets:
             assert "alice-secret" not in shown
             assert "hunter2" not in shown
             assert "PRIVATE KEY" not in shown
-
-    def test_a_config_can_be_sent_to_another_machine(self, tmp_path: Path) -> None:
-        config = load(tmp_path, SASL)
-        assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 (our own)
 
 
 def vars_of(config: ClientConfig) -> list[object]:

@@ -1,6 +1,7 @@
-"""OAUTHBEARER: how long tokens are used, what a repository may name, and what a command is trusted with.
+"""OAUTHBEARER: how long tokens are used, and what a command and an endpoint are trusted with.
 
-What is sent, and what is said about properties, tokens and answers, is in `tests/golden/logins-oauth.txt`.
+What is sent, and what is said about properties, tokens and answers, is in `tests/golden/logins-oauth.txt`,
+and which files they may name in `logins-named.txt`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from quotaform.cluster.client.reader import from_properties, load_client_config
+from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.sasl import token_source
 from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response
-from quotaform.model.errors import ConnectError, InvalidFilesError
+from quotaform.model.errors import ConnectError
 from quotaform.sandbox.security import Certificates
 from tests.http_server import answer
 from tests.identity_provider import CLIENTS, MODULE, IdentityProvider, decode, sign
@@ -46,26 +47,6 @@ def read(properties: Mapping[str, str], **environ: str) -> Bearer:
     credentials = from_properties({**GIVEN, **properties}, environ=environ).credentials
     assert isinstance(credentials, Bearer)
     return credentials
-
-
-def write(path: Path, properties: Mapping[str, str]) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(f"{name}={value}\n" for name, value in {**GIVEN, **properties}.items()))
-    return path
-
-
-def load(path: Path, **given: Any) -> Bearer:
-    credentials = load_client_config(path, **given).credentials
-    assert isinstance(credentials, Bearer)
-    return credentials
-
-
-def problem(path: Path, **given: Any) -> str:
-    """Return the last problem of a file."""
-    with pytest.raises(InvalidFilesError) as caught:
-        load_client_config(path, **given)
-    found = caught.value.problems[-1]
-    return f"{found.location}: {found.message}"
 
 
 def make_token(subject: str = "a") -> str:
@@ -160,7 +141,7 @@ def test_a_token_endpoint_that_is_not_listed_is_not_asked(
         credentials.java_properties()
 
 
-def test_the_options_of_the_login_module_say_what_is_trusted(tmp_path: Path, certificates: Certificates) -> None:
+def test_the_options_of_the_login_module_say_what_is_trusted(certificates: Certificates) -> None:
     with IdentityProvider(tls=(str(certificates.server), str(certificates.server))) as provider:
         trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{certificates.authority}"'
         assert subject_of(read(provider.client_properties(options=trust))) == "admin"
@@ -169,8 +150,6 @@ def test_the_options_of_the_login_module_say_what_is_trusted(tmp_path: Path, cer
         message = failure(read(provider.client_properties() | outside | QUICK))
         assert "has a certificate that is not trusted" in message
         assert message.endswith("give the CA that issued it with ssl.truststore.location in sasl.jaas.config")
-        missing = provider.client_properties(options=trust.replace(".pem", ".none"))
-        assert problem(write(tmp_path / "p", missing)).startswith(f"{tmp_path / 'p'}:3: ")
 
 
 def test_an_option_is_expanded_once(tmp_path: Path, certificates: Certificates) -> None:
@@ -196,56 +175,6 @@ def test_a_file_is_read_each_time(tmp_path: Path) -> None:
     assert failure(credentials).startswith(f"the file of {URL} cannot be read: ")
 
 
-def test_a_file_of_the_repository_wins_over_one_of_the_current_directory_that_may_not_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file of the same name in the current directory, outside of the repository, was refused instead."""
-    path = write(tmp_path / "repository/client.properties", {URL: "file:token"})
-    (tmp_path / "token").write_text(make_token("outside"))
-    (path.parent / "token").write_text(make_token("inside"))
-    monkeypatch.chdir(tmp_path)
-    credentials = load(Path("repository/client.properties"), repository=Path("repository"))
-    operators = load(path)
-    monkeypatch.chdir("/")
-    assert (subject_of(credentials), subject_of(operators)) == ("inside", "outside")
-    assert operators.java_properties()[URL] == (tmp_path / "token").as_uri()
-
-
-def test_properties_in_a_repository_name_no_file_outside_of_it(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(make_token())
-    repository = tmp_path / "repository"
-    repository.mkdir()
-    (repository / "token").symlink_to(tmp_path / "token")
-    for name in (tmp_path / "token", repository / "token"):
-        path = write(repository / "client.properties", {URL: f"file://{name}"})
-        said = f": the file of {URL} is outside of the repository of these properties"
-        assert said in problem(path, repository=repository)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        (f"{ASSERTION}file", ".git/config"),
-        (f"{ASSERTION}private.key.file", "link"),
-        (URL, "file:.git/config"),
-        ("ssl.truststore.location", ".git/config"),
-    ],
-)
-def test_properties_in_a_repository_name_nothing_of_git(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: str
-) -> None:
-    """The configuration of a clone, with the token of a CI job, went to the token endpoint as an assertion."""
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "config").write_text("extraheader = hunter2")
-    (tmp_path / "link").symlink_to(".git/config")
-    monkeypatch.chdir(tmp_path)
-    given = {URL: "https://idp.example/", f"{ASSERTION}claim.iss": "a", "ssl.truststore.type": "PEM", key: value}
-    path = write(tmp_path / "client.properties", {"security.protocol": "SASL_SSL", **given})
-    said = problem(path, repository=tmp_path)
-    assert "it is part of .git, which may contain a token" in said
-    assert "hunter2" not in said
-
-
 def test_a_command_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_source, "_COMMAND_SECONDS", 0.3)
     assert "did not end within 0.3 s" in failure(read({}, QUOTAFORM_TOKEN_COMMAND="sleep 30"))
@@ -261,35 +190,6 @@ def test_it_runs_no_module_of_the_current_directory(
     command = f"'{sys.executable}' -m idp_token"
     assert "failed (exit code 1)" in failure(read({}, QUOTAFORM_TOKEN_COMMAND=command))
     assert "No module named" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["./token", "bin/token", "token"])
-def test_a_relative_command_or_one_in_the_repository_is_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    for place in (tmp_path / "token", tmp_path / "bin" / "token"):
-        place.parent.mkdir(exist_ok=True)
-        place.write_text("#!/bin/sh\n")
-        place.chmod(0o755)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f".:{tmp_path / 'bin'}:/usr/bin")
-    environ = {"QUOTAFORM_TOKEN_COMMAND": command, "QUOTAFORM_ALLOWED_HOSTS": "b1"}
-    path = write(tmp_path / "client.properties", {})
-    assert "QUOTAFORM_TOKEN_COMMAND names no command" in problem(path, repository=tmp_path, environ=environ)
-
-
-def test_the_token_of_a_command_goes_to_no_server_that_only_a_repository_names(tmp_path: Path) -> None:
-    """A pull request that changed `bootstrap.servers` got the operator's token, which others can use."""
-    path, repository = write(tmp_path / "repository" / "client.properties", {}), tmp_path / "repository"
-    environ = {"QUOTAFORM_TOKEN_COMMAND": f"'{sys.executable}'"}
-    assert problem(path, repository=repository, environ=environ) == (
-        f"{path}:3: the token of QUOTAFORM_TOKEN_COMMAND would be sent to the servers that this repository names; list"
-        " their hosts in QUOTAFORM_ALLOWED_HOSTS, or keep these properties outside of it"
-    )
-    assert load(path, repository=repository, environ=environ | {"QUOTAFORM_ALLOWED_HOSTS": "b1"})
-    assert load(path, environ=environ)
-    outside = path.rename(tmp_path / "client.properties")
-    assert load(outside, repository=repository, environ=environ)
 
 
 def test_es256_signs_with_two_numbers_and_the_extra_that_signs_is_named(

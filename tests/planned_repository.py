@@ -47,6 +47,8 @@ class PlannedRepository(GitRepository):
         try:
             self.capsys.readouterr()
             code = run(list(arguments))
+        except SystemExit as end:  # A shell that completes a command is answered so.
+            code = int(end.code or 0)
         finally:
             os.chdir(here)
         printed = self.capsys.readouterr()

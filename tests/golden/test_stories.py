@@ -479,6 +479,18 @@ class Story:
         """`print PATTERN ARGUMENTS`: tell the exit code of a command, and the lines that match of what it prints."""
         yield from (line for line in self.say(*arguments) if not line.startswith("  ") or re.search(pattern, line[2:]))
 
+    def complete(self, shell: str, *words: str) -> Iterator[str]:
+        """`complete bash WORD...`: tell what a shell is offered for the last word of `quotaform WORD...`."""
+        line = " ".join(("quotaform", *words))
+        asked = {"_QUOTAFORM_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line}
+        asked |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words)), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in asked.items():
+                patch.setenv(name, value)
+            code, out, err = self.command("--version")
+        assert (code, err) == (0, "")
+        yield f"{shell}: {shlex.join(words)}: {out.replace(chr(9), ' | ').split(chr(10))}"
+
     def coloured(self, *arguments: str) -> Iterator[str]:
         """`coloured ARGUMENTS`: tell whether a command prints colours."""
         _, out, err = self.command(*arguments)
@@ -542,7 +554,7 @@ class Story:
 
 SHORT = (
     "fleet approvals policy principals removed dirty refused roots clusters snapshots said init each unknown valid fmt"
-    " adopt describe alter script policies audit guarded revert several scram hosts addresses"
+    " adopt describe alter script policies audit guarded revert several scram completed hosts addresses"
 )
 LONG = "base prune guards dry many ci receipts tables import resolve files notify applied killed"
 """Those that take half a second and more."""

@@ -214,8 +214,10 @@ class _Side:
     def met(self, request: Request) -> _Met:
         """Return the entries that a request meets, by precedence, as far as they can count."""
         met = self._index.entries(request)
-        whole = next((place for place, entry in enumerate(met, 1) if entry in self._whole), len(met))
-        return met[:whole]
+        for place, entry in enumerate(met, 1):
+            if entry in self._whole:
+                return met[:place]
+        return met
 
     def columns(self, places: Sequence[int]) -> dict[str, pyarrow.Array]:
         """Return rows of the table."""

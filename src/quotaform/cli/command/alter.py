@@ -10,7 +10,7 @@ import typer
 from quotaform.cli.console import require_confirmed
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import ApproveOption
-from quotaform.cli.option.entity import RequiredEntity, require_known_types
+from quotaform.cli.option.entity import EntityArgument, FormerDefaultOption, FormerNameOption
 from quotaform.cli.option.output import Output, format_option, with_option_groups
 from quotaform.cli.option.value import complete_quota_keys, complete_value
 from quotaform.model.entity import ENTITY_TYPES, Entity
@@ -24,7 +24,9 @@ from quotaform.report.format import render
 @with_option_groups
 def alter(
     *,
-    entity: RequiredEntity,
+    entity: EntityArgument = None,
+    name: FormerNameOption = None,
+    default: FormerDefaultOption = None,
     add: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,6 +65,7 @@ def alter(
       quotaform alter 'ip=<default>' --add connection_creation_rate=unlimited --validate-only
     """
     from quotaform.apply.alter import alter_entity
+    from quotaform.cli.option.entity import read_entity
     from quotaform.model.entity import spell_name
     from quotaform.repository.cluster_work import repeated
     from quotaform.repository.gateway import open_gateway, require_pinned
@@ -71,7 +74,9 @@ def alter(
 
     console = output.console("alter", format_name)
     console.keep_code()
-    require_known_types(entity)
+    entity = read_entity(name, default, entity=entity)
+    if not entity.parts:
+        raise UsageError("no entity is given; write its address, as in user=alice or 'user=<default>'")
     ops = read_ops(entity, add or (), delete or ())
     chosen = target.choose()
     if chosen.snapshot is not None:

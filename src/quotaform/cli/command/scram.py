@@ -98,6 +98,7 @@ UsersArgument: TypeAlias = Annotated[
         metavar=f"[{ENTITY}]...", help="Users by address, e.g. user=alice.", autocompletion=complete_from(["user="])
     ),
 ]
+FormerUserOption: TypeAlias = Annotated[list[str] | None, typer.Option("--user", hidden=True)]
 MechanismOption: TypeAlias = Annotated[
     list[str], typer.Option("--mechanism", metavar="NAME", help="SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.")
 ]
@@ -113,6 +114,7 @@ _RESTART_BUG = (
 def describe(
     *,
     entities: UsersArgument = None,
+    user: FormerUserOption = None,
     target: OneCluster,
     format_name: Annotated[str, format_option("scram")] = "text",
     output: Output,
@@ -129,7 +131,7 @@ def describe(
     from quotaform.repository.run import open_scram
 
     console = output.console("scram", format_name)
-    names = read_users(entities or (), takes_all=True)
+    names = read_users(entities or (), user or (), takes_all=True)
     with open_scram(target.choose()) as gateway:
         console.progress("Reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
@@ -143,6 +145,7 @@ def describe(
 def upsert(
     *,
     entities: UsersArgument = None,
+    user: FormerUserOption = None,
     mechanism: MechanismOption,
     iterations: Annotated[
         int,
@@ -188,7 +191,7 @@ def upsert(
     console = output.console("scram-result", format_name)
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
-    users = read_users(entities or ())
+    users = read_users(entities or (), user or ())
     chosen = target.choose()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     passwords = read_passwords(users, password_file or (), password_env or (), console)
@@ -205,6 +208,7 @@ def upsert(
 def delete(
     *,
     entities: UsersArgument = None,
+    user: FormerUserOption = None,
     mechanism: MechanismOption,
     target: OneCluster,
     auto_approve: ApproveOption = False,
@@ -225,7 +229,7 @@ def delete(
     console = output.console("scram-result", format_name)
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
-    users = read_users(entities or ())
+    users = read_users(entities or (), user or ())
     chosen = target.choose()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     with open_scram(chosen) as gateway:
@@ -263,14 +267,17 @@ def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
     return tuple(known[name] for name in _require_once("--mechanism", [name.upper() for name in names]))
 
 
-def read_users(addresses: Sequence[str], *, takes_all: bool = False) -> Sequence[str]:
-    """Return the names of users from their addresses; each is given once.
+def read_users(addresses: Sequence[str], names: Sequence[str] = (), *, takes_all: bool = False) -> Sequence[str]:
+    """Return the names of users from their addresses, or from `--user`; each can be a name, and is given once.
 
-    No message shows one that is no address: it may be a password. `takes_all`: whether none stands for all users.
+    `addresses`: the arguments. No message shows one that is no address: it may be a password. `takes_all`: whether none
+    stands for all users.
     """
     from quotaform.cluster.scram import require_name
 
-    users = [_read_user(text) for text in addresses]
+    if addresses and names:
+        raise UsageError("users are given by their addresses; leave --user out")
+    users = [_read_user(text) for text in addresses] or list(names)
     if not users and not takes_all:
         raise UsageError(f"no user is given; write the address, as in {_ADDRESS}")
     for name in _require_once("user", users):

@@ -64,6 +64,7 @@ DefaultOption: TypeAlias = Annotated[
     ),
 ]
 FormerNameOption: TypeAlias = Annotated[list[str] | None, typer.Option("--name", hidden=True)]
+FormerDefaultOption: TypeAlias = Annotated[list[str] | None, typer.Option("--default", hidden=True)]
 
 
 # What the options that name entities say: `--name`, `--default`, `--any`, `--prefix` and `--not`.

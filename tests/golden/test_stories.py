@@ -11,13 +11,14 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
-from io import BytesIO, TextIOWrapper
+from io import TextIOWrapper
 from pathlib import Path
 from socket import AI_NUMERICHOST, create_server, getaddrinfo
 from typing import Any
@@ -187,9 +188,13 @@ class Story:
         (self.path / name).parent.mkdir(parents=True, exist_ok=True)
         (self.path / name).symlink_to(target)
 
-    def stdin(self, text: str) -> None:
-        r"""`stdin 'TEXT\n'`: what later commands read."""
-        self.environment.setattr("sys.stdin", TextIOWrapper(BytesIO(text.replace("\\n", "\n").encode())))
+    def stdin(self, text: str, terminal: str = "") -> None:
+        r"""`stdin 'TEXT\n'`: what later commands read; `stdin 'TEXT\n' terminal`: what a person types."""
+        path = self.path.parent / "stdin"
+        path.write_text(text.replace("\\n", "\n"), encoding="utf-8")
+        typed = self.stack.enter_context(TextIOWrapper(path.open("rb")))
+        self.environment.setattr(typed, "isatty", lambda: bool(terminal))
+        self.environment.setattr("sys.stdin", typed)
 
     def webhook(self, status: str, *header: str) -> None:
         """`webhook 200`: from now on HOOK is the address of a webhook that answers so, as in `302 Location=URL`."""
@@ -255,12 +260,16 @@ class Story:
     def down(self, name: str, *words: str) -> None:
         """`down eu`: nobody can connect to the cluster; `down eu later`: it is gone when it is read.
 
-        `down eu closing`: it is gone when all was done; `down eu interrupted`: Ctrl-C comes while it is connected to.
+        `down eu closing`: it is gone when all was done; `down eu interrupted`: Ctrl-C comes while it is connected to;
+        `down eu altering`: Ctrl-C comes while it is altered or asked to validate.
         """
         if words == ("closing",):
             self.environment.setattr(self.gateways[name], "close", raise_gone)
         elif words == ("interrupted",):
             self.gateways[name] = KeyboardInterrupt()  # type: ignore[assignment]
+        elif words == ("altering",):
+            self.gateways[name]._writes = [Answer(raises=KeyboardInterrupt())]
+            self.gateways[name]._validates = [Answer(raises=KeyboardInterrupt())]
         elif words:
             self.gateways[name]._reads.append(ClusterError("gone"))
         else:
@@ -318,6 +327,18 @@ class Story:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("quotaform.system.files.os.fsync", fail)
             yield from self.run(*arguments)
+
+    def unseen(self, *arguments: str) -> Iterator[str]:
+        """`unseen ARGUMENTS`: a command whose output cannot be written, since the device is full."""
+        before = sys.stdout
+        with open("/dev/full", "w", encoding="utf-8") as stream:  # noqa: PTH123
+            sys.stdout = stream
+            try:
+                said = [*self.say(*arguments)]
+            finally:
+                sys.stdout = before
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        yield from said
 
     def locked(self, cluster_id: str, *arguments: str) -> Iterator[str]:
         """`locked ID ARGUMENTS`: a command while an apply to the cluster runs."""
@@ -554,7 +575,7 @@ class Story:
 
 SHORT = (
     "fleet approvals policy principals removed dirty refused roots clusters snapshots said init each unknown valid fmt"
-    " adopt describe alter script policies audit guarded revert several scram completed hosts addresses"
+    " adopt describe alter script policies audit guarded revert several scram completed hosts addresses unseen"
 )
 LONG = "base prune guards dry many ci receipts tables import resolve files notify applied killed"
 """Those that take half a second and more."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import ceil
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -215,6 +215,8 @@ RECORDED_LIMIT: Final = "before_limit"
 """The column of the limit that held while a series was recorded, before a plan; null if no rate can exceed it."""
 _ROWS_IN_TASK: Final = 1_000_000
 """A task has so many rows in some 200 MB."""
+_ROWS_IN_BATCH: Final = 10_000
+"""A batch of one row takes Spark a millisecond."""
 _MOST_BROADCAST: Final = 500_000
 """How many series are broadcast; about 200 bytes each."""
 
@@ -358,20 +360,25 @@ def per_bucket(
         arrays = [numpy.concatenate(each) for each in zip(*parts, strict=True)]
         order = numpy.argsort(arrays[0], kind="stable")
         arrays = [each[order] for each in arrays]
+        made: list[list[Any]] = []
+        size = 0
         for begin, end in pairwise((*starts_of(arrays[0]), len(order))):
             bucket = _bucket(dict(zip(names, (each[begin:end] for each in arrays), strict=True)))
             found = compute(bucket)
-            if found is None:
-                continue
-            values = [
-                found[name] if isinstance(found[name], numpy.ndarray | list) else [found[name]]
-                for name in kinds.names[1:]
-            ]
-            made = [[bucket.bucket_id] * len(values[0]), *values]
-            yield pyarrow.record_batch(
-                [pyarrow.array(column, kind.type, from_pandas=True) for column, kind in zip(made, kinds, strict=True)],
-                kinds,
-            )
+            if found is not None:
+                values = [
+                    found[name] if isinstance(found[name], numpy.ndarray | list) else [found[name]]
+                    for name in kinds.names[1:]
+                ]
+                made.append([[bucket.bucket_id] * len(values[0]), *values])
+                size += len(values[0])
+            if size >= _ROWS_IN_BATCH or (size and end == len(order)):
+                columns = [
+                    pyarrow.array(list(chain.from_iterable(column)), kind.type, from_pandas=True)
+                    for column, kind in zip(zip(*made, strict=True), kinds, strict=True)
+                ]
+                yield pyarrow.record_batch(columns, kinds)
+                made, size = [], 0
 
     return rows.mapInArrow(computed, schema)
 

@@ -173,6 +173,8 @@ def _limits(content: bytes, keys: tuple[str, ...], inherited: bool) -> _Limits:
     return _Limits(unpacked(content), keys, inherited)
 
 
+_KEYS: Final = {size: frozenset(each.keys) for size, each in PRECEDENCE_OF.items()}
+"""The known quota keys that can limit a request, by how many names that has."""
 _Met = tuple[QuotaEntry, ...]
 _Rows: TypeAlias = "tuple[array[int], ...]"
 
@@ -274,9 +276,9 @@ class _Limits:
         for side, entries in zip(self._sides, met, strict=True):
             # Of a key that several hold the first one wins.
             won.append({key: row for entry in reversed(entries) for key, row in side.rows[entry].items()})
-        keys = {*PRECEDENCE_OF[len(request)].keys, *(key for side in won for key in side)}
+        keys = _KEYS[len(request)].union(*won)
         if self._keys:
-            keys = {key for key in self._keys if key in keys or key not in QUOTA_KEYS}
+            keys = frozenset(key for key in self._keys if key in keys or key not in QUOTA_KEYS)
         rows = [
             tuple(found.get(key, side.nothing[key]) for side, found in zip(self._sides, won, strict=True))
             for key in keys

@@ -564,7 +564,7 @@ class Story:
         if self.hook is not None:
             line = line.replace(f"{self.hook.url}/{TOKEN}", "HOOK").replace(self.hook.url, "URL")
         line = line.replace(f"{self.path}/", "").replace(str(self.path), "HERE").replace(SOON, "DAY")
-        line = re.sub(rf"{TODAY}T\d{{6}}Z-(\w+)-[0-9a-f]{{8}}", r"NOW-\1-...", line)
+        line = re.sub(rf"{TODAY}T\d{{6}}Z-(\w+)-[0-9a-f]{{8}}(-\d+)?", r"NOW-\1-...", line)
         line = re.sub(rf"{TODAY[:4]}-{TODAY[4:6]}-{TODAY[6:]}T[:\d]+Z", "NOW", line)
         line = line.replace(LATEST, "THE LATEST DAY")
         line = re.sub(r"reverts plan [0-9a-f]{12}", "reverts plan ...", line)

@@ -30,13 +30,14 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from quotaform.cli.command.scram import read_mechanisms, read_password_file, read_password_variable, read_users
-from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config import ClientConfig, Exchange
 from quotaform.cluster.client.reader import from_properties, load_client_config
 from quotaform.cluster.sasl import msk_iam, token_source
 from quotaform.cluster.sasl.kerberos import Kerberos
 from quotaform.cluster.sasl.msk_iam import MskIam
 from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
+from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.text import Secret
 from quotaform.usage.stream.run import client_options
@@ -218,9 +219,10 @@ def of_msk(text: Text) -> Iterator[str]:
     """Yield whose signature brokers are sent, and for which region, and what STS is asked for.
 
     Variables are those of the process. `options` are those of the login module, `file NAME` is a file, `sts` answers
-    with keys for some seconds or with an error, and `host` is a broker, asked once if there is none.
+    with keys for some seconds or with an error, and `host` is a broker, asked once if there is none. `broker` is what
+    it answers.
     """
-    options, said, hosts = "", "", list[str]()
+    options, said, hosts, replies = "", "", list[str](), list[str]()
     with TemporaryDirectory() as folder, Patch.context() as patch:
         for name in [*os.environ]:
             if name.startswith("AWS_") or name.lower().endswith("_proxy") or name == "QUOTAFORM_ALLOWED_HOSTS":
@@ -237,6 +239,8 @@ def of_msk(text: Text) -> Iterator[str]:
                 said = more
             elif kind == "host":
                 hosts.append(more)
+            elif kind == "broker":
+                replies.append(more)
             elif kind == "file":
                 name, _, content = more.partition(" ")
                 Path(folder, name).write_text(literal_eval(content))
@@ -252,20 +256,39 @@ def of_msk(text: Text) -> Iterator[str]:
             given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": line}
             source = from_properties(given, environ={}).credentials
             assert isinstance(source, MskIam)
+            assert pickle.loads(pickle.dumps(source)) == source  # noqa: S301
+            java = {"security.protocol": "SASL_SSL", **source.java_properties()}
+            assert from_properties(java, environ={}).credentials == source
             for host in hosts or ["b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com"]:
                 try:
-                    sent = json.loads(next(source.exchange(host)))
+                    sent = json.loads(next(exchange := source.exchange(host)))
                 except LoginError as error:
                     yield failure_of(error).replace(str(sts.port), "PORT")
                 else:
                     key, _, region, *_ = sent["x-amz-credential"].split("/")
                     yield f"{key} in {region}{' with a session' if 'x-amz-security-token' in sent else ''}"
+                    age = datetime.now(UTC) - datetime.strptime(sent["x-amz-date"], "%Y%m%dT%H%M%S%z")
+                    assert timedelta(0) <= age < timedelta(minutes=5)
+                    yield from (answered(exchange, source, each) for each in replies)
             for asked in sts.received:
                 form = {name: value for name, (value,) in parse_qs(asked.body.decode()).items()}
                 region = asked.headers.get("authorization", "///").split("/")[2]
                 more = ", ".join(f"{name} {form[name]}" for name in sorted(form.keys() - {"Version", "Action"}))
                 more = sub(r"botocore-session-\d+", "SESSION", more)
                 yield f"asked for {form['Action']}{f' in {region}' if region else ''}: {more}"
+
+
+def answered(exchange: Exchange, source: MskIam, reply: str) -> str:
+    """Return what becomes of an answer, or what is said of `58`, by which a broker refuses."""
+    if reply == "58":
+        return f"{source.who}; {source.check}"
+    try:
+        exchange.send(literal_eval(reply))
+    except StopIteration:
+        return "accepted"
+    except (MalformedError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "not accepted"
 
 
 def read_of(config: ClientConfig) -> Iterator[str]:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import logging
 import os
-import pickle
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from ssl import PROTOCOL_TLS_SERVER, SSLContext
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
 import pytest
 from botocore.credentials import ReadOnlyCredentials
 
-from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
-from quotaform.cluster.client.tls import Tls
-from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.sasl import msk_iam
 from quotaform.cluster.sasl.msk_iam import MskIam, payload
 from quotaform.cluster.wire.failure import LoginError
-from quotaform.cluster.wire.message import MalformedError
-from quotaform.model.errors import AuthenticationError
-from quotaform.sandbox.security import Certificates
-from tests.fake_broker import Asked, FakeBroker, serving
 from tests.golden.test_logins import sts_answer
 from tests.http_server import HttpServer, answer
 
@@ -105,93 +92,6 @@ def test_the_message_is_that_of_kafka_python(token: str | None) -> None:
 # A broker
 
 
-class Msk(FakeBroker):
-    """A broker that accepts one access key."""
-
-    version = "2020_10_22"
-    messages: tuple[dict[str, str], ...] = ()
-
-    def _answer_17(self, asked: Asked) -> dict[str, Any]:
-        return {"error_code": 0 if asked.fields.mechanism == "AWS_MSK_IAM" else 33, "mechanisms": ["AWS_MSK_IAM"]}
-
-    def _answer_36(self, asked: Asked) -> dict[str, Any]:
-        message = json.loads(asked.fields.auth_bytes)
-        self.messages = (*self.messages, message)
-        error_code = 0 if message["x-amz-signature"] == signature(message, SECRET) else 58
-        return super()._answer_36(asked) | {
-            "error_code": error_code,
-            "auth_bytes": json.dumps({"version": self.version, "request-id": "x"}).encode(),
-        }
-
-
-def signature(message: dict[str, str], secret: str) -> str:
-    """Return the signature that a message must have, by the rules of Signature Version 4."""
-    names = {"action": "Action"} | {
-        f"x-amz-{name.lower()}": f"X-Amz-{name}"
-        for name in ("Algorithm", "Credential", "Date", "Expires", "Security-Token", "SignedHeaders")
-    }
-    query = "&".join(f"{shown}={quote(message[name], safe='')}" for name, shown in names.items() if name in message)
-    empty = hashlib.sha256(b"").hexdigest()
-    canonical = f"GET\n/\n{query}\nhost:{message['host']}\n\nhost\n{empty}"
-    scope = message["x-amz-credential"].split("/")[1:]
-    hashed = hashlib.sha256(canonical.encode()).hexdigest()
-    text = f"AWS4-HMAC-SHA256\n{message['x-amz-date']}\n{'/'.join(scope)}\n{hashed}"
-    key = f"AWS4{secret}".encode()
-    for part in scope:
-        key = hmac.digest(key, part.encode(), "sha256")
-    return hmac.digest(key, text.encode(), "sha256").hex()
-
-
-@pytest.fixture
-def broker(certificates: Certificates, keys: pytest.MonkeyPatch) -> Iterator[Msk]:
-    keys.setenv("AWS_REGION", "eu-west-1")
-    context = SSLContext(PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.server)
-    with serving(Msk(tls=context)) as broker:
-        assert isinstance(broker, Msk)
-        yield broker
-
-
-def connect(broker: Msk, certificates: Certificates) -> None:
-    tls = Tls(ca=certificates.authority.read_text())
-    config = ClientConfig(security_protocol="SASL_SSL", credentials=credentials(), tls=tls)
-    KafkaGateway.connect(broker.address, config, timeout=20).close()
-
-
-def test_a_broker_finds_the_signature_right(broker: Msk, certificates: Certificates, keys: pytest.MonkeyPatch) -> None:
-    keys.setenv("AWS_SESSION_TOKEN", TOKEN)
-    connect(broker, certificates)
-    (message,) = broker.messages
-    age = datetime.now(UTC) - datetime.strptime(message["x-amz-date"], "%Y%m%dT%H%M%S%z")
-    assert timedelta(0) <= age < timedelta(minutes=5)
-    assert (message["host"], message["action"], message["x-amz-expires"], message["x-amz-security-token"]) == (
-        "127.0.0.1",
-        "kafka-cluster:Connect",
-        "900",
-        TOKEN,
-    )
-
-
-def test_a_broker_that_refuses_is_one_sentence(
-    broker: Msk, certificates: Certificates, keys: pytest.MonkeyPatch
-) -> None:
-    keys.setenv("AWS_SECRET_ACCESS_KEY", "another")
-    with pytest.raises(AuthenticationError) as caught:
-        connect(broker, certificates)
-    assert str(caught.value).partition(": ")[2] == (
-        f"{broker.address} did not accept the AWS credentials of this process (AWS_MSK_IAM); check that the policy"
-        " allows kafka-cluster:Connect, that the credentials have not expired, and the clock of this machine."
-    )
-
-
-@pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"version": "2021_01_01", "request-id": "x"}'])
-def test_an_answer_of_another_version_is_not_accepted(keys: pytest.MonkeyPatch, text: bytes) -> None:
-    exchange = credentials().exchange(BROKER)
-    next(exchange)
-    with pytest.raises((MalformedError, ValueError)):
-        exchange.send(text)
-
-
 # Where credentials come from
 
 
@@ -221,16 +121,6 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
 
 
 # Properties
-
-
-@pytest.mark.parametrize(
-    "options", ["", 'awsProfileName="a b"', f'awsRoleArn="{ROLE}" awsRoleSessionName="ci" awsRoleExternalId="x\\"1"']
-)
-def test_a_java_client_would_log_in_in_the_same_way(options: str) -> None:
-    source = credentials(options)
-    again = from_properties({"security.protocol": "SASL_SSL", **source.java_properties()}, environ={}).credentials
-    assert again == source
-    assert pickle.loads(pickle.dumps(source)) == source  # noqa: S301 (our own)
 
 
 def test_nothing_shows_a_secret(

@@ -1,24 +1,34 @@
-"""What is read from files and over HTTP, or why it is not: `reading-*.txt`, in the form of `table`."""
+"""What is read from files and over HTTP, or written, or why it is not: `reading-*.txt`, in the form of `table`."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator
+from ast import literal_eval
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from re import sub
 from socket import AF_UNIX, socket
 from tempfile import TemporaryDirectory
+from unittest.mock import Mock
 
 import pytest
 
 from quotaform.http.client import send
 from quotaform.http.message import Request, Url
-from quotaform.model.errors import FileReadError, HttpError
+from quotaform.model.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.text import Secret
 from quotaform.repository.repository import Repository
-from quotaform.system.files import is_folder, read_text
+from quotaform.system.files import (
+    is_folder,
+    read_text,
+    remove_regular_file,
+    write_new_files,
+    write_new_text,
+    write_text_atomically,
+)
 from tests.golden.conftest import Golden
-from tests.golden.table import Lines, check_told, tables_of
+from tests.golden.table import Lines, Text, check_told, tables_of
 from tests.http_server import HttpServer
 
 LIMIT = 1024
@@ -73,6 +83,60 @@ def of_file(text: str) -> Iterator[str]:
             else:
                 assert not is_folder(path)
             yield f"{word}: {read if len(read) < 200 else len(read)}"
+
+
+def of_written(text: Text) -> Iterator[str]:
+    """Yield what becomes of files that are written, and what is there at the end.
+
+    `write NAME TEXT` is done atomically, `new` replaces no file, `all NAME=TEXT...` writes all or none, and `remove`
+    removes one. `make` makes the words of `make`, `cd` is where that happens, `fail METHOD ERROR` lets one of `Path`
+    fail.
+    """
+    with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        top = here = Path(name)
+        patch.setattr("quotaform.system.files._READER_SECONDS", 0.1)
+        before = os.umask(0o022)
+        for line in str(text).replace("TOP", name).splitlines():
+            word, first, *rest = line.split(" ", 2)
+            patch.chdir(here)
+            try:
+                if word == "make":
+                    for each in line.split()[1:]:
+                        make(here, each)
+                elif word == "cd":
+                    here = top / first
+                elif word == "umask":
+                    os.umask(int(first, 8))
+                elif word == "chmod":
+                    Path(rest[0]).chmod(int(first, 8))
+                elif word == "fail":
+                    code = getattr(errno, rest[0])
+                    patch.setattr(Path, first, Mock(side_effect=OSError(code, os.strerror(code))))
+                elif word == "all":
+                    write_new_files(dict(each.split("=") for each in line.split()[1:]))
+                    yield f"{line}: done"
+                else:
+                    WRITERS[word](first, *map(literal_eval, rest))
+                    yield f"{line}: done".replace(name, "TOP")
+            except (OSError, UnicodeError, QuotaformError) as error:
+                said = getattr(error, "strerror", None) or error
+                yield f"{line}: {type(error).__name__}: {said}".replace(name, "TOP")
+        os.umask(before)
+        for path in sorted(top.rglob("*")):
+            shown = path.relative_to(top).as_posix()
+            if path.is_symlink():
+                yield f"{shown} -> {path.readlink()}".replace(name, "TOP")
+            elif path.is_file():
+                yield f"{shown} {path.stat().st_mode & 0o777:o} {path.read_bytes()!r}"
+            else:
+                yield f"{shown}{'/' if path.is_dir() else '|'}"
+
+
+WRITERS: dict[str, Callable[..., object]] = {
+    "write": write_text_atomically,
+    "new": write_new_text,
+    "remove": remove_regular_file,
+}
 
 
 def of_tree(text: str) -> Iterator[str]:

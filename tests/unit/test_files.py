@@ -1,4 +1,4 @@
-"""Files that are replaced, grow or are pipes while they are read or written; others are in `tests/golden/reading-*.txt`."""
+"""Files that are replaced, grow or are pipes while somebody uses them; others: `tests/golden/reading-*.txt`."""
 
 from __future__ import annotations
 

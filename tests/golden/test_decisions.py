@@ -15,12 +15,14 @@ from json import loads
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 
 import numpy
 import pytest
 import yaml
 
 from quotaform.apply.alter import alter_entity
+from quotaform.apply.applier import read_run
 from quotaform.apply.freshness import AsIfApplied
 from quotaform.cluster.broker import BrokerRelease, service_hint, split_alterations
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
@@ -29,6 +31,7 @@ from quotaform.cluster.report import render_altered
 from quotaform.cluster.wire.client_quotas import Row
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import Described
+from quotaform.desired.writable import is_removable
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
 from quotaform.drift.drift import Drift, make_drift
@@ -45,6 +48,7 @@ from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
 from quotaform.model.server import ALLOWED_HOSTS, Server
 from quotaform.model.settings import parse_source
 from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.plan_file import require_recent
 from quotaform.plan.receipt import RECEIPT_LISTS, load_receipt
 from quotaform.plan.records import PLAN_LISTS, load_plan
 from quotaform.plan.report import render_plan
@@ -553,6 +557,27 @@ def of_duration(text: str) -> Lines:
     """Return the seconds of a duration, and how it is shown."""
     duration = parse_duration(text)
     return [f"{duration.total_seconds():g} s, shown as {duration_text(duration)}"]
+
+
+def of_age(text: str) -> Lines:
+    """Return why a plan of a time is too old a day after noon of the 19th, or with another `limit`."""
+    created_at, _, limit = text.partition(" limit ")
+    plan = plan_of({}, {}, header=replace(HEADER, created_at=created_at))
+    noon = Mock(now=lambda: datetime(2026, 11, 20, 12, tzinfo=UTC))
+    require_recent(plan, None if limit == "none" else timedelta(days=1), noon)
+    return ["is accepted"]
+
+
+def of_removable(text: str) -> Lines:
+    """Return whether an entity, behind its keys, can be pruned."""
+    keys, _, address = text.partition(" of ")
+    return ["can be removed" if is_removable(entity_of(address), dict.fromkeys(keys.split(), 1.0)) else "is left"]
+
+
+def of_job(text: str) -> Lines:
+    """Return which job of a CI system variables tell, which are beside those of GitHub or in their place."""
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.example", "GITHUB_RUN_ID": "42"}
+    return [f"{read_run({**github, 'GITHUB_REPOSITORY': 'acme/quotas', 'GITHUB_ACTOR': 'ann', **loads(text)})}"]
 
 
 HELD: dict[Entity, Values] = {

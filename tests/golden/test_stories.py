@@ -47,6 +47,7 @@ from tests.loading import load_schema
 from tests.markdown import ROOT
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
 from tests.scripted_gateway import FINE, Answer, ScriptedGateway
+from tests.terraform_tools import ATLANTIS_CHANGES, ATLANTIS_NO_CHANGES, read_apply, read_plan
 
 SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
 LATEST = (datetime.now(UTC) + timedelta(30)).date().isoformat()
@@ -279,9 +280,10 @@ class Story:
         """`same us eu`: two names are those of one cluster."""
         self.gateways[name] = self.gateways[other]
 
-    def refuse(self, name: str, address: str, code: str, words: str) -> None:
-        """`refuse eu user=a 40 WORDS`: the cluster refuses an entity when it is asked to validate."""
-        self.gateways[name]._validates.append(Answer(refused={parse_address(address): (int(code), words)}))
+    def refuse(self, name: str, address: str, code: str, words: str, when: str = "validates") -> None:
+        """`refuse eu user=a 40 WORDS`: the cluster refuses an entity when it is asked to validate, or (`writes`)."""
+        answer = Answer(refused={parse_address(address): (int(code), words)})
+        getattr(self.gateways[name], f"_{when}").append(answer)
 
     def reachable(self) -> Iterator[tuple[str, ScriptedGateway]]:
         for name, gateway in self.gateways.items():
@@ -500,6 +502,21 @@ class Story:
         """`print PATTERN ARGUMENTS`: tell the exit code of a command, and the lines that match of what it prints."""
         yield from (line for line in self.say(*arguments) if not line.startswith("  ") or re.search(pattern, line[2:]))
 
+    def terraform(self, *arguments: str) -> Iterator[str]:
+        """`terraform ARGUMENTS`: tell what tfcmt and Atlantis read of what a command prints."""
+        _, out, err = self.command(*arguments)
+        found = (read_apply if arguments[0] == "apply" else read_plan)(out + err)
+        said = [name for name, value in vars(found).items() if value is True]
+        yield f"{shlex.join(arguments)}: {', '.join(said) or 'is read'}"
+        yield from (f"  result: {self.masked(line)}" for line in found.result.splitlines() if line)
+        for name in ("created", "updated", "deleted"):
+            if entities := getattr(found, name):
+                yield f"  {name}: {'; '.join(entities)[:200]}"
+        if counts := ATLANTIS_CHANGES.search(out + err):
+            yield f"  Atlantis: {', '.join(counts.group(2, 3, 4))}"
+        elif ATLANTIS_NO_CHANGES.search(out + err):
+            yield "  Atlantis: no changes"
+
     def complete(self, shell: str, *words: str) -> Iterator[str]:
         """`complete bash WORD...`: tell what a shell is offered for the last word of `quotaform WORD...`."""
         line = " ".join(("quotaform", *words))
@@ -576,6 +593,7 @@ class Story:
 SHORT = (
     "fleet approvals policy principals removed dirty refused roots clusters snapshots said init each unknown valid fmt"
     " adopt describe alter script policies audit guarded revert several scram completed hosts addresses unseen"
+    " terraform"
 )
 LONG = "base prune guards dry many ci receipts tables import resolve files notify applied killed"
 """Those that take half a second and more."""

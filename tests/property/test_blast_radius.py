@@ -96,9 +96,3 @@ def test_the_rows_are_those_of_resolving_everything_twice(
     assert radius.counts == {
         each: LimitCount(principals=affected[each], limits=limits[each]) for each in LimitDirection
     }
-
-
-@given(all_quotas(), PRINCIPALS)
-def test_a_plan_without_changes_affects_nobody(actual: Quotas, principals: list[Entity]) -> None:
-    radius, rows = make_blast_radius(Principals.of("list", principals), actual, (), file="all.csv")
-    assert (radius.affected, radius.largest, list(rows)) == (0, (), [])

@@ -27,7 +27,7 @@ from quotaform.plan.records import load_plan
 from quotaform.resolve.effect import Direction
 from tests.builder import HEADER, altered, declare, guarded
 from tests.dumped import dumped_plan
-from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas, quotas
+from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas
 
 
 def plan_of(files: Desired, actual: Quotas, scope: Scope = FULL_SCOPE, selection: Selection = ALL) -> Plan:
@@ -60,13 +60,6 @@ def spelled(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: spelled(each) for key, each in value.items()}
     return [spelled(each) for each in value] if isinstance(value, tuple | list) else value
-
-
-@given(quotas())
-def test_a_cluster_that_is_declared_as_it_is_has_an_empty_plan(actual: Quotas) -> None:
-    plan = plan_of(declare(actual), actual)
-    assert plan.changes == ()
-    assert plan.unchanged == len(actual)
 
 
 @given(live_quotas())

@@ -54,13 +54,6 @@ def test_a_cluster_that_is_as_the_base_declares_has_no_drift(actual: Quotas, fil
     assert {change.origin for change in plan_of(declare(actual), files, actual).changes} <= {Origin.CONFIG}
 
 
-@given(quotas())
-def test_nothing_changes_when_all_three_are_equal(actual: Quotas) -> None:
-    files = declare(actual)
-    for mode in PruneMode:
-        assert plan_of(files, files, actual, mode).changes == ()
-
-
 @given(desired(), desired(), live_quotas(), MODES, SCOPES)
 def test_what_is_pruned_is_live_in_scope_declared_by_no_file_and_was_declared_unless_everything_is_meant(
     base: Desired, files: Desired, actual: Quotas, mode: PruneMode, scope: Scope

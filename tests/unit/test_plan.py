@@ -7,6 +7,7 @@ from dataclasses import replace
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
+from quotaform.plan.report import render_plan
 from tests.builder import CONSUMER, HEADER, PRODUCER, plan_of
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
@@ -37,6 +38,12 @@ def test_the_plan_id_changes_with_what_is_done_and_with_the_cluster() -> None:
         plan_of({BOB: {PRODUCER: 2.0}}, {BOB: {PRODUCER: 1.0}}).plan_id,
     ]
     assert len(set(ids)) == len(ids)
+
+
+def test_the_numbers_that_other_tools_read_have_no_commas() -> None:
+    """`1,200 to add` was read as another number."""
+    plan = plan_of({Entity(user=f"u{index}"): {PRODUCER: 1.0} for index in range(1_200)}, {})
+    assert [*render_plan(plan)][-1] == "Plan: 1200 to add, 0 to change, 0 to destroy.\n"
 
 
 def test_ops_remove_what_is_there_and_leave_what_they_are_made_on_as_it_is() -> None:

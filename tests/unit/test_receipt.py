@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from quotaform.apply.applier import read_run
 from quotaform.apply.report import render_receipt, render_receipt_total
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Approval
@@ -136,39 +135,3 @@ def test_a_cluster_of_any_name_has_a_receipt_in_the_folder_of_receipts(tmp_path:
     assert path.parent == tmp_path / ".quotaform" / "receipts"
     path.parent.mkdir(parents=True)
     assert write_receipt(path, receipt_of(plan)) == path
-
-
-GITHUB = {
-    "GITHUB_ACTIONS": "true",
-    "GITHUB_SERVER_URL": "https://github.example",
-    "GITHUB_REPOSITORY": "acme/quotas",
-    "GITHUB_RUN_ID": "42",
-    "GITHUB_ACTOR": "ann",
-}
-JOB = Run(system="github", url="https://github.example/acme/quotas/actions/runs/42", actor="ann")
-
-
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        (GITHUB, JOB),
-        ({**GITHUB, "GITHUB_TRIGGERING_ACTOR": "bob"}, structs.replace(JOB, actor="bob")),
-        ({"GITLAB_CI": "true"}, Run(system="gitlab", url=None, actor=None)),
-        ({**GITHUB, "GITHUB_ACTIONS": "no"}, None),
-        *(
-            (
-                {**GITHUB, "GITHUB_SERVER_URL": url, "GITHUB_ACTOR": "x" * 9999},
-                Run(system="github", url=None, actor="x" * 500),
-            )
-            for url in (
-                "https://user:secret@github.example",
-                "javascript:x",
-                "https://a b",
-                "https://a\n::x",
-                "x" * 9999,
-            )
-        ),
-    ],
-)
-def test_the_job_of_a_ci_system_is_told_by_plain_variables(variables: dict[str, str], expected: Run | None) -> None:
-    assert read_run(variables) == expected

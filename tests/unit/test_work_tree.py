@@ -14,7 +14,7 @@ from quotaform.cluster.snapshot import SnapshotGateway
 from quotaform.desired.config import Cluster, Config
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model.entity import Entity
-from quotaform.model.errors import FileReadError, InvalidFilesError, LayerDirectoryError
+from quotaform.model.errors import FileReadError, InvalidFilesError
 from quotaform.model.quotas import Snapshot
 from quotaform.model.scope import MAX_PATTERN, Selection
 from quotaform.plan.validate import validate_files
@@ -186,27 +186,6 @@ def layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "quotaform.yaml").write_text(TWO)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("folder", "given", "said"),
-    [
-        ("", "quotas.d/lab", "quotas.d/lab is the layer of cluster lab; give quotas.d"),
-        ("", "quotas.d/lab/", "quotas.d/lab is the layer of cluster lab; give quotas.d"),
-        ("", "./quotas.d/prod-eu", "quotas.d/prod-eu is the layer of cluster prod-eu; give quotas.d"),
-        ("quotas.d", "lab", "is the layer of cluster lab"),
-        ("quotas.d/lab", ".", "is the layer of cluster lab"),
-        ("/", "{}/quotas.d/lab", "is the layer of cluster lab"),
-    ],
-)
-def test_the_layer_of_a_cluster_is_not_a_quotas_directory(
-    layers: Path, monkeypatch: pytest.MonkeyPatch, folder: str, given: str, said: str
-) -> None:
-    """A plan of it removed what the common layer declares, and with another cluster it moved the layer there."""
-    monkeypatch.chdir(layers / folder)
-    with pytest.raises(LayerDirectoryError, match=said) as raised:
-        Repository.at(Path(given.format(layers)), None).config()
-    assert raised.value.exit_code == 64
 
 
 @pytest.mark.parametrize("given", ["quotas.d", ".", "lab", "other/lab"])

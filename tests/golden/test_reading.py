@@ -6,6 +6,7 @@ import errno
 import os
 from ast import literal_eval
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from re import sub
 from socket import AF_UNIX, socket
@@ -159,20 +160,57 @@ def of_http(text: str) -> Lines:
     """Return what is said of an answer to a request with a token, and whether it may have arrived and may pass."""
     method, _, reply = text.partition(" ")
     with HttpServer(lambda _: unescaped(reply)) as server:
-        url = Url.parse(f"{server.url}/hook/{CANARY}?key={CANARY}")
-        request = Request(method=method, url=url, credentials={"Authorization": Secret(CANARY)})
-        try:
-            response = send(request)
-            said = f"{response.status}, {'success' if response.is_success else 'no success'}"
-            said += f", {response.json()}" if response.body else ""
-        except HttpError as error:
-            shown = f"{error} {error!r} {vars(error)} {request!r} {error.__cause__!r}"
-            if CANARY in shown:
-                raise
-            flags = f"{'may have arrived' if error.may_have_arrived else 'nothing was sent'}"
-            said = f"{error} ({error.status}, {flags}, {'may pass' if error.may_pass else 'will stay'})"
+        said = outcome_of(method, f"{server.url}/hook/{CANARY}?key={CANARY}", CANARY)
         asked = f"; asked {len(server.received)} times" if len(server.received) != 1 else ""
     return [said.replace(server.url, "URL").replace(server.url.replace("http:", "https:"), "URL with TLS") + asked]
+
+
+def outcome_of(method: str, url: str, token: str) -> str:
+    credentials = {"Authorization": Secret(token)} if token else {}
+    request = Request(method=method, url=Url.parse(url), credentials=credentials)
+    try:
+        response = send(request)
+        document = f", {response.json()}" if response.body else ""
+    except HttpError as error:
+        shown = f"{error} {error!r} {vars(error)} {request!r} {error.__cause__!r}"
+        if CANARY in shown or error.host != request.url.origin:
+            raise
+        flags = f"{'may have arrived' if error.may_have_arrived else 'nothing was sent'}"
+        return f"{error} ({error.status}, {flags}, {'may pass' if error.may_pass else 'will stay'})"
+    return f"{response.status}, {'success' if response.is_success else 'no success'}{document}"
+
+
+def of_request(text: Text) -> Iterator[str]:
+    """Yield what becomes of requests, which each server gets: `get URL` with a token, `bare URL` without.
+
+    URL, OTHER and PROXY are servers on this machine, and CLOSED was one. `answer` is what they answer, `token` is the
+    end of the token, and variables are those of the environment.
+    """
+    replies, token = ["HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n"], CANARY
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        servers = {name: HttpServer(lambda _: unescaped(replies[-1])) for name in ("URL", "OTHER", "PROXY")}
+        with HttpServer(lambda _: b"") as closed:
+            names = {"CLOSED": closed.url, "CANARY": CANARY}
+        names |= {name: stack.enter_context(server).url for name, server in servers.items()}
+        names |= {f"{name}_PORT": str(server.port) for name, server in servers.items()}
+        for line in str(text).splitlines():
+            said = sub("|".join(sorted(names, reverse=True)), lambda found: names[found[0]], line)
+            word, _, rest = said.partition(" ")
+            if word in ("get", "bare"):
+                outcome = outcome_of("GET", rest, token if word == "get" else "")
+                for name in reversed(names):
+                    outcome = outcome.replace(names[name], name)
+                yield f"{line}: {outcome}"
+            elif word == "answer":
+                replies.append(rest)
+            elif word == "token":
+                token = CANARY + unescaped(rest).decode("latin-1")
+            else:
+                patch.setenv(*said.split("=", 1))
+        for name, server in servers.items():
+            for each in server.received:
+                shown = {key: each.headers[key] for key in each.headers if key.endswith("authorization")}
+                yield f"{name} got {each.method} {each.target} with {shown}".replace(str(server.port), f"{name}_PORT")
 
 
 TABLES = tables_of(globals())

@@ -58,7 +58,7 @@ pytestmark = pytest.mark.slow
 KEY: Final = "producer_byte_rate"
 KINDS: Final = {
     "versions": API_VERSIONS, "metadata": METADATA, "handshake": HANDSHAKE, "authenticate": AUTHENTICATE,
-    "describe": DESCRIBE, "alter": ALTER,
+    "describe": DESCRIBE, "alter": ALTER, "acls": 29,
 }  # fmt: skip
 NAMES: Final = {api_key: name for name, api_key in KINDS.items()}
 SPOILED: Final[dict[str, Callable[[bytes], Step]]] = {
@@ -107,6 +107,11 @@ class Talk:
         for name, _, versions in (said.partition("=") for said in each):
             lowest, highest = versions.split("-")
             self.broker.versions[KINDS[name]] = int(lowest), int(highest)
+
+    def lacks(self, *kinds: str) -> None:
+        """`lacks KIND`: such requests are not known to the broker."""
+        for name in kinds:
+            del self.broker.versions[KINDS[name]]
 
     def is_(self, name: str, value: str) -> None:
         """`is_ cluster_id x`: what the broker has from now on, `throttle_time_ms` or `session_lifetime_ms` too."""

@@ -17,6 +17,14 @@ from tests.golden.conftest import Golden
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 FINDING = Finding(rule="cluster-id", message="No.", blocking=True)
+MANY = [
+    *(
+        Finding(rule="to-unlimited", message="no limit", blocking=True, address=f"user=u{n}", override="--allow x")
+        for n in range(7)
+    ),
+    Finding(rule="delete", message="40 of 40", blocking=True, override="--allow delete=40"),
+    FINDING,
+]
 OTHER_ID = check_pinned_id("lab", "pinned", "live")
 assert OTHER_ID is not None
 EXAMPLES: list[errors.QuotaformError] = [
@@ -34,6 +42,7 @@ EXAMPLES: list[errors.QuotaformError] = [
     errors.SavedFileError("plan.json", "cannot be read: gone"),
     errors.ClusterIdError(OTHER_ID, expected="pinned", found="live"),
     errors.PlanBlockedError("lab", [FINDING]),
+    errors.PlanBlockedError("lab", MANY),
     errors.RefusedError({ALICE: "no"}, 3),
     errors.NotApprovedError(["lab"], remedy="ask"),
     errors.SavedFileChangedError("plan.json", "digest", "make a new plan"),

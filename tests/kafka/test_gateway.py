@@ -229,18 +229,6 @@ class TestConnection:
         with pytest.raises(kind, match=words):
             KafkaGateway.connect(controller)
 
-    def test_a_broker_without_client_quotas_is_told_with_its_version(self, sandbox: Sandbox) -> None:
-        with KafkaGateway.connect(sandbox.bootstrap_servers, name="old") as gateway:
-            # What the broker says that it can do, as one of Kafka 2.5 says it (KIP-546 came with 2.6).
-            versions = gateway.connection.versions
-            assert isinstance(versions, dict)
-            versions.clear()
-            versions.update({3: (0, 9), 18: (0, 3), 29: (0, 2)})
-            with pytest.raises(UnsupportedError, match=r"old runs Kafka 2\.5, .* need Kafka 2\.6 or later"):
-                gateway.describe()
-            with pytest.raises(UnsupportedError):
-                gateway.alter([Alteration(Entity(user="a"), {PRODUCE: 1.0})])
-
 
 def test_work_goes_on_at_another_broker_and_no_acked_change_is_lost(three_brokers: Sandbox) -> None:
     quotas: dict[Entity, Values] = {}

@@ -10,8 +10,7 @@ import pytest
 
 from quotaform.apply.run import apply_plan
 from quotaform.model.entity import Entity
-from quotaform.model.errors import FileReadError, PlanBlockedError, StaleError
-from quotaform.model.finding import Finding
+from quotaform.model.errors import FileReadError, StaleError
 from quotaform.model.quotas import Quotas
 from quotaform.plan.plan import Plan
 from quotaform.plan.plan_file import load_plan_file, require_plan_id
@@ -116,25 +115,3 @@ def test_a_saved_plan_is_applied_as_it_was_made(tmp_path: Path) -> None:
     assert gateway.quotas == AFTER
     with pytest.raises(FileReadError, match=r"none\.json cannot be read: No such file or directory; quotaform plan"):
         load_plan_file(tmp_path / "none.json")
-
-
-def test_a_blocked_plan_says_what_would_allow_each_finding() -> None:
-    """It named the first twenty, `and 11 more`, and no remedy."""
-    many = [
-        Finding(rule="to-unlimited", message="no limit", blocking=True, address=f"user=u{n}", override="--allow x")
-        for n in range(40)
-    ]
-    one = Finding(rule="delete", message="40 of 40", blocking=True, override="--allow delete=40")
-    other = Finding(rule="cluster-id", message="another one", blocking=True)
-    text = str(PlanBlockedError("lab", [*many, one, other]))
-    assert text.splitlines() == [
-        "the plan is blocked and nothing was written:",
-        *(f"  to-unlimited: user=u{n}: no limit" for n in range(5)),
-        "  to-unlimited: ... and 35 more",
-        "    Allow: --allow x",
-        "  delete: 40 of 40",
-        "    Allow: --allow delete=40",
-        "  cluster-id: another one",
-        "quotaform plan shows all of them, and quotaform show those of a saved plan.",
-        "Correct the files, or plan again and allow what is meant: --allow x --allow delete=40",
-    ]

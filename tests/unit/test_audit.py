@@ -110,13 +110,6 @@ def test_a_file_that_cannot_be_opened_is_refused_at_once(
         AuditFile(Path(name))
 
 
-def test_without_a_file_nothing_is_written() -> None:
-    log = AuditFile(None)
-    log.start(DIGEST)
-    assert log.finish("lab", AUDITOR.ended(RECEIPT)) is None
-    log.close()
-
-
 def test_a_refusal_is_noted_once_and_with_its_reason(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log = AuditFile(path)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -22,12 +23,8 @@ from quotaform.cli.main import run
 from quotaform.git import object_store as git
 from quotaform.git import process as git_process
 from quotaform.git.object_store import (
-    Commit,
-    DamagedObjectError,
     find_work_tree,
     open_objects,
-    parse_commit,
-    parse_tree,
 )
 from quotaform.git.process import GitError, ObjectTooLargeError, TimeLeft
 from quotaform.plan.source import list_files
@@ -254,17 +251,6 @@ def test_a_partial_clone_fetches_nothing(
     assert not marker.exists()
 
 
-def test_a_replaced_object_is_not_taken_for_the_commit(
-    origin: GitRepository, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first = origin.git("rev-parse", "HEAD")
-    origin.declare("all.yaml", "alice", "bob")
-    second = origin.commit()
-    origin.git("replace", second, first)
-    source = planned(origin.path, capsys)
-    assert (source["commit"], source["dirty"]) == (second, False)
-
-
 def test_a_repository_that_git_refuses_is_a_warning(
     origin: GitRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -354,39 +340,15 @@ def test_a_damaged_object_is_a_reason(
     assert "the commit of the files is not known: git failed: " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("line", ["parent foo bar", "parent HEAD", "tree abc\ntree", "parent "])
-def test_a_commit_with_ids_that_are_none_is_damaged(
-    line: str, origin: GitRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_damaged_commit_is_a_reason(
+    origin: GitRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The parent `foo bar` was asked for, and git's answer `foo bar missing` was a ValueError: an internal error."""
-    good = origin.git("cat-file", "commit", "HEAD")
-    bad = f"{line}\n{good}\n".encode()
+    bad = f"parent HEAD\n{origin.git('cat-file', 'commit', 'HEAD')}\n".encode()
     commit = origin.git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=bad)
-    origin.git("update-ref", "--no-deref", "HEAD", origin.git("rev-parse", "HEAD"))
     (origin.path / ".git" / "HEAD").write_text(f"{commit}\n")
-    with pytest.raises(DamagedObjectError):
-        parse_commit(commit, bad)
     monkeypatch.chdir(origin.path)
     assert run(["plan"]) == 0
     assert "is not known: a commit of the repository is damaged\n" in capsys.readouterr().out
-
-
-def test_a_commit_without_a_tree_and_folders_that_are_cut_off_are_damaged() -> None:
-    """A mode of 5,000 digits was an OverflowError; the short id at the end of a cut-off folder was asked for."""
-    identity = "0" * 40
-    assert parse_commit("x", b"tree " + b"a" * 40 + b"\n\nparent no") == Commit("x", "a" * 40, ())
-    with pytest.raises(DamagedObjectError):
-        parse_commit("x", b"author me\n\ntree " + b"a" * 40)
-    assert parse_tree(b"100644 a\0" + bytes(20), 20)["a"] == (0o100644, identity)
-    for content in (
-        b"100644 a\0" + bytes(19),
-        b"100644 a",
-        b"7" * 5000 + b" a\0" + bytes(20),
-        b"-1 a\0" + bytes(20),
-        b" a\0" + bytes(20),
-    ):
-        with pytest.raises(DamagedObjectError):
-            parse_tree(content, 20)
 
 
 def test_a_folder_is_read_once_however_many_files_it_has(
@@ -472,3 +434,13 @@ def test_a_git_that_writes_many_warnings_still_answers(origin: GitRepository, fa
     fake_git(f'head -c 1000000 /dev/zero >&2\nexec {real} "$@"')
     with open_objects(origin.path, TimeLeft()) as objects:
         assert objects.commit("HEAD") is not None
+
+
+def test_no_thread_waits_for_a_base_that_does_not_exist(origin: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process that goes on, such as a watch, they would pile up."""
+    monkeypatch.chdir(origin.path)
+    before = set(enumerate_threads())
+    assert run(["plan", "--base", "mian"]) == 1
+    for thread in set(enumerate_threads()) - before:
+        thread.join(60)
+        assert not thread.is_alive()

@@ -61,6 +61,7 @@ from quotaform.resolve.request import Effective
 from quotaform.resolve.request_file import RequestFile
 from quotaform.resolve.resolve import Detail
 from quotaform.resolve.run import ResolveRequest, ResolveRun
+from quotaform.review.comment import Draft
 from quotaform.review.platform import Platform
 from quotaform.review.run import find_pull_request
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows
@@ -635,7 +636,9 @@ def of_refused(text: str) -> Iterator[str]:
 
 def of_marker(text: str) -> Lines:
     """Return what the first line of a comment says of it."""
-    return [f"{read_marker(text)}"]
+    marker = read_marker(text)
+    is_empty = marker is not None and Draft("plan.md", marker, text).is_empty
+    return [f"{marker}{', nothing to review' if is_empty else ''}"]
 
 
 def edit(document: dict[str, Any], edits: Mapping[str, Any]) -> None:

@@ -88,9 +88,9 @@ class Story:
         yield from (line for line in (self.folder / name).read_text().splitlines() if search(pattern, line))
 
     def health(self) -> Iterator[str]:
-        found = self.world.health
+        is_alive, found = self.world.watch.health()
         clusters = {name: each["status"] for name, each in found["clusters"].items()}
-        yield f"health: {found['status']}, files {found['files']}, {clusters}"
+        yield f"{'health' if is_alive else 'failing'}: {found['status']}, files {found['files']}, {clusters}"
 
 
 def test_what_a_watch_logs(golden: Golden, tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from quotaform.plan.change import Origin
 from quotaform.plan.difference import diff, make_plan, prune, removable_entities
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.records import load_plan
-from tests.builder import HEADER, altered, declare, guarded
+from tests.builder import HEADER, altered, guarded
 from tests.dumped import dumped_plan
 from tests.property.test_plan_laws import spelled, within
-from tests.strategies import SCOPES, desired, live_quotas, quotas
+from tests.strategies import SCOPES, desired, live_quotas
 
 BASE = Base(ref="origin/main", commit="a91be02")
 MODES = st.sampled_from(PruneMode)
@@ -42,16 +42,6 @@ def test_every_row_has_one_origin_and_an_entity_has_theirs(base: Desired, files:
         assert None not in origins
         assert change.origin is (origins[0] if len(set(origins)) == 1 else Origin.BOTH)
         event(f"origin {change.origin}")
-
-
-@given(desired(), live_quotas())
-def test_files_that_are_as_the_base_declares_change_nothing_but_drift(files: Desired, actual: Quotas) -> None:
-    assert {change.origin for change in plan_of(files, files, actual).changes} <= {Origin.DRIFT}
-
-
-@given(quotas(), desired())
-def test_a_cluster_that_is_as_the_base_declares_has_no_drift(actual: Quotas, files: Desired) -> None:
-    assert {change.origin for change in plan_of(declare(actual), files, actual).changes} <= {Origin.CONFIG}
 
 
 @given(desired(), desired(), live_quotas(), MODES, SCOPES)

@@ -11,18 +11,11 @@ from hypothesis import strategies as st
 from quotaform.cli.main import run
 from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.report.comment import Marker, read_marker
-from quotaform.review.comment import Draft
 from quotaform.review.platform import Platform
 from quotaform.review.run import find_token, read_drafts
 from tests.golden.test_comments import BODY, EMPTY, post
 from tests.http_server import HttpServer, Received, answer
 from tests.pull_request_server import TOKEN, FakeGitHub, event
-
-
-def draft(body: str = BODY) -> Draft:
-    marker = read_marker(body)
-    assert marker is not None
-    return Draft("plan.md", marker, body)
 
 
 class TestMarker:
@@ -109,31 +102,3 @@ def test_drafts_are_read_whole(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(BODY.replace("\n", "\r\n").encode())
     (read,) = read_drafts([tmp_path / "a.md"])
     assert (read.body, read.marker.cluster) == (BODY, "lab")
-    assert not read.is_empty
-    assert draft(EMPTY).is_empty
-
-
-@pytest.mark.parametrize("changes", ["3", "null", "false", "0.0", '"0"', "[]"])
-def test_only_the_number_0_says_that_there_is_nothing_to_review(changes: str) -> None:
-    """The words of the heading said it."""
-    assert not draft(EMPTY.replace(":0", f":{changes}")).is_empty
-
-
-SNAPSHOT = """{"format_version": "1.0", "kind": "quotaform.snapshot", "cluster": {"name": "lab", "id": "x"},
-"captured_at": "2026-01-01T00:00:00Z", "quotas": [{"entity": {"user": "a"}, "values": {"producer_byte_rate": 1048576}}]}
-"""
-
-
-@pytest.mark.parametrize(("value", "is_empty"), [("1MiB/s", True), ("2MiB/s", False)])
-def test_the_comment_of_a_plan_is_a_draft(
-    value: str, is_empty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "lab.json").write_text(SNAPSHOT)
-    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
-    (tmp_path / "quotas.d").mkdir()
-    entry = f"quotas: [{{match: {{user: a}}, values: {{producer_byte_rate: {value}}}}}]\n"
-    (tmp_path / "quotas.d" / "a.yaml").write_text(entry)
-    assert run(["plan", "--out", "markdown=plan.md"]) == 0
-    (read,) = read_drafts([Path("plan.md")])
-    assert (read.marker, read.is_empty) == (Marker("plan", "lab", "quotas.d"), is_empty)

@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from json import loads
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quotaform.desired.config_reader import read_config
-from quotaform.desired.tree import SourceFile
 from quotaform.drift.drift import Drift, make_drift
 from quotaform.drift.records import dump_drift
 from quotaform.drift.report import render_drift
@@ -156,9 +153,3 @@ def test_entities_are_counted_for_metrics() -> None:
     for pruning in ([], [Entity(user="in")]):
         drift = make_drift(make_plan(diff(head, live, pruning), head, live, HEADER, scope=without("out*")))
         assert (drift.managed, drift.unmanaged_in_scope, drift.unmanaged_out_of_scope) == (1, 1, 2)
-
-
-def test_there_may_not_be_too_many_ignores() -> None:
-    item = "- {match: {user: a}, reason: x, expires: 2026-12-31}\n"
-    (problem,) = read_config(SourceFile("quotaform.yaml", "drift_ignore:\n" + item * 1001), Path())[1]
-    assert "drift_ignore contains more than the limit of 1,000 items" in str(problem)

@@ -118,6 +118,7 @@ def test_all_clusters_together_show_a_hundred_problems(tmp_path: Path) -> None:
         ("PROFILES", "profiles:\n  a: {y}\n  b: {y}\n  c: {y}\n", "f.yaml:4:3: error: profiles contains {} profiles"),
         ("PATTERNS", "scope:\n  include: {abc}\n", "f.yaml:2:35: error: include contains {} patterns"),
         ("PATTERNS", "scope:\n  exclude: {abc}\n", "f.yaml:2:35: error: exclude contains {} patterns"),
+        ("IGNORES", "drift_ignore: [{z}, {z}, {z}]\n", "f.yaml:1:120: error: drift_ignore contains {} items"),
         (
             "SERVERS",
             "clusters:\n  a: {bootstrap_servers: ['a:1', 'b:1', 'c:1']}\n",
@@ -131,6 +132,7 @@ def test_what_quotaform_yaml_lists_is_limited(
     monkeypatch.setattr(config_reader, f"MOST_{limit}", 2)
     text = form.replace("{x}", "{snapshot: s}").replace("{y}", "{producer_byte_rate: 1}")
     text = text.replace("{abc}", "[{user: a}, {user: b}, {user: c}]")
+    text = text.replace("{z}", "{match: {user: a}, reason: x, expires: 2026-12-31}")
     _, findings = read_config(SourceFile("f.yaml", text), Path())
     assert list(map(str, findings)) == [f"{said.format('more than the limit of 2')}; remove some [too-large]"]
 

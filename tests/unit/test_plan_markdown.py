@@ -12,10 +12,9 @@ from msgspec import structs
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Allowance, Approval, Finding, Severity
 from quotaform.model.quotas import Base, DeclaredBase, Desired, Entry, Quotas, Values
-from quotaform.model.rule import NO_LONGER_DECLARED, PROTECT
+from quotaform.model.rule import NO_LONGER_DECLARED
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan import Plan, PlanOptions
-from quotaform.plan.report import render_plan
 from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.comment import COMMENT_BYTES
 from quotaform.report.markdown import code_cell, link, words
@@ -108,13 +107,6 @@ def based(base: dict[Entity, Values], wanted: dict[Entity, Values], live: dict[E
     return make_plan(diff(files, live), files, live, header, base=declared)
 
 
-def test_the_first_line_counts_what_there_is_to_review_and_not_nothing_where_a_plan_is_blocked() -> None:
-    empty = plan_of({}, {})
-    assert render_plan_markdown(empty).splitlines()[0].endswith('"changes":0} -->')
-    stopped = render_plan_markdown(replace(empty, findings=blocked("cluster-id", [""])))
-    assert "changes" not in stopped.splitlines()[0]
-
-
 def test_drift_gives_way_before_creates_and_updates() -> None:
     entities = [Entity(user=f"svc-{index}") for index in range(2_000)]
     values: dict[Entity, Values] = {each: {PRODUCER: 10.0 + index} for index, each in enumerate(entities)}
@@ -140,13 +132,6 @@ def test_allowances_approvals_and_reverts_are_said() -> None:
     assert read_markdown(text).references == []
 
 
-def test_a_revert_has_no_mode_of_pruning() -> None:
-    """It was shown with prune=report, where quotaform.yaml said `prune: removed`."""
-    revert = replace(HEADER, options=PlanOptions(revert="sha256:x"))
-    assert " 0 entities in scope. Byte rates are per broker.\n" in "".join(render_plan(plan_of({}, {}, header=revert)))
-    assert " 0 entities in scope, prune=report. Byte" in "".join(render_plan(plan_of({}, {}, header=HEADER)))
-
-
 @pytest.mark.exhaustive
 def test_equal_blocks_are_shown_in_part_and_leave_room_for_the_changes() -> None:
     """1,500 blocks took all the room, and when they were grouped at last, the changes stayed counted."""
@@ -156,11 +141,6 @@ def test_equal_blocks_are_shown_in_part_and_leave_room_for_the_changes() -> None
     assert text.count(">   - `user=svc-") == 10
     assert ">   - and 1,490 more: `user=svc-" in text
     assert text.count("` | update | `producer_byte_rate`") == 60
-
-
-def test_an_item_for_approvals_yaml_that_breaks_out_is_left_out() -> None:
-    hostile = (PROTECT.finding("protected", address=f"user={'```' * 300}"),)
-    assert "> An approval is an item" not in render_plan_markdown(replace(many(3), findings=hostile))
 
 
 def test_what_is_counted_is_counted_by_owner() -> None:

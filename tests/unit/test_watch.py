@@ -227,16 +227,6 @@ def test_a_baseline_is_read_when_it_or_the_files_have_moved(tmp_path: Path, monk
     assert read.call_count == 3
 
 
-def test_a_process_that_makes_no_rounds_says_so(tmp_path: Path) -> None:
-    world = World(tmp_path, {"eu": SYNC})
-    world.run()
-    assert world.watch.health()[0]
-    world.clock.seconds += 301
-    is_alive, document = world.watch.health()
-    assert not is_alive
-    assert document["status"] == "stalled"
-
-
 @pytest.mark.exhaustive
 def test_memory_stays_as_it_is_over_a_thousand_rounds(tmp_path: Path) -> None:
     entities = {Entity(user=f"u{number}"): {PRODUCER: float(number + 1)} for number in range(20)}
@@ -279,8 +269,3 @@ def test_an_error_of_the_files_that_stays_holds_on_to_no_round(tmp_path: Path) -
     error = state.desired["eu"]
     assert isinstance(error, InvalidFilesError)
     assert len(list(walk_tb(error.__traceback__))) <= 2
-
-
-def test_a_repository_that_cannot_be_read_at_the_start_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFilesError):
-        World(tmp_path, {"bad name": SYNC})

@@ -32,11 +32,12 @@ from cryptography.hazmat.primitives.serialization import (
 from quotaform.cli.command.scram import read_mechanisms, read_password_file, read_password_variable, read_users
 from quotaform.cluster.client.config import ClientConfig, Exchange
 from quotaform.cluster.client.reader import from_properties, load_client_config
+from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.sasl import msk_iam, token_source
 from quotaform.cluster.sasl.kerberos import Kerberos
 from quotaform.cluster.sasl.msk_iam import MskIam
 from quotaform.cluster.sasl.oauth import Bearer
-from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
+from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError, read_pem_validity
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.text import Secret
@@ -297,7 +298,7 @@ def read_of(config: ClientConfig) -> Iterator[str]:
     if config.client_id:
         yield f"client id {config.client_id}"
     if config.tls is not None:
-        yield f"{'with' if config.tls.ca else 'without'} certificates of authorities"
+        yield from certificates_of(config, config.tls)
     if config.credentials is not None:
         yield config.credentials.who
     if isinstance(config.credentials, Kerberos):
@@ -310,6 +311,22 @@ def read_of(config: ClientConfig) -> Iterator[str]:
         token = next(config.credentials.exchange("b1")).decode().partition("auth=Bearer ")[2]
         yield f"the token of {decode(token.split('.')[1])['sub']}"
         yield f"in Java {config.credentials.java_properties()['sasl.oauthbearer.token.endpoint.url']}"
+
+
+def certificates_of(config: ClientConfig, tls: Tls) -> Iterator[str]:
+    """Yield who is trusted, and what is shown to a broker that asks for a certificate."""
+    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301
+    context = config.ssl_context()
+    assert context is not None, "key and certificate belong to each other"
+    subjects = (dict(part[0] for part in each["subject"])["commonName"] for each in context.get_ca_certs())  # type: ignore[misc]
+    if tls.ca:
+        yield f"trusts {', '.join(sorted(subjects)) or 'nobody'} by {tls.ca.count('BEGIN CERTIFICATE')} certificates"
+    if tls.key_store is not None:
+        assert config.has_certificate
+        pem = tls.key_store.reveal()
+        assert "PRIVATE" not in repr(config)
+        assert read_pem_validity(pem) is not None
+        yield f"shows {pem.count('BEGIN CERTIFICATE')} certificates of {pem.count('BEGIN PRIVATE KEY')} key"
 
 
 def of_named(text: Text) -> Iterator[str]:
@@ -353,7 +370,7 @@ def told_of(asked: str, is_named_by_repository: bool, environ: Mapping[str, str]
         said = [f"{asked}: {', '.join(read_of(found))}"]
     except InvalidFilesError as error:
         said = [f"{problem.location}: {problem.message}" for problem in error.problems]
-    assert "hunter2" not in "".join(said)
+    assert not any(secret in "".join(said) for secret in ("hunter2", "store-secret"))
     yield from said
 
 

@@ -1,8 +1,7 @@
-"""Truststores and keystores of Java clients, as keytool and openssl make them: read, or refused in one sentence."""
+"""Stores of Java clients that are damaged or busy, and what becomes of keys; `logins-named.txt` has what is read."""
 
 from __future__ import annotations
 
-import pickle
 import sys
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
-from quotaform.cluster.wire.failure import read_pem_validity
 from quotaform.model.errors import InvalidFilesError, missing_extra
 from quotaform.usage.stream.run import client_options
 
@@ -36,65 +34,7 @@ def problem(**properties: str | Path | None) -> str:
     return found.message
 
 
-def trusted(config: ClientConfig) -> list[str]:
-    context = config.ssl_context()
-    assert context is not None
-    return sorted(dict(part[0] for part in each["subject"])["commonName"] for each in context.get_ca_certs())  # type: ignore[misc]
-
-
-class TestTruststores:
-    @pytest.mark.parametrize("kind", [None, "JKS", "PKCS12", "pkcs12"])
-    @pytest.mark.parametrize("name", ["trust.jks", "trust.p12"])
-    def test_all_authorities_are_trusted_whichever_of_javas_types_is_named(self, name: str, kind: str | None) -> None:
-        config = load(truststore_location=STORES / name, truststore_type=kind)
-        assert trusted(config) == ["first CA", "second CA"]
-
-    @pytest.mark.parametrize(
-        ("name", "password", "authorities"),
-        [
-            ("trust.jks", None, ["first CA", "second CA"]),
-            ("trust-open.p12", None, ["second CA"]),
-            ("trust-openssl.p12", PASSWORD, ["first CA"]),
-        ],
-    )
-    def test_what_is_not_encrypted_needs_no_password(
-        self, name: str, password: str | None, authorities: list[str]
-    ) -> None:
-        assert trusted(load(truststore_location=STORES / name, truststore_password=password)) == authorities
-
-    def test_beside_a_key_what_was_imported_is_trusted_and_not_the_issuer_of_its_certificate(self) -> None:
-        """Java trusts the key's own certificate as well (`sun.security.validator.TrustStoreUtil`)."""
-        config = load(truststore_location=STORES / "key-and-trust.p12")
-        assert trusted(config) == ["second CA"]
-        assert config.tls is not None
-        assert config.tls.ca is not None
-        assert config.tls.ca.count("BEGIN CERTIFICATE") == 2
-
-
 class TestKeystores:
-    @pytest.mark.parametrize(
-        ("name", "key_password"),
-        [
-            ("key.p12", None),
-            ("key.p12", PASSWORD),
-            ("key-openssl.p12", None),
-            ("key-and-trust.p12", None),
-            ("keys.jks", "key-secret"),
-        ],
-    )
-    def test_the_first_key_is_shown_with_its_chain(self, name: str, key_password: str | None) -> None:
-        config = load(keystore_location=STORES / name, key_password=key_password)
-        assert config.has_certificate
-        assert config.ssl_context() is not None, "key and certificate belong to each other"
-        assert config.tls is not None
-        assert config.tls.key_store is not None
-        pem = config.tls.key_store.reveal()
-        assert pem.count("BEGIN PRIVATE KEY") == 1
-        assert pem.count("BEGIN CERTIFICATE") == 2
-        assert read_pem_validity(pem) is not None
-        assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 (our own)
-        assert "PRIVATE" not in repr(config)
-
     @pytest.mark.skipif(sys.platform != "linux", reason="memfd_create is of Linux")
     @pytest.mark.parametrize(("platform", "directory"), [("linux", "absent"), ("darwin", ".")])
     def test_no_decrypted_key_stays_in_a_file(
@@ -123,20 +63,6 @@ class TestKeystores:
 
 
 class TestOtherFiles:
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
-            (b"# CA\n-----BEGIN CERTIFICATE-----\n", "it is a PEM file; set ssl.truststore.type=PEM"),
-            (b"\xce\xce\xce\xce\0\0\0\2", "it is no PEM, PKCS12 or JKS store; convert it: keytool -importkeystore "),
-            (b"\x30\x03\x02\x01\x02", "it is no PEM, PKCS12 or JKS store"),
-            (b"", "it is empty"),
-        ],
-    )
-    def test_what_is_no_store_is_told(self, tmp_path: Path, content: bytes, message: str) -> None:
-        (tmp_path / "store").write_bytes(content)
-        told = problem(truststore_location=tmp_path / "store")
-        assert told.startswith(f"ssl.truststore.location cannot be used: {message}")
-
     @pytest.mark.parametrize("name", ["trust.jks", "trust.p12", "keys.jks", "key.p12"])
     def test_a_store_that_was_cut_or_changed_anywhere_is_refused(self, tmp_path: Path, name: str) -> None:
         whole = (STORES / name).read_bytes()
@@ -174,4 +100,4 @@ class TestOtherFiles:
         monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
         told = problem(truststore_location=STORES / "trust.p12")
         assert told.endswith(f": PKCS12 stores are read by cryptography: {missing_extra('stores')}")
-        assert trusted(load(truststore_location=STORES / "trust.jks")) == ["first CA", "second CA"]
+        assert load(truststore_location=STORES / "trust.jks").tls is not None

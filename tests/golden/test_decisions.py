@@ -256,6 +256,7 @@ def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], list[
         "down": ConnectError("down"),
         "interrupt": KeyboardInterrupt(),
         "exit": SystemExit(143),
+        "mistake": ZeroDivisionError(),
     }
     kind, _, code = word.partition(":")
 
@@ -283,7 +284,7 @@ def of_sent(text: str) -> Iterator[str]:
         try:
             for chunk in KafkaGateway(connection, name="lab").alter_chunks(asked, validate_only="validate" in flags):
                 rows += chunk
-        except (ClusterError, KeyboardInterrupt, SystemExit) as error:
+        except (ClusterError, KeyboardInterrupt, SystemExit, ZeroDivisionError) as error:
             yield f"raised {error!r}"
     assert [row.entity for row in rows] == [each.entity for each in asked[: len(rows)]]
     for (outcome, code, message), group in groupby(rows, lambda row: (row.outcome, row.code, row.message)):

@@ -1,12 +1,20 @@
-"""What is shown of SCRAM credentials and of their changes, as text and as JSON."""
+"""What is shown of SCRAM credentials and of their changes, and what becomes of them when brokers misbehave."""
 
 from __future__ import annotations
 
+from ast import literal_eval
+from collections.abc import Callable, Iterator
 from json import loads
+from re import sub
+from typing import Any
+
+import pytest
 
 from quotaform.cluster.records import dump_scram, dump_scram_result
 from quotaform.cluster.report import render_scram, render_scram_result
+from quotaform.cluster.scram import AlterUserScramCredentials, ScramGateway
 from quotaform.cluster.scram_credential import (
+    ScramAlteration,
     ScramCredential,
     ScramDeletion,
     ScramMechanism,
@@ -15,10 +23,15 @@ from quotaform.cluster.scram_credential import (
     ScramUpsertion,
     ScramUser,
 )
+from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.cluster.wire.message import Described
 from quotaform.model.alteration import Outcome
+from quotaform.model.errors import ClusterError, UnsupportedError
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from tests.golden.conftest import Golden
+from tests.golden.table import Text, check_told
+from tests.scripted_connection import ScriptedConnection
 
 FORGED = "x\n::error::"
 USERS = (
@@ -52,3 +65,59 @@ def test_credentials_and_their_changes_are_shown_like_this(golden: Golden) -> No
     whole = "\n".join([*shown, codes, *written.values()])
     assert "hidden" not in whole
     golden("scram.txt", whole)
+
+
+def scram_answer(reply: str) -> Callable[[object], Any] | BaseException:
+    """Return what a broker answers: `rows` by user, `users` that are described, or an error's code and words."""
+    word, _, more = reply.partition(" ")
+    raised = {
+        "lost": UnansweredError("lab did not answer within 10 s."),
+        "old": UnsupportedError("client quotas need Kafka 2.6"),
+        "interrupt": KeyboardInterrupt(),
+    }
+    if word in raised:
+        return raised[word]
+    said = literal_eval(more)
+    if word == "rows":
+        return lambda _: said
+    users = [ScramUser(*each) for each in said] if word == "users" else []
+    code, words = said if word == "error" else (0, "")
+    return lambda _: Described(code, words, users)
+
+
+def scram_alteration(word: str) -> ScramAlteration:
+    """Return what `USER:MECHANISM` sets, with 4096 iterations; `-USER:MECHANISM` is deleted."""
+    user, _, bits = word.partition(":")
+    mechanism = ScramMechanism(f"SCRAM-SHA-{bits}")
+    if user.startswith("-"):
+        return ScramDeletion(user[1:], mechanism)
+    return ScramUpsertion(user=user, mechanism=mechanism, iterations=4096, salt=b"s", salted_password=b"hidden")
+
+
+def of_scram(text: Text) -> Iterator[str]:
+    """Yield what becomes of SCRAM credentials that the last line alters or describes, when brokers answer so."""
+    *replies, line = sub(r"<(.) (\d+)>", lambda said: said[1] * int(said[2]), str(text)).splitlines()
+    word, *asked = line.replace("SURROGATE", "\udc80").split()
+    connection = ScriptedConnection(map(scram_answer, replies))
+    gateway = ScramGateway(connection, name="lab")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quotaform.cluster.kafka.sleep", lambda seconds: None)
+        try:
+            if word == "describe":
+                yield from map(str, gateway.describe(asked))
+            else:
+                result = gateway.alter([scram_alteration(each) for each in asked])
+                rows = (f"{each.alteration.user} {each.outcome} {each.code} {each.message}" for each in result)
+                yield from map(str.rstrip, rows)
+                yield f"wrote anything {result.wrote_anything}, interrupted by {result.interrupt!r}"
+                result.raise_for_errors()
+        except (ClusterError, ValueError) as error:
+            yield f"{type(error).__name__}: {error}"
+    for request in connection.requests:
+        sent = request.alterations if isinstance(request, AlterUserScramCredentials) else ()
+        names = [f"{'-' * isinstance(each, ScramDeletion)}{each.user}" for each in sent] or request.users
+        yield f"asked {type(request).__name__} {' '.join(names)}".rstrip()
+
+
+def test_this_becomes_of_credentials_when_brokers_answer_so(golden: Golden) -> None:
+    check_told(golden, "scram-answered.txt", of_scram)

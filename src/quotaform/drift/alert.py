@@ -177,8 +177,8 @@ class DriftAlerts:
         before, state = self._update(cluster, lambda known: known.with_drift(drift))
         if before.cluster_id is not None and before.cluster_id != drift.cluster_id:
             self.warn(
-                f"{spell_name(cluster)}: what is remembered is of another cluster "
-                f"({spell_name(before.cluster_id)}); notifications about it begin anew"
+                f"{spell_name(cluster)}: the state is that of another cluster "
+                f"({spell_name(before.cluster_id)}); its notification state is reset"
             )
         return state.first_seen
 
@@ -283,7 +283,7 @@ class DriftAlerts:
             problem = None if error.is_missing else f"cannot be read: {error.reason}"
         except ValueError as error:
             problem = f"cannot be used: {error}"
-        self._say("read", problem and f"{path} {problem}; notifications begin anew")
+        self._say("read", problem and f"{path} {problem}; the notification state is reset")
         return {**found, **self._states} if self._said.get("write") else found
 
     def _write(self, path: Path) -> None:

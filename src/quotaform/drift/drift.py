@@ -35,12 +35,10 @@ from quotaform.plan.plan import Plan, PlanOptions, Unmanaged
 # | unexpected | does not declare it, or says that it must not exist | holds it | do not declare it |
 # | pending | says what the cluster holds, or does not declare it | | declare something else: git has moved on |
 #
-# The first three are drift. A key whose live value is that of the files is in sync, whatever the baseline says.
-# Without a
-# baseline the files stand for it, and what is pending cannot be distinguished from drift.
+# The first three are drift. A key whose live value is that of the files is in sync, whatever the baseline says. Without
+# a baseline the files stand for it, and what is pending cannot be distinguished from drift.
 #
-# Drift is the same difference as a plan's, seen from the other side: `quotaform.plan.change` says what each
-# key that
+# Drift is the same difference as a plan's, seen from the other side: `quotaform.plan.change` says what each key that
 # differs is due to, and nothing is compared a second time.
 
 

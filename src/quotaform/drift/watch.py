@@ -153,9 +153,9 @@ def _base_key(repository: Repository, choice: BaseChoice) -> str | None:
 
 
 JITTER: Final = 0.1
-"""By which share of the interval a round begins earlier or later, so that many processes do not ask at one time."""
+"""A round begins earlier or later by up to this share of the interval, so that many processes do not ask at once."""
 LONGEST_BACKOFF: Final = 300.0
-"""After at most how many seconds, or one interval, a cluster that cannot be reached is asked again."""
+"""The longest pause in seconds, or one interval, before a cluster that cannot be reached is asked again."""
 _STALLED_ROUNDS: Final = 3
 
 

@@ -92,7 +92,7 @@ class PlanWork:
 
 
 def no_warning(text: str) -> None:
-    """Warn nobody."""
+    """Ignore a warning."""
 
 
 def plan(

@@ -82,7 +82,7 @@ def check_drift_against(
 
 
 _AT_ONCE = 100
-"""Of how many clusters the driver has at a time what they held."""
+"""Clusters whose past quotas the driver keeps in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class HistoryDrift:
     held: Mapping[str, str]  # Cluster to the file of the bundle with what it held
 
     def __call__(self, cluster: Cluster) -> Drift:
-        """Compare a cluster."""
+        """Return the drift of a cluster against what it held."""
         if cluster.name not in self.held:
             problem = f"it has no snapshot of this cluster at or before {spell_moment(self.past.at)}"
             remedy = "give a later time"

@@ -95,6 +95,7 @@ def _notes(found: EntityHistory, drawn: int, without_usage: int | None) -> list[
         notes.append(f"The first {drawn:,} of {total:,} limits are drawn; name an entity to see others.")
     if without_usage:
         notes.append(
-            f"No usage is known of {without_usage:,} of them; that of a default entity, of many buckets, is not drawn."
+            f"No usage is known of {without_usage:,} of them; usage of default entities, which have many buckets, is "
+            "not drawn."
         )
     return notes

@@ -28,7 +28,7 @@ _MOST_UNKNOWN = 10
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
-_APPENDED: Final = {"late": "appended late, before one that was known", "known": "known already"}
+_APPENDED: Final = {"late": "inserted before a later snapshot", "known": "known already"}
 
 
 def render_append(result: AppendDocument, style: Style = PLAIN) -> str:

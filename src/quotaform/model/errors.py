@@ -3,7 +3,7 @@
 | exit code | errors |
 | --- | --- |
 | 1 | what cannot be read, reached or started: all that have no other code |
-| 3 | `InvalidFilesError`, `SavedFileError`: a file is invalid, or is none that this version can use |
+| 3 | `InvalidFilesError`, `SavedFileError`: a file is invalid, or cannot be used by this version |
 | 4 | `BlockedError`: refused before anything was written |
 | 5 | `StaleError`: a plan, its id, a saved file or the cluster no longer match |
 | 6 | `PartialError`: some changes were written, and some are not in effect |
@@ -82,7 +82,7 @@ _SEVERITY: Final = (
 
 
 def missing_extra(extra: str) -> str:
-    """Return what a message says at its end of an optional dependency that is not installed; never a name to install.
+    """Return the remedy for a missing extra; it names nothing to install from an index.
 
     >>> missing_extra("oauth")
     "quotaform was installed without its extra oauth; add it in quotaform's checkout with pip install '.[oauth]'"
@@ -420,7 +420,7 @@ class PlanGuardsError(StaleError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)  # what differs, in words
         super().__init__(
-            "the plan was not made by the guards of this repository, so nothing was written:",
+            "the plan was checked with other guards than those of this repository, so nothing was written:",
             *[f"  {problem}" for problem in self.problems],
             "Make a new plan (quotaform plan --out plan.json) and review it.",
         )

@@ -70,7 +70,7 @@ class ClientMetrics:
     kind: str  # `producer` or `consumer`
     rate: str  # The metric of bytes, without `_rate` or `_total`
     throttle_time: str
-    words: tuple[str, ...]  # With what names of metrics begin that no other kind of client has
+    words: tuple[str, ...]  # Prefixes of metric names that only clients of this kind have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -345,7 +345,7 @@ RECEIPT_LISTS: Final = frozenset(("declared", "results"))
 """The fields of a receipt with a line per item."""
 
 HEAD: Final = 512
-"""In how many bytes at its start a receipt says whether it is a started one."""
+"""A receipt says within this many bytes whether it is a started one."""
 
 _FORMAT: Final = SealedFormat(
     kind=RECEIPT,

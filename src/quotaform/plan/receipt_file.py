@@ -222,7 +222,7 @@ def _desired(receipt: SavedReceipt) -> Desired:
 
 
 _MOST_STARTS: Final = 10_000
-"""Of how many receipts the start is read, to find those of one cluster."""
+"""The most receipts whose first bytes are read, to find those of one cluster."""
 _MOST_READ: Final = 20
 """How many receipts of one cluster are read."""
 _FINISHED: Final = regex(r'"finished_at": ?"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z)"').search
@@ -233,7 +233,7 @@ _COMMITTED: Final = "is committed to git; an apply writes its receipts beside th
 STARTED: Final = "is the receipt of an apply that did not finish, so the cluster may never have held what it declares"
 """Why a started receipt is no base."""
 _START: Final = 4096
-"""In how many bytes at its start a receipt names its cluster."""
+"""A receipt names its cluster within this many bytes."""
 
 
 @dataclass(frozen=True, slots=True)

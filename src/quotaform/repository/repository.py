@@ -312,9 +312,8 @@ class Repository:
 
 # Other quota repositories, which quotaform.yaml lists under `roots`, and what they declare for the same clusters.
 #
-# A path is relative to quotaform.yaml and leads, once all links are followed, to somewhere in the same git work
-# tree, or
-# in the folder above that of quotaform.yaml. What is there is read like any repository: nothing in it is trusted.
+# A path is relative to quotaform.yaml and leads, once all links are followed, to somewhere in the same git work tree,
+# or in the folder above that of quotaform.yaml. What is there is read like any repository: nothing in it is trusted.
 
 
 def read_claims(repository: Repository, config: Config, today: date) -> tuple[Claim, ...]:

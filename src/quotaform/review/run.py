@@ -54,7 +54,7 @@ def find_pull_request(
     if not site.is_repository(repository):
         what = "none is given"
         if repository:
-            what = f"--repository or {site.repository_variables[-1]} has {quote(repository)}, which is none"
+            what = f"{quote(repository)} (--repository, or {site.repository_variables[-1]}) is not a repository"
         raise UsageError(f"a repository is needed: {what}; give --repository OWNER/NAME")
     try:
         api = Url.parse(api_url or environ.get(site.url_variable) or site.url)

@@ -263,8 +263,8 @@ class ApplyRun:
         only = plans[0].digest if len(plans) == 1 else None
         if expected is not None and only is not None and not only.changes and only.is_applyable:
             self.console.warn(
-                f"Nothing to do: the cluster matches the files. The plan {expected} is already applied, or its changes "
-                "came about otherwise."
+                f"Nothing to do: the cluster matches the files. The plan {expected} is already applied, or the "
+                "cluster was changed to match."
             )
             expected = None
         try:

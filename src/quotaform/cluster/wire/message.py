@@ -13,9 +13,8 @@ from quotaform.model.server import Server
 
 # Reads and writes the primitive types of Kafka's protocol, checking every length.
 #
-# A message is either flexible (KIP-482: lengths are unsigned varints, one more than they are, and every structure
-# ends in
-# tagged fields) or not (lengths are INT16 or INT32, -1 for null); which one it is follows from its version.
+# A message is either flexible (KIP-482: lengths are unsigned varints, one more than they are, and every structure ends
+# in tagged fields) or not (lengths are INT16 or INT32, -1 for null); which one it is follows from its version.
 
 T = TypeVar("T")
 

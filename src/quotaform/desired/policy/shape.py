@@ -15,8 +15,7 @@ from quotaform.model.text import did_you_mean, quote
 # The keywords supported in policies: those of JSON Schema, and two of quotaform.
 #
 # JSON Schema ignores unknown keywords, so a policy with a misspelt keyword or field would never reject anything.
-# Unknown
-# keywords and fields are therefore errors.
+# Unknown keywords and fields are therefore errors.
 
 MATCH: Final = "x-match"
 """The patterns of the entities that a policy applies to; only at the root."""

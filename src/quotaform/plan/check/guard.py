@@ -84,7 +84,7 @@ def check_empty(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 _LEAST_LOST: Final = 5
-"""From how many lost entities on a smaller set of declared ones is not an ordinary change."""
+"""Fewer lost entities than this never block."""
 
 
 @guard

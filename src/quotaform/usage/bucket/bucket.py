@@ -1,6 +1,6 @@
 """Which bucket each recorded series belongs to under some quotas: a broker measures and limits per bucket.
 
-A broker names a bucket by the user and the client-id that its level distinguishes (`core.resolve.bucket`), so a series
+A broker names a bucket by the user and the client-id that its level distinguishes (`resolve.resolve`), so a series
 is resolved like a request, where a name that it lacks is one that no quota mentions. Several series make one bucket
 where other quotas join them; a recording cannot be split where other quotas do:
 

@@ -118,7 +118,7 @@ def make_range_query(
     Raises `UsageError` if it is no URL, or the step is shorter than a second.
     """
     if step < 1:
-        raise UsageError("it is 1s at least", "step")
+        raise UsageError("must be 1s or longer", "step")
     begin = -(-since.timestamp() // step) * step
     return RangeQuery(
         url=read_prometheus(url),

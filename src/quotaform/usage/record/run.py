@@ -192,7 +192,7 @@ class _Source:
 
 
 LONGEST_PAUSE_S: Final = 60.0
-"""After at most how many seconds, or one slot, a source that fails is asked again."""
+"""The longest pause in seconds, or one slot, before a source that fails is asked again."""
 
 
 def next_slot(slot: int, interval: float, ended: float, took: float, failures: int) -> int:

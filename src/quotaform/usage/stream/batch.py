@@ -77,7 +77,7 @@ class BatchWriter:
         self.counts.update(written=counts.samples, quarantined=counts.rejected)
 
     def _publish(self, rows: DataFrame, folder: Path, batch: int, files: int) -> None:
-        """Let a folder have the rows of a batch, in so many files, in place of those that it has of the batch."""
+        """Replace the files of a batch in a folder by so many files with its rows."""
         # The id of the query: made once for a checkpoint, and before its first batch.
         name = f"stream-{json.loads((self.progress / 'metadata').read_text())['id']}-{batch:09d}"
         before = set(folder.glob(f"{name}-*.parquet"))

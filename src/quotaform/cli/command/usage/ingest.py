@@ -168,7 +168,7 @@ class TopicSource:
         typer.Option(
             "--watermark",
             metavar="DURATION",
-            help="How long after it was read a record that comes again is recognised and left out.",
+            help="How long a repeated record is recognised and left out.",
         ),
     ] = "10m"
     starting: Annotated[

@@ -12,9 +12,7 @@ import pytest
 
 from quotaform.cli.main import run
 from quotaform.cluster.kafka import DescribeBrokerConfig
-from quotaform.http.client import send
-from quotaform.http.message import Request, Url
-from quotaform.model.errors import ConnectError, HttpError, MetricsError
+from quotaform.model.errors import ConnectError, MetricsError
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.usage.record.reader import JmxReader, origin_of
 from quotaform.usage.stream.topic import TopicGateway
@@ -80,21 +78,6 @@ def test_brokers_that_the_cluster_names_are_held_to_the_list(
                 gateway.connection.send_to(2, DescribeBrokerConfig(2, "x"), timeout=5.0)
             with pytest.raises(ConnectError, match=refused):
                 gateway.topic("usage")
-    assert attacker.got_nothing()
-
-
-def test_requests_over_http_and_their_proxies_are_held_to_the_list(
-    attacker: Attacker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ALLOWED_HOSTS, "hooks.example")
-    with pytest.raises(HttpError, match="is not listed in QUOTAFORM_ALLOWED_HOSTS, so nothing is sent to it") as caught:
-        send(Request(method="GET", url=Url.parse(f"http://{attacker.server}/secret")))
-    assert not caught.value.may_have_arrived
-    assert "secret" not in str(caught.value)
-    monkeypatch.setenv("https_proxy", f"http://me:hunter2@{attacker.server}")
-    with pytest.raises(HttpError, match=f"cannot be reached: the proxy {attacker.server} is not listed in") as caught:
-        send(Request(method="GET", url=Url.parse("https://hooks.example/")))
-    assert "hunter2" not in str(caught.value)
     assert attacker.got_nothing()
 
 

@@ -84,11 +84,6 @@ def test_a_snapshot_is_json_for_everybody_with_one_line_per_entity(snapshot: Sna
     assert len(text.splitlines()) == 7 + len(snapshot.quotas) + (1 if snapshot.quotas else 0)
 
 
-@pytest.mark.parametrize("length", [0, 1, 30, 200, 201, 202, 300, len(SMALL_TEXT) - 2])
-def test_a_file_that_was_cut_off_is_told_apart_from_one_that_is_no_json(length: int) -> None:
-    assert "the file is truncated; take the snapshot again" in str(refusal(SMALL_TEXT[:length]))
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [("[" * 100_000, "nested too deeply"), (SMALL_TEXT.replace("1048576", "9" * 5000), "too many digits")],

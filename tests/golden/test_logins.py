@@ -146,6 +146,7 @@ def of_oauth(text: Text) -> Iterator[str]:
                 challenges.append(more)
             elif name.isupper():
                 environ[name] = value.replace("FOLDER", folder)
+                patch.setenv(name, environ[name])
             elif name != "java":
                 for word, stands_for in words.items():
                     value = value.replace(word, stands_for)
@@ -166,7 +167,7 @@ def of_oauth(text: Text) -> Iterator[str]:
                 options = client_options(["b1:9092"], config)
                 yield from (spelled(f"{name.removeprefix('kafka.')}={options[name]}") for name in sorted(options))
             except QuotaformError as error:
-                yield str(error)
+                yield spelled(str(error))
             return
         for challenge in challenges or [""]:
             exchange = credentials.exchange("b1")

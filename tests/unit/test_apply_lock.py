@@ -12,17 +12,6 @@ from quotaform.apply.lock import cluster_lock
 from quotaform.model.errors import ApplyRunningError
 
 
-def test_a_second_apply_to_a_cluster_is_refused_until_the_first_one_ends(tmp_path: Path) -> None:
-    with cluster_lock(tmp_path, "lab", "id-1"):
-        refused = pytest.raises(ApplyRunningError, match="another apply to cluster lab is running in this directory")
-        with refused, cluster_lock(tmp_path, "lab", "id-1"):
-            raise AssertionError
-        with cluster_lock(tmp_path, "other", "id-2"):
-            pass
-    with cluster_lock(tmp_path, "lab", "id-1"):
-        pass
-
-
 @pytest.mark.slow
 def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
     code = (

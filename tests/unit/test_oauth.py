@@ -24,7 +24,6 @@ from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response
-from quotaform.model.errors import ConnectError
 from quotaform.sandbox.security import Certificates
 from tests.http_server import answer
 from tests.identity_provider import CLIENTS, MODULE, IdentityProvider, decode, sign
@@ -128,17 +127,6 @@ def test_no_time_limit_is_that_of_every_request(
     given = {f"sasl.login.{name}.timeout.ms": value for name, value in limits.items()}
     assert token_of(read(provider.client_properties() | given))
     assert [(each.connect, each.total) for each in used] == [(connect, total)]
-
-
-def test_a_token_endpoint_that_is_not_listed_is_not_asked(
-    provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QUOTAFORM_ALLOWED_HOSTS", "kafka.example")
-    credentials = read(provider.client_properties() | QUICK)
-    assert "is not listed in QUOTAFORM_ALLOWED_HOSTS, so nothing is sent to it" in failure(credentials)
-    assert not provider.requests
-    with pytest.raises(ConnectError, match="QUOTAFORM_ALLOWED_HOSTS"):
-        credentials.java_properties()
 
 
 def test_the_options_of_the_login_module_say_what_is_trusted(certificates: Certificates) -> None:

@@ -107,16 +107,6 @@ def test_a_state_that_names_no_process_is_no_sandbox(tmp_path: Path, monkeypatch
     assert not detached.stop("default")
 
 
-def test_status_prints_nothing_that_a_script_would_take_for_an_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`$(quotaform sandbox status)` was "default: not running"."""
-    monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path))
-    assert run(["sandbox", "status"]) == 1
-    said = "The sandbox default is not running; start it with: quotaform sandbox start\n"
-    assert capsys.readouterr() == ("", said)
-
-
 def test_a_start_says_what_it_is_doing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

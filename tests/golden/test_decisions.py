@@ -35,6 +35,7 @@ from quotaform.desired.writable import is_removable
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
 from quotaform.drift.drift import Drift, make_drift
+from quotaform.drift.records import load_notify_state
 from quotaform.drift.report import render_drift
 from quotaform.http.client import Retry, asked_wait, send_again
 from quotaform.http.message import Request, Response, Url
@@ -212,7 +213,7 @@ def of_notified(text: str) -> Iterator[str]:
     """Yield what is posted after each run, each of which is a process of its own with the same file of its state.
 
     `failures` has failures notified; with `stateless` there is no file; `down` and `up` are the receiver, and `chat`
-    is another one; `unwritable` takes the folder of the file away.
+    is another one; `unwritable` takes the folder of the file away, and `damaged` breaks the file.
     """
     posted: list[str] = []
     flags: set[str] = set()
@@ -231,6 +232,9 @@ def of_notified(text: str) -> Iterator[str]:
                 continue
             urls = ["https://hooks.example/T0K3N", *(["slack=https://new.example/x"] if "chat" in flags else [])]
             path = Path(folder, *(["none"] if "unwritable" in flags else []), "state.json")
+            if "damaged" in flags:
+                path.write_text("{")
+                flags.remove("damaged")
             options = AlertOptions(
                 receivers=tuple(map(Receiver.parse, urls)),
                 state_path=None if "stateless" in flags else path,
@@ -244,6 +248,18 @@ def of_notified(text: str) -> Iterator[str]:
             yield f"{word}: {', '.join(posted) or 'nothing'}".replace(folder, "FOLDER")
             posted.clear()
             assert not path.exists() or "hooks" not in path.read_text()
+
+
+def of_state(text: Text) -> Lines:
+    """Return of which clusters the state of notifications is."""
+    return [f"of {', '.join(load_notify_state(str(text))) or 'no cluster'}"]
+
+
+def of_receiver(text: str) -> Lines:
+    """Return how a receiver is notified; its address is shown nowhere."""
+    receiver = Receiver.parse(text)
+    assert "T0K3N" not in f"{receiver} {receiver!r} {receiver.id}"
+    return [receiver.format]
 
 
 def step_of(word: str) -> BaseException | Callable[[Sequence[Alteration]], list[Row]]:

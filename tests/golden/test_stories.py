@@ -42,10 +42,13 @@ from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
 from tests.dumped import dumped_receipt
 from tests.golden.conftest import Golden
 from tests.golden.table import check_told
+from tests.golden.test_comments import EMPTY
 from tests.http_server import HttpServer, Received, answer
 from tests.loading import load_schema
 from tests.markdown import ROOT
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, live_rate, own_environment, rate
+from tests.pull_request_server import TOKEN as COMMENT_TOKEN
+from tests.pull_request_server import FakeGitHub
 from tests.scripted_gateway import FINE, Answer, ScriptedGateway
 from tests.terraform_tools import ATLANTIS_CHANGES, ATLANTIS_NO_CHANGES, read_apply, read_plan
 
@@ -230,6 +233,15 @@ class Story:
         self.file("event.json", text)
         self.env("GITHUB_ACTIONS", "true")
         self.env("GITHUB_EVENT_PATH", str(self.path / "event.json"))
+
+    def hub(self, *authors: str) -> None:
+        """`hub AUTHOR`: GitHub is a server where these wrote a comment with the marker of lab."""
+        hub = FakeGitHub()
+        for author in authors:
+            hub.add(EMPTY, login=author.replace("\\n", "\n"))
+        server = self.stack.enter_context(hub.server())
+        for name, value in {"API_URL": server.url, "REPOSITORY": "acme/quotas", "TOKEN": COMMENT_TOKEN}.items():
+            self.env(f"GITHUB_{name}", value)
 
     def cd(self, folder: str) -> None:
         """`cd FOLDER`: go on in this folder, which is made if there is none; `.` is that of the repository."""
@@ -479,6 +491,7 @@ class Story:
     def command(self, *arguments: str) -> tuple[int, str, str]:
         code, out, err = self.made(*arguments)
         assert TOKEN not in out + err
+        assert COMMENT_TOKEN not in err
         return code, out, err
 
     def say(self, *arguments: str) -> Iterator[str]:

@@ -270,39 +270,12 @@ def test_a_repository_that_git_refuses_is_a_warning(
     assert "is not known: no git command was found on the PATH; install git\n" in capsys.readouterr().out
 
 
-def test_links_within_a_commit_are_followed(origin: GitRepository, capsys: pytest.CaptureFixture[str]) -> None:
-    origin.declare("lab/own.yaml", "alice")
-    origin.write("shared.yaml", "quotas: []\n")
-    (origin.path / "quotas.d" / "link.yaml").symlink_to("lab/own.yaml")
-    commit = origin.commit()
-    with open_objects(origin.path, TimeLeft()) as objects:
-        made = objects.commit(commit)
-        assert made is not None
-        own = objects.entry(made.tree, "quotas.d/lab/own.yaml")
-        assert own is not None
-        assert objects.entry(made.tree, "quotas.d/link.yaml") == own
+def test_links_that_lead_to_no_file_of_a_commit_are_not_followed(origin: GitRepository) -> None:
     for target in ("../../outside.yaml", "/etc/passwd", "link.yaml", "missing.yaml", ""):
         blob = origin.git("hash-object", "-w", "--stdin", stdin=target.encode())
         tree = origin.git("mktree", stdin=f"120000 blob {blob}\tlink.yaml\n".encode())
         with open_objects(origin.path, TimeLeft()) as objects:
             assert objects.entry(tree, "link.yaml") is None, target
-
-
-def test_a_worktree_and_a_repository_with_longer_ids_have_their_commits(
-    origin: GitRepository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    origin.git("worktree", "add", "-q", str(tmp_path / "second"))
-    origin.declare("all.yaml", "bob")
-    commit = origin.git("rev-parse", "HEAD")
-    source = planned(tmp_path / "second", capsys)
-    assert (source["commit"], source["dirty"]) == (commit, False)
-    longer = GitRepository.init(tmp_path / "longer", "--object-format=sha256")
-    shutil.copytree(origin.path / "quotas.d", longer.path / "quotas.d")
-    for name in ("quotaform.yaml", "lab.json"):
-        shutil.copyfile(origin.path / name, longer.path / name)
-    commit = longer.commit()
-    source = planned(longer.path, capsys)
-    assert (len(commit), source["commit"], source["dirty"]) == (64, commit, False)
 
 
 def test_the_files_of_a_link_are_looked_for_where_they_are(origin: GitRepository, tmp_path: Path) -> None:

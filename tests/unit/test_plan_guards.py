@@ -10,14 +10,13 @@ import pytest
 
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanGuardsError
-from quotaform.model.scope import Pattern
-from quotaform.model.settings import CountLimit, GuardLimits, PruneMode
+from quotaform.model.settings import PruneMode
 from quotaform.plan.difference import Pruned, make_plan, removals
 from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.plan_file import require_guards
 from quotaform.plan.records import load_plan
 from quotaform.repository.repository import Repository
-from tests.builder import HEADER, PRODUCER, guarded, plan_of
+from tests.builder import HEADER, PRODUCER, guarded
 from tests.dumped import dumped_plan
 from tests.scripted_gateway import Clock
 
@@ -25,18 +24,6 @@ from tests.scripted_gateway import Clock
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     return Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
-
-
-def test_limits_that_differ_from_the_default_are_under_the_plan_id() -> None:
-    """A plan without the pattern and the finding had the id of an honest plan of a repository that protects nothing."""
-    plan = plan_of({Entity(user="kafka-1"): {PRODUCER: 1.0}}, {Entity(user="kafka-1"): {PRODUCER: 1.5}})
-    protect = GuardLimits(protect=(Pattern((("user", "kafka-*"),)),))
-    ids = [
-        replace(plan, header=replace(plan.header, options=PlanOptions.of(limits=limits))).plan_id
-        for limits in (GuardLimits(), protect, GuardLimits(change_factor=1000), GuardLimits(delete=CountLimit(9, 20)))
-    ]
-    assert len(set(ids)) == 4
-    assert ids[0] == plan.plan_id
 
 
 def deletion(**options: Any) -> Plan:

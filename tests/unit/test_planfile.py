@@ -113,7 +113,12 @@ def test_every_option_reads_back_and_only_the_limits_of_guards_are_in_the_plan_i
     assert options["guards"] == {"delete": {"count": 0, "percent": 1}}
     assert options["protect"] == [{"user": "kafka-*", "client-id": None}]
     assert load_plan(dumped_plan(guarded(strict)), "plan.json").header.options == strict.header.options
-    assert by_default.plan_id == PLAN.plan_id != strict.plan_id
+    ids = [
+        replace(PLAN, header=replace(PLAN.header, options=PlanOptions.of(limits=each))).plan_id
+        for each in (limits, GuardLimits(protect=limits.protect), GuardLimits(change_factor=1000))
+    ]
+    assert by_default.plan_id == PLAN.plan_id
+    assert len({PLAN.plan_id, *ids}) == 4
 
 
 def test_a_plan_file_that_protects_more_than_quotaform_yaml_can_is_refused() -> None:

@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace as changed
 
-from quotaform.apply.page import render_receipt_html
 from quotaform.drift.drift import make_drift
 from quotaform.history.history import Changer, EntityHistory, HistoryRow
 from quotaform.history.page import render_history_html
@@ -114,7 +113,9 @@ def pages() -> dict[str, Page]:
         "plan": Page(render("plan", "html", based_plan())),
         "plan-blocked": Page(render("plan", "html", guarded_plan())),
         "plan-nothing": Page(render("plan", "html", empty_plan())),
-        "receipt": Page(render_receipt_html(receipt_of(based_plan(), Result.APPLIED, Result.REFUSED, message="no"))),
+        "receipt": Page(
+            render("receipt", "html", receipt_of(based_plan(), Result.APPLIED, Result.REFUSED, message="no"))
+        ),
         "drift": Page(render("drift", "html", example_drift())),
         "resolve": resolved(),
         "fleet": Page(render("fleet-report", "html", example_fleet_report())),
@@ -151,7 +152,7 @@ def test_names_stay_text(name: str) -> None:
     )
     for page, same in (
         (Page(render("plan", "html", planned)), plain["plan"]),
-        (Page(render_receipt_html(receipt_of(planned, Result.REFUSED, message=name))), plain["receipt"]),
+        (Page(render("receipt", "html", receipt_of(planned, Result.REFUSED, message=name))), plain["receipt"]),
         (Page(render("drift", "html", make_drift(planned, ignores=[], today=example.LAST.date()))), plain["drift"]),
         (
             Page(render("usage-headroom", "html", changed(example.HEADROOM, usage=name, buckets=(use,)))),

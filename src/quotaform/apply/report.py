@@ -1,4 +1,4 @@
-"""What an apply did, as a person reads it, and as the comment that takes the place of the one about its plan."""
+"""What an apply did, as a person reads it, as a page, and as the comment that takes the place of that of its plan."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quotas import Action
 from quotaform.model.text import inert
+from quotaform.plan.page import change_sections
 from quotaform.plan.receipt import Receipt, ReceiptDigest, Result
 from quotaform.plan.report_markdown import (
     MARKER,
@@ -23,6 +24,7 @@ from quotaform.plan.report_markdown import (
 )
 from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
 from quotaform.report.markdown import by_prefix, code, link, words
+from quotaform.report.report import Report, Section, Table
 from quotaform.report.text import PLAIN, Style, clusters_line, counted
 
 _RESULT_WORDS = {
@@ -239,3 +241,25 @@ def render_dry_run(outcomes: Sequence[ClusterOutcome[Freshness]], style: Style =
     )
     line = f"Dry run {'complete' if is_complete else 'failed'}!{resources if checked else ''} Nothing was written."
     return "\n".join([*lines, style.paint(line, "green" if is_complete else "red")]) + "\n"
+
+
+def receipt_report(receipt: Receipt) -> Report:
+    """Return what became of each entity, and what the plan said, for a page."""
+    header = receipt.plan.header
+    rows = tuple(
+        (each.entity.address, each.action.value, each.result.value.replace("_", " "), inert(each.message or "-"))
+        for each in sorted(receipt.results, key=lambda each: each.result.holds)
+    )
+    table = Table("Results", ("entity", "action", "result", "message"), rows)
+    ended = [f"Interrupted by {receipt.interruption}."] if receipt.interruption else []
+    return Report(
+        title=f"Kafka quota apply to {spell_name(header.cluster_name)}",
+        about=(
+            resources_line([receipt.digest], is_complete=receipt.is_complete),
+            f"Plan {receipt.plan.plan_id}, applied by {inert(receipt.applied_by)} at {receipt.started_at}",
+            *ended,
+        ),
+        sections=(*([Section(table)] if rows else []), *change_sections(receipt.plan.changes)),
+        nothing="There was nothing to apply.",
+        notes=() if receipt.is_complete else (f"{effect_words(receipt).capitalize()}. Nothing is rolled back.",),
+    )

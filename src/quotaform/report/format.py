@@ -46,7 +46,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "apply.report:render_receipt",
         "json": "plan.receipt:receipt_lines",
         "markdown": "apply.report:render_receipt_markdown",
-        "html": "apply.page:render_receipt_html",
+        "html": "apply.report:receipt_report",
     },
     "validation": {
         "text": "report.validation:render_validation",

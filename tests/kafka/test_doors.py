@@ -45,7 +45,7 @@ WAYS: Final = [
     ("mTLS", "wrong", TLS, "{server} did not accept the client certificate ("),
     ("mTLS", "expired", TLS, "{server} did not accept the client certificate, which has expired: it is valid from 2"),
 ]  # fmt: skip
-"""Each is tried with TLS and without; AWS_MSK_IAM, which no broker of Kafka has, is in `tests/unit/test_msk_iam.py`."""
+"""Each is tried with TLS and without; AWS_MSK_IAM, which no broker of Kafka has, is in tests/golden/logins-msk.txt."""
 
 LISTENERS: Final = {"none": ("PLAINTEXT", "TLS"), "mTLS": ("MTLS",)}
 """The listeners of a way; those with SASL if it is not named."""

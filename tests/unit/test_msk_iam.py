@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: signatures by AWS's published vectors, a broker that checks them, and an STS on loopback."""
+"""AWS_MSK_IAM: signatures, and where keys come from; `tests/golden/logins-msk.txt` has what is sent and answered."""
 
 from __future__ import annotations
 
@@ -47,30 +47,17 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def properties(options: str = "", **others: str) -> dict[str, str]:
-    line = {"sasl.jaas.config": f"{MODULE} required {options};"}
-    return {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", **line, **others}
-
-
 def credentials(options: str = "", **environ: str) -> MskIam:
-    read = from_properties(properties(options), environ=environ).credentials
+    line = {"sasl.jaas.config": f"{MODULE} required {options};"}
+    given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", **line}
+    read = from_properties(given, environ=environ).credentials
     assert isinstance(read, MskIam)
     return read
 
 
-def sent(source: MskIam, host: str = BROKER) -> dict[str, str]:
+def sent(source: MskIam) -> dict[str, str]:
     """Return the message that a broker is sent."""
-    return json.loads(next(source.exchange(host)))  # type: ignore[no-any-return]
-
-
-def refused(source: MskIam, host: str = BROKER) -> str:
-    with pytest.raises(LoginError) as caught:
-        sent(source, host)
-    assert SECRET not in str(caught.value)
-    return f"{caught.value.problem}; {caught.value.remedy}"
-
-
-# Signatures
+    return json.loads(next(source.exchange(BROKER)))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("token", [None, TOKEN])
@@ -87,12 +74,6 @@ def test_the_message_is_that_of_kafka_python(token: str | None) -> None:
     )
     assert message.pop("user-agent").startswith("quotaform/")
     assert message | {"user-agent": "kafka-python"} == expected
-
-
-# A broker
-
-
-# Where credentials come from
 
 
 def test_a_container_is_asked_for_its_credentials_whatever_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,12 +96,10 @@ def test_a_profile_is_read_again_each_time(tmp_path: Path) -> None:
 
 def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "botocore.session", None)
-    assert refused(credentials()).startswith(
-        "AWS_MSK_IAM needs botocore; quotaform was installed without its extra aws"
-    )
-
-
-# Properties
+    with pytest.raises(LoginError) as caught:
+        sent(credentials())
+    said = "AWS_MSK_IAM needs botocore; quotaform was installed without its extra aws"
+    assert caught.value.problem.startswith(said)
 
 
 def test_nothing_shows_a_secret(

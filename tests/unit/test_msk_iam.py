@@ -98,8 +98,8 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "botocore.session", None)
     with pytest.raises(LoginError) as caught:
         sent(credentials())
-    said = "AWS_MSK_IAM needs botocore; quotaform was installed without its extra aws"
-    assert caught.value.problem.startswith(said)
+    assert caught.value.problem == "AWS_MSK_IAM needs botocore"
+    assert caught.value.remedy.startswith("quotaform was installed without its extra aws")
 
 
 def test_nothing_shows_a_secret(

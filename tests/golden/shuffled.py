@@ -17,6 +17,7 @@ from quotaform.drift.records import dump_drift
 from quotaform.drift.report import render_drift
 from quotaform.model.finding import by_severity
 from quotaform.plan.difference import diff, make_plan
+from quotaform.plan.plan import Plan
 from quotaform.plan.report import render_plan
 from quotaform.report.text import Style
 from tests.dumped import dumped_plan
@@ -31,7 +32,7 @@ def shuffled(mapping: Mapping[Any, Any], chance: random.Random) -> dict[Any, Any
 
 
 def views(seed: int) -> dict[str, str]:
-    """Return what the golden files hold, by their names."""
+    """Return the views of the example in an order that follows from a seed."""
     chance = random.Random(seed)
     desired = shuffled({entry.entity: entry for entry in ENTRIES}, chance)
     actual = shuffled(ACTUAL, chance)
@@ -40,6 +41,11 @@ def views(seed: int) -> dict[str, str]:
     chance.shuffle(findings)
     plan = make_plan(rows, desired, actual, example_plan().header, scope=SCOPE)
     plan = replace(plan, findings=tuple(by_severity(findings)))
+    return plan_views(plan)
+
+
+def plan_views(plan: Plan) -> dict[str, str]:
+    """Return what the golden files hold of a plan, by their names."""
     return {
         "plan.txt": "".join(render_plan(plan)),
         "plan-full.txt": "".join(render_plan(plan, shows_unchanged=True, shows_unmanaged=True)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from io import StringIO
 from json import loads
 from typing import Any
+
+import pytest
 
 from quotaform.apply.freshness import AsIfApplied
 from quotaform.cluster.gateway import BrokerConfig
@@ -70,10 +70,6 @@ def text_of(found: ResolveRun, style: Style = PLAIN) -> str:
     return "".join(render_resolve(found, found.header, found.findings, style))
 
 
-def json_of(found: ResolveRun) -> str:
-    return "".join(dump_resolved(found, found.header, found.findings))
-
-
 def plan() -> Plan:
     wanted = {
         Entity(user="alice"): {PRODUCER: 20 * MIB},
@@ -85,49 +81,22 @@ def plan() -> Plan:
     return plan_of(wanted, QUOTAS)
 
 
-def test_resolve_text(golden: Golden) -> None:
-    golden("resolve.txt", text_of(run()))
+VIEWS = {
+    "resolve.txt": lambda: text_of(run()),
+    "resolve-colour.txt": lambda: text_of(run(ASKED[:2]), Style(True)),
+    "resolve-plan.txt": lambda: text_of(run(ASKED[:6], plan())),
+    "resolve-own.txt": lambda: text_of(run(inherited=False, overridden=False)),
+    "resolve.json": lambda: "".join(dump_resolved(found := run(plan=plan()), found.header, found.findings)),
+    "resolve.csv": lambda: "".join(render_resolve_csv(run(plan=plan()))),
+}
 
 
-def test_resolve_text_in_colour(golden: Golden) -> None:
-    golden("resolve-colour.txt", text_of(run(ASKED[:2]), Style(True)))
-
-
-def test_resolve_text_as_if_a_plan_were_applied(golden: Golden) -> None:
-    golden("resolve-plan.txt", text_of(run(ASKED[:6], plan())))
-
-
-def test_resolve_text_of_what_is_the_entity_s_own(golden: Golden) -> None:
-    golden("resolve-own.txt", text_of(run(inherited=False, overridden=False)))
-
-
-def test_resolve_json(golden: Golden) -> None:
-    golden("resolve.json", json_of(run(plan=plan())))
-
-
-def test_resolve_csv(golden: Golden) -> None:
-    golden("resolve.csv", "".join(render_resolve_csv(run(plan=plan()))))
-
-
-def test_every_format_says_the_same() -> None:
-    document = loads(json_of(run()))
-    rows = list(csv.DictReader(StringIO("".join(render_resolve_csv(run())))))
-    keys = [key for request in document["requests"] for key in request["keys"]]
-    assert [row["key"] for row in rows] == [key["key"] for key in keys]
-    for row, key in zip(rows, keys, strict=True):
-        assert row["value"] == ("" if key["value"] is None else str(key["value"]))
-        assert (row["source"], row["source_name"]) == (key["source"] or "", key["source_name"] or "")
-        assert (row["unlimited"] == "true") is key["unlimited"]
-        assert row["overridden"].count("=") >= len(key["overridden"])
-
-
-def test_no_name_can_forge_a_line() -> None:
-    table = "".join(render_resolve_csv(run()))
-    for text in (text_of(run()), json_of(run()), table):
-        assert not any(line.startswith("::") for line in text.splitlines())
+@pytest.mark.parametrize("name", VIEWS)
+def test_resolutions_look_like_this(golden: Golden, name: str) -> None:
+    golden(name, VIEWS[name]())
 
 
 def test_nothing_asked_is_an_empty_document() -> None:
-    document = loads(json_of(run(())))
-    assert document["requests"] == []
-    assert "".join(render_resolve_csv(run(()))).count("\n") == 1
+    found = run(())
+    assert loads("".join(dump_resolved(found, found.header, found.findings)))["requests"] == []
+    assert "".join(render_resolve_csv(found)).count("\n") == 1

@@ -606,7 +606,7 @@ class Story:
 SHORT = (
     "fleet approvals policy principals removed dirty refused roots clusters snapshots said init each unknown valid fmt"
     " adopt describe alter script policies audit guarded revert several scram completed hosts addresses unseen"
-    " terraform"
+    " terraform wrong-usage"
 )
 LONG = "base prune guards dry many ci receipts tables import resolve files notify applied killed"
 """Those that take half a second and more."""

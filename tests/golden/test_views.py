@@ -1,11 +1,13 @@
-"""Every view, on one plan that has everything in it."""
+"""Every view, on one example that has everything in it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
+from datetime import date
 from json import loads
 
 import pytest
@@ -13,14 +15,21 @@ from msgspec import structs
 
 from quotaform.apply.report import render_receipt, render_receipt_markdown
 from quotaform.drift.drift import make_drift
+from quotaform.drift.metric import merge_run
+from quotaform.drift.prometheus import render_metrics
 from quotaform.drift.records import dump_drift
 from quotaform.drift.report import render_drift, render_drift_markdown
+from quotaform.model.entity import Entity
 from quotaform.plan.receipt import Result
 from quotaform.plan.records import load_plan
 from quotaform.plan.report import render_plan, render_plan_summary
 from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.format import FORMATS, render
 from quotaform.report.text import Style
+from quotaform.repository.repository import Repository
+from quotaform.resolve.explain import dump_explained
+from quotaform.resolve.report import render_explained
+from quotaform.resolve.run import explain_entity
 from tests.builder import receipt_of
 from tests.dumped import dumped_plan, dumped_receipt
 from tests.golden.conftest import FOLDER, Golden
@@ -28,96 +37,61 @@ from tests.golden.drift_example import example_drift
 from tests.golden.example import based_plan, empty_plan, example_plan, guarded_plan, of_the_right_cluster
 from tests.golden.fleet_example import example_apply_report, example_drift_report, example_fleet_report
 from tests.golden.principals_example import principals_plan
+from tests.golden.shuffled import plan_views
+from tests.unit.test_audit import LINES
+from tests.unit.test_metrics import run_of
+
+RUN = "https://ci.example/runs/1"
+PLAN, DRIFT = example_plan(), make_drift(of_the_right_cluster(example_plan()))
+VIEWS: dict[str, Iterable[str]] = {
+    **plan_views(PLAN),
+    "plan-empty.txt": render_plan(empty_plan()),
+    "plan-base.txt": render_plan(based_plan()),
+    "plan-base.json": dumped_plan(based_plan()),
+    "plan-guarded.txt": render_plan(guarded_plan()),
+    "plan-guarded.json": dumped_plan(guarded_plan()),
+    "plan-summary.txt": render_plan_summary(PLAN),
+    "plan.md": render_plan_markdown(PLAN, run_url=RUN),
+    "plan-principals.txt": render_plan(principals_plan()),
+    "plan-principals-summary.txt": render_plan_summary(principals_plan()),
+    "plan-principals.md": render_plan_markdown(principals_plan()),
+    "plan-principals.json": dumped_plan(principals_plan()),
+    **{f"limit-changes.{name}": render("limit-changes", name, principals_plan()) for name in FORMATS["limit-changes"]},
+    "drift.md": render_drift_markdown(DRIFT, run_url=RUN),
+    "drift-baseline.txt": render_drift(example_drift()),
+    "drift-baseline.json": dump_drift(example_drift()),
+    "drift-empty.txt": render_drift(make_drift(empty_plan())),
+    # Findings beside the files.
+    **{f"plan.{name}": render("plan", name, PLAN) for name in ("github", "sarif", "gitlab")},
+    **{f"drift.{name}": render("drift", name, DRIFT) for name in ("github", "sarif", "gitlab")},
+    "fleet-report.txt": render("fleet-report", "text", example_fleet_report()),
+    "fleet-report.json": render("fleet-report", "json", example_fleet_report()),
+    "fleet-report.md": render("fleet-report", "markdown", example_fleet_report()),
+    "fleet-report-apply.txt": render("fleet-report", "text", example_apply_report()),
+    "fleet-report-drift.txt": render("fleet-report", "text", example_drift_report()),
+    "audit.jsonl": LINES,
+    "metrics.prom": render_metrics(merge_run({}, run_of(notified=True))),
+}
 
 
-def test_plan_text(golden: Golden) -> None:
-    golden("plan.txt", "".join(render_plan(example_plan())))
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view(golden: Golden, name: str) -> None:
+    golden(name, "".join(VIEWS[name]))
 
 
-def test_plan_text_with_everything_shown(golden: Golden) -> None:
-    golden("plan-full.txt", "".join(render_plan(example_plan(), shows_unchanged=True, shows_unmanaged=True)))
-
-
-def test_plan_text_in_colour(golden: Golden) -> None:
-    golden("plan-colour.txt", "".join(render_plan(example_plan(), Style(True))))
-
-
-def test_plan_text_without_changes(golden: Golden) -> None:
-    golden("plan-empty.txt", "".join(render_plan(empty_plan())))
-
-
-def test_the_report_of_a_fleet(golden: Golden) -> None:
-    for name, suffix in (("text", "txt"), ("json", "json"), ("markdown", "md")):
-        golden(f"fleet-report.{suffix}", "".join(render("fleet-report", name, example_fleet_report())))
-    golden("fleet-report-apply.txt", "".join(render("fleet-report", "text", example_apply_report())))
-    golden("fleet-report-drift.txt", "".join(render("fleet-report", "text", example_drift_report())))
-
-
-def test_plan_with_a_base(golden: Golden) -> None:
-    golden("plan-base.txt", "".join(render_plan(based_plan())))
-    golden("plan-base.json", dumped_plan(based_plan()))
-
-
-def test_plan_with_guards(golden: Golden) -> None:
-    golden("plan-guarded.txt", "".join(render_plan(guarded_plan())))
-    golden("plan-guarded.json", dumped_plan(guarded_plan()))
+def test_a_plan_file_reads_back_as_it_was() -> None:
+    plan = principals_plan()
+    assert load_plan(dumped_plan(plan), "plan.json") == replace(plan, base=None)
     assert dumped_plan(load_plan(dumped_plan(guarded_plan()), "plan.json")) == dumped_plan(guarded_plan())
 
 
-def test_plan_summary(golden: Golden) -> None:
-    golden("plan-summary.txt", "".join(render_plan_summary(example_plan())))
-
-
-def test_plan_markdown(golden: Golden) -> None:
-    golden("plan.md", render_plan_markdown(example_plan(), run_url="https://ci.example/runs/1"))
-
-
-def test_plan_with_its_blast_radius(golden: Golden) -> None:
-    plan = principals_plan()
-    golden("plan-principals.txt", "".join(render_plan(plan)))
-    golden("plan-principals-summary.txt", "".join(render_plan_summary(plan)))
-    golden("plan-principals.md", render_plan_markdown(plan))
-    golden("plan-principals.json", dumped_plan(plan))
-    assert load_plan(dumped_plan(plan), "plan.json") == replace(plan, base=None)
-
-
-def test_the_file_of_all_changes_of_limits(golden: Golden) -> None:
-    for name in FORMATS["limit-changes"]:
-        golden(f"limit-changes.{name}", "".join(render("limit-changes", name, principals_plan())))
-
-
-def test_plan_json(golden: Golden) -> None:
-    golden("plan.json", dumped_plan(example_plan()))
-
-
-def test_drift_text(golden: Golden) -> None:
-    golden("drift.txt", render_drift(make_drift(of_the_right_cluster(example_plan()))))
-
-
-def test_drift_markdown(golden: Golden) -> None:
-    golden(
-        "drift.md",
-        render_drift_markdown(make_drift(of_the_right_cluster(example_plan())), run_url="https://ci.example/runs/1"),
-    )
-
-
-@pytest.mark.parametrize("name", ["github", "sarif", "gitlab"])
-def test_findings_beside_the_files(name: str, golden: Golden) -> None:
-    golden(f"plan.{name}", "".join(render("plan", name, example_plan())))
-    golden(f"drift.{name}", "".join(render("drift", name, make_drift(of_the_right_cluster(example_plan())))))
-
-
-def test_drift_json(golden: Golden) -> None:
-    golden("drift.json", dump_drift(make_drift(of_the_right_cluster(example_plan()))))
-
-
-def test_drift_against_a_baseline(golden: Golden) -> None:
-    golden("drift-baseline.txt", render_drift(example_drift()))
-    golden("drift-baseline.json", dump_drift(example_drift()))
-
-
-def test_no_drift_text(golden: Golden) -> None:
-    golden("drift-empty.txt", render_drift(make_drift(empty_plan())))
+def test_where_declared_values_come_from(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With everything that can give or take a value."""
+    monkeypatch.chdir(FOLDER.parent / "data/explained")
+    found = explain_entity(Repository.at(None, None), Entity(user="svc-orders"), (), date(2026, 11, 20))
+    golden("explain.txt", render_explained(found))
+    golden("explain-colour.txt", render_explained(found, Style(is_coloured=True)))
+    golden("explain.json", dump_explained(found))
 
 
 def test_receipt_of_a_complete_apply(golden: Golden) -> None:
@@ -140,15 +114,7 @@ def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
     )
     golden("receipt-incomplete.json", dumped_receipt(receipt))
     golden("receipt-incomplete.txt", render_receipt(receipt))
-    golden("receipt-incomplete.md", render_receipt_markdown(receipt, run_url="https://ci.example/runs/1"))
-
-
-@pytest.mark.parametrize(
-    "text", ["".join(render_plan(example_plan())), dumped_plan(example_plan())], ids=["text", "json"]
-)
-def test_no_name_can_forge_a_line(text: str) -> None:
-    assert not any(line.startswith("::") for line in text.splitlines())
-    assert "\x1b" not in text
+    golden("receipt-incomplete.md", render_receipt_markdown(receipt, run_url=RUN))
 
 
 @pytest.mark.slow

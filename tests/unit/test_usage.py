@@ -1,4 +1,4 @@
-"""Arguments of any length; `story-said.txt` and `wrong-usage.txt` have what is said of others."""
+"""Arguments of any length; `story-said.txt` and `story-wrong-usage.txt` have what is said of others."""
 
 from __future__ import annotations
 

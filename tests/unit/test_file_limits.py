@@ -14,7 +14,6 @@ import pytest
 from quotaform.desired.loader import conclude
 from quotaform.desired.quotas_file import load_file
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.yaml.reader import MAX_CHARACTERS
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings

@@ -54,7 +54,7 @@ class Resolver:
     def __init__(self, index: QuotaIndex) -> None:
         self.index: Final = index
         self._differing: Final = DifferingNames(index)
-        self._merged: Final = lru_cache(_MOST_KEPT)(_merged)
+        self._merged: Final = lru_cache(_MOST_KEPT)(self._merge)
 
     def resolve(self, request: Request, keys: Iterable[str] = ()) -> Mapping[str, Resolved]:
         """Resolve every quota key that can limit a request; keys that nothing limits have no source.
@@ -81,14 +81,15 @@ class Resolver:
         }
         return MappingProxyType({**found, **differing}) if differing else found
 
-
-def _merged(entries: tuple[QuotaEntry, ...], size: int) -> Mapping[str, Resolved]:
-    """Return what entries, by precedence, say together of requests with so many names, key by key."""
-    found = dict.fromkeys(_KEYS[size], NOT_LIMITED)
-    for entry in reversed(entries):
-        for key, value in entry.values.items():
-            found[key] = Resolved(value, entry.entity, found.get(key, NOT_LIMITED).entries, entry.level)
-    return MappingProxyType(found)
+    def _merge(self, entries: tuple[QuotaEntry, ...], size: int) -> Mapping[str, Resolved]:
+        """Return what entries, by precedence, say together of requests with so many names, key by key."""
+        if not entries:
+            return MappingProxyType(dict.fromkeys(_KEYS[size], NOT_LIMITED))
+        strongest, weaker = entries[0], self._merged(entries[1:], size)
+        found = dict(weaker)
+        for key, value in strongest.values.items():
+            found[key] = Resolved(value, strongest.entity, weaker.get(key, NOT_LIMITED).entries, strongest.level)
+        return MappingProxyType(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

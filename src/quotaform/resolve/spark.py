@@ -15,19 +15,20 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zlib import compress, decompress
 
+import numpy
+import pyarrow
 from pyspark.sql import functions as f
 
 from quotaform.model.entity import Entity
-from quotaform.model.precedence import LEVELS, PRECEDENCES, level_of
+from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import QuotaIndex
-from quotaform.resolve.request import PRECEDENCE_OF, UNMENTIONED, QuotaEntry, Request
+from quotaform.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request
 from quotaform.resolve.spark_quotas import CLUSTER, DOUBLE, INTEGER, PRINCIPALS, RANKS, TEXT, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame
 
 
@@ -75,8 +76,6 @@ def held_quotas(quotas: DataFrame) -> dict[str | None, dict[Entity, dict[str, fl
 
 _AT_ONCE: Final = 10_000
 """How many principals are resolved at a time; each has several rows."""
-_MOST_KEPT: Final = 200_000
-"""How many combinations of entries are kept with the rows that they make."""
 MOST_CLUSTERS: Final = 256
 """How many clusters a task has indexed at a time."""
 
@@ -173,119 +172,132 @@ def _limits(content: bytes, keys: tuple[str, ...], inherited: bool) -> _Limits:
     return _Limits(unpacked(content), keys, inherited)
 
 
-_KEYS: Final = {size: frozenset(each.keys) for size, each in PRECEDENCE_OF.items()}
-"""The known quota keys that can limit a request, by how many names that has."""
-_Met = tuple[QuotaEntry, ...]
-_Rows: TypeAlias = "tuple[array[int], ...]"
+_OWN: Final = {level.named: rank for rank, level in enumerate(LEVELS) if not level.defaults}
+"""The level on which a request has entries of its own, by the types that it names."""
+_NO_RANK: Final = len(LEVELS)
+"""The rank where nothing limits a key, after those of all levels."""
+_Numbers: TypeAlias = numpy.ndarray[Any, Any]
+"""Numbers of entries or of keys."""
 
 
 class _Side:
-    """What a cluster holds, before a plan or after it, and a table of all limits that principals can have there."""
+    """What a cluster holds, before a plan or after it.
 
-    def __init__(self, quotas: Quotas, keys: Iterable[str]) -> None:
-        import pyarrow
+    Entries have numbers in the order of precedence: of those that hold a key the one with the least number wins.
 
+    Attributes:
+        nothing: The number where nothing limits a key; the next one says that there is no row of the key.
+        ranks: The rank of each entry's level, by number.
+    """
+
+    def __init__(self, quotas: Quotas, keys: Sequence[str], asked: Sequence[str]) -> None:
         self._index = QuotaIndex(quotas)
-        self.rows: dict[QuotaEntry, dict[str, int]] = {}
-        """In which row of the table an entry has its value of a key."""
-        self._whole: set[QuotaEntry] = set()
-        """Entries below which none can count: they hold every key that requests of their kind can find."""
-        cells: list[tuple[str, float | None, int | None, str | None]] = [(key, None, None, None) for key in keys]
-        self.nothing = {key: place for place, (key, *_) in enumerate(cells)}
-        """In which row of the table nothing limits a key."""
-        for precedence in PRECEDENCES:
-            entries = [(level, self._index.entries_of(level).values()) for level in precedence.levels]
-            held = {key for _, of_level in entries for entry in of_level for key in entry.values}
-            for level, of_level in entries:
-                for entry in of_level:
-                    self.rows[entry] = {key: len(cells) + place for place, key in enumerate(entry.values)}
-                    address = entry.entity.address
-                    cells += [(key, value, RANKS[level.source], address) for key, value in entry.values.items()]
-                self._whole.update(entry for entry in of_level if entry.values.keys() >= held)
-        names, values, self.ranks, addresses = (list(column) for column in zip(*cells, strict=True))
-        ranks = pyarrow.array(self.ranks, "int8")
-        self._table = {
-            "key": pyarrow.array(names, "string"),
-            "value": pyarrow.array(values, "float64"),
-            "source": pyarrow.array([level.source for level in LEVELS], "string").take(ranks),
-            "level": pyarrow.array([level.number for level in LEVELS], "int32").take(ranks),
-            "entity_key": pyarrow.array(addresses, "string"),
-            "bucket": pyarrow.array([",".join(level.bucket) for level in LEVELS], "string").take(ranks),
+        entries = [entry for level in LEVELS for entry in self._index.entries_of(level).values()]
+        self._numbers = {entry: number for number, entry in enumerate(entries)}
+        self.nothing = nothing = len(entries)
+        self.ranks = numpy.array([*(RANKS[entry.level.source] for entry in entries), _NO_RANK, _NO_RANK], "int8")
+        self._addresses = pyarrow.array([*(entry.entity.address for entry in entries), None, None], "string")
+        columns = {key: column for column, key in enumerate(keys)}
+        places, values = array("q"), array("d")
+        for number, entry in enumerate(entries):
+            for key in entry.values.keys() & columns.keys():
+                places.append(number * len(keys) + columns[key])
+                values.append(entry.values[key])
+        self._values = numpy.zeros((nothing + 2, len(keys)))
+        self._values.flat[numpy.asarray(places)] = values
+        # The number of an entry where it holds a key; after the entries, what is there without any.
+        self._holds = numpy.full((nothing + len(PRECEDENCE_OF), len(keys)), nothing + 1, "int32")
+        self._holds.flat[numpy.asarray(places)] = numpy.asarray(places) // len(keys)
+        self._bare = {size: nothing + place for place, size in enumerate(PRECEDENCE_OF)}
+        for size, precedence in PRECEDENCE_OF.items():
+            always = [key in precedence.keys or (key in asked and key not in QUOTA_KEYS) for key in keys]
+            self._holds[self._bare[size], always] = nothing
+
+    def winners(self, requests: Iterable[Request]) -> _Numbers:
+        """Return the numbers of the entries that win, a row per request with a column for each key."""
+        begins, met = array("q"), array("q")
+        for request in requests:
+            begins.append(len(met))
+            met.append(self._bare[len(request)])
+            met.extend([self._numbers[entry] for entry in self._index.entries(request)])
+        return numpy.minimum.reduceat(self._holds[numpy.asarray(met)], numpy.asarray(begins))
+
+    def pairs(self) -> Iterator[Hashable]:
+        """Yield the names of the entries that name more than one type."""
+        return (names for level in LEVELS if len(level.named) > 1 for names in self._index.entries_of(level))
+
+    def columns(self, winners: _Numbers, keys: _Numbers) -> dict[str, pyarrow.Array]:
+        """Return what the winners of keys say."""
+        ranks = self.ranks[winners]
+        return {
+            "value": pyarrow.array(self._values[winners, keys], mask=winners >= self.nothing),
+            "source": pyarrow.array([*(level.source for level in LEVELS), None]).take(ranks),
+            "level": pyarrow.array([*(level.number for level in LEVELS), None], "int32").take(ranks),
+            "entity_key": self._addresses.take(winners),
+            "bucket": pyarrow.array([*(",".join(level.bucket) for level in LEVELS), None]).take(ranks),
         }
-
-    def met(self, request: Request) -> _Met:
-        """Return the entries that a request meets, by precedence, as far as they can count."""
-        met = self._index.entries(request)
-        for place, entry in enumerate(met, 1):
-            if entry in self._whole:
-                return met[:place]
-        return met
-
-    def columns(self, places: Sequence[int]) -> dict[str, pyarrow.Array]:
-        """Return rows of the table."""
-        import numpy
-
-        chosen = numpy.asarray(places)
-        return {name: column.take(chosen) for name, column in self._table.items()}
 
 
 class _Limits:
     """What limits principals on a cluster, by what it holds, and by what it held before."""
 
     def __init__(self, quotas: Sequence[Quotas], keys: Sequence[str], inherited: bool) -> None:
-        self._keys, self._inherited = keys, inherited
         held = {key for side in quotas for values in side.values() for key in values}
-        self._sides = [_Side(side, {*QUOTA_KEYS, *held, *keys}) for side in quotas]
-        self._kept: dict[Hashable, _Rows] = {}
+        self._keys = list(dict.fromkeys(keys)) or [*QUOTA_KEYS, *sorted(held - QUOTA_KEYS.keys())]
+        self._inherited = inherited
+        self._sides = [_Side(side, self._keys, keys) for side in quotas]
+        self._pairs = {names for side in self._sides for names in side.pairs()}
+        self._kept: dict[Request, int] = {}
+        self._winners = [side.winners([(UNMENTIONED,)])[:0] for side in self._sides]
+        """Of each side the winners of the requests that are kept."""
 
     def resolve(self, cluster: str | None, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """Return `RESOLVED` of principals, with `BEFORE` if there are two sides."""
-        import numpy
-        import pyarrow
-
-        counts, places = array("q"), [array("q") for _ in self._sides]
-        for user, client_id, ip in zip(*(batch.column(name).to_pylist() for name in PRINCIPALS.names), strict=True):
-            own = self._rows(request_of_row(user, client_id, ip))
-            counts.append(len(own[0]))
-            for all_places, rows in zip(places, own, strict=True):
-                all_places.extend(rows)
-        number = len(places[0])
-        repeated = numpy.repeat(numpy.arange(len(counts)), counts)
-        found = {CLUSTER: pyarrow.array([cluster], "string").take(numpy.zeros(number, "int64"))}
-        found |= {name: batch.column(name).take(repeated) for name in PRINCIPALS.names}
-        schema = RESOLVED
-        for prefix, side, chosen in zip(("", "before_"), self._sides, places, strict=False):
-            found |= {f"{prefix}{name}": column for name, column in side.columns(chosen).items()}
-        if len(self._sides) > 1:
-            schema = struct(RESOLVED, BEFORE)
+        requests = list(map(request_of_row, *(batch.column(name).to_pylist() for name in PRINCIPALS.names)))
+        sides = list(zip(self._sides, self._winners_of(requests), strict=True))
+        is_row = numpy.any([won <= side.nothing for side, won in sides], axis=0)
+        if not self._inherited:
+            own = numpy.array([_own_rank(request) for request in requests])[:, None]
+            is_row &= numpy.any([side.ranks[won] == own for side, won in sides], axis=0)
+        rows, keys = is_row.nonzero()
+        found = {CLUSTER: pyarrow.repeat(pyarrow.scalar(cluster, "string"), len(rows))}
+        found |= {name: batch.column(name).take(rows) for name in PRINCIPALS.names}
+        found["key"] = pyarrow.array(self._keys).take(keys)
+        for prefix, (side, won) in zip(("", "before_"), sides, strict=False):
+            found |= {f"{prefix}{name}": column for name, column in side.columns(won[rows, keys], keys).items()}
+        schema = RESOLVED if len(self._sides) == 1 else struct(RESOLVED, BEFORE)
         return pyarrow.record_batch([found[name] for name in schema.names], schema=arrow_schema(schema))
 
-    def _rows(self, request: Request) -> _Rows:
-        """Return the rows of a request in the table of each side, key by key."""
-        met = tuple([side.met(request) for side in self._sides])
-        kind = met, len(request) if self._inherited else tuple([name is UNMENTIONED for name in request])
-        rows = self._kept.get(kind)
-        if rows is None:
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
-            rows = self._kept[kind] = self._found(request, met)
-        return rows
+    def _winners_of(self, requests: Iterable[Request]) -> list[_Numbers]:
+        """Return the winners of requests.
 
-    def _found(self, request: Request, met: Sequence[_Met]) -> _Rows:
-        won: list[dict[str, int]] = []
-        for side, entries in zip(self._sides, met, strict=True):
-            # Of a key that several hold the first one wins.
-            won.append({key: row for entry in reversed(entries) for key, row in side.rows[entry].items()})
-        keys = _KEYS[len(request)].union(*won)
-        if self._keys:
-            keys = frozenset(key for key in self._keys if key in keys or key not in QUOTA_KEYS)
-        rows = [
-            tuple(found.get(key, side.nothing[key]) for side, found in zip(self._sides, won, strict=True))
-            for key in keys
-        ]
-        if not self._inherited:
-            columns = zip(PRECEDENCE_OF[len(request)].columns, request, strict=True)
-            own = level_of(Entity({kind: name for kind, name in columns if isinstance(name, str)}))
-            rank = None if own is None else RANKS[own.source]
-            rows = [row for row in rows if rank in (s.ranks[place] for s, place in zip(self._sides, row, strict=True))]
-        return tuple(array("q", places) for places in zip(*rows, strict=True)) or (array("q"),) * len(self._sides)
+        Users and client-ids are walked once each, and not their pairs: unless an entry names both, the winner of a
+        pair is that of its user or that of its client-id, whichever is stronger.
+        """
+        known, kept = len(self._kept), self._kept
+        firsts, seconds = array("q"), array("q")
+        for request in requests:
+            first = second = request
+            if len(request) == 2 and "" not in request and request not in self._pairs:
+                first, second = (request[0], UNMENTIONED), (UNMENTIONED, request[1])
+            firsts.append(kept.setdefault(first, len(kept)))
+            seconds.append(kept.setdefault(second, len(kept)))
+        if len(kept) > known:
+            added = list(kept)[known:]
+            self._winners = [
+                numpy.concatenate([won, side.winners(added)])
+                for side, won in zip(self._sides, self._winners, strict=True)
+            ]
+        found = [numpy.minimum(won[numpy.asarray(firsts)], won[numpy.asarray(seconds)]) for won in self._winners]
+        # What is kept grows with the quotas and not with the requests.
+        if len(kept) > self._sides[0].nothing:
+            kept.clear()
+            self._winners = [won[:0] for won in self._winners]
+        return found
+
+
+def _own_rank(request: Request) -> int:
+    """Return the rank of the level on which a request has entries of its own."""
+    columns = PRECEDENCE_OF[len(request)].columns
+    named = tuple([kind for kind, name in zip(columns, request, strict=True) if name is not UNMENTIONED])
+    return _OWN.get(named, _NO_RANK)

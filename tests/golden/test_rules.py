@@ -2,7 +2,7 @@
 
 Lines are read as in `table`. An entity has its values, `1MiB/s -> 2MiB/s` if the files change one; before it
 is `gone` if the files delete it, `live` if they do not mention it, `base` if it is of the base. `9 * user=u{}` are nine
-of them. What the other words mean is said in `Case`.
+of them, whose values are 10 to 18 where `{}` stands for them. What the other words mean is said in `Case`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import groupby
 from pathlib import Path
-from re import fullmatch
+from re import fullmatch, sub
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -43,6 +43,7 @@ from quotaform.plan.plan import Plan, PlanOptions
 from quotaform.plan.plan_file import require_guards
 from quotaform.plan.records import load_plan
 from quotaform.plan.report_markdown import render_plan_markdown
+from quotaform.report.comment import COMMENT_BYTES
 from quotaform.report.finding import approval_item
 from quotaform.repository.repository import Repository
 from quotaform.resolve.effect import effect_text, fallback_text, value_text
@@ -119,8 +120,8 @@ class Case:
         )
         assert matched
         state, number, address, said, expires, owner = matched.groups()
-        before, after = values_of(said or "")
         for index in range(int(number or 1)):
+            before, after = values_of((said or "").replace("{}", str(index + 10)))
             entity = parse_address(address.format(f"{index:04}"))
             if state == "base ":
                 self.base[entity] = after
@@ -314,6 +315,20 @@ def of_markdown(text: Text) -> Lines:
     case.has_origins = True
     lines = render_plan_markdown(plan_for(case)).splitlines()
     yield from (f"  {line}" for line in lines if line and not line.startswith("<sub>Plan id"))
+
+
+def of_comment(text: Text) -> Lines:
+    """Yield a plan as a comment that has no room for all of it; of lines that differ in numbers alone the first one."""
+    case = Case.read(text)
+    case.has_origins = True
+    written = render_plan_markdown(plan_for(case))
+    assert len(written.encode()) <= COMMENT_BYTES
+    lines = [line for line in written.splitlines() if line and not line.startswith("<sub>Plan id")]
+    for _, group in groupby(lines, lambda line: sub(r"[\d,.]+", "0", line)):
+        first, *others = group
+        yield f"  {first}"
+        if others:
+            yield f"  ... {len(others)} more like this"
 
 
 def of_plan(text: Text) -> Lines:

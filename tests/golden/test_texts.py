@@ -165,6 +165,7 @@ def of_settings(text: Text) -> Lines:
         yield from (f"  source {astuple(source)}" for source in cluster.metrics.sources)
         yield from (f"  {url}" for url in [cluster.metrics.prometheus] if url)
     yield from (f"{field}: {value!r}" for field, value in differing(config, Config()) if field != "clusters")
+    yield from (f"  {finding}" for finding in config.lints.profile_findings)
 
 
 def differing(record: Any, default: Any) -> Iterator[tuple[str, object]]:

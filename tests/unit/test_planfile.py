@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from quotaform.model.entity import Entity
-from quotaform.model.errors import SavedFileError, StaleError
+from quotaform.model.errors import SavedFileError
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Base, DeclaredBase, Values
 from quotaform.model.scope import Pattern
@@ -80,15 +80,6 @@ def test_a_plan_file_that_is_cut_off_anywhere_is_refused() -> None:
             load_plan(whole[:length], "plan.json")
     with pytest.raises(SavedFileError, match="not a valid plan file"):
         load_plan(whole[:-1], "plan.json")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"\xff\xfe\x00", b'{"kind": "\xe4"}', '{"kind": ' + "[" * 100_000, TEXT.replace("2048", "9" * 5000)],
-)
-def test_what_is_no_json_is_refused(content: str | bytes) -> None:
-    with pytest.raises((SavedFileError, StaleError), match=r"not a valid plan file|changed after"):
-        load_plan(content, "plan.json")
 
 
 BASE = Base(ref="origin/main", commit="a91be02")

@@ -14,12 +14,15 @@ import pytest
 from msgspec import structs
 
 from quotaform.apply.report import render_receipt, render_receipt_markdown
+from quotaform.cluster.checkup import Checkup
+from quotaform.cluster.report import render_checkup
 from quotaform.drift.drift import make_drift
 from quotaform.drift.metric import merge_run
 from quotaform.drift.prometheus import render_metrics
 from quotaform.drift.records import dump_drift
 from quotaform.drift.report import render_drift, render_drift_markdown
 from quotaform.model.entity import Entity
+from quotaform.model.records.record import decode, dump_record
 from quotaform.plan.receipt import Result
 from quotaform.plan.records import load_plan
 from quotaform.plan.report import render_plan, render_plan_summary
@@ -43,6 +46,7 @@ from tests.unit.test_metrics import run_of
 
 RUN = "https://ci.example/runs/1"
 PLAN, DRIFT = example_plan(), make_drift(of_the_right_cluster(example_plan()))
+CHECKUP = decode((FOLDER / "doctor.json").read_bytes(), Checkup)
 VIEWS: dict[str, Iterable[str]] = {
     **plan_views(PLAN),
     "plan-empty.txt": render_plan(empty_plan()),
@@ -69,6 +73,10 @@ VIEWS: dict[str, Iterable[str]] = {
     "fleet-report.md": render("fleet-report", "markdown", example_fleet_report()),
     "fleet-report-apply.txt": render("fleet-report", "text", example_apply_report()),
     "fleet-report-drift.txt": render("fleet-report", "text", example_drift_report()),
+    # One server refuses the credentials, and another is not tried after it.
+    "doctor.txt": render_checkup(CHECKUP),
+    "doctor-colour.txt": render_checkup(CHECKUP, Style(is_coloured=True)),
+    "doctor.json": dump_record(CHECKUP),
     "audit.jsonl": LINES,
     "metrics.prom": render_metrics(merge_run({}, run_of(notified=True))),
 }

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.cluster.scram_credential import ScramDeletion, ScramMechanism, ScramResult, ScramRow, ScramUser
 from quotaform.model import errors
-from quotaform.model.alteration import Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, QuotaformError
 from quotaform.model.outcome import ClusterOutcome, exit_code
@@ -73,22 +71,3 @@ def test_the_codes_in_the_table_are_those_of_the_errors() -> None:
     shown = {name: int(code) for code, text in rows for name in re.findall(r"`(\w+)`", text)}
     assert len(shown) >= 6
     assert shown == {name: getattr(errors, name).exit_code for name in shown}
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "code"),
-    [
-        ([Outcome.OK, Outcome.OK], ExitCode.DONE),
-        ([Outcome.OK, Outcome.REFUSED], ExitCode.PARTIAL),
-        ([Outcome.UNKNOWN], ExitCode.PARTIAL),
-        ([Outcome.REFUSED, Outcome.REFUSED], ExitCode.ERROR),
-    ],
-)
-def test_credentials_that_are_set_in_part_are_partial(outcomes: list[Outcome], code: ExitCode) -> None:
-    deletion = ScramDeletion("alice", ScramMechanism.SHA_256)
-    assert ScramResult(tuple(ScramRow(deletion, outcome) for outcome in outcomes)).exit_code == code
-
-
-def test_a_user_without_credentials_is_an_error() -> None:
-    assert ScramUser("alice", ()).exit_code == ExitCode.DONE
-    assert ScramUser("bob", (), 91).exit_code == ExitCode.ERROR

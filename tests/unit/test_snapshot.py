@@ -130,17 +130,3 @@ def test_a_snapshot_answers_as_a_cluster_that_cannot_be_changed(tmp_path: Path) 
             with pytest.raises(ClusterError, match=r"^lab is a snapshot, which cannot be changed; choose a running"):
                 alter([Alteration(Entity(user="a"), {PRODUCER: 1.0})])
     assert SnapshotGateway(read_snapshot(path), name="prod").name == "prod"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(None, "there is no such file; quotaform snapshot writes one"), (b"\xff\xfe{}", "it is not UTF-8 text")],
-)
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, message: str) -> None:
-    path = tmp_path / "lab.json"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(InvalidFilesError) as caught:
-        read_snapshot(path)
-    assert message in str(caught.value)
-    assert str(path) in str(caught.value)

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from json import loads
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from quotaform.model.entity import IP, canonical_ip, desanitize
 from quotaform.model.moment import read_moment
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, quote
-from quotaform.usage.format.text import Result, as_items, make_sample, read_number, read_time
+from quotaform.usage.format.text import LATEST, Result, as_items, make_sample, read_number, read_time
 from quotaform.usage.metric import Measure, check_series, may_name, read_metric
 from quotaform.usage.metric_name import (
     BROKER_LABELS,
@@ -35,6 +35,10 @@ from quotaform.usage.sample import (
     Unreadable,
     broker_window_s,
 )
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
 
 # Which columns of a table hold what of a recording.
 #
@@ -254,7 +258,6 @@ def parse_rows(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> 
 
 
 def _results(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> Iterator[tuple[int, str, Result, object]]:
-    read = _of_metric if mapping.is_of_metrics else _of_bucket
     numbers = {mapping.columns[name] for name in (TS, *VALUE_FIELDS) if name in mapping.columns}
     names = sorted(mapping.names - numbers)
     known: dict[tuple[str | None, ...], Measures | DropReason | str] = {}
@@ -262,9 +265,14 @@ def _results(rows: Iterable[Cells], mapping: TableMapping, origin: Origin) -> It
         # Few of many rows differ in more than the time and the numbers.
         key = tuple([_text(cells.get(name)) for name in names])
         if (measures := known.get(key)) is None:
-            measures = known[key] = read(cells, mapping, origin)
+            measures = known[key] = read_names(cells, mapping, origin)
         for result in _of_row(cells, measures, mapping) if isinstance(measures, dict) else [measures]:
             yield number, f"row {number}", result, cells
+
+
+def read_names(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:
+    """Return what the numbers of a row are, why it is left out, or what is wrong with it: by its other cells."""
+    return (_of_metric if mapping.is_of_metrics else _of_bucket)(cells, mapping, origin)
 
 
 def _of_row(cells: Cells, measures: Measures, mapping: TableMapping) -> Iterator[Result]:
@@ -347,6 +355,18 @@ def read_cell_time(cell: object, unit: TimeUnit | None = None) -> float | str:
         return read_moment(cell).timestamp() if isinstance(cell, str) else "there is no time"
     except ValueError as error:
         return str(error)
+
+
+def read_times(numbers: NDArray[numpy.float64], unit: TimeUnit | None = None) -> NDArray[numpy.float64]:
+    """Return the times of numbers as `read_cell_time` does; NaN where it has none."""
+    import numpy
+
+    if unit:
+        per_second: Any = _UNITS_PER_SECOND[unit]
+    else:
+        per_second = numpy.select([numbers >= size for size, _ in _TIME_SIZES], [each for _, each in _TIME_SIZES], 1.0)
+    ts = numbers / per_second
+    return numpy.where((ts > 0) & (ts < LATEST), ts, numpy.nan)
 
 
 def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:

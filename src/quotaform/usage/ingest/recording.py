@@ -116,7 +116,7 @@ def head_of(stream: Any) -> bytes:
     return found[:HEAD_BYTES]
 
 
-def with_cluster(items: Iterable[Item]) -> Iterator[Item]:
+def with_cluster(items: Iterable[Any]) -> Iterator[Any]:
     """Yield items; of samples that name no cluster, and all of which are no rows, one record that says so."""
     count, first = 0, None
     for item in items:

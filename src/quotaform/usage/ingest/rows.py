@@ -5,15 +5,16 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, repeat
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+import numpy
+from numpy.typing import NDArray
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StructField, StructType
 
 from quotaform.fleet.table import row_batch
-from quotaform.usage.sample import Attribute, Dropped, DropReason, Sample, Series, merge
+from quotaform.resolve.spark_quotas import arrow_schema
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Sample, Series
 from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE, struct_type
 
 if TYPE_CHECKING:
@@ -45,24 +46,40 @@ MERGED: Final = StructType([*USAGE.fields, *struct_type(*_LEFT_OUT).fields])
 _MICROSECONDS: Final = 1_000_000
 _MOST_SAMPLES: Final = 250_000
 _MOST_ROWS: Final = 10_000
-_LISTS: Final = ("ts", "value")
 _OTHERS: Final = struct_type(*_LEFT_OUT).names
 
+Samples: TypeAlias = NDArray[numpy.float64]
+"""Samples of some series, a column each: the number of the series, the time in seconds, the value, `window_s`."""
 
-def parsed_batches(found: Iterable[tuple[str, Item]]) -> Iterator[pyarrow.RecordBatch]:
+
+class SeriesSamples(NamedTuple):
+    """Several samples of one series."""
+
+    series: Series
+    window_s: float
+    ts: NDArray[numpy.int64]  # In microseconds since the epoch
+    value: NDArray[numpy.float64]
+
+
+def parsed_batches(found: Iterable[tuple[str, Item | SeriesSamples]]) -> Iterator[pyarrow.RecordBatch]:
     """Yield `PARSED` of what parsers found, each item with its file; runs on an executor."""
     samples: dict[tuple[Series, float], tuple[array[int], array[float]]] = {}
     dropped: Counter[DropReason] = Counter()
     rejected: list[tuple[Any, ...]] = []
     waiting = 0
     for file, item in found:
-        if isinstance(item, Sample):
+        if isinstance(item, Sample | SeriesSamples):
             key = (item.series, item.window_s)
             if (own := samples.get(key)) is None:
                 own = samples[key] = (array("q"), array("d"))
-            own[0].append(round(item.ts * _MICROSECONDS))
-            own[1].append(item.value)
-            waiting += 1
+            if isinstance(item, Sample):
+                own[0].append(round(item.ts * _MICROSECONDS))
+                own[1].append(item.value)
+                waiting += 1
+            else:
+                own[0].frombytes(item.ts.tobytes())
+                own[1].frombytes(item.value.tobytes())
+                waiting += len(item.ts)
         elif isinstance(item, Dropped):
             dropped[item.reason] += item.samples
         else:
@@ -79,7 +96,7 @@ def _parsed_batch(
     rejected: list[tuple[Any, ...]],
 ) -> pyarrow.RecordBatch:
     no_series, nothing = (None,) * (len(PARSED) - len(_OTHERS)), (None,) * len(_OTHERS)
-    rows = [(*series, window_s, *values, *nothing) for (series, window_s), values in samples.items()]
+    rows = [(*series, window_s, *map(numpy.asarray, own), *nothing) for (series, window_s), own in samples.items()]
     rows += [(*no_series, count, reason.name, *nothing[2:]) for reason, count in dropped.items()]
     return row_batch(PARSED, [*rows, *((*no_series, *each) for each in rejected)])
 
@@ -96,49 +113,111 @@ def merged(parsed: DataFrame) -> DataFrame:
 
 def merged_batches(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     """Bring the samples of series together, whose rows follow each other; runs on an executor."""
-    rows: list[tuple[Any, ...]] = []
-    for row in _merged_rows(batches):
-        rows.append(row)
-        if len(rows) >= _MOST_ROWS:
-            yield row_batch(MERGED, rows)
-            rows = []
-    yield row_batch(MERGED, rows)
+    import pyarrow
+    from pyarrow import compute
 
-
-def _merged_rows(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[tuple[Any, ...]]:
-    left_out: Counter[DropReason] = Counter()
-    no_usage, nothing = (None,) * len(USAGE), (None,) * (len(_OTHERS) - 1)
-    for names, of_series in groupby(_parts(batches), itemgetter(*SERIES)):
-        samples: list[Iterable[Sample]] = []
-        for part in of_series:
-            if part["ts"].is_valid:
-                samples.append(_samples(part))
-            else:
-                yield (*no_usage, *(part[name] for name in _OTHERS))
-        found, dropped = merge(chain.from_iterable(samples))
-        left_out.update(dict(dropped))
-        *names, instance = names
-        for ts, window_s, rate, throttle_ms in found:
-            count = (rate is not None) + (throttle_ms is not None)
-            yield (round(ts * _MICROSECONDS), window_s, *names, rate, throttle_ms, instance, count, *nothing)
-    yield from ((*no_usage, count, reason.name, *nothing[1:]) for reason, count in left_out.items())
-
-
-def _parts(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[dict[str, Any]]:
-    """Yield rows of `PARSED`, whose samples are still as Arrow has them: a batch may have many."""
+    dropped: Counter[DropReason] = Counter()
+    waiting = arrow_schema(PARSED).empty_table()
     for batch in batches:
-        columns = {name: batch.column(name) for name in PARSED.names}
-        read = {name: column if name in _LISTS else column.to_pylist() for name, column in columns.items()}
-        for number in range(batch.num_rows):
-            yield {name: column[number] for name, column in read.items()}
+        is_of_series = batch.column("ts").is_valid()
+        others = batch.filter(compute.invert(is_of_series))
+        yield _of_columns({name: others.column(name) for name in _OTHERS})
+        waiting = pyarrow.concat_tables([waiting, pyarrow.Table.from_batches([batch.filter(is_of_series)])])
+        # The last series of a batch may go on in the next one.
+        begin = int(numpy.flatnonzero(_is_next(waiting))[-1]) if waiting.num_rows else 0
+        yield from _merged_series(waiting.slice(0, begin), dropped)
+        waiting = waiting.slice(begin)
+    yield from _merged_series(waiting, dropped)
+    left_out = {reason.name: count for reason, count in dropped.items() if count}
+    yield _of_columns(
+        {"samples": pyarrow.array([*left_out.values()], "int64"), "dropped": pyarrow.array([*left_out], "string")}
+    )
 
 
-def _samples(part: dict[str, Any]) -> Iterable[Sample]:
-    """Return the samples in a row of `PARSED`."""
-    series = Series(**{name: part[name] for name in Series._fields})
-    series = series._replace(attribute=Attribute(series.attribute))
-    times = [micros / _MICROSECONDS for micros in part["ts"].as_py()]
-    return map(Sample, repeat(series), times, part["value"].as_py(), repeat(part["window_s"]))
+def _of_columns(columns: dict[str, pyarrow.Array]) -> pyarrow.RecordBatch:
+    """Return `MERGED` with some columns; the others are null."""
+    import pyarrow
+
+    schema, nothing = arrow_schema(MERGED), pyarrow.nulls(len(columns["samples"]))
+    return pyarrow.record_batch([columns.get(each.name, nothing).cast(each.type) for each in schema], schema=schema)
+
+
+def _is_next(part: pyarrow.Table) -> NDArray[numpy.bool_]:
+    """Return which rows of `PARSED` are of another series than the row before."""
+    is_next: NDArray[numpy.bool_] = numpy.arange(part.num_rows) == 0
+    for name in SERIES:
+        codes = part.column(name).combine_chunks().dictionary_encode("encode").indices.to_numpy()
+        is_next[1:] |= codes[1:] != codes[:-1]
+    return is_next
+
+
+def _merged_series(part: pyarrow.Table, dropped: Counter[DropReason]) -> Iterator[pyarrow.RecordBatch]:
+    """Yield `MERGED` of all samples of some series, as `merge` does for one."""
+    import pyarrow
+
+    is_next = _is_next(part)
+    begins, lists = numpy.flatnonzero(is_next), part.column("ts").combine_chunks()
+    place = numpy.repeat(numpy.arange(part.num_rows), lists.value_lengths().to_numpy())
+    samples = numpy.stack(
+        [
+            (numpy.cumsum(is_next) - 1)[place],
+            lists.flatten().to_numpy() / _MICROSECONDS,
+            part.column("value").combine_chunks().flatten().to_numpy(),
+            part.column("window_s").to_numpy()[place],
+        ]
+    )
+    attribute = numpy.array(part.column("attribute").to_pylist())
+    rates, times, totals = (
+        _kept(samples[:, (attribute == each)[place]], dropped)
+        for each in (Attribute.RATE, Attribute.THROTTLE_TIME, Attribute.TOTAL)
+    )
+    rates = _kept(numpy.hstack([rates, _rates(totals, dropped)]), dropped)
+    found = numpy.hstack([rates, times])
+    order = numpy.lexsort(found[1::-1])
+    found, is_rate = found[:, order], order < rates.shape[1]
+    is_first = ~_is_again(found)
+    row, (series, ts, _, window_s) = numpy.cumsum(is_first) - 1, found[:, is_first]
+    rate, throttle_ms = numpy.full((2, len(ts)), numpy.nan)
+    rate[row[is_rate]], throttle_ms[row[~is_rate]] = found[2, is_rate], found[2, ~is_rate]
+    micros, count = numpy.rint(ts * _MICROSECONDS).astype("int64"), numpy.bincount(row, minlength=len(ts))
+    columns = {"ts": micros, "window_s": window_s, "rate": rate, "throttle_ms": throttle_ms, "samples": count}
+    for at in range(0, len(ts), _MOST_ROWS):
+        rows = slice(at, at + _MOST_ROWS)
+        names = part.select(SERIES).take(begins[series[rows].astype("int64")])
+        arrays = {each: pyarrow.array(column[rows], from_pandas=True) for each, column in columns.items()}
+        yield _of_columns({name: names.column(name).combine_chunks() for name in SERIES} | arrays)
+
+
+def _is_again(samples: Samples) -> NDArray[numpy.bool_]:
+    """Return which samples have the series and the time of the one before."""
+    return numpy.append(False, (samples[:2, 1:] == samples[:2, :-1]).all(axis=0))[: samples.shape[1]]
+
+
+def _kept(samples: Samples, dropped: Counter[DropReason]) -> Samples:
+    """Return the first of the largest samples of each time, by series and time."""
+    order = numpy.lexsort(samples[1::-1])
+    by_time = samples[:, order]
+    is_again = _is_again(by_time)
+    if is_again.any():
+        # Each is compared with the largest that came before it, of the same time.
+        ranks = numpy.unique(by_time[2], return_inverse=True)[1] + numpy.cumsum(~is_again) * len(order)
+        equal = int((is_again[1:] & (ranks[1:] == numpy.maximum.accumulate(ranks)[:-1])).sum())
+        dropped[DropReason.DUPLICATE] += equal
+        dropped[DropReason.CONFLICT] += int(is_again.sum()) - equal
+        by_time = samples[:, numpy.lexsort((-samples[2], samples[1], samples[0]))][:, ~is_again]
+    return by_time
+
+
+def _rates(totals: Samples, dropped: Counter[DropReason]) -> Samples:
+    """Return the rates that follow from the totals of counters, which are by series and time."""
+    is_same = totals[0, 1:] == totals[0, :-1]
+    steps = numpy.diff(totals)
+    is_rate = is_same & (steps[2] >= 0)
+    dropped[DropReason.COUNTER_RESET] += int((is_same & ~is_rate).sum())
+    dropped[DropReason.FIRST_TOTAL] += totals.shape[1] - int(is_same.sum())
+    found, (_, seconds, more, _) = totals[:, 1:][:, is_rate], steps[:, is_rate]
+    found[2], found[3] = more / seconds, seconds
+    return found
 
 
 def usage_rows(found: DataFrame) -> DataFrame:

@@ -172,13 +172,13 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
     """
     # Asked first: Spark itself would try for a minute.
     _require_answer(master)
+    _silence_py4j()
     # What another session of Spark Connect left here would be taken for this one.
     variables: dict[str, str | None] = {OwnSecret.SPARK_REMOTE: None, "SPARK_CONNECT_MODE_ENABLED": None}
     # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
     # among the results of a command; it is kept for the case that Spark does not start.
     with (
         environment(variables),
-        _silent_py4j(),
         temporary_warehouse() as tables,
         TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
     ):
@@ -341,19 +341,14 @@ def _stop(session: SparkSession) -> None:
         session.stop()
 
 
-@contextmanager
-def _silent_py4j() -> Iterator[None]:
-    """Hide what py4j logs: a traceback of every broken connection, beside the error that is raised for it."""
-    own, root = logging.getLogger("py4j"), logging.getLogger()
-    was_shown = own.propagate
-    own.propagate = False
+def _silence_py4j() -> None:
+    """Hide what py4j logs: a traceback of every broken connection, beside the error that is raised for it.
+
+    For as long as this process lives: threads of a stream go on for a moment after the end of its session.
+    """
+    logging.getLogger("py4j").propagate = False
     # It logs some of them as if it were the application itself.
-    root.addFilter(_is_not_py4j)
-    try:
-        yield
-    finally:
-        own.propagate = was_shown
-        root.removeFilter(_is_not_py4j)
+    logging.getLogger().addFilter(_is_not_py4j)
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""What stands on stderr: the progress line on a terminal, and what --quiet leaves out."""
+"""The progress line on a terminal; `story-notify.txt` has what --quiet leaves out."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ import pytest
 
 from quotaform.cli import console
 from quotaform.cli.main import run
-from quotaform.cluster.snapshot import dump_snapshot
-from quotaform.drift import alert
 from quotaform.model.errors import ClusterError
-from quotaform.model.quotas import Snapshot
 from quotaform.repository import gateway as gateways
 
 
@@ -82,31 +79,3 @@ def test_a_connection_that_takes_its_time_has_a_progress_line(command: str, monk
     assert run(command.split()) == 1
     assert shown_meanwhile[0].startswith(line)
     assert terminal.getvalue().endswith("\r\x1b[KError: down\n")
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("drift --notify http://127.0.0.1:1/hook", "Warning: lab: not notified: http://127.0.0.1:1 cannot"),
-        ("drift --metrics folder/q.prom", "Error: folder/q.prom is a directory"),
-        ("drift --metrics folder/q.prom --notify http://127.0.0.1:1/hook", "Warning: lab: not notified: "),
-        ("drift --metrics damaged.prom", "Warning: damaged.prom cannot be used"),
-        ("drift --notify http://127.0.0.1:1/hook --notify-state folder", "Warning: folder cannot be"),
-        ("plan", "The job summary cannot be written"),
-    ],
-)
-def test_quiet_leaves_no_failure_out(
-    command: str, said: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`drift --quiet --notify` with a webhook that was down, the documented line of a crontab, said nothing at all."""
-    (folder / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
-    taken = Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-11-20T09:12:44Z", quotas={})
-    (folder / "lab.json").write_text(dump_snapshot(taken))
-    (folder / "damaged.prom").write_text("{")
-    (folder / "folder/q.prom").mkdir(parents=True)
-    monkeypatch.setattr(alert, "_TOTAL", 0.0)
-    if command == "plan":
-        monkeypatch.setenv("GITHUB_ACTIONS", "true")
-        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "folder/none/summary.md"))
-    run([*command.split(), "--quiet"])
-    assert said in capsys.readouterr().err

@@ -179,6 +179,9 @@ class Story:
         """`bytes NAME TEXT ENCODING`: a file in another encoding."""
         self.made.write(name, text.encode(encoding))
 
+    def mode(self, name: str, mode: str) -> None:
+        (self.path / name).chmod(int(mode, 8))
+
     def pack(self, name: str) -> None:
         """`pack NAME`: the policy of the examples is the only one."""
         self.file("quotaform.yaml", f"{CONFIG}policies: [policies/{name}.schema.json]\n")

@@ -59,10 +59,6 @@ class TestSnapshot:
                 assert admin.describe(EntityFilter.contains(user="alice")) == {ALICE: {KEY: 1.0}}
                 assert admin.resolve(user="bob")[KEY].value == 2.0
 
-    def test_it_cannot_be_altered(self, path: Path) -> None:
-        with pytest.raises(ClusterError, match="lab is a snapshot, which cannot be changed"):
-            QuotaAdmin.from_snapshot(path).alter([Alteration(ALICE, {KEY: 1.0})])
-
     def test_a_file_that_is_none_is_said(self, tmp_path: Path) -> None:
         for name in ("absent.json", "."):
             with pytest.raises(InvalidFilesError):

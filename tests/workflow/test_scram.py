@@ -102,14 +102,6 @@ def test_credentials_are_set_shown_and_deleted(repository: Repository, credentia
     assert credentials.read_until(left) == left
 
 
-def test_a_password_file_that_all_can_read_is_a_warning(repository: Repository, credentials: Credentials) -> None:
-    repository.write("password", SECRET).chmod(0o644)
-    done = repository(*UPSERT, "user=a", "--password-file", "password")
-    assert done.code == 0
-    assert done.err == "Warning: every user of this machine can read the password file; run chmod 600 on it.\n"
-    assert repository(*UPSERT, "user=a", "--password-file", "password", "--quiet").err == ""
-
-
 def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository, credentials: Credentials) -> None:
     answers = [
         ("Password for a: ", f"{SECRET}\n"),

@@ -1,13 +1,13 @@
-"""What is proposed for a value, case by case: golden files with what was recorded, as JSON.
+"""What is proposed for a value: `right-size.txt`, in the form of `table`, with what was recorded as JSON.
 
-A case begins with `===` and what it shows. It has what differs from a user alice with 10 MiB/s, who used 2 MiB/s of
-broker 1 on the busiest Monday of 40 days, all of which are recorded. What is behind `=>` is proposed. `make golden`
-writes what it is now.
+A case has what differs from a user alice with 10 MiB/s, who used 2 MiB/s of
+broker 1 on the busiest Monday of 40 days, all of which are recorded.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -19,7 +19,8 @@ from quotaform.usage.recommend.demand import BrokerRecorded, BucketDemand, Busie
 from quotaform.usage.recommend.recommendation import OwnValue, RecommendSettings
 from quotaform.usage.recommend.right_size import recommend
 from tests.builder import PRODUCER
-from tests.golden.conftest import FOLDER, Golden
+from tests.golden.conftest import Golden
+from tests.golden.table import Text, check_told
 
 MIB: Final = 2.0**20
 LAST: Final = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)
@@ -71,9 +72,9 @@ def settings_of(given: dict[str, Any]) -> RecommendSettings:
     return RecommendSettings(**fields)
 
 
-def proposed(case: str) -> str:
-    """What is proposed in a case, a line for each value."""
-    given = json.loads(case)
+def of_recorded(text: Text) -> Iterator[str]:
+    """Yield what is proposed in a case, a line for each value and what it follows from."""
+    given = json.loads(text)
     key = given.get("key", PRODUCER)
     buckets = [row for each in given.get("buckets", [{}]) for row in bucket_of({"key": key, **each})]
     records: dict[str, dict[str, list[float]]] = {key: {"1": [40, 720]}} if buckets else {}
@@ -97,10 +98,9 @@ def proposed(case: str) -> str:
         LAST + timedelta(days=given.get("age_days", 0.375)),
         given.get("broker_count"),
     )
-    lines = []
     for each in found:
         values = ["-" if value is None else render_value(QUOTA_KEYS[key], value) for value in (each.before, each.after)]
-        lines.append(f"{each.action.value} {each.entity.address} {values[0]} -> {values[1]}: {each.reason}")
+        yield f"{each.action.value} {each.entity.address} {values[0]} -> {values[1]}: {each.reason}"
         rest: dict[str, Any] = {
             "note": each.note,
             "bucket": each.bucket,
@@ -108,15 +108,8 @@ def proposed(case: str) -> str:
             "day": each.day and str(each.day),
         }
         rest |= {"days": round(each.days, 3), "basis": each.basis, "samples": each.samples, "weekly": each.is_weekly}
-        lines.append("  " + json.dumps({name: value for name, value in rest.items() if value}))
-    return "".join(f"=> {line}\n" for line in lines)
+        yield "  " + json.dumps({name: value for name, value in rest.items() if value})
 
 
 def test_what_is_proposed_for_a_value(golden: Golden) -> None:
-    head, *cases = (FOLDER / "right-size.txt").read_text(encoding="utf-8").split("===")
-    found = head
-    for case in cases:
-        title, _, rest = case.partition("\n")
-        given = rest.partition("\n=>")[0] + "\n"
-        found += f"==={title}\n{given}{proposed(given)}\n"
-    golden("right-size.txt", found.rstrip("\n") + "\n")
+    check_told(golden, "right-size.txt", of_recorded)

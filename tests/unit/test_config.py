@@ -12,21 +12,6 @@ from quotaform.model.errors import InvalidFilesError
 from tests.loading import load_config
 
 
-def test_a_missing_file_says_what_to_write(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFilesError) as caught:
-        load_config(tmp_path / "quotaform.yaml")
-    assert str(caught.value.problems[0]).endswith(
-        "error: does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}} "
-        "[missing-config]"
-    )
-    assert caught.value.exit_code == 3
-
-
-def test_a_directory_is_no_configuration(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFilesError, match="cannot be read: Is a directory"):
-        load_config(tmp_path)
-
-
 def test_variables_stay_as_they_are_written_until_the_cluster_is_reached(tmp_path: Path) -> None:
     """One unset variable of one cluster blocked `validate` and all other clusters, and values stood in plans."""
     text = """\

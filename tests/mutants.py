@@ -33,7 +33,7 @@ WORK: Final = ROOT / "build/mutants"
 PYTEST: Final = (
     *(sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "tests.executed_functions", "-p", "no:cacheprovider"),
     *("-m", "not kafka and not spark and not workflow and not slow and not prove"),
-    *(f"--ignore=tests/{folder}" for folder in ("kafka", "spark", "workflow", "fuzz")),
+    *(f"--ignore=tests/{folder}" for folder in ("kafka", "spark", "workflow", "browser", "fuzz")),
     *("--hypothesis-profile=quotaform-fast", "--hypothesis-seed=0"),
 )
 MEMORY: Final = 6 << 30

@@ -37,10 +37,6 @@ def test_clusters_are_worked_on_at_a_time() -> None:
     assert outcomes(AT_ONCE, work) == [f"c{number}" for number in range(AT_ONCE)]
 
 
-def test_more_clusters_than_threads_all_have_an_outcome_in_their_order() -> None:
-    assert outcomes(100, lambda cluster, gateway: cluster.name) == [f"c{number}" for number in range(100)]
-
-
 def test_a_mistake_of_our_own_is_no_outcome() -> None:
     def work(cluster: Cluster, gateway: Gateway) -> None:
         raise RuntimeError("a mistake")
@@ -49,15 +45,15 @@ def test_a_mistake_of_our_own_is_no_outcome() -> None:
         outcomes(1, work)
 
 
-def test_gateways_are_closed_when_the_work_on_them_is_done() -> None:
+def test_more_clusters_than_threads_all_have_an_outcome_in_their_order_and_their_gateways_are_closed() -> None:
     opened: list[ScriptedGateway] = []
 
     def reach(cluster: Cluster) -> ScriptedGateway:
         opened.append(ScriptedGateway({}))
         return opened[-1]
 
-    outcomes(3, lambda cluster, gateway: 1, reach)
-    assert [gateway.log for gateway in opened] == [["close"]] * 3
+    assert outcomes(100, lambda cluster, gateway: cluster.name, reach) == [f"c{number}" for number in range(100)]
+    assert [gateway.log for gateway in opened] == [["close"]] * 100
 
 
 def test_an_interrupt_waits_for_no_cluster_and_closes_what_is_open() -> None:

@@ -121,7 +121,7 @@ def test_a_literal_default_needs_quotes() -> None:
 def test_an_address_is_one_entity_and_goes_with_no_option_that_names_one() -> None:
     assert read_filter(entity=ALICE) == EntityFilter.contains_only(user="alice")
     assert read_entity(None, entity=ALICE) == ALICE
-    with pytest.raises(UsageError, match=r"^user=alice names the entity; leave --name out$"):
+    with pytest.raises(UsageError, match=r"^user=alice and --name both name an entity; "):
         read_entity(["user=b"], entity=ALICE)
     with pytest.raises(UsageError, match=r"^user=alice names one entity; leave --any, --prefix and --not out$"):
         read_filter(entity=ALICE, prefixes=["user=a"])

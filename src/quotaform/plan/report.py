@@ -17,6 +17,7 @@ from msgspec import structs
 
 from quotaform.model import rule
 from quotaform.model.entity import Entity, spell_name
+from quotaform.model.finding import Severity
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Action, Base, Cause, Change
@@ -522,9 +523,13 @@ def _deletes(plan: Plan, style: Style) -> Iterator[str]:
 
 
 def _blocks(plan: Plan, style: Style) -> Iterator[str]:
-    blocking = [finding for finding in plan.findings if finding.blocking]
-    yield from render_findings(blocking, style, most=MOST_BLOCKS)
-    others = len(plan.findings) - len(blocking)
+    shown = [
+        each
+        for each in plan.findings
+        if each.blocking or (each.severity is Severity.WARNING and each.rule != rule.NO_LONGER_DECLARED.id)
+    ]
+    yield from render_findings(shown, style, most=MOST_BLOCKS, most_others=FEW)
+    others = len(plan.findings) - len(shown)
     if others:
         yield f"{counted(others, 'other finding')} (list: without --summary)."
     if plan.findings:

@@ -127,7 +127,10 @@ def read_entity(
     """
     if entity is not None:
         if names or defaults:
-            raise UsageError(f"{entity.address} names the entity; leave {'--name' if names else '--default'} out")
+            raise UsageError(
+                f"{entity.address} and {'--name' if names else '--default'} both name an entity; write one address, as "
+                "in user=alice,client-id=app1"
+            )
         return require_known_types(entity)
     parts: dict[str, str | None] = {}
     pairs: list[tuple[str, str | None]] = [read_pair("--name", text) for text in names or ()]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
+import yaml
 from msgspec import structs
 
-from quotaform.model.entity import Entity
+from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.finding import DELETE, Allowance, Approval, Finding, Severity, by_severity, pack_position
 from quotaform.model.quotas import Base, Cause, DeclaredBase, Desired, Entry, LayerFile
 from quotaform.model.scope import Pattern, Scope
@@ -18,46 +20,41 @@ from quotaform.plan.check.facts import Facts, Safeguards
 from quotaform.plan.check.guard import GUARDS
 from quotaform.plan.difference import diff, make_plan, prune, removable_entities
 from quotaform.plan.plan import Plan, PlanHeader, PlanOptions, PlanSource
-from tests.builder import declare
 
 MIB = 1024.0**2
-
-ACTUAL = {
-    Entity(user=None): {"producer_byte_rate": 20 * MIB},
-    Entity(user="legacy-etl"): {"producer_byte_rate": 5 * MIB, "consumer_byte_rate": 10 * MIB},
-    Entity(user="svc-orders"): {"producer_byte_rate": 10 * MIB, "consumer_byte_rate": 50e6},
-    Entity(user="svc-orders", client_id="backfill"): {"producer_byte_rate": 1 * MIB},
-    Entity(user="svc-orders", client_id="reports"): {"producer_byte_rate": 20 * MIB},
-    Entity(user="perf-test"): {"producer_byte_rate": 100 * MIB},
-    Entity(user="shadowed"): {"producer_byte_rate": 1 * MIB},
-    Entity(user="shadowed", client_id=None): {"producer_byte_rate": 2 * MIB},
-    Entity(user="by-hand"): {"request_percentage": 12.5},
-    Entity(user="kafka-internal"): {"request_percentage": 300.0},
-    Entity(user="same"): {"producer_byte_rate": MIB},
-    Entity(ip="10.0.0.7"): {"connection_creation_rate": 50.0},
-}
+_TEXT = (Path(__file__).parents[1] / "data" / "example.yaml").read_text(encoding="utf-8")
+_DATA: dict[str, list[dict[str, Any]]] = yaml.safe_load(_TEXT)
 
 
-def _entry(line: int, entity: Entity, **more: object) -> Entry:
-    values = {key: value for key, value in more.items() if isinstance(value, float)}
-    texts: dict[str, Any] = {key: value for key, value in more.items() if isinstance(value, str)}
-    cause = Cause.ENTRY if values else Cause.TOMBSTONE
-    file, position = LayerFile("quotas.d/teams.yaml"), pack_position(line, 5)
-    return Entry(entity=entity, values=values, file=file, position=position, cause=cause, **texts)
+def example_quotas(name: str) -> dict[Entity, dict[str, float]]:
+    """Return quotas of example.yaml."""
+    return {
+        Entity({kind: item[kind] for kind in ENTITY_TYPES if kind in item}): {
+            key: float(str(value).removesuffix(" MiB")) * (MIB if str(value).endswith(" MiB") else 1)
+            for key, value in item.items()
+            if key.endswith(("_rate", "_percentage"))
+        }
+        for item in _DATA[name]
+    }
 
 
-ENTRIES = [
-    _entry(3, Entity(user="legacy-etl"), owner="team-etl"),
-    _entry(6, Entity(user="svc-orders"), producer_byte_rate=20 * MIB, consumer_byte_rate=50e6, owner="team-orders"),
-    _entry(12, Entity(user="perf-test"), producer_byte_rate=2.0**63, reason="load test"),
-    _entry(15, Entity(user="shadowed"), producer_byte_rate=3 * MIB),
-    _entry(18, Entity(user="CN=a b,O=Å"), producer_byte_rate=30 * MIB, request_percentage=33.3),
-    _entry(22, Entity(user="<default>"), consumer_byte_rate=1.0),
-    _entry(25, Entity(user="x\n::error"), controller_mutation_rate=5.0, owner="me\n::warning"),
-    _entry(28, Entity(client_id=None), producer_byte_rate=1 * MIB),
-    _entry(31, Entity(ip=None), connection_creation_rate=100.0),
-    _entry(34, Entity(user="same"), producer_byte_rate=MIB),
-]
+def example_entries(name: str, file: str = "all") -> Desired:
+    """Return the entries of a file of example.yaml."""
+    return {
+        entity: Entry(
+            entity=entity,
+            values=values,
+            file=LayerFile(f"quotas.d/{file}.yaml"),
+            position=pack_position(item["line"], 5),
+            cause=Cause.ENTRY if values else Cause.EXPIRED if "expires" in item else Cause.TOMBSTONE,
+            **{key: item[key] for key in ("owner", "reason", "expires") if key in item},
+        )
+        for item, (entity, values) in zip(_DATA[name], example_quotas(name).items(), strict=True)
+    }
+
+
+ACTUAL = example_quotas("actual")
+ENTRIES = list(example_entries("entries", "teams").values())
 
 FINDINGS = [
     Finding(
@@ -97,58 +94,17 @@ def of_the_right_cluster(plan: Plan) -> Plan:
 
 
 BASE = Base(ref="origin/main", commit="a91be02d41")
-NAMES = ("audit", "both", "config", "drifted", "expired", "gone", "keys", "moved", "new", "strange", "tombstone")
-AUDIT, BOTH, CONFIG, DRIFTED, EXPIRED, GONE, KEYS, MOVED, NEW, STRANGE, TOMBSTONE = (
-    Entity(user=name) for name in NAMES
-)
-
-
-def _rates(producer: float, consumer: float | None = None) -> dict[str, float]:
-    both = {"producer_byte_rate": producer * MIB, "consumer_byte_rate": (consumer or 0) * MIB}
-    return both if consumer else {"producer_byte_rate": producer * MIB}
-
-
-AT_BASE: Desired = {
-    **declare({GONE: _rates(5, 10), MOVED: _rates(5)}, owner="team-etl"),
-    **declare(
-        {
-            AUDIT: _rates(16),
-            BOTH: _rates(1),
-            CONFIG: _rates(10, 20),
-            DRIFTED: _rates(1, 2),
-            KEYS: _rates(1, 1),
-            TOMBSTONE: _rates(1),
-        }
-    ),
-    **declare({EXPIRED: {}}, cause=Cause.EXPIRED, expires=date(2026, 11, 1)),
-}
-LIVE = {
-    AUDIT: _rates(80),
-    BOTH: _rates(2),
-    CONFIG: _rates(10, 20),
-    DRIFTED: _rates(1, 9),
-    EXPIRED: _rates(3),
-    GONE: _rates(5, 10),
-    KEYS: _rates(1, 8),
-    MOVED: _rates(6),
-    STRANGE: _rates(7),
-    TOMBSTONE: _rates(1),
-}
-FILES: Desired = {
-    **declare({CONFIG: _rates(20, 20), NEW: _rates(1), TOMBSTONE: {}}, owner="team-a"),
-    **declare({AUDIT: _rates(16), BOTH: _rates(3), DRIFTED: _rates(1, 2), KEYS: _rates(2, 1)}),
-    **declare({EXPIRED: {}}, cause=Cause.EXPIRED, expires=date(2026, 11, 1)),
-}
 
 
 def based_plan() -> Plan:
+    files, live = example_entries("plan_files"), example_quotas("plan_live")
     header = example_plan().header
     header = replace(
         header, source=structs.replace(header.source, base=BASE), options=PlanOptions(prune=PruneMode.SCOPE)
     )
-    base = DeclaredBase(BASE, AT_BASE)
-    pruned = prune(list(removable_entities(FILES, LIVE)), PruneMode.SCOPE, base)
-    return make_plan(diff(FILES, LIVE, pruned), FILES, LIVE, header, base=base, pruned=pruned)
+    base = DeclaredBase(BASE, example_entries("plan_base"))
+    pruned = prune(list(removable_entities(files, live)), PruneMode.SCOPE, base)
+    return make_plan(diff(files, live, pruned), files, live, header, base=base, pruned=pruned)
 
 
 def guarded_plan() -> Plan:

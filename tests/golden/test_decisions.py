@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -28,9 +29,9 @@ from quotaform.cluster.broker import BrokerRelease, service_hint, split_alterati
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import KafkaGateway, refusal_of
 from quotaform.cluster.report import render_altered
-from quotaform.cluster.wire.client_quotas import Row
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas, Row
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import Described
+from quotaform.cluster.wire.message import Described, MalformedError
 from quotaform.desired.writable import is_removable
 from quotaform.drift import alert as drift_alert
 from quotaform.drift.alert import AlertOptions, DriftAlerts, Receiver
@@ -42,6 +43,7 @@ from quotaform.http.message import Request, Response, Url
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, parse_address
 from quotaform.model.errors import ClusterError, ConnectError, HttpError, QuotaformError, UsageError
+from quotaform.model.filter import EntityFilter
 from quotaform.model.finding import Finding
 from quotaform.model.moment import duration_text, parse_duration
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -89,6 +91,7 @@ from tests.scripted_gateway import (
 )
 from tests.unit.test_planfile_mutation import ORIGINAL, sealed_again, sealed_text
 from tests.unit.test_receipt import PLAN as RECEIPT_PLAN
+from tests.unit.test_wire_messages import answer as broker_answer
 
 ORIGINAL_TEXT = dumped_plan(ORIGINAL)
 RECEIPT_TEXT = dumped_receipt(receipt_of(RECEIPT_PLAN))
@@ -666,6 +669,31 @@ def of_refused(text: str) -> Iterator[str]:
     asked = Alteration(entity_of(address), {key: None if value == "none" else float(value) for key, value in pairs})
     for words, group in groupby(RELEASES, lambda release: refusal_of(asked, release)):
         yield f"{', '.join(map(str, group))}: {words or 'left to the broker'}"
+
+
+def of_answered(line: str) -> Lines:
+    """Return what is read of an answer: of the rows of `describe VERSION ROWS`, of `alter`, or of bytes: `raw`.
+
+    `many VERSION TYPES KEYS` is a row with so many entity types and quota keys.
+    """
+    kind, number, written = line.split(maxsplit=2)
+    version, request = int(number), DescribeClientQuotas(EntityFilter())
+    asked = AlterClientQuotas([Alteration(ALICE, {PRODUCER: 1.0})])
+    fields: dict[str, Any] = {"throttle_time_ms": 0, "error_code": 0, "error_message": ""}
+    if kind == "many":
+        types, keys = map(int, written.split())
+        fields["entries"] = [([(f"t{each}", "x") for each in range(types)], [(f"k{each}", 1) for each in range(keys)])]
+    elif kind != "raw":
+        fields["entries"] = literal_eval(written)
+    try:
+        if kind == "alter":
+            rows = {"throttle_time_ms": 0, "entries": [(0, None, entity) for entity in fields["entries"]]}
+            return [f"{asked.decode(broker_answer(asked, version, rows), version)[0]}"]
+        whole = literal_eval(written) if kind == "raw" else broker_answer(request, version, fields)
+        found = request.decode(whole, version)[0].found
+        return [f"{len(entity.parts)} entity types, {len(values)} quota keys" for entity, values in found.items()]
+    except MalformedError as error:
+        return [f"malformed: {error}"]
 
 
 def of_marker(text: str) -> Lines:

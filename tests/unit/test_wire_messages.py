@@ -1,4 +1,4 @@
-"""Our codec, held against kafka-python's, and against bytes that are no answers."""
+"""Our codec, held against kafka-python's, and against bytes that are no answers; `decided-answered.txt` has more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from quotaform.cluster.wire.message import (
     BrokerRequest,
     MalformedError,
     Metadata,
-    Reader,
     SaslAuthenticate,
     SaslHandshake,
     Writer,
@@ -239,20 +238,6 @@ def test_garbage_is_malformed_or_short(garbage: bytes) -> None:
                 request.decode(b"\0\0\0\0" + garbage, version)
 
 
-@pytest.mark.parametrize("version", [0, 1])
-def test_a_length_that_lies_costs_nothing(version: int) -> None:
-    """Room for it must not be made before it is known to be there."""
-    huge = b"\xff\xff\xff\xff\x0f" if version else b"\x7f\xff\xff\xff"
-    body = b"\0" * version + b"\0\0\0\0" + b"\0\0" + (b"\0" if version else b"\xff\xff") + huge
-    with pytest.raises(MalformedError, match="a length in it exceeds the bytes that follow"):
-        DescribeClientQuotas(EntityFilter()).decode(b"\0\0\0\0" + body, version)
-
-
-def test_a_varint_without_end_is_malformed() -> None:
-    with pytest.raises(MalformedError, match="a length in it is too large"):
-        Reader(b"\xff" * 50, is_flexible=True).uvarint()
-
-
 def test_unknown_tagged_fields_are_passed_over() -> None:
     """KIP-482: a later broker may add some anywhere."""
     tags = b"\x02" + b"\x05\x03abc" + b"\x06\x00"
@@ -275,46 +260,9 @@ def test_no_secret_is_in_a_repr() -> None:
     assert "token" not in repr(SaslAuthenticate(b"token"))
 
 
-def entities(*rows: tuple[list[tuple[str, str | None]], list[tuple[str, float]]], version: int = 1) -> bytes:
-    fields = {"throttle_time_ms": 0, "error_code": 0, "error_message": "", "entries": list(rows)}
-    return answer(DescribeClientQuotas(EntityFilter()), version, fields)
-
-
-ALICE: list[tuple[str, str | None]] = [("user", "alice")]
-
-
-@pytest.mark.parametrize("version", [0, 1])
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([(ALICE, [("k", 1.0)]), (ALICE, [("k", 2.0)])], "it names an entity twice"),
-        ([(ALICE * 2, [("k", 1.0)])], "an entity type of an entity twice"),
-        ([(ALICE, [("k", 1.0), ("k", 2.0)])], "a quota key of an entity twice"),
-        ([([(f"t{number}", "x") for number in range(17)], [("k", 1.0)])], "entity types"),
-        ([(ALICE, [(f"k{number}", 1.0) for number in range(1_001)])], "1,001 quota keys"),
-    ],
-)
-def test_quotas_that_contradict_themselves_are_malformed(version: int, rows: Any, words: str) -> None:
-    """The last one won, in silence."""
-    with pytest.raises(MalformedError, match=words):
-        DescribeClientQuotas(EntityFilter()).decode(entities(*rows, version=version), version)
-
-
-def test_a_name_that_is_no_text_is_malformed() -> None:
-    surrogate = entities((ALICE, [("k", 1.0)])).replace(b"alice", b"\xed\xa0\x80ok")
-    with pytest.raises(MalformedError, match="not UTF-8"):
-        DescribeClientQuotas(EntityFilter()).decode(surrogate, 1)
-
-
 def test_values_that_are_no_numbers_are_read_as_they_are() -> None:
     odd = [("a", float("nan")), ("b", float("inf")), ("c", -0.0)]
-    [values] = DescribeClientQuotas(EntityFilter()).decode(entities((ALICE, odd)), 1)[0].found.values()
+    request = DescribeClientQuotas(EntityFilter())
+    fields = {"throttle_time_ms": 0, "error_code": 0, "error_message": "", "entries": [([("user", "alice")], odd)]}
+    [values] = request.decode(answer(request, 1, fields), 1)[0].found.values()
     assert repr(list(values.items())) == repr(odd)
-
-
-@pytest.mark.parametrize("version", [0, 1])
-def test_more_rows_than_were_asked_for_are_malformed(version: int) -> None:
-    rows = [(0, None, ALICE), (0, None, [("user", "bob")])]
-    request = AlterClientQuotas([Alteration(Entity(user="alice"), {"k": 1.0})])
-    with pytest.raises(MalformedError, match="it has 2 rows for 1 entities"):
-        request.decode(answer(request, version, {"throttle_time_ms": 0, "entries": rows}), version)

@@ -1,4 +1,4 @@
-"""Metrics: what a run says, and what stays when it failed."""
+"""Metrics: what a run says, and what stays when it failed; `story-notify.txt` has their files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -83,49 +82,19 @@ def test_damage_anywhere_is_read_or_refused(place: int, noise: bytes) -> None:
         parse_metrics(damaged)
 
 
-class TestFiles:
-    """The files of `--metrics`."""
+def test_runs_at_the_same_time_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    """Of two runs that had read the file before either wrote it, the metrics of one were lost."""
+    path = tmp_path / "q.prom"
+    names = [f"c{number}" for number in range(8)]
+    warnings: list[str] = []
 
-    def test_clusters_share_a_file_and_keep_what_is_there(self, tmp_path: Path) -> None:
-        path = tmp_path / "q.prom"
-        store(path, "eu", "us").add([run_of("eu"), run_of("us")])
-        store(path, "eu").add([run_of("eu", failed=True)])
-        samples = parse_metrics(path.read_text())
-        assert named(samples)["quotaform_drift_entities modified"] == 1
-        assert named(samples)["quotaform_last_run_success drift"] == 0
-        assert named(samples, "us") == named(merge_run({}, run_of("us")), "us")
-        assert [each.name for each in tmp_path.iterdir()] == ["q.prom"]
+    def add(name: str) -> None:
+        for at in range(4):
+            MetricStore({name: path}.get, warnings.append).add([run_of(name, at=float(at + 1))])
 
-    def test_runs_at_the_same_time_lose_nothing_of_each_other(self, tmp_path: Path) -> None:
-        """Of two runs that had read the file before either wrote it, the metrics of one were lost."""
-        path = tmp_path / "q.prom"
-        names = [f"c{number}" for number in range(8)]
-
-        def add(name: str) -> None:
-            for at in range(4):
-                store(path, name).add([run_of(name, at=float(at + 1))])
-
-        with ThreadPoolExecutor(len(names)) as pool:
-            list(pool.map(add, names))
-        samples = parse_metrics(path.read_text())
-        assert [samples["quotaform_last_success_timestamp_seconds", (name, "drift")] for name in names] == [4.0] * 8
-
-    @pytest.mark.parametrize("content", [b"\xff\xfe", b"{", b"\0" * 100, b"x y z", b"a{b=", b"# TYPE a b c"])
-    def test_a_damaged_file_is_replaced_and_said(self, tmp_path: Path, content: bytes) -> None:
-        path = tmp_path / "q.prom"
-        path.write_bytes(content)
-        warnings: list[str] = []
-        MetricStore({"eu": path}.get, warnings.append).add([run_of("eu", failed=True)])
-        assert named(parse_metrics(path.read_text()))["quotaform_last_run_success drift"] == 0
-        assert len(warnings) == 1
-        assert warnings[0].startswith(
-            (f"{path} cannot be used: it is not in the text format", f"{path} cannot be read: it is")
-        )
-        assert warnings[0].endswith("; earlier metrics in it are lost")
-
-
-def store(path: Path, *clusters: str) -> MetricStore:
-    def fail(warning: str) -> None:
-        raise AssertionError(warning)
-
-    return MetricStore(dict.fromkeys(clusters, path).get, fail)
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(add, names))
+    samples = parse_metrics(path.read_text())
+    assert [samples["quotaform_last_success_timestamp_seconds", (name, "drift")] for name in names] == [4.0] * 8
+    assert warnings == []
+    assert [each.name for each in tmp_path.iterdir()] == ["q.prom"]

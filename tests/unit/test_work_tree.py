@@ -1,4 +1,7 @@
-"""A quotas directory and quotaform.yaml, on disk or elsewhere, whoever made them: what is read, what not, and why."""
+"""A quotas directory and quotaform.yaml, on disk or elsewhere, whoever made them: what is read, what not, and why.
+
+`reading-tree.txt` and `story-refused.txt` have links and pipes.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.desired.config import Cluster
 from quotaform.desired.tree import Layout, Tree
 from quotaform.model.entity import Entity
-from quotaform.model.errors import FileReadError, InvalidFilesError
+from quotaform.model.errors import InvalidFilesError
 from quotaform.model.scope import MAX_PATTERN, Selection
 from quotaform.repository import revision as tree_reading
-from quotaform.repository.gateway import open_gateway
 from quotaform.repository.repository import Repository
-from quotaform.repository.revision import WORK_TREE, WorkTree
+from quotaform.repository.revision import WORK_TREE
 from quotaform.system.files import LEADS_OUT, QUOTAS_LIMIT
 
 QUOTAS = b"quotas: []\n"
@@ -74,48 +75,6 @@ def test_a_directory_that_was_found_leads_nowhere_else_and_one_that_was_named_ma
         assert repository.revision.read_tree(repository.directory).unreadable == {"": LEADS_OUT}
     named = Repository.at(link, None)
     assert set(named.revision.read_tree(named.directory).files) == {"a.yaml"}
-
-
-def test_a_configuration_that_was_found_leads_nowhere_else_and_one_that_was_named_may(
-    quotas: Path, tmp_path: Path
-) -> None:
-    make(tmp_path, elsewhere_yaml=b"prune: report\n", repository__quotaform_yaml="../elsewhere.yaml")
-    link = quotas.parent / "quotaform.yaml"
-    with pytest.raises(InvalidFilesError, match=LEADS_OUT):
-        Repository.at(quotas.parent, None).config()
-    assert Repository.at(quotas.parent, link).config().prune == "report"
-
-
-@pytest.mark.parametrize("is_named", [True, False])
-def test_a_configuration_that_cannot_be_read_is_never_taken_for_none(tmp_path: Path, is_named: bool) -> None:
-    """A dangling link counted as no quotaform.yaml at all, and its scope and pins as not there."""
-    path = tmp_path / "quotaform.yaml"
-    path.symlink_to("nowhere")
-    tree = WorkTree(named=frozenset({path})) if is_named else WORK_TREE
-    with pytest.raises(FileReadError, match=GONE):
-        tree.read_config(path)
-    path.unlink()
-    assert tree.read_config(path) is None
-    os.mkfifo(path)
-    with pytest.raises(FileReadError, match="named pipe"):
-        tree.read_config(path)
-
-
-@pytest.mark.parametrize("field", ["snapshot", "command_config"])
-def test_what_quotaform_yaml_names_is_not_reached_by_a_link_out_of_the_repository(tmp_path: Path, field: str) -> None:
-    make(tmp_path, secret=b"sasl.jaas.config=hunter2\n", repository__link="../secret", pipe=None)
-    folder = tmp_path / "repository"
-    expected = {"link": LEADS_OUT, "../pipe": "named pipe", "/dev/zero": "device"}
-    for name, words in expected.items():
-        if field == "snapshot":
-            cluster = Cluster(name="lab", snapshot=folder / name, folder=folder)
-        else:
-            cluster = Cluster(
-                name="lab", bootstrap_servers=("127.0.0.1:1",), command_config=folder / name, folder=folder
-            )
-        with pytest.raises(InvalidFilesError, match=words) as caught:
-            open_gateway(cluster)
-        assert "hunter2" not in str(caught.value)
 
 
 def test_a_pattern_is_limited_in_length(tmp_path: Path) -> None:

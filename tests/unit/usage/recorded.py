@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
+from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.metric_name import Origin
+from quotaform.usage.record.reader import Reader, origin_of
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Rejected, Sample, Series
 
 DATA = Path(__file__).parents[2] / "data" / "usage"
 ORIGIN = Origin("prod", "1")
 TS = 1763676256.0
+
+
+@dataclass
+class FakeReader(Reader):
+    """Answers as a function says, which is given how often it was asked before; counts what is under way at once."""
+
+    reply: Callable[[int], bytes]
+    asked: int = 0
+    most_at_once: int = 0
+    shown: str = "http://b1"
+    _now: int = 0
+
+    def fetch(self, timeout: float) -> bytes:
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        number, self.asked = self.asked, self.asked + 1
+        try:
+            return self.reply(number)
+        finally:
+            self._now -= 1
+
+    def items(self, body: bytes, at: float) -> Iterable[Item]:
+        return parse_exposition(body, origin_of("lab", "1"), at)
 
 
 def samples(items: Iterable[Item]) -> list[Sample]:

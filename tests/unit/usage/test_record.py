@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -24,13 +24,14 @@ from quotaform.model.records.validator import gate
 from quotaform.model.settings import parse_source
 from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema
-from quotaform.usage.format.prometheus import parse_exposition
-from quotaform.usage.record.reader import Reader, open_reader, origin_of, read_items
+from quotaform.usage.record.reader import open_reader, read_items
 from quotaform.usage.record.recording import Recording, UsageRow, render_recording
 from quotaform.usage.record.run import RecordRequest, UsageDirectory, record, usage_table
-from quotaform.usage.sample import Dropped, DropReason, Item
+from quotaform.usage.sample import Dropped, DropReason
 from quotaform.usage.table.schema import USAGE
 from tests.http_server import HttpServer, answer
+
+from .recorded import FakeReader
 
 PAGE = b"""\
 # TYPE kafka_server_quota_byte_rate gauge
@@ -41,29 +42,6 @@ kafka_server_quota_throttle_time{quota_type="Produce",user="b"} NaN
 kafka_server_quota_queue_size{quota_type="Produce"} 1.0
 jvm_threads 5
 """
-
-
-@dataclass
-class FakeReader(Reader):
-    """Answers as a function says; counts what is under way at once."""
-
-    reply: Callable[[int], bytes]
-    asked: int = 0
-    most_at_once: int = 0
-    shown: str = "http://b1"
-    _now: int = 0
-
-    def fetch(self, timeout: float) -> bytes:
-        self._now += 1
-        self.most_at_once = max(self.most_at_once, self._now)
-        number, self.asked = self.asked, self.asked + 1
-        try:
-            return self.reply(number)
-        finally:
-            self._now -= 1
-
-    def items(self, body: bytes, at: float) -> Iterable[Item]:
-        return parse_exposition(body, origin_of("lab", "1"), at)
 
 
 @dataclass
@@ -85,15 +63,9 @@ def recorded(kept: Kept, readers: dict[str, Any], seconds: float | None = 0.25, 
 def outcomes_of(
     kept: Kept, readers: dict[str, dict[str, Any]], seconds: float | None, interval: float
 ) -> list[ClusterOutcome[Recording]]:
+    write, warn = kept.write, kept.warnings.append
     return record(
-        RecordRequest(
-            usage="usage",
-            readers=readers,
-            interval=interval,
-            seconds=seconds,
-            write=kept.write,
-            warn=kept.warnings.append,
-        )
+        RecordRequest(usage="usage", readers=readers, interval=interval, seconds=seconds, write=write, warn=warn)
     )
 
 
@@ -131,35 +103,23 @@ def test_a_source_that_fails_for_a_while_is_one_gap_and_others_go_on(error: Exce
     assert "    gap " in render_recording(result)
 
 
-def test_a_slow_source_is_never_asked_twice_at_once_and_misses_slots() -> None:
-    def reply(_: int) -> bytes:
-        sleep(0.12)
-        return PAGE
-
-    reader = FakeReader(reply)
-    result = recorded(Kept(), {"1": reader}, seconds=0.5)
-    [source] = result.sources
-    assert reader.most_at_once == 1
-    assert source.read + sum(gap.missed for gap in source.gaps) == 10
-    assert source.read <= 3
-
-
-def test_each_part_of_a_gap_has_its_own_reason() -> None:
+def test_a_slow_source_is_never_asked_twice_at_once_and_each_part_of_a_gap_has_its_own_reason() -> None:
     """An outage after a slow answer was said to be a source that had not been asked, as it was slow."""
 
     def reply(number: int) -> bytes:
-        if number == 0:
-            return PAGE
-        if number == 1:
+        if number > 2:
+            raise MetricsError("http://b1", "cannot be reached")
+        if number > 0:
             sleep(0.12)
-            return PAGE
-        raise MetricsError("http://b1", "cannot be reached")
+        return PAGE
 
-    [source] = recorded(Kept(), {"1": FakeReader(reply)}, seconds=0.6).sources
+    reader = FakeReader(reply)
+    [source] = recorded(Kept(), {"1": reader}, seconds=0.8).sources
     reasons = [gap.reason for gap in source.gaps]
     assert any("slow" in reason for reason in reasons)
     assert any("cannot be reached" in reason for reason in reasons)
-    assert source.read + sum(gap.missed for gap in source.gaps) == 12
+    assert source.read + sum(gap.missed for gap in source.gaps) == 16
+    assert (reader.most_at_once, source.read) == (1, 3)
 
 
 @dataclass
@@ -213,17 +173,23 @@ def test_a_recording_ends_when_more_rows_wait_than_are_kept(monkeypatch: pytest.
     assert kept.warnings[-1].endswith("rows wait to be written, and no more are kept")
 
 
-def test_java_that_cannot_be_started_is_a_failure_of_the_source(tmp_path: Path) -> None:
-    source = parse_source("1=jmx:localhost:9")
-    with pytest.raises(MetricsError, match=r"JMX at localhost:9 cannot be read, as .*java cannot be started: No such"):
-        open_reader(source, "lab", [str(tmp_path / "java")]).read(1.0)
-
-
-def test_an_object_that_java_does_not_read_is_a_failure_of_the_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "problem"),
+    [
+        ("", r"JMX at localhost:9 cannot be read, as .*java cannot be started: No such"),
+        (
+            "#!/bin/sh\necho 'InvalidClassException: filter status: REJECTED\nNo matched attributes' >&2\n",
+            "JMX at localhost:9 answered with a Java class that is not allowed",
+        ),
+    ],
+    ids=["no-java", "class-not-allowed"],
+)
+def test_java_that_does_not_read_is_a_failure_of_the_source(tmp_path: Path, program: str, problem: str) -> None:
     java = tmp_path / "java"
-    java.write_text("#!/bin/sh\necho 'InvalidClassException: filter status: REJECTED\nNo matched attributes' >&2\n")
-    java.chmod(0o755)
-    with pytest.raises(MetricsError, match="JMX at localhost:9 answered with a Java class that is not allowed"):
+    if program:
+        java.write_text(program)
+        java.chmod(0o755)
+    with pytest.raises(MetricsError, match=problem):
         open_reader(parse_source("1=jmx:localhost:9"), "lab", [str(java)]).read(5.0)
 
 
@@ -307,9 +273,6 @@ def test_a_source_that_hangs_is_given_up_in_time() -> None:
     assert monotonic() - started < 5
 
 
-# Files
-
-
 LONG_PAGES = {
     "samples": b"kafka_server_produce_byte_rate 1\n" * 100_000,
     "other-metrics": b"jvm_threads 5\n" * 100_000,
@@ -329,21 +292,24 @@ def test_the_time_limit_of_an_answer_holds_while_it_is_read(name: str, monkeypat
             reader.read(3.0)
 
 
-def test_the_time_of_the_request_counts_for_reading_the_answer() -> None:
+def test_an_answer_is_refused_for_its_samples_and_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source was given the whole time for its answer, and once more for reading it."""
     with pytest.raises(MetricsError, match="answered with more than can be read within 3 s"):
         read_items([Dropped(DropReason.NAN, 1)], "http://b1", 3.0, monotonic() - 3.0)
-
-
-def test_an_answer_of_very_many_samples_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quotaform.usage.record.reader.MOST_SAMPLES", 3)
     with pytest.raises(MetricsError, match="answered with more than 3 samples; have it serve fewer metrics"):
         read_items([Dropped(DropReason.NAN, 1)] * 4, "http://b1", 60.0, monotonic())
 
 
+# Files
+
+
+ROW = UsageRow(1.5, 11.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None)
+
+
 def test_a_file_is_whole_and_has_the_columns_of_the_table(tmp_path: Path) -> None:
     rows = [
-        UsageRow(1.5, 11.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None),
+        ROW,
         UsageRow(2.0, 11.5, "lab", None, "connection_creation_rate", None, None, "::1", None, 3.0),
     ]
     path = UsageDirectory(tmp_path / "a" / "usage").write(rows)
@@ -360,10 +326,9 @@ def test_the_columns_are_those_that_spark_reads() -> None:
 
 
 def test_rows_are_added_to_a_table_of_an_earlier_version(tmp_path: Path) -> None:
-    row = UsageRow(1.5, 11.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None)
-    earlier = usage_table([row]).drop_columns(["instance"])
+    earlier = usage_table([ROW]).drop_columns(["instance"])
     parquet.write_table(earlier, tmp_path / "earlier.parquet")
-    path = UsageDirectory(tmp_path).write([row])
+    path = UsageDirectory(tmp_path).write([ROW])
     assert parquet.read_table(path).drop_columns(["instance"]).equals(earlier)
 
 
@@ -381,15 +346,21 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
         UsageDirectory(tmp_path)
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = UsageDirectory(tmp_path)
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file can be put in its place."""
 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", fail)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    table = UsageDirectory(tmp_path)
     with pytest.raises(QuotaformError, match="cannot be written: No space left on device; files written before stay"):
-        table.write([UsageRow(1.5, 11.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None)])
+        table.write([ROW])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -427,22 +398,16 @@ def test_recording_and_top_need_nothing_of_spark(tmp_path: Path) -> None:
     assert "Traceback" not in shown.stderr
 
 
+def recorded_page(page: bytes, usage: Path, *options: str) -> int:
+    """Record a page for a second with the command; gives its exit code."""
+    with HttpServer(lambda _: answer(200, page)) as server:
+        words = ["usage", "record", "--cluster", "lab", "--source", f"{server.url}/metrics", "--usage", str(usage)]
+        return run([*words, "--interval", "1s", "--for", "1s", *options])
+
+
 @pytest.mark.slow
 def test_a_recording_without_rows_is_an_error_and_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [
-        "usage",
-        "record",
-        "--cluster",
-        "lab",
-        "--usage",
-        str(tmp_path / "u"),
-        "--interval",
-        "1s",
-        "--for",
-        "1s",
-    ]
-    with HttpServer(lambda _: answer(200, b"jvm_threads 5\n")) as server:
-        assert run([*arguments, "--source", f"{server.url}/metrics"]) == 1
+    assert recorded_page(b"jvm_threads 5\n", tmp_path / "u") == 1
     printed = capsys.readouterr()
     assert "no rows: there is no metric of client quotas among its metrics" in printed.out
     assert (printed.out + printed.err).count("quotaform alter") == 1  # The remedy was printed twice.
@@ -452,17 +417,11 @@ def test_a_recording_without_rows_is_an_error_and_says_why(tmp_path: Path, capsy
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("full_disk")
 def test_rows_that_were_not_written_are_in_the_summary_and_the_exit_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", fail)
-    arguments = ["--cluster", "lab", "--usage", str(tmp_path / "u"), "--interval", "1s", "--for", "1s"]
-    with HttpServer(lambda _: answer(200, PAGE)) as server:
-        source = ["--source", f"{server.url}/metrics"]
-        assert run(["usage", "record", *arguments, *source, "--format", "json"]) == 1
+    assert recorded_page(PAGE, tmp_path / "u", "--format", "json") == 1
     printed = capsys.readouterr()
     document = json.loads(printed.out)
     assert gate(schema_builder("usage-record")).refusals(document) == []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Event
 from time import sleep
@@ -20,24 +20,21 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
-from quotaform.usage.format.prometheus import parse_exposition
-from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, Reader, Reading, origin_of
-from quotaform.usage.sample import Item
+from quotaform.usage.record.reader import PrometheusLogin, PrometheusReader, Reading
 from quotaform.usage.top.run import TopReader
 from quotaform.usage.top.top import BucketState, render_top
 from tests.golden.usage_example import QUOTAS, row, top
 from tests.http_server import HttpServer, Received, answer
 
+from .recorded import FakeReader
+
 AT = datetime(2026, 11, 22, 17, 20, 5, tzinfo=UTC)
 KEY = "producer_byte_rate"
 
 
-def test_the_last_of_several_measurements_of_a_bucket_counts() -> None:
+def test_the_last_measurement_of_a_bucket_counts_and_clients_of_one_name_are_added_up() -> None:
+    """The rate of one client was shown as that of all who measure themselves under its name."""
     assert [bucket.rate for bucket in top(row(1.0, user="a")._replace(ts=2.0), row(9.0, user="a")).buckets] == [1.0]
-
-
-def test_clients_of_one_name_that_measured_themselves_are_added_up() -> None:
-    """The rate of one of them was shown as that of the bucket."""
     rows = [
         row(rate, throttle, client_id="etl")._replace(ts=ts, broker=None, instance=name)
         for rate, throttle, name, ts in ((1.0, None, "a", 1.0), (3.0, 5.0, "a", 2.0), (4.0, 7.0, "b", 1.0))
@@ -68,18 +65,8 @@ kafka_server_quota_throttle_time{quota_type="Produce",user="alice"} 900.0
 """
 
 
-@dataclass
-class FakeReader(Reader):
-    """Answers as a function says."""
-
-    reply: Callable[[], bytes]
-    shown: str = "http://b1"
-
-    def fetch(self, timeout: float) -> bytes:
-        return self.reply()
-
-    def items(self, body: bytes, at: float) -> Iterable[Item]:
-        return parse_exposition(body, origin_of("lab", "1"), at)
+def answered(reply: Callable[[], bytes], _: int) -> bytes:
+    return reply()
 
 
 def reader(
@@ -87,7 +74,7 @@ def reader(
 ) -> TopReader:
     return TopReader(
         "lab",
-        {name: FakeReader(reply) for name, reply in readers.items()},
+        {name: FakeReader(partial(answered, reply)) for name, reply in readers.items()},
         read_quotas,
         SYSTEM_CLOCK,
         patience=0.3,

@@ -14,7 +14,8 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import HistoryError, InvalidFilesError
 from tests.builder import PRODUCER
 from tests.spark import files
-from tests.spark.test_usage_backtest import Sample, quotas_table, usage_table
+from tests.spark.test_usage_backtest import quotas_table, sample
+from tests.spark.usage_oracle import usage_table
 from tests.workflow import command
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 JOB: Final = Path(__file__).parents[2] / "examples/spark/quota_report.py"
 ALICE: Final = Entity(user="alice")
-SAMPLES: Final = [Sample(60.0 * minute, 90.0) for minute in range(10)]
+SAMPLES: Final = [sample(60.0 * minute, 90.0) for minute in range(10)]
 LARGE, SMALL = {"user=alice": {PRODUCER: 100.0}}, {"user=alice": {PRODUCER: 50.0}}
 
 

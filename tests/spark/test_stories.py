@@ -18,7 +18,8 @@ from tests.golden.test_stories import Story, values_of
 from tests.planned_repository import own_environment
 from tests.spark import files
 from tests.spark.log import without_progress
-from tests.spark.test_usage_curve import usage_rows, usage_table
+from tests.spark.test_usage_curve import START, usage_rows
+from tests.spark.usage_oracle import usage_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ class SparkStory(Story):
 
     def used(self, path: str) -> None:
         """`used PATH`: a table of usage."""
-        usage_table(self.spark, usage_rows(4)).write.parquet(str(self.path / path))
+        usage_table(self.spark, usage_rows(4), START).write.parquet(str(self.path / path))
 
     def lines(self, path: str, columns: str, *rows: str) -> None:
         """`lines TABLE COLUMN,COLUMN a,b`: a table of texts; `-` is null."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from shutil import copytree
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,59 +18,24 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Snapshot
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
+from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST
 from tests.property.test_backtest_model import replayed as made_of
+from tests.spark.test_resolved import quota_table
+from tests.spark.usage_oracle import START, Sample, usage_table
 from tests.workflow.command import Repository
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-START = datetime(2026, 10, 1, tzinfo=UTC)
-PRODUCE, CONSUME, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
-MUTATION, CONNECTION = "controller_mutation_rate", "connection_creation_rate"
+
+def sample(at: float, rate: float | None, **more: Any) -> Sample:
+    """A sample of alice on the cluster prod."""
+    return Sample(at, rate=rate, **({"cluster": "prod", "user": "alice"} | more))
 
 
-class Sample(NamedTuple):
-    """A row of usage."""
-
-    at: float
-    rate: float | None
-    key: str = PRODUCE
-    user: str | None = "alice"
-    client_id: str | None = None
-    ip: str | None = None
-    broker: str | None = "1"
-    throttle_ms: float | None = None
-    cluster: str | None = "prod"
-    window_s: float | None = 11.5
-    instance: str | None = None
-
-
-def usage_table(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:
-    """Return `schemas.USAGE`."""
-    from quotaform.fleet.table import make_table
-    from quotaform.usage.table.schema import USAGE
-
-    rows = [{**each._asdict(), "ts": START + timedelta(seconds=each.at)} for each in samples]
-    return make_table(spark, USAGE, [[row[name] for row in rows] for name in USAGE.names])
-
-
-def quotas_table(spark: SparkSession, values: Mapping[str, Mapping[str, float]], cluster: str = "prod") -> DataFrame:
-    """Return `schemas.QUOTAS` of a cluster, from address to key to value."""
-    from quotaform.fleet.table import make_table
-    from quotaform.resolve.spark_quotas import QUOTAS
-
-    rows: list[dict[str, Any]] = [
-        {
-            "cluster": cluster,
-            "entity_key": parse_address(address).address,
-            "entity": list(parse_address(address).parts),
-            "key": key,
-            "value": value,
-        }
-        for address, keys in values.items()
-        for key, value in keys.items()
-    ]
-    return make_table(spark, QUOTAS, [[row.get(name) for row in rows] for name in QUOTAS.names])
+def quotas_table(spark: SparkSession, values: Mapping[str, Mapping[str, float]]) -> DataFrame:
+    """Return `schemas.QUOTAS` of the cluster prod, from address to key to value."""
+    return quota_table(spark, {"prod": {parse_address(address): dict(keys) for address, keys in values.items()}})
 
 
 @contextmanager
@@ -93,7 +58,7 @@ def replayed(
 
 
 LIMITS = {
-    "user=<default>": {PRODUCE: 100.0, CONSUME: 300_000.0, REQUEST: 50.0, MUTATION: 5.0},
+    "user=<default>": {PRODUCER: 100.0, CONSUMER: 300_000.0, REQUEST: 50.0, MUTATION: 5.0},
     "ip=<default>": {CONNECTION: 10.0},
 }
 
@@ -101,8 +66,11 @@ LIMITS = {
 def test_what_is_found_of_a_bucket_is_in_its_row(spark: SparkSession) -> None:
     """What is found is proven in `tests/property`, and what the samples of a bucket are by the oracle of headroom."""
     samples = [
-        *(Sample(minute * 60.0, 15.0 if minute < 5 else 5.0, CONNECTION, None, ip="10.0.0.1") for minute in range(10)),
-        *(Sample(minute * 60.0, 10.0, MUTATION, broker=broker) for minute in range(10) for broker in ("1", "2")),
+        *(
+            sample(minute * 60.0, 15.0 if minute < 5 else 5.0, key=CONNECTION, user=None, ip="10.0.0.1")
+            for minute in range(10)
+        ),
+        *(sample(minute * 60.0, 10.0, key=MUTATION, broker=broker) for minute in range(10) for broker in ("1", "2")),
     ]
     with replayed(spark, samples, LIMITS) as found:
         assert found.keys() == {("ip=10.0.0.1", CONNECTION, "1"), ("user=alice", MUTATION, None)}
@@ -126,12 +94,12 @@ MIB = 2.0**20
 def recording(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An hour of usage."""
     samples = [
-        *(Sample(minute * 60.0, (8 if 10 <= minute < 20 else 1) * MIB, cluster="lab") for minute in range(60)),
+        *(sample(minute * 60.0, (8 if 10 <= minute < 20 else 1) * MIB, cluster="lab") for minute in range(60)),
         *(
-            Sample(minute * 60.0, 12 * MIB, user="bob", cluster="lab", throttle_ms=100.0 + minute)
+            sample(minute * 60.0, 12 * MIB, user="bob", cluster="lab", throttle_ms=100.0 + minute)
             for minute in range(60)
         ),
-        Sample(0.0, 1.0, user="zoe", cluster="prod"),
+        sample(0.0, 1.0, user="zoe", cluster="prod"),
     ]
     folder = tmp_path_factory.mktemp("recording") / "usage"
     usage_table(spark, samples).write.parquet(str(folder))
@@ -142,8 +110,8 @@ def recording(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 def repository(tmp_path: Path, recording: Path) -> Repository:
     """A cluster with a limit of 10 MiB/s for everybody, files that lower that of alice, and the recording."""
     made = Repository(tmp_path)
-    quotas = {Entity(user=None): {PRODUCE: 10 * MIB}, Entity(user="alice"): {PRODUCE: 10 * MIB}}
-    taken = Snapshot(cluster_name="lab", cluster_id="id-lab", captured_at="2026-10-02T00:00:00Z", quotas=quotas)
+    quotas = {Entity(user=None): {PRODUCER: 10 * MIB}, Entity(user="alice"): {PRODUCER: 10 * MIB}}
+    taken = Snapshot(cluster_name="lab", cluster_id="id-lab", captured_at="2026-11-02T00:00:00Z", quotas=quotas)
     made.write("lab.json", dump_snapshot(taken))
     made.config("clusters: {lab: {snapshot: lab.json}}\n")
     made.quotas("quotas: [{match: {user: alice}, values: {producer_byte_rate: 4MiB/s}}]\n")
@@ -159,10 +127,10 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
     done = repository(*options, *(word for out in outs for word in ("--out", out)))
     assert done.code == 0, done.err
     for text in (
-        ": 2 series from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z\n",
+        ": 2 series from 2026-11-01T00:00:00Z to 2026-11-01T00:59:00Z\n",
         "  10 MiB/s      4 MiB/s      throttled for 23m 15s (2m 35s to 25m 31s)\n"
-        "    # from 2026-10-01T00:10:00Z to 2026-10-01T00:33:00Z, longest 23m 15s, longest delay 10m (11s to 10m 48s) "
-        "at 2026-10-01T00:19:00Z\n"
+        "    # from 2026-11-01T00:10:00Z to 2026-11-01T00:33:00Z, longest 23m 15s, longest delay 10m (11s to 10m 48s) "
+        "at 2026-11-01T00:19:00Z\n"
         "    # peak rate 200% of the limit, 59m 11s recorded\n",
         "throttled for 59m 11s (4m 20s to 59m 11s); was throttled for 59m 11s in the recording\n",
         "    # backlog of 11m 50s at the end, peak rate 120% of the limit, limit set by user=<default>, demand hidden "
@@ -206,13 +174,13 @@ def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> Non
 def test_a_backtest_without_usage_of_its_cluster_fails_and_a_plan_warns(
     repository: Repository, spark: SparkSession
 ) -> None:
-    usage_table(spark, [Sample(0.0, 1.0, cluster="labb")]).write.parquet(str(repository.path / "other"))
+    usage_table(spark, [sample(0.0, 1.0, cluster="labb")]).write.parquet(str(repository.path / "other"))
     done = repository("usage", "backtest", "--usage", "other", "--cluster", "lab")
     assert (done.code, done.out) == (3, "")
     assert "other: error: the table has no row of lab; it has labb" in done.err
-    late = repository("usage", "backtest", "--usage", "usage", "--cluster", "lab", "--since", "2026-10-02")
+    late = repository("usage", "backtest", "--usage", "usage", "--cluster", "lab", "--since", "2026-11-02")
     assert late.code == 3
-    assert "the table has no row of lab from 2026-10-02T00:00:00Z on; it has no row of that time" in late.err
+    assert "the table has no row of lab from 2026-11-02T00:00:00Z on; it has no row of that time" in late.err
     planned = repository("plan", "--backtest", "other")
     assert planned.code == 0, planned.err
     assert "Backtest: No usage of this cluster is recorded, so there is no backtest." in planned.out
@@ -222,7 +190,7 @@ def test_a_backtest_without_usage_of_its_cluster_fails_and_a_plan_warns(
 def test_usage_belongs_to_one_cluster_or_to_none(spark: SparkSession) -> None:
     from quotaform.usage.table.table import named_usage, usage_of
 
-    usage = usage_table(spark, [Sample(0.0, 1.0, cluster=name) for name in ("lab", None, "prod")])
+    usage = usage_table(spark, [sample(0.0, 1.0, cluster=name) for name in ("lab", None, "prod")])
 
     def names(rows: DataFrame) -> list[str | None]:
         found: list[str | None] = rows.toArrow().column("cluster").to_pylist()
@@ -235,14 +203,14 @@ def test_usage_belongs_to_one_cluster_or_to_none(spark: SparkSession) -> None:
 
 
 def test_what_a_recording_cannot_tell_apart_has_an_upper_bound_alone(spark: SparkSession) -> None:
-    busy = [Sample(minute * 60.0, 90.0) for minute in range(10)]
-    idle = [Sample(minute * 60.0, 5.0, user="bob") for minute in range(10)]
-    free = [Sample(minute * 60.0, 70.0, user="eve", broker="2") for minute in range(10)]
-    before = {"user=alice": {PRODUCE: 100.0}, "user=bob": {PRODUCE: 100.0}}
-    new = {f"user={user},client-id=app": {PRODUCE: 10.0} for user in ("alice", "bob", "eve")}
+    busy = [sample(minute * 60.0, 90.0) for minute in range(10)]
+    idle = [sample(minute * 60.0, 5.0, user="bob") for minute in range(10)]
+    free = [sample(minute * 60.0, 70.0, user="eve", broker="2") for minute in range(10)]
+    before = {"user=alice": {PRODUCER: 100.0}, "user=bob": {PRODUCER: 100.0}}
+    new = {f"user={user},client-id=app": {PRODUCER: 10.0} for user in ("alice", "bob", "eve")}
     with replayed(spark, [*busy, *idle, *free], {**before, **new}, before) as found:
         alice, bob, eve = (
-            found[f"user={user}", PRODUCE, broker] for user, broker in (("alice", "1"), ("bob", "1"), ("eve", "2"))
+            found[f"user={user}", PRODUCER, broker] for user, broker in (("alice", "1"), ("bob", "1"), ("eve", "2"))
         )
     assert all(row["is_coarse"] and row["is_changed"] for row in (alice, bob, eve))
     # Whatever part of it the client has: all of it would wait under the limit of the client.
@@ -254,19 +222,19 @@ def test_what_a_recording_cannot_tell_apart_has_an_upper_bound_alone(spark: Spar
 
 def test_series_that_a_plan_joins_are_added_up_once_per_time(spark: SparkSession) -> None:
     times = [minute * 60.0 for minute in range(10)]
-    rows = [Sample(at, 60.0, user=None, client_id=client) for at in times for client in ("a", "b")]
-    apart = [Sample(at, None, user=None, client_id="a", throttle_ms=50.0) for at in times[:5]]
-    before = {"client-id=<default>": {PRODUCE: 100.0}}
-    after = {"client-id=<default>": {PRODUCE: 50.0}}
+    rows = [sample(at, 60.0, user=None, client_id=client) for at in times for client in ("a", "b")]
+    apart = [sample(at, None, user=None, client_id="a", throttle_ms=50.0) for at in times[:5]]
+    before = {"client-id=<default>": {PRODUCER: 100.0}}
+    after = {"client-id=<default>": {PRODUCER: 50.0}}
     # A recording that was ingested twice, with throttle times in rows of their own.
     with replayed(spark, [*rows, *rows, *apart], after, before) as found:
-        row = found["client-id=a", PRODUCE, "1"]
+        row = found["client-id=a", PRODUCER, "1"]
     assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
     # The gauge keeps its value while nothing new is throttled.
     assert row["recorded_throttled_s"] == pytest.approx(11.5)
     assert row["hidden_s"] == pytest.approx(11.5 + 4 * 60)
-    joined = [Sample(at, 60.0, user="u", client_id=client) for at in times for client in ("a", "b")]
-    with replayed(spark, [*joined, *joined], {"user=u": {PRODUCE: 100.0}}, {"user=u": {PRODUCE: 200.0}}) as found:
+    joined = [sample(at, 60.0, user="u", client_id=client) for at in times for client in ("a", "b")]
+    with replayed(spark, [*joined, *joined], {"user=u": {PRODUCER: 100.0}}, {"user=u": {PRODUCER: 200.0}}) as found:
         assert [key[0] for key in found] == ["user=u"]
         [row] = found.values()
     assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
@@ -278,7 +246,7 @@ def test_the_usage_is_shuffled_once(spark: SparkSession, capsys: pytest.CaptureF
     from quotaform.usage.replay.spark import backtest, members
     from quotaform.usage.table.table import recorded
 
-    usage = usage_table(spark, [Sample(0.0, 60.0)])
+    usage = usage_table(spark, [sample(0.0, 60.0)])
     quotas = quotas_table(spark, LIMITS)
     with table_rows(recorded(usage)) as series, table_rows(members(series, quotas, quotas)) as found:
         backtest(usage, found).explain()

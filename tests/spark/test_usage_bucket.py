@@ -11,8 +11,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.usage.bucket.bucket import SeriesBuckets
 from tests.property.test_series_bucket import CHANGES, KEYS, SERIES
 from tests.spark.test_resolved import quota_table
-from tests.spark.test_usage_headroom import usage_table
-from tests.spark.usage_oracle import Sample
+from tests.spark.usage_oracle import Sample, usage_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,12 +13,11 @@ from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER
 from tests.spark.test_resolved import quota_table
-from tests.spark.usage_oracle import Sample, headroom_rows
+from tests.spark.usage_oracle import START, Sample, headroom_rows, usage_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-START: Final = datetime(2026, 11, 1, tzinfo=UTC)
 NAN: Final = float("nan")
 KEYS: Final = (PRODUCER, CONSUMER, MUTATION)
 ENTITIES: Final = (
@@ -30,16 +29,6 @@ SERIES: Final = (
     *(("alice", "app", None), ("alice", "web", None), ("alice", None, None), ("bob", "app", None), ("bob", "", None)),
     *((None, "app", None), (None, "web", None), (None, None, "10.0.0.1"), (None, None, "0:0::1"), (None, None, "::1")),
 )
-
-
-def usage_table(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:
-    """Return `schemas.USAGE`."""
-    from quotaform.fleet.table import make_table
-    from quotaform.usage.table.schema import USAGE
-
-    columns: list[list[Any]] = [list(column) for column in zip(*samples, strict=True)] or [[] for _ in USAGE]
-    columns[0] = [START + timedelta(seconds=at) for at in columns[0]]
-    return make_table(spark, USAGE, columns)
 
 
 def some_quotas(random: Random) -> Quotas:

@@ -13,8 +13,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.quotas import Snapshot
 from tests.builder import CONSUMER, MUTATION, PRODUCER
 from tests.spark.test_resolved import quota_table
-from tests.spark.test_usage_headroom import usage_table
-from tests.spark.usage_oracle import Sample
+from tests.spark.usage_oracle import Sample, usage_table
 from tests.workflow.command import Repository
 
 if TYPE_CHECKING:
@@ -30,15 +29,11 @@ HELD: Final = {
 }
 
 
-def sample(minute: int, user: str, client_id: str | None, rate: float, throttle: float | None = None) -> Sample:
-    return Sample(minute * 60.0, 11.5, "lab", "1", PRODUCER, user, client_id, None, rate, throttle)
-
-
 SAMPLES: Final = [
-    *(sample(minute, "bob", "etl", 7.0, 40.0 + minute) for minute in range(4)),
-    *(sample(minute, "carol", "etl", 2.5) for minute in range(4)),
-    *(sample(minute, "alice", None, 85.0) for minute in range(4)),
-    *(sample(0, "erin", None, 1.0)._replace(cluster=cluster) for cluster in ("other", None)),
+    *(Sample(60.0 * at, user="bob", client_id="etl", rate=7.0, throttle_ms=40.0 + at) for at in range(4)),
+    *(Sample(60.0 * at, user="carol", client_id="etl", rate=2.5) for at in range(4)),
+    *(Sample(60.0 * at, user="alice", rate=85.0) for at in range(4)),
+    *(Sample(0.0, user="erin", rate=1.0, cluster=cluster) for cluster in ("other", None)),
 ]
 
 

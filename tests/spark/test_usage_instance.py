@@ -12,8 +12,7 @@ import pytest
 from quotaform.model.entity import Entity
 from tests.builder import CONSUMER
 from tests.spark.test_resolved import quota_table
-from tests.spark.test_usage_headroom import START, usage_table
-from tests.spark.usage_oracle import Sample
+from tests.spark.usage_oracle import START, Sample, usage_table
 from tests.workflow.command import Repository
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SystemClock
 from tests.builder import PRODUCER, REQUEST
+from tests.spark.usage_oracle import Sample, usage_table
 from tests.workflow.command import Repository
 
 if TYPE_CHECKING:
@@ -30,30 +31,11 @@ pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 MIB = 2.0**20
 WINDOW = timedelta(seconds=11.5)
 START = datetime(2026, 11, 1, 22, 30, tzinfo=UTC)
-Sample = tuple[datetime, str | None, str, str | None, str | None, float | None, float | None]
 
 
-def sample(hours: float, user: str | None, rate: float | None, *, broker: str | None = "1", **more: Any) -> Sample:
-    """A sample some hours after the first one: time, broker, key, user, client-id, rate, throttle time."""
-    at = START + timedelta(hours=hours)
-    return at, broker, more.get("key", PRODUCER), user, more.get("client_id"), rate, more.get("throttle")
-
-
-def usage_of(spark: SparkSession, samples: list[Sample], path: Path | None = None) -> Any:
-    """The samples as a table, of the cluster lab."""
-    from quotaform.fleet.table import row_batch
-    from quotaform.usage.table.schema import USAGE
-
-    rows = [
-        (at, WINDOW.total_seconds(), "lab", broker, key, user, client, None, rate, throttle, None)
-        for at, broker, key, user, client, rate, throttle in samples
-    ]
-    import pyarrow
-
-    table = spark.createDataFrame(pyarrow.Table.from_batches([row_batch(USAGE, rows)]), USAGE)
-    if path is not None:
-        table.write.parquet(str(path))
-    return table
+def sample(hours: float, user: str, rate: float, **more: Any) -> Sample:
+    """A sample some hours after the first one."""
+    return Sample(hours * 3600, user=user, rate=rate, **more)
 
 
 def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
@@ -74,10 +56,10 @@ def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> No
     samples = [
         *(sample(hour, "a", 6, client_id=client) for hour in range(30) for client in ("x", "y")),
         *(sample(hour, "a", 5, client_id="x", broker="2") for hour in range(3, 6)),
-        *(sample(hour, "b", 0 if hour > 20 else 3, throttle=9.0 if hour == 14 else None) for hour in range(12, 26)),
+        *(sample(hour, "b", 0 if hour > 20 else 3, throttle_ms=9.0 if hour == 14 else None) for hour in range(12, 26)),
         *(sample(hour / 4, "b", 2, key=REQUEST, broker="2") for hour in range(9)),
     ]
-    usage = usage_of(spark, samples)
+    usage = usage_table(spark, samples, START)
     found = usage.select(
         *("cluster", "key", "user", "client_id", "ip"),
         f.concat(f.lit("user="), "user").alias("bucket"),
@@ -132,9 +114,9 @@ def recording(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     hours = range(5 * 24)
     samples = [sample(hour, "alice", (6.1 if hour == 70 else 2.1) * MIB) for hour in hours]
     samples += [sample(hour, "bob", 2 * MIB) for hour in hours if hour > 100]
-    samples += [sample(hour, "eve", 4 * MIB, throttle=30.0) for hour in hours]
+    samples += [sample(hour, "eve", 4 * MIB, throttle_ms=30.0) for hour in hours]
     folder = tmp_path_factory.mktemp("recording") / "usage"
-    usage_of(spark, samples, folder)
+    usage_table(spark, samples, START).write.parquet(str(folder))
     return folder
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from math import ceil, inf, isfinite
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quotaform.model.entity import Entity, address_of
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import NOT_LIMITED, UNMENTIONED, Request, Resolved
 from quotaform.resolve.resolve import Resolver
-from tests.builder import MUTATION
+from tests.builder import MUTATION, PRODUCER
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+START: Final = datetime(2026, 11, 1, tzinfo=UTC)
 TYPES = {"user": "user", "client_id": "client-id", "ip": "ip"}
 
 
@@ -21,16 +26,26 @@ class Sample(NamedTuple):
     """A row of the table `usage`, with the time in seconds."""
 
     at: float
-    window_s: float | None
-    cluster: str | None
-    broker: str | None
-    key: str
-    user: str | None
-    client_id: str | None
-    ip: str | None
-    rate: float | None
-    throttle_ms: float | None
+    window_s: float | None = 11.5
+    cluster: str | None = "lab"
+    broker: str | None = "1"
+    key: str = PRODUCER
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+    rate: float | None = None
+    throttle_ms: float | None = None
     instance: str | None = None
+
+
+def usage_table(spark: SparkSession, samples: Sequence[Sample], start: datetime = START) -> DataFrame:
+    """Return `schemas.USAGE`, with times after a start."""
+    from quotaform.fleet.table import make_table
+    from quotaform.usage.table.schema import USAGE
+
+    columns: list[list[Any]] = [list(column) for column in zip(*samples, strict=True)] or [[] for _ in USAGE]
+    columns[0] = [start + timedelta(seconds=at) for at in columns[0]]
+    return make_table(spark, USAGE, columns)
 
 
 class FoundBucket(NamedTuple):

@@ -11,11 +11,10 @@ import pytest
 from quotaform.model.errors import InvalidFilesError
 from quotaform.usage.format import FORMATS
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
-from quotaform.usage.format.table import TableMapping, mapping_problem, parse_rows
+from quotaform.usage.format.table import parse_rows
 from quotaform.usage.format.text import detect_format
 from quotaform.usage.ingest.input import load_usage_mapping
 from quotaform.usage.metric import LONGEST_NAME, Measure, read_metric
-from quotaform.usage.metric_name import Origin
 from quotaform.usage.record.reader import QUERY
 from quotaform.usage.sample import Dropped, DropReason, Rejected, Sample, Unreadable
 
@@ -34,7 +33,6 @@ def test_what_has_no_times_needs_the_time_of_reading() -> None:
     metrics = [{"name": NAME, "gauge": {"dataPoints": [point]}}]
     push = dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]})
     assert reasons(FORMATS["otlp"](push, ORIGIN)) == ["data point 1: it has no time; say when it came"]
-    assert values(FORMATS["otlp"](push, ORIGIN, TS)) == [(TS, 1.0)]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_recording() -> None:
@@ -111,11 +109,6 @@ def test_names_that_are_too_long_or_no_text_are_neither_read_nor_lost() -> None:
     assert measure.series == series(user="alice")
 
 
-@pytest.mark.parametrize("url", ["http://b1:8778/jolokia", "https://admin:secret@b1:8778/jolokia?x", "b1:8778"])
-def test_a_broker_is_never_called_by_what_may_be_secret_in_a_url(url: str) -> None:
-    assert ORIGIN.broker_of({"jolokiaagenturl": url}) == "b1:8778"
-
-
 def test_a_prometheus_is_asked_for_each_name_that_is_read_and_for_no_other() -> None:
     names = ["", "_quota", "_Produce", "_quota_byte_rate", "_quota_Produce_byte_rate:_1_5"]
     assert all(
@@ -123,12 +116,6 @@ def test_a_prometheus_is_asked_for_each_name_that_is_read_and_for_no_other() -> 
     )
     others = ("kafka_server_brokertopicmetrics_bytesin_total", "kafka_servers", "kafka_server_request_queue_size")
     assert not any(fullmatch(QUERY, name) for name in others)
-
-
-def test_values_need_something_that_names_the_metric() -> None:
-    problem = mapping_problem(TableMapping(columns={"ts": "t", "value": "v"}, labels={"user": "u"}))
-    assert problem == (("columns",), "rows of metrics need metric, or labels with __name__")
-    assert mapping_problem(TableMapping(columns={"ts": "t", "value": "v"}, labels={"__name__": "n"})) is None
 
 
 CLIENT_IDS = {
@@ -166,11 +153,6 @@ def test_names_within_the_name_of_a_metric_are_read_only_where_the_exporter_adds
     assert read < CLIENT_IDS
     assert len(read) + len(reasons(items)) == len(CLIENT_IDS) + 1
     assert all("put rules that keep labels before the catch-all rule" in reason for reason in reasons(items))
-
-
-def test_the_same_names_on_another_cluster_are_another_series() -> None:
-    line = 'kafka_server_Fetch_byte_rate{user="b"} 1'
-    assert [item.series[:2] for item in samples(parse_exposition(line, Origin("test", "2"), TS))] == [("test", "2")]
 
 
 def test_an_invalid_mapping_is_an_error_with_all_problems(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyarrow import parquet
@@ -83,12 +84,8 @@ def failing(_: int) -> bytes:
     ],
 )
 def test_a_source_that_fails_for_a_while_is_one_gap_and_others_go_on(error: Exception, problem: str) -> None:
-    def reply(number: int) -> bytes:
-        if number == 1:
-            raise error
-        return PAGE
-
-    kept, good, bad = Kept(), FakeReader(lambda _: PAGE), FakeReader(reply)
+    replies = [PAGE, error, PAGE, PAGE, PAGE]
+    kept, good, bad = Kept(), FakeReader(lambda _: PAGE), FakeReader(Mock(side_effect=replies))
     result = recorded(kept, {"1": good, "2": bad}, seconds=1.25, interval=0.25)
     first, second = result.sources
     assert (first.asked, first.read, first.rows, first.gaps, first.size) == (5, 5, 10, (), 5 * len(PAGE))
@@ -194,12 +191,9 @@ def test_java_that_does_not_read_is_a_failure_of_the_source(tmp_path: Path, prog
 
 
 def test_no_source_that_answers_is_an_error_at_once() -> None:
-    def broken(_: int) -> bytes:
-        raise MemoryError
-
-    started = monotonic()
+    started, broken = monotonic(), FakeReader(Mock(side_effect=MemoryError))
     with pytest.raises(NothingReadError) as caught:
-        recorded(Kept(), {"1": FakeReader(failing), "2": FakeReader(broken)}, seconds=None, interval=60.0)
+        recorded(Kept(), {"1": FakeReader(failing), "2": broken}, seconds=None, interval=60.0)
     assert monotonic() - started < 10
     assert str(caught.value) == (
         "none of 2 sources of cluster lab can be read:\n  broker 1: http://b1 cannot be reached\n"

@@ -10,13 +10,16 @@ from pathlib import Path
 from threading import Event
 from time import sleep
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from quotaform.cli.main import run
+from quotaform.cluster.snapshot import dump_snapshot
 from quotaform.http.message import Url
+from quotaform.model.entity import Entity
 from quotaform.model.errors import ConnectError, MetricsError
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Quotas, Snapshot
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
 from quotaform.system.clock import SYSTEM_CLOCK
@@ -91,12 +94,8 @@ def test_a_broker_that_is_down_or_hangs_hides_no_other_and_is_not_asked_twice() 
         hang.wait(30)
         return PAGE
 
-    def down() -> bytes:
-        raise MetricsError("http://b2", "cannot be reached")
-
-    def broken() -> Any:
-        raise ValueError
-
+    down = Mock(side_effect=MetricsError("http://b2", "cannot be reached"))
+    broken = Mock(side_effect=ValueError)
     # An unexpected error of one broker, or of the quotas, ended the whole view.
     problem = "cannot be used because of an internal error: ValueError; please report it"
     every = reader(broken, a=lambda: PAGE, b=hanging, c=down, d=broken)
@@ -111,15 +110,7 @@ def test_a_broker_that_is_down_or_hangs_hides_no_other_and_is_not_asked_twice() 
 
 
 def test_quotas_that_cannot_be_read_are_those_of_before() -> None:
-    answers: list[Any] = [QUOTAS, ConnectError("nobody listens.")]
-
-    def quotas() -> Quotas:
-        found = answers.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return QUOTAS
-
-    both = reader(quotas, a=lambda: PAGE)
+    both = reader(Mock(side_effect=[QUOTAS, ConnectError("nobody listens.")]), a=lambda: PAGE)
     assert both.read().unread == ()
     again = both.read()
     assert again.buckets[0].limit == 1000.0
@@ -225,14 +216,9 @@ def test_the_command_reads_once_from_what_quotaform_yaml_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    snapshot = {
-        "format_version": "1.0",
-        "kind": "quotaform.snapshot",
-        "cluster": {"name": "lab", "id": "x"},
-        "captured_at": "2026-11-22T17:00:00Z",
-        "quotas": [{"entity": {"user": "alice"}, "values": {KEY: 1000}}],
-    }
-    (tmp_path / "lab.json").write_text(json.dumps(snapshot))
+    held = {Entity(user="alice"): {KEY: 1000.0}}
+    snapshot = Snapshot(cluster_name="lab", cluster_id="x", captured_at="2026-11-22T17:00:00Z", quotas=held)
+    (tmp_path / "lab.json").write_text(dump_snapshot(snapshot))
     with HttpServer(lambda _: answer(200, PAGE)) as server:
         (tmp_path / "quotaform.yaml").write_text(
             f"clusters: {{lab: {{snapshot: lab.json, metrics: {{brokers: ['1={server.url}/metrics']}}}}}}\n"

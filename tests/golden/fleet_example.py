@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
 
 from quotaform.drift.drift import DriftDigest
 from quotaform.fleet.fleet_report import FleetReport, make_fleet_report
@@ -27,7 +31,7 @@ def radius(affected: int, **principals: int) -> RadiusCounts:
 
 def planned(
     cluster: str,
-    rules: tuple[str, ...] = (),
+    rules: Sequence[str] = (),
     captured_at: str = "",
     blast_radius: RadiusCounts | None = None,
     **counts: int,
@@ -47,7 +51,7 @@ def planned(
         undeclared=3,
         is_applyable=not rules,
         has_entities=True,
-        blocking=rules,
+        blocking=tuple(rules),
         blast_radius=blast_radius,
     )
     return ClusterOutcome(cluster, digest)
@@ -99,58 +103,29 @@ def invalid(cluster: str) -> ClusterOutcome[Any]:
     return ClusterOutcome(cluster, error=InvalidFilesError([Finding(rule="unknown-key", message="is not a quota key")]))
 
 
+def refused(cluster: str) -> ClusterOutcome[Any]:
+    """A cluster whose plan a guard blocks."""
+    blocked = Finding(rule="delete", message="would delete too many", blocking=True)
+    return ClusterOutcome(cluster, error=PlanBlockedError(cluster, [blocked]))
+
+
 def unread(cluster: str) -> ClusterOutcome[Any]:
     """A cluster that an interrupt left out."""
     return ClusterOutcome(cluster, error=NotReadError("not read: the run was interrupted"))
 
 
-def example_fleet_report() -> FleetReport:
-    """The report of a plan."""
-    return make_fleet_report(
-        "plan",
-        [
-            planned("prod-ap", blast_radius=radius(3, lower=2, higher=1), create=120, update=44),
-            planned(
-                "prod-eu",
-                ("delete", "default-entity"),
-                blast_radius=radius(3, newly_limited=1, lower=2, other_bucket=1),
-                delete=3,
-                update=1,
-            ),
-            planned("prod-us", ("delete",), blast_radius=radius(4, no_longer_limited=4), delete=40),
-            planned("lab-1", captured_at="2026-11-20T09:12:44Z", blast_radius=radius(0)),
-            planned("lab-2", captured_at="2026-11-18T23:00:00Z", blast_radius=radius(0), create=1),
-            down("edge-1", "10.0.0.1:9092"),
-            down("edge-22", "10.0.7.31:9093"),
-            invalid("edge-3"),
-            unread("edge-4"),
-        ],
-    )
+MAKERS: dict[str, Callable[..., ClusterOutcome[Any]]] = {
+    each.__name__: each for each in (planned, compared, applied, down, invalid, refused, unread)
+}
 
 
-def example_drift_report() -> FleetReport:
-    """The report of a drift check."""
-    return make_fleet_report(
-        "drift",
-        [
-            compared("prod-eu", modified=2, unexpected=1),
-            compared("prod-us", "in-sync"),
-            compared("prod-ap", "unknown"),
-            down("edge-1", "10.0.0.1:9092"),
-        ],
-    )
-
-
-def example_apply_report() -> FleetReport:
-    """The report of an apply."""
-    blocked = Finding(rule="delete", message="would delete too many", blocking=True)
-    return make_fleet_report(
-        "apply",
-        [
-            applied("prod-eu", {"applied": 3, "already-applied": 2}, create=1, update=2),
-            applied("prod-us", {"applied": 1, "refused": 1, "not-attempted": 4}, "SIGINT", delete=1),
-            applied("prod-ap", {}),
-            ClusterOutcome("prod-sa", error=PlanBlockedError("prod-sa", [blocked])),
-            down("edge-1", "10.0.0.1:9092"),
-        ],
-    )
+def example_report(command: Literal["plan", "drift", "apply"]) -> FleetReport:
+    """The report of a command with the outcomes in fleet.yaml."""
+    text = (Path(__file__).parents[1] / "data" / "fleet.yaml").read_text(encoding="utf-8")
+    outcomes = []
+    for (kind, cluster), *more in map(list, map(dict.items, yaml.safe_load(text)[command])):
+        said = dict(more)
+        if "blast_radius" in said:
+            said["blast_radius"] = radius(**said["blast_radius"])
+        outcomes.append(MAKERS[kind](cluster, **said))
+    return make_fleet_report(command, outcomes)

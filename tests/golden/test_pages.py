@@ -25,7 +25,7 @@ from tests.golden import usage_example as example
 from tests.golden.conftest import Golden
 from tests.golden.drift_example import example_drift
 from tests.golden.example import based_plan, empty_plan, guarded_plan
-from tests.golden.fleet_example import example_fleet_report
+from tests.golden.fleet_example import example_report
 from tests.golden.test_resolve import plan, run
 
 HOSTILE = ("</td><script>alert(1)</script>", 'a" onclick="x', "a\u202eb", "x" * 40_000, "'><img src=//evil>", "日本語")
@@ -118,7 +118,7 @@ def pages() -> dict[str, Page]:
         ),
         "drift": Page(render("drift", "html", example_drift())),
         "resolve": resolved(),
-        "fleet": Page(render("fleet-report", "html", example_fleet_report())),
+        "fleet": Page(render("fleet-report", "html", example_report("plan"))),
     }
 
 

@@ -38,7 +38,7 @@ from tests.dumped import dumped_plan, dumped_receipt
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.drift_example import example_drift
 from tests.golden.example import based_plan, empty_plan, example_plan, guarded_plan, of_the_right_cluster
-from tests.golden.fleet_example import example_apply_report, example_drift_report, example_fleet_report
+from tests.golden.fleet_example import example_report
 from tests.golden.principals_example import principals_plan
 from tests.golden.shuffled import plan_views
 from tests.unit.test_audit import LINES
@@ -68,11 +68,11 @@ VIEWS: dict[str, Iterable[str]] = {
     # Findings beside the files.
     **{f"plan.{name}": render("plan", name, PLAN) for name in ("github", "sarif", "gitlab")},
     **{f"drift.{name}": render("drift", name, DRIFT) for name in ("github", "sarif", "gitlab")},
-    "fleet-report.txt": render("fleet-report", "text", example_fleet_report()),
-    "fleet-report.json": render("fleet-report", "json", example_fleet_report()),
-    "fleet-report.md": render("fleet-report", "markdown", example_fleet_report()),
-    "fleet-report-apply.txt": render("fleet-report", "text", example_apply_report()),
-    "fleet-report-drift.txt": render("fleet-report", "text", example_drift_report()),
+    "fleet-report.txt": render("fleet-report", "text", example_report("plan")),
+    "fleet-report.json": render("fleet-report", "json", example_report("plan")),
+    "fleet-report.md": render("fleet-report", "markdown", example_report("plan")),
+    "fleet-report-apply.txt": render("fleet-report", "text", example_report("apply")),
+    "fleet-report-drift.txt": render("fleet-report", "text", example_report("drift")),
     # One server refuses the credentials, and another is not tried after it.
     "doctor.txt": render_checkup(CHECKUP),
     "doctor-colour.txt": render_checkup(CHECKUP, Style(is_coloured=True)),

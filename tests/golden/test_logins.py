@@ -122,7 +122,9 @@ def of_oauth(text: Text) -> Iterator[str]:
     """Yield what the endpoint is asked for, what the broker is sent, and what is said of its answer.
 
     Beside properties and variables (upper case), `reply` is an answer of the endpoint, `file NAME` a file, `broker` an
-    answer of the broker, and `java` asks for the properties of a client in Java. `<x 5>` stands for `xxxxx`.
+    answer of the broker, and `java` asks for the properties of a client in Java. `<x 5>` stands for `xxxxx`. `lacks` is
+    a module that is not installed, `patience` is how long a command may take. `again FILE CONTENT` asks for a token
+    again, after the file was written or, without a content, removed.
     """
     lines = sub(r"<(\w+) (\d+)>", lambda said: said[1] * int(said[2]), str(text)).splitlines()
     with TemporaryDirectory() as folder, IdentityProvider() as provider, Patch.context() as patch:
@@ -145,8 +147,12 @@ def of_oauth(text: Text) -> Iterator[str]:
             elif kind == "file":
                 name, _, content = more.partition(" ")
                 Path(folder, name).write_bytes(content_of(content))
-            elif kind == "broker":
-                challenges.append(more)
+            elif kind in ("broker", "again"):
+                challenges.append(line)
+            elif kind == "lacks":
+                patch.setitem(sys.modules, more, None)
+            elif kind == "patience":
+                patch.setattr(token_source, "_COMMAND_SECONDS", float(more))
             elif name.isupper():
                 environ[name] = value.replace("FOLDER", folder)
                 patch.setenv(name, environ[name])
@@ -172,7 +178,13 @@ def of_oauth(text: Text) -> Iterator[str]:
             except QuotaformError as error:
                 yield spelled(str(error))
             return
-        for challenge in challenges or [""]:
+        is_asked_first = not challenges or challenges[0].startswith("again")
+        for event in ["", *challenges] if is_asked_first else challenges:
+            kind, _, challenge = event.partition(" ")
+            if kind == "again":
+                name, _, content = challenge.partition(" ")
+                path, challenge = Path(folder, name), ""
+                path.write_bytes(content_of(content)) if content else path.unlink()
             exchange = credentials.exchange("b1")
             try:
                 sent = next(exchange).decode()
@@ -187,7 +199,7 @@ def of_oauth(text: Text) -> Iterator[str]:
                     "\1", "|"
                 )
                 continue
-            yield f"broker says {refusal_of(exchange, challenge, token)}"
+            yield f"broker says {refusal_of(exchange, challenge, token) or 'nothing'}"
 
 
 def refusal_of(exchange: Any, challenge: str, token: str) -> str:
@@ -196,7 +208,8 @@ def refusal_of(exchange: Any, challenge: str, token: str) -> str:
     said = literal_eval(challenge)
     for name, part in {**parts, "end": token[-9:]}.items():
         said = said.replace(f"<{name}>".encode(), part.encode())
-    assert exchange.send(said) == b"\1"
+    if said:
+        assert exchange.send(said) == b"\1"
     with pytest.raises(RefusedError) as caught:
         exchange.throw(CodeError(58))
     assert len(caught.value.said) < 220

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from itertools import count
 from pathlib import Path
 from re import sub
@@ -166,6 +168,18 @@ class Machine:
         uses = (detached.find, detached.stop, detached.start, lambda _: locked(path, patience=1).__enter__())
         yield from refusals(uses, "default")
         assert target.read_text() == "kept"
+
+    def held(self, *pid: str) -> Iterator[str]:
+        """`held PID`: a state that names this process, while somebody holds its lock; without one it is cut."""
+        names = [each.name for each in fields(detached.DetachedSandbox)]
+        path = cache_directory() / "sandboxes" / "default.json"
+        make_directory(path.parent.parent)
+        with locked(path, patience=1):
+            text = json.dumps(dict.fromkeys(names) | {"pid": json.loads((*pid, "0")[0])})
+            path.write_text(text if pid else text[:20])
+            found = detached.find("default")
+            yield f"process {found.pid}" if found else "no sandbox"
+        assert not detached.stop("default")
 
     def opened(self, name: str) -> Iterator[str]:
         """`opened FILE`: a state is read, and written."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from collections.abc import Callable
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ import pytest
 from quotaform.cli.console import step_console
 from quotaform.cli.main import run
 from quotaform.model.errors import SandboxError
-from quotaform.sandbox import detached
-from quotaform.sandbox.cache import locked
 from quotaform.sandbox.quorum import SupervisorClient
 from quotaform.sandbox.release import Download
 from tests.waiting import wait_until
@@ -32,41 +29,28 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def own_name() -> str:
-    return f"quotaform-sandbox-{os.geteuid()}"
+PIPES = (
+    "mkdir -m 700 quotaform-sandbox-x OWN OWN/inner;"
+    " mkfifo quotaform-sandbox-x/supervisor.lock OWN/supervisor.lock OWN/inner/supervisor.lock"
+)
 
 
-def fifo(shared: Path) -> None:
-    for folder in ("quotaform-sandbox-x", own_name()):
-        (shared / folder).mkdir(mode=0o700)
-        os.mkfifo(shared / folder / "supervisor.lock")
-    (shared / own_name() / "inner").mkdir()
-    os.mkfifo(shared / own_name() / "inner" / "supervisor.lock")
-
-
-def taken_by_a_file(shared: Path) -> None:
-    (shared / own_name()).write_text("")
-
-
-def taken_by_a_link(shared: Path) -> None:
-    (shared / "elsewhere").mkdir(mode=0o700)
-    (shared / own_name()).symlink_to(shared / "elsewhere")
-
-
-def taken_by_a_directory_for_all(shared: Path) -> None:
-    (shared / own_name()).mkdir()
-    (shared / own_name()).chmod(0o777)
-    os.mkfifo(shared / own_name() / "supervisor.lock")
-
-
-@pytest.mark.parametrize("attack", [fifo, taken_by_a_file, taken_by_a_link, taken_by_a_directory_for_all])
-def test_names_that_others_have_made_stop_no_sandbox(attack: Callable[[Path], None], shared: Path) -> None:
+@pytest.mark.parametrize(
+    "attack",
+    [
+        PIPES,
+        "touch OWN",
+        "mkdir -m 700 elsewhere; ln -s elsewhere OWN",
+        "mkdir -m 777 OWN; mkfifo OWN/supervisor.lock",
+    ],
+)
+def test_names_that_others_have_made_stop_no_sandbox(attack: str, shared: Path) -> None:
     """A named pipe called supervisor.lock blocked every start, and the supervisor stayed after SIGTERM."""
-    attack(shared)
+    own = f"quotaform-sandbox-{os.geteuid()}"
+    subprocess.run(["/bin/sh", "-ec", attack.replace("OWN", own)], cwd=shared, check=True)
     client = SupervisorClient()
     directory = client.directory
-    is_own = attack is fifo
-    assert directory.parent == (shared / own_name() if is_own else shared)
+    assert directory.parent == (shared / own if attack == PIPES else shared)
     assert directory.stat().st_mode & 0o777 == 0o700
     os.kill(client.pid, signal.SIGTERM)
     wait_until(lambda: os.waitpid(client.pid, os.WNOHANG) != (0, 0))
@@ -90,21 +74,6 @@ def test_what_a_killed_supervisor_left_is_removed_and_nothing_else(shared: Path)
         assert client.directory.exists()
     finally:
         client.stop()
-
-
-def test_a_state_that_names_no_process_is_no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path))
-    path = tmp_path / "sandboxes" / "default.json"
-    state = {
-        "name": "default", "bootstrap_servers": "", "brokers": 1, "secured": False, "listeners": {},
-        "client_config": None, "cluster_id": "", "data_dir": "",
-    }  # fmt: skip
-    assert detached.find("default") is None
-    for text in ('{"name": "x", "pi', *(json.dumps(state | {"pid": pid}) for pid in (0, 1, -1, "1", True, 2.5, None))):
-        with locked(path, patience=1):
-            path.write_text(text)
-            assert detached.find("default") is None, text
-    assert not detached.stop("default")
 
 
 def test_a_start_says_what_it_is_doing(

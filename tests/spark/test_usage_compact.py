@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
 import pytest
 from pyarrow import parquet
 
 from quotaform.model.errors import FileReadError
-from quotaform.resolve.spark_quotas import arrow_schema
+from quotaform.usage.record.recording import UsageRow
+from quotaform.usage.record.run import usage_table
 from quotaform.usage.table.compact import compact
-from quotaform.usage.table.schema import USAGE
 from quotaform.usage.table.table import read_usage
+from tests.builder import PRODUCER
 from tests.workflow.command import run
 
 if TYPE_CHECKING:
@@ -28,14 +28,10 @@ Row = tuple[datetime, str, float]
 def write(folder: Path, name: str, rows: list[Row], **options: Any) -> None:
     """Write a file of rows: time, user and rate."""
     folder.mkdir(exist_ok=True)
-    cells = [
-        {"ts": ts, "window_s": 11.5, "cluster": "lab", "broker": "1", "key": "producer_byte_rate", "user": user}
-        | {"client_id": None, "ip": None, "rate": rate, "throttle_ms": None, "instance": None}
-        for ts, user, rate in rows
-    ]
-    parquet.write_table(
-        pyarrow.Table.from_pylist(cells, schema=arrow_schema(USAGE)), folder / f"{name}.parquet", **options
+    table = usage_table(
+        [UsageRow(ts.timestamp(), 11.5, "lab", "1", PRODUCER, user, None, None, rate, None) for ts, user, rate in rows]
     )
+    parquet.write_table(table, folder / f"{name}.parquet", **options)
 
 
 def hours(day: int, *users: str) -> list[Row]:

@@ -88,25 +88,21 @@ def test_an_empty_recording_has_no_curves(spark: SparkSession) -> None:
 
 def test_slots_have_the_highest_rate_and_from_when_to_when_requests_waited(spark: SparkSession) -> None:
     random = Random(3)
-    names = ("bucket_id", "at", "step_s", "wait_s", "wait_s_high", "ratio", "throttle_ms")
     rows: list[dict[str, Any]] = [
-        dict(
-            zip(
-                names,
-                (
-                    bucket, second * 10_000_000, 10.0, random.choice((0.0, 4.0)), random.choice((0.0, 9.0)),
-                    random.random(), random.choice((None, 5.0, 7.0)),
-                ),
-                strict=True,
-            )
-        )
+        {
+            "bucket_id": bucket,
+            "at": second * 10_000_000,
+            "step_s": 10.0,
+            "ratio": random.random(),
+            "wait_s": random.choice((0.0, 4.0)),
+            "wait_s_high": random.choice((0.0, 9.0)),
+            "throttle_ms": random.choice((None, 5.0, 7.0)),
+        }
         for bucket in (1, 2)
         for second in range(1, 40)
-    ]  # fmt: skip
-    table = make_table(
-        spark, StructType([field for field in WAITS if field.name in names]),
-        [[row[field.name] for row in rows] for field in WAITS if field.name in names],
-    )  # fmt: skip
+    ]
+    fields = [field for field in WAITS if field.name in rows[0]]
+    table = make_table(spark, StructType(fields), [[row[field.name] for row in rows] for field in fields])
     found = {(row["bucket_id"], row["at"]): row for row in replay_slots(table, 60.0).toArrow().to_pylist()}
     slots: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:

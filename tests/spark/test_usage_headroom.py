@@ -7,8 +7,6 @@ from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER
@@ -79,9 +77,8 @@ def by_place(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def found(spark: SparkSession) -> tuple[list[dict[str, Any]], list[Sample], dict[str, Quotas]]:
-    """The rows of `headroom` about many clusters, each an example of its own: a job per example would take an hour."""
+def test_headroom_is_that_of_the_oracle(spark: SparkSession) -> None:
+    """Many clusters are each an example of its own: a job per example would take an hour."""
     from quotaform.usage.bucket.spark import buckets, numbered
     from quotaform.usage.headroom.run import headroom
     from quotaform.usage.table.table import recorded
@@ -93,9 +90,4 @@ def found(spark: SparkSession) -> tuple[list[dict[str, Any]], list[Sample], dict
     series = recorded(usage).persist()
     members = numbered(series, buckets(series, quota_table(spark, held).persist())).persist()
     rows = headroom(usage, members).toArrow().to_pylist()
-    return rows, samples, held
-
-
-def test_headroom_is_that_of_the_oracle(found: Any) -> None:
-    rows, samples, held = found
     assert by_place(rows) == by_place(headroom_rows(samples, held))

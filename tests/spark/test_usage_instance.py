@@ -61,9 +61,8 @@ def whole_table(spark: SparkSession, recordings: Mapping[str, Sequence[Sample]])
     return usage_table(spark, [row._replace(cluster=name) for name, rows in recordings.items() for row in rows])
 
 
-@pytest.fixture(scope="module")
-def headroom_of(spark: SparkSession) -> dict[str, dict[str, Any]]:
-    """The one row of `headroom` of each recording."""
+def test_headroom_of_a_group_of_consumers_is_that_of_all_of_them(spark: SparkSession) -> None:
+    """The rate of one consumer at a time was taken for that of all."""
     from quotaform.usage.bucket.spark import buckets, numbered
     from quotaform.usage.headroom.run import headroom
     from quotaform.usage.table.table import recorded
@@ -74,14 +73,7 @@ def headroom_of(spark: SparkSession) -> dict[str, dict[str, Any]]:
     found = numbered(series, buckets(series, quota_table(spark, held))).persist()
     rows = headroom(usage, found).toArrow().to_pylist()
     assert len(rows) == len(MEASURED)
-    return {row.pop("cluster"): row for row in rows}
-
-
-Rows = dict[str, dict[str, Any]]
-
-
-def test_headroom_of_a_group_of_consumers_is_that_of_all_of_them(headroom_of: Rows) -> None:
-    """The rate of one consumer at a time was taken for that of all."""
+    headroom_of = {row.pop("cluster"): row for row in rows}
     row = headroom_of["group"]
     assert (row["p50"], row["p99"], row["max"]) == (10 * MB, 10 * MB, 10 * MB)
     assert (row["used_ratio"], row["members"], row["top_member_share"]) == (1.25, 1, 1.0)
@@ -89,13 +81,9 @@ def test_headroom_of_a_group_of_consumers_is_that_of_all_of_them(headroom_of: Ro
     assert row["is_coarse"]
     # The first window, and then until the last push.
     assert row["recorded_s"] == pytest.approx(60.0 + 60.0 * (PUSHES - 1) + 6.0 * (CONSUMERS - 1), abs=60.0)
-
-
-def test_rows_that_come_twice_count_once(headroom_of: Rows) -> None:
-    assert headroom_of["twice"] == headroom_of["group"]
-
-
-def test_members_with_instances_are_beside_those_of_other_names(headroom_of: Rows) -> None:
+    # Rows that come twice count once.
+    assert headroom_of["twice"] == row
+    # Members with instances are beside those of other names.
     row = headroom_of["alice"]
     assert (row["members"], row["top_member"], row["max"]) == (2, "user=alice,client-id=a", 9 * MB)
     assert row["top_member_share"] == pytest.approx(5 / 9)

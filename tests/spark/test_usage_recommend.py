@@ -139,16 +139,8 @@ def repository(tmp_path: Path, recording: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 OPTIONS = (
-    "usage",
-    "recommend",
-    "--usage",
-    "usage",
-    "--min-history",
-    "3d",
-    "--unused-after",
-    "4d",
-    "--min-samples",
-    "9",
+    *("usage", "recommend", "--usage", "usage"),
+    *("--min-history", "3d", "--unused-after", "4d", "--min-samples", "9"),
 )
 
 

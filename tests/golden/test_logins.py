@@ -40,6 +40,8 @@ from quotaform.cluster.sasl.msk_iam import MskIam
 from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError, read_pem_validity
 from quotaform.cluster.wire.message import MalformedError
+from quotaform.http.client import Limits, send
+from quotaform.http.message import Request, Response
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.text import Secret
 from quotaform.usage.stream.run import client_options
@@ -124,7 +126,7 @@ def of_oauth(text: Text) -> Iterator[str]:
     Beside properties and variables (upper case), `reply` is an answer of the endpoint, `file NAME` a file, `broker` an
     answer of the broker, and `java` asks for the properties of a client in Java. `<x 5>` stands for `xxxxx`. `lacks` is
     a module that is not installed, `patience` is how long a command may take. `again FILE CONTENT` asks for a token
-    again, after the file was written or, without a content, removed.
+    again, after the file was written or, without a content, removed. `limits` tells how long a request may take.
     """
     lines = sub(r"<(\w+) (\d+)>", lambda said: said[1] * int(said[2]), str(text)).splitlines()
     with TemporaryDirectory() as folder, IdentityProvider() as provider, Patch.context() as patch:
@@ -137,6 +139,13 @@ def of_oauth(text: Text) -> Iterator[str]:
                 said = said.replace(value, "IDP")
             return said.replace(folder, "FOLDER")
 
+        used = list[Limits]()
+
+        def watched(request: Request, limits: Limits, **more: Any) -> Response:
+            used.append(limits)
+            return send(request, limits, **more)
+
+        patch.setattr(token_source, "send", watched)
         given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
         environ, replies, challenges = dict[str, str](), list[bytes](), list[str]()
         for line in lines:
@@ -156,7 +165,7 @@ def of_oauth(text: Text) -> Iterator[str]:
             elif name.isupper():
                 environ[name] = value.replace("FOLDER", folder)
                 patch.setenv(name, environ[name])
-            elif name != "java":
+            elif name not in ("java", "limits"):
                 for word, stands_for in words.items():
                     value = value.replace(word, stands_for)
                 given[name] = value
@@ -191,6 +200,8 @@ def of_oauth(text: Text) -> Iterator[str]:
             except LoginError as error:
                 sent = spelled(failure_of(error))
             yield from map(request_text, provider.requests)
+            if "limits" in lines:
+                yield from (f"{each.connect:g} s to connect, {each.total:g} s in all" for each in used)
             provider.requests.clear()
             token = sent.partition("auth=Bearer ")[2].partition("\1")[0]
             if not challenge:

@@ -22,8 +22,6 @@ from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.sasl import token_source
 from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import LoginError
-from quotaform.http.client import Limits, send
-from quotaform.http.message import Request, Response
 from quotaform.sandbox.security import Certificates
 from tests.http_server import answer
 from tests.identity_provider import CLIENTS, MODULE, IdentityProvider, decode, sign
@@ -100,29 +98,6 @@ def test_a_token_is_asked_for_a_limited_time(
     assert message.endswith("failed (status 500); try again later")
     assert seconds / 4 < sum(waits) < seconds
     assert len(provider.requests) == len(waits) + 1
-
-
-@pytest.mark.parametrize(
-    ("limits", "connect", "total"),
-    [({}, 10, 30), ({"connect": "0", "read": "0"}, 10, 30), ({"connect": "2000", "read": "3000"}, 2, 5)],
-)
-def test_no_time_limit_is_that_of_every_request(
-    provider: IdentityProvider,
-    monkeypatch: pytest.MonkeyPatch,
-    limits: dict[str, str],
-    connect: float,
-    total: float,
-) -> None:
-    used: list[Limits] = []
-
-    def watched(request: Request, limits: Limits, **more: Any) -> Response:
-        used.append(limits)
-        return send(request, limits, **more)
-
-    monkeypatch.setattr(token_source, "send", watched)
-    given = {f"sasl.login.{name}.timeout.ms": value for name, value in limits.items()}
-    assert token_of(read(provider.client_properties() | given))
-    assert [(each.connect, each.total) for each in used] == [(connect, total)]
 
 
 def test_the_options_of_the_login_module_say_what_is_trusted(certificates: Certificates) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from quotaform.cluster.snapshot import load_snapshot
-from quotaform.desired import config_reader, loader
 from quotaform.desired.config import Config, choose_clusters
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.loader import LoadedFiles
@@ -63,19 +62,6 @@ def test_the_problems_of_common_files_leave_no_room_for_those_of_a_cluster() -> 
     assert list(files.parsed) == ["q/a.yaml"]
 
 
-def test_the_files_of_a_cluster_declare_a_limited_number_of_entities(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each file was limited, and their number times that was not."""
-    monkeypatch.setattr(loader, "MAX_ENTITIES", 3)
-    item = "quotas: [{match: {user: [%s1, %s2]}, values: {producer_byte_rate: 1}}]\n"
-    files = loaded({f"{name}.yaml": item % (name, name) for name in "abc"})
-    _, findings = files.check(None)
-    assert [str(finding) for finding in findings] == [
-        "q/b.yaml: error: the files up to this one declare more than 3 entities, the limit for one cluster; remove "
-        "some [too-many-entities]"
-    ]
-    assert list(files.parsed) == ["q/a.yaml", "q/b.yaml"]
-
-
 def test_all_clusters_together_show_a_hundred_problems(tmp_path: Path) -> None:
     """Each cluster showed a hundred of its own."""
     names = [f"c{number}" for number in range(5)]
@@ -88,32 +74,6 @@ def test_all_clusters_together_show_a_hundred_problems(tmp_path: Path) -> None:
     report = validate_files(Repository.at(tmp_path, None)).report
     assert len(report.problems) == MAX_PROBLEMS + 1
     assert report.problems[-1].rule == rule.MORE_PROBLEMS.id
-
-
-@pytest.mark.parametrize(
-    ("limit", "form", "said"),
-    [
-        ("CLUSTERS", "clusters:\n  a: {x}\n  b: {x}\n  c: {x}\n", "f.yaml:4:3: error: clusters contains {} clusters"),
-        ("PROFILES", "profiles:\n  a: {y}\n  b: {y}\n  c: {y}\n", "f.yaml:4:3: error: profiles contains {} profiles"),
-        ("PATTERNS", "scope:\n  include: {abc}\n", "f.yaml:2:35: error: include contains {} patterns"),
-        ("PATTERNS", "scope:\n  exclude: {abc}\n", "f.yaml:2:35: error: exclude contains {} patterns"),
-        ("IGNORES", "drift_ignore: [{z}, {z}, {z}]\n", "f.yaml:1:120: error: drift_ignore contains {} items"),
-        (
-            "SERVERS",
-            "clusters:\n  a: {bootstrap_servers: ['a:1', 'b:1', 'c:1']}\n",
-            "f.yaml:2:41: error: bootstrap_servers contains {} servers",
-        ),
-    ],
-)
-def test_what_quotaform_yaml_lists_is_limited(
-    limit: str, form: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(config_reader, f"MOST_{limit}", 2)
-    text = form.replace("{x}", "{snapshot: s}").replace("{y}", "{producer_byte_rate: 1}")
-    text = text.replace("{abc}", "[{user: a}, {user: b}, {user: c}]")
-    text = text.replace("{z}", "{match: {user: a}, reason: x, expires: 2026-12-31}")
-    _, findings = read_config(SourceFile("f.yaml", text), Path())
-    assert list(map(str, findings)) == [f"{said.format('more than the limit of 2')}; remove some [too-large]"]
 
 
 def test_of_many_bad_clusters_the_first_by_line_are_shown() -> None:
@@ -154,15 +114,6 @@ def test_a_thousand_patterns_take_hardly_longer_than_one() -> None:
     assert all(map(selection.contains, entities))
     assert len(selection.without_match(entities)) == MOST_PATTERNS - 1
     assert time.process_time() - begin < 20
-
-
-def test_no_glob_crosses_from_one_name_to_another() -> None:
-    scope = Scope(
-        include=(Pattern((("user", "a*"), ("client-id", "b"))), Pattern((("user", None), ("client-id", "c"))))
-    )
-    inside = [Entity(user="ax", client_id="b"), Entity(user=None, client_id="c")]
-    outside = [Entity(user="a", client_id="xb"), Entity(user="c", client_id="c"), Entity(user=None, client_id="b")]
-    assert [scope.contains(entity) for entity in inside + outside] == [True, True, False, False, False]
 
 
 def test_patterns_on_the_command_line_are_limited_in_number() -> None:

@@ -343,11 +343,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file can be put in its place."""
-
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr(Path, "replace", Mock(side_effect=OSError(28, "No space left on device")))
 
 
 @pytest.mark.usefixtures("full_disk")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from quotaform.apply.lock import cluster_lock
+from quotaform.apply.lock import cluster_lock, listed_receipts
 from quotaform.model.errors import ApplyRunningError
 
 
@@ -49,3 +50,6 @@ def test_a_link_of_a_repository_is_not_opened(tmp_path: Path, monkeypatch: pytes
     with cluster_lock(Path(), "lab", "id-1"):
         pass
     assert list(outside.iterdir()) == []
+    listed = Path(".quotaform/locks") / f"{sha256(b'id-1').hexdigest()[:16]}.lock"
+    listed.write_text("receipt.json\n")
+    assert listed_receipts(Path(), "id-1") == []

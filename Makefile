@@ -102,7 +102,8 @@ bench: $(FULL) ## measure against the floors (minutes); BENCH="--large --json FI
 	$(BIN)/python bench/run.py $(BENCH)
 
 golden: $(FULL) ## rewrite the golden files from the current output; review the diff before committing
-	QUOTAFORM_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden tests/unit/test_ci_files.py tests/workflow/test_ci_files.py
+	QUOTAFORM_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden tests/unit/test_ci_files.py \
+		tests/unit/test_file_limits.py tests/unit/test_many_limits.py tests/workflow/test_ci_files.py
 
 schemas: $(FULL) ## rewrite schemas/ from the package
 	$(BIN)/python -m tools.schema_files schemas

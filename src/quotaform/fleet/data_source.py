@@ -53,7 +53,7 @@ from quotaform.model.rule import SNAPSHOT
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
 from quotaform.repository.revision import CONFIG_NAME
-from quotaform.resolve.spark_quotas import QUOTAS, TEXT, struct
+from quotaform.resolve.spark_quotas import QUOTAS, struct
 from quotaform.system.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-SNAPSHOTS: Final = struct(QUOTAS, file=TEXT)
+SNAPSHOTS: Final = struct(QUOTAS, "file string")
 """What snapshot files hold: as `QUOTAS`, with the file; of one that cannot be read, the cluster is null."""
 
 

@@ -28,7 +28,7 @@ from quotaform.model.errors import QuotaformError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, digest_of, no_progress
 from quotaform.repository.cluster_work import repeated
 from quotaform.resolve.spark import packed, unpacked
-from quotaform.resolve.spark_quotas import BINARY, INTEGER, arrow_schema, struct
+from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OUTCOMES: Final = struct(place=INTEGER, digest=BINARY, value=BINARY)
+OUTCOMES: Final = struct("place integer", "digest value binary")
 """What tasks return: the place of a cluster in its job, the numbers of its result, and the result.
 
 Both are pickled by tasks of this application. Of a cluster that failed, the first is the error, and the other is null.

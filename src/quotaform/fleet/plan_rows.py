@@ -36,7 +36,7 @@ from quotaform.plan.receipt import Receipt, Result
 from quotaform.plan.receipt_file import receipt_name, start_receipt, write_receipt
 from quotaform.repository.gateway import open_gateway
 from quotaform.resolve.effect import NO_EFFECT
-from quotaform.resolve.spark_quotas import DOUBLE, NAMES, TEXT, struct
+from quotaform.resolve.spark_quotas import ENTITY, struct
 from quotaform.system.clock import SYSTEM_CLOCK, timestamp
 
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 
-PLAN_ROWS: Final = struct(
-    cluster=TEXT, cluster_id=TEXT, entity_key=TEXT, entity=NAMES, key=TEXT, before=DOUBLE, after=DOUBLE
-)
+PLAN_ROWS: Final = struct("cluster cluster_id entity_key string", ENTITY, "key string", "before after double")
 """The rows of plans as they are written: what each value is and will be; null is no value."""
 
 PlanRow = Mapping[str, Any]

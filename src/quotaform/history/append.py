@@ -12,18 +12,11 @@ from pyspark.sql import functions as f
 from quotaform.fleet.data_source import SNAPSHOTS, UnreadError, read_failure
 from quotaform.fleet.table import row_batch
 from quotaform.history.history import AppendDocument, AppendedRecord, AppendStatus
-from quotaform.history.spark import (
-    CHANGED_BY,
-    READINGS,
-    NewSnapshot,
-    new_snapshots,
-    small_table,
-    snapshots_of,
-)
+from quotaform.history.spark import READINGS, NewSnapshot, new_snapshots, small_table, snapshots_of
 from quotaform.model.errors import HistoryError, QuotaformError
 from quotaform.model.moment import read_moment
 from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, time_in_name
-from quotaform.resolve.spark_quotas import DOUBLE, TEXT, TIME, completed, struct
+from quotaform.resolve.spark_quotas import completed, struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
@@ -36,13 +29,10 @@ if TYPE_CHECKING:
 
 
 CLAIMS: Final = struct(
-    cluster_id=TEXT,
-    entity_key=TEXT,
-    key=TEXT,
-    before=DOUBLE,
-    after=DOUBLE,
-    started_at=TIME,
-    changed_by=CHANGED_BY,
+    "cluster_id entity_key key string",
+    "before after double",
+    "started_at timestamp",
+    READINGS["changed_by"],
 )
 """What receipts say was changed, and when; null is no value."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyspark.sql import Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructField
 
 from quotaform.fleet.table import make_table
 from quotaform.history.history import (
@@ -26,7 +26,7 @@ from quotaform.model.errors import HistoryError, UsageError
 from quotaform.model.moment import spell_moment
 from quotaform.model.records.record import Record, made_of
 from quotaform.model.text import quote
-from quotaform.resolve.spark_quotas import DOUBLE, NAMES, QUOTAS, TEXT, TIME, completed, struct
+from quotaform.resolve.spark_quotas import ENTITY, QUOTAS, completed, struct
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,20 +36,12 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Record)
 
-CHANGED_BY: Final = struct(actor=TEXT, plan_id=TEXT, commit=TEXT, at=TIME)
+CHANGED_BY: Final = struct("actor plan_id commit string", "at timestamp")
 """Who changed a value, by which plan of which commit, and when that apply was finished; as a receipt says."""
+_BY: Final = (StructField("changed_by", CHANGED_BY), StructField("ended_by", CHANGED_BY))
 
 HISTORY: Final = struct(
-    cluster=TEXT,
-    cluster_id=TEXT,
-    entity_key=TEXT,
-    entity=NAMES,
-    key=TEXT,
-    value=DOUBLE,
-    valid_from=TIME,
-    valid_to=TIME,
-    changed_by=CHANGED_BY,
-    ended_by=CHANGED_BY,
+    "cluster cluster_id entity_key string", ENTITY, "key string", "value double", "valid_from valid_to timestamp", *_BY
 )
 """What clusters held and when, by the snapshots that are known.
 
@@ -63,15 +55,7 @@ So a value that changed between two snapshots changes in the table at the second
 """
 
 READINGS: Final = struct(
-    cluster=TEXT,
-    cluster_id=TEXT,
-    read_at=TIME,
-    entity_key=TEXT,
-    entity=NAMES,
-    key=TEXT,
-    value=DOUBLE,
-    changed_by=CHANGED_BY,
-    ended_by=CHANGED_BY,
+    "cluster cluster_id string", "read_at timestamp", "entity_key string", ENTITY, "key string", "value double", *_BY
 )
 """What is stored: what each snapshot showed that the one before it of its cluster did not.
 
@@ -86,14 +70,12 @@ of the snapshot after it. A row that says what the one before it says, or that i
 """
 
 HISTORY_CHANGES: Final = struct(
-    cluster=TEXT,
-    entity_key=TEXT,
-    entity=NAMES,
-    key=TEXT,
-    before=DOUBLE,
-    after=DOUBLE,
-    changed_at=TIME,
-    changed_by=CHANGED_BY,
+    "cluster entity_key string",
+    ENTITY,
+    "key string",
+    "before after double",
+    "changed_at timestamp",
+    HISTORY["changed_by"],
 )
 """What differs between two moments; null is no value. `changed_at` is the snapshot that showed the last change."""
 
@@ -190,7 +172,7 @@ def new_snapshots(known: DataFrame, given: Iterable[tuple[str, str, datetime]]) 
 
 def small_table(spark: SparkSession, names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> DataFrame:
     """Return a small table of the driver's: names of clusters and their ids are texts, everything else is a time."""
-    schema = StructType([StructField(name, StringType() if name in _TEXTS else TimestampType()) for name in names])
+    schema = struct(*(f"{name} {'string' if name in _TEXTS else 'timestamp'}" for name in names))
     return make_table(spark, schema, list(zip(*rows, strict=True)) or [[] for _ in names])
 
 

@@ -21,15 +21,7 @@ from quotaform.plan.blast_radius import (
     change_row,
 )
 from quotaform.resolve.spark import MOST_CLUSTERS, by_cluster, packed, principal_columns, request_of_row, unpacked
-from quotaform.resolve.spark_quotas import (
-    DOUBLE,
-    INTEGER,
-    LONG,
-    PRINCIPALS,
-    TEXT,
-    arrow_schema,
-    struct,
-)
+from quotaform.resolve.spark_quotas import PRINCIPALS, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
@@ -37,18 +29,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_LIMIT: Final = {"value": DOUBLE, "entity_key": TEXT, "source": TEXT, "level": INTEGER, "bucket": TEXT}
+_LIMIT: Final = ("value double", "entity_key string", "source string", "level integer", "bucket string")
 LIMIT_CHANGES: Final = struct(
-    struct(cluster=TEXT),
+    "cluster string",
     PRINCIPALS,
-    key=TEXT,
-    direction=TEXT,
-    factor=DOUBLE,
-    **{f"{side}_{name}": kind for side in ("before", "after") for name, kind in _LIMIT.items()},
+    "key direction string",
+    "factor double",
+    *(f"{side}_{column}" for side in ("before", "after") for column in _LIMIT),
 )
 """The effective limits of principals that a plan changes: the columns of `quotaform.plan.blast_radius.change_row`."""
 
-LIMIT_COUNTS: Final = struct(cluster=TEXT, direction=TEXT, principals=LONG, limits=LONG)
+LIMIT_COUNTS: Final = struct("cluster direction string", "principals limits long")
 """How many principals and effective limits plans change; `direction` is null in the row of a whole cluster."""
 
 

@@ -25,7 +25,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request
-from quotaform.resolve.spark_quotas import CLUSTER, DOUBLE, INTEGER, PRINCIPALS, RANKS, TEXT, arrow_schema, struct
+from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS, RANKS, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
 if TYPE_CHECKING:
@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 
 
 RESOLVED: Final = struct(
-    struct(cluster=TEXT), PRINCIPALS, key=TEXT, value=DOUBLE, source=TEXT, level=INTEGER, entity_key=TEXT, bucket=TEXT
+    "cluster string",
+    PRINCIPALS,
+    "key string",
+    "value double",
+    "source string",
+    "level integer",
+    "entity_key bucket string",
 )
 """What limits principals, a row per principal and key, as `quotaform.resolve.spark` makes it.
 
@@ -46,7 +52,9 @@ RESOLVED: Final = struct(
 | bucket | the entity types whose names distinguish one rate from another, such as `user,client-id` |
 """
 
-BEFORE: Final = struct(before_value=DOUBLE, before_source=TEXT, before_level=INTEGER, before_entity_key=TEXT)
+BEFORE: Final = struct(
+    "before_value double", "before_source string", "before_level integer", "before_entity_key string"
+)
 """What limits a principal as long as a plan is not applied; further columns of `RESOLVED`."""
 
 HeldQuotas: TypeAlias = Mapping[str | None, Quotas]

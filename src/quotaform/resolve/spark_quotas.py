@@ -6,18 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    BinaryType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 from quotaform.model.entity import KNOWN_TYPES
 from quotaform.model.precedence import LEVELS, Level
@@ -31,20 +20,26 @@ if TYPE_CHECKING:
 # its `entity_key`, which is `Entity.address`: canonical, unique and never null. Its names are in `entity`, where null
 # is the default; they are never join columns, because NULL = NULL is not true in SQL.
 
-TEXT: Final = StringType()
-DOUBLE: Final = DoubleType()
-INTEGER: Final = IntegerType()
-LONG: Final = LongType()
-TIME: Final = TimestampType()
-BINARY: Final = BinaryType()
-NAMES: Final = MapType(TEXT, TEXT)
+ENTITY: Final = StructField("entity", MapType(StringType(), StringType()))
 """The names of an entity by entity type."""
 
 
-def struct(*begin: StructType, **columns: DataType) -> StructType:
-    """Return the columns of a table: those of other tables, then these."""
-    fields = [field for each in begin for field in each.fields]
-    return StructType([*fields, *(StructField(name, kind) for name, kind in columns.items())])
+def struct(*columns: str | StructField | StructType) -> StructType:
+    """Return the columns of a table: names with Spark's name of their type behind them, fields, or those of a table.
+
+    >>> struct("first last timestamp", "key string").simpleString()
+    'struct<first:timestamp,last:timestamp,key:string>'
+    """
+    found = StructType()
+    for each in columns:
+        if isinstance(each, str):
+            *names, kind = each.split()
+            for name in names:
+                found.add(name, kind)
+        else:
+            for field in [each] if isinstance(each, StructField) else each:
+                found.add(field)
+    return found
 
 
 def arrow_schema(schema: StructType) -> pyarrow.Schema:
@@ -63,20 +58,18 @@ def completed(rows: DataFrame, schema: StructType) -> DataFrame:
     )
 
 
-FAILURE: Final = struct(kind=TEXT, message=TEXT, remedy=TEXT, cluster=TEXT, server=TEXT, code=INTEGER)
+FAILURE: Final = struct("kind message remedy cluster server string", "code integer")
 """The failure to read a cluster: the class of `quotaform.model.errors`, its message (of invalid files, a line for each
 problem), and the attributes of a `ClusterError`."""
 
 QUOTAS: Final = struct(
-    cluster=TEXT,
-    cluster_id=TEXT,
-    entity_key=TEXT,
-    entity=NAMES,
-    key=TEXT,
-    value=DOUBLE,
-    failure=FAILURE,
-    read_at=TIME,
-    brokers=INTEGER,
+    "cluster cluster_id entity_key string",
+    ENTITY,
+    "key string",
+    "value double",
+    StructField("failure", FAILURE),
+    "read_at timestamp",
+    "brokers integer",
 )
 """What clusters hold, as the data source `kafka_quotas` reads it.
 
@@ -93,7 +86,7 @@ QUOTAS: Final = struct(
 CLUSTER: Final = "cluster"
 """The column by which rows are of a cluster: all tables about clusters have it, and one of principals may."""
 
-PRINCIPALS: Final = struct(user=TEXT, client_id=TEXT, ip=TEXT)
+PRINCIPALS: Final = struct("user client_id ip string")
 """Who makes requests: a row is a client (user, client-id or both) or an address (ip alone).
 
 Null is a name that no quota mentions, and "" an empty client-id. A table may also have the column `cluster`.

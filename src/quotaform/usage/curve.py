@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy
 from pyspark.sql import Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import StringType, StructField
 
 from quotaform.fleet.job import repeatable_rows, table_rows
 from quotaform.fleet.table import make_table
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.report.report import MOST_POINTS, Curve, Span, curve_of
+from quotaform.resolve.spark_quotas import struct
 from quotaform.usage.bucket.rows import BucketRows, per_bucket
 from quotaform.usage.bucket.spark import with_series_id
 from quotaform.usage.replay.report import DrawnBucket, Replays, ReplaySlot
 from quotaform.usage.replay.spark import waits
-from quotaform.usage.table.schema import BUCKET_NAMES, struct_type
+from quotaform.usage.table.schema import BUCKET_NAMES
 from quotaform.usage.table.table import recorded
 
 if TYPE_CHECKING:
@@ -31,11 +31,9 @@ CurveKey: TypeAlias = tuple[str, Entity, str]
 
 _TYPES: Final = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
 _OF_ENTITY: Final = ("number", "is_exact")
-_RATES: Final = struct_type("bucket_id long", " ".join((*_OF_ENTITY, "double")), "at long", "rate double")
+_RATES: Final = struct("bucket_id long", " ".join((*_OF_ENTITY, "double")), "at long", "rate double")
 """What entities used of each broker; `at` is in microseconds since 1970."""
-_ENTITIES: Final = struct_type(
-    "number int", "of_cluster of_key string", *(StructField(f"of_{name}", StringType()) for name in BUCKET_NAMES)
-)
+_ENTITIES: Final = struct("number integer", "of_cluster of_key string", *(f"of_{name} string" for name in BUCKET_NAMES))
 
 
 def entity_curves(usage: DataFrame, wanted: Sequence[CurveKey]) -> dict[CurveKey, Curve]:
@@ -119,7 +117,7 @@ def slots(rates: DataFrame, step_s: float) -> DataFrame:
 
 
 _NAMES: Final = {"cluster": "of_cluster", "bucket_broker": "of_broker", "key": "of_key", "bucket": "of_bucket"}
-_CHOSEN: Final = struct_type("number int", *(StructField(name, StringType()) for name in _NAMES.values()))
+_CHOSEN: Final = struct("number integer", " ".join((*_NAMES.values(), "string")))
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -19,7 +19,7 @@ from quotaform.model.errors import QuotaformError
 from quotaform.model.quota_key import QUOTA_WINDOW_S
 from quotaform.model.records.record import made_of
 from quotaform.model.text import listed
-from quotaform.resolve.spark_quotas import completed, source_of
+from quotaform.resolve.spark_quotas import completed, source_of, struct
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, Floats, per_bucket
 from quotaform.usage.bucket.spark import buckets, finite_limit, member_number, numbered
 from quotaform.usage.headroom.headroom import (
@@ -34,7 +34,7 @@ from quotaform.usage.headroom.headroom import (
     UnusedQuota,
 )
 from quotaform.usage.sample import LONGEST_STEP_S
-from quotaform.usage.table.schema import HEADROOM, SERIES, struct_type
+from quotaform.usage.table.schema import HEADROOM, SERIES
 from quotaform.usage.table.table import (
     QuotaSource,
     failures_of,
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 # of several that report a series at one time, as after a failover, the highest rate counts.
 
 _SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_USES: Final = struct_type(
+_USES: Final = struct(
     "bucket_id samples first last long",
     "p50 p95 p99 max recorded_s throttled_s throttle_ms_max double",
     "members top_number long",

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy
 from numpy.typing import NDArray
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, DoubleType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StructField
 
 from quotaform.fleet.table import row_batch
-from quotaform.resolve.spark_quotas import arrow_schema
+from quotaform.resolve.spark_quotas import arrow_schema, struct
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Sample, Series
-from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE, struct_type
+from quotaform.usage.table.schema import QUARANTINE, SERIES, USAGE
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _LEFT_OUT: Final = ("samples long", "dropped file string", "position long", "reason record string")
-PARSED: Final = struct_type(
+PARSED: Final = struct(
     " ".join((*Series._fields, "string")),
     "window_s double",
     StructField("ts", ArrayType(LongType())),
@@ -40,13 +40,13 @@ PARSED: Final = struct_type(
 | samples that are left out | `dropped`: the name of a `DropReason`, and `samples`: how many | all others |
 | a record that could not be read | `file`, `position`, `reason`, `record` | all others |
 """
-MERGED: Final = StructType([*USAGE.fields, *struct_type(*_LEFT_OUT).fields])
+MERGED: Final = struct(USAGE, *_LEFT_OUT)
 """Rows of the usage table, which stand for one or two `samples`; and samples and records as `PARSED` has them."""
 
 _MICROSECONDS: Final = 1_000_000
 _MOST_SAMPLES: Final = 250_000
 _MOST_ROWS: Final = 10_000
-_OTHERS: Final = struct_type(*_LEFT_OUT).names
+_OTHERS: Final = struct(*_LEFT_OUT).names
 
 Samples: TypeAlias = NDArray[numpy.float64]
 """Samples of some series, a column each: the number of the series, the time in seconds, the value, `window_s`."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from quotaform.fleet.options import SessionOptions
 from quotaform.fleet.table import (
@@ -34,20 +33,19 @@ from quotaform.fleet.table import (
 )
 from quotaform.model.errors import FileReadError, UsageError
 from quotaform.model.text import MIB, inert, quote
+from quotaform.resolve.spark_quotas import struct
 from quotaform.usage.format.text import TABLE, csv_separator, detect_format
 from quotaform.usage.ingest.recording import Recording, head_of, opened
-from quotaform.usage.table.schema import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-RECORDINGS: Final = struct_type("file string", "at double", "path string", "content binary", "offset long")
+RECORDINGS: Final = struct("file string", "at double", "path string", "content binary", "offset long")
 """The fields of a `Recording`."""
 _COMPRESSED: Final = frozenset({".gz", ".bz2", ".xz"})
 CSV: Final = "csv"
 _TABLES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
-_TASK: Final = StructField("task", IntegerType())
 _TASK_BYTES: Final = 64 * MIB
 """How many bytes of small files a task reads."""
 _LARGEST_REMOTE: Final = 512 * MIB
@@ -210,8 +208,8 @@ def recordings(spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
         nothing,
         tasks,
     ]
-    table = make_table(spark, StructType([*RECORDINGS.fields, _TASK]), columns)
-    table = table.repartitionById(task + 1, f.col(_TASK.name)).drop(_TASK.name)
+    table = make_table(spark, struct(RECORDINGS, "task integer"), columns)
+    table = table.repartitionById(task + 1, f.col("task")).drop("task")
     remote = [file.name for file in files if is_url(file.name)]
     if not remote:
         return table

@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, LongType, StructField
 
 from quotaform.model.quota_key import QUOTA_WINDOW_S
+from quotaform.resolve.spark_quotas import struct
 from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, Integers, per_bucket, starts_of
 from quotaform.usage.bucket.spark import finite_limit
 from quotaform.usage.recommend.demand import (
@@ -27,27 +28,31 @@ from quotaform.usage.recommend.demand import (
     Recorded,
     busiest_day,
 )
-from quotaform.usage.table.schema import struct_type
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
-_BUSIEST: Final = struct_type(
-    "basis double", "day long", "is_weekly bool", "weekday_days long", "next_basis outlier double", "outlier_day long"
+_BUSIEST: Final = struct(
+    "basis double",
+    "day long",
+    "is_weekly boolean",
+    "weekday_days long",
+    "next_basis outlier double",
+    "outlier_day long",
 )
 _USED: Final = (
     StructField("busiest", _BUSIEST),
-    *struct_type("samples throttled long"),
+    *struct("samples throttled long"),
     *(StructField(name, ArrayType(LongType())) for name in ("days", "day_hours")),
 )
 _TIMES: Final = ("first", "begin", "last", "last_used")
 _OF_DEMAND: Final = tuple(field.name for field in fields(BucketDemand) if field.name not in ("busiest", "hours"))
 
-BUCKET_USE: Final = struct_type(
+BUCKET_USE: Final = struct(
     "cluster key bucket broker entity_key string",
     "limit double",
-    "is_coarse bool",
+    "is_coarse boolean",
     *_USED,
     "first begin last last_used timestamp",
 )
@@ -75,7 +80,7 @@ def bucket_use(usage: DataFrame, found: DataFrame, percentile: float, outlier_da
     out.
     """
     limited = found.withColumn(RECORDED_LIMIT, finite_limit())
-    schema = struct_type("bucket_id long", *_USED, "first begin last last_used long")
+    schema = struct("bucket_id long", *_USED, "first begin last last_used long")
     used = per_bucket(usage, limited, (RECORDED_LIMIT,), partial(_used, percentile, outlier_days), schema)
     buckets = found.groupBy("bucket_id").agg(
         *(f.first(name).alias(name) for name in ("cluster", "key", "bucket", "entity_key", "limit")),

@@ -5,50 +5,12 @@ Times are in UTC. A rate has the unit of its quota key: B/s, percent of one thre
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from quotaform.resolve.spark_quotas import ENTITY, struct
 
-_TYPES: Final[dict[str, DataType]] = {
-    "string": StringType(),
-    "double": DoubleType(),
-    "long": LongType(),
-    "int": IntegerType(),
-    "bool": BooleanType(),
-    "timestamp": TimestampType(),
-    "date": DateType(),
-    "binary": BinaryType(),
-}
-
-
-def struct_type(*columns: str | StructField) -> StructType:
-    """Return a schema of columns: names with their type behind them, or whole fields.
-
-    >>> struct_type("first last timestamp", "key string").simpleString()
-    'struct<first:timestamp,last:timestamp,key:string>'
-    """
-    fields: list[StructField] = []
-    for each in columns:
-        if isinstance(each, StructField):
-            fields.append(each)
-        else:
-            *names, kind = each.split()
-            fields += (StructField(name, _TYPES[kind]) for name in names)
-    return StructType(fields)
-
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 BUCKET_NAMES: Final = ("user", "client_id", "ip")
 """The columns that name who shares one limit; null where the bucket has no such name."""
@@ -59,7 +21,7 @@ SERIES: Final = ("cluster", "broker", "key", *BUCKET_NAMES, "instance")
 LATER_COLUMNS: Final = ("instance",)
 """The columns of `USAGE` that tables of earlier versions lack; there they are null."""
 
-USAGE: Final = struct_type(
+USAGE: Final = struct(
     "ts timestamp",
     "window_s double",
     "cluster broker key user client_id ip string",
@@ -85,7 +47,7 @@ of a series, one with a rate and one with a throttle time, where a source gives 
 the same row twice, where a recording was ingested twice. Readers count a series once per time.
 """
 
-QUARANTINE: Final = struct_type("file string", "position long", "reason record string", "ingested_at timestamp")
+QUARANTINE: Final = struct("file string", "position long", "reason record string", "ingested_at timestamp")
 """Records that could not be read.
 
 | column | content |
@@ -95,11 +57,11 @@ QUARANTINE: Final = struct_type("file string", "position long", "reason record s
 | record | the beginning of the record |
 """
 
-BUCKETS: Final = struct_type(
+BUCKETS: Final = struct(
     "cluster key user client_id ip bucket string",
     "limit double",
     "source entity_key string",
-    "is_coarse bool",
+    "is_coarse boolean",
     "member string",
     "least_limit before_limit double",
     "before_bucket string",
@@ -118,7 +80,7 @@ BUCKETS: Final = struct_type(
 | member | the address of the series as it was recorded: one of those that share the bucket |
 """
 
-HEADROOM: Final = struct_type(
+HEADROOM: Final = struct(
     "cluster broker key bucket entity_key source string",
     "limit double",
     "samples long",
@@ -127,7 +89,7 @@ HEADROOM: Final = struct_type(
     "members long",
     "top_member string",
     "top_member_share double",
-    "is_coarse bool",
+    "is_coarse boolean",
 )
 """How close each bucket is to its limit, per broker (per cluster for a key whose limit is one of the cluster).
 
@@ -151,20 +113,20 @@ no samples and no members; `first`, `last` and `recorded_s` are those of the key
 was recorded has no such rows. See `quotaform.usage.headroom.run` for how each is computed.
 """
 
-RECORDED: Final = struct_type(" ".join((*SERIES, "string")), "first last timestamp", "samples long")
+RECORDED: Final = struct(" ".join((*SERIES, "string")), "first last timestamp", "samples long")
 """The recorded series, and how much there is of each, in rows; for computing alone."""
 
-MEMBERS: Final = struct_type(
+MEMBERS: Final = struct(
     " ".join((*SERIES, "string")),
     "samples bucket_id series_id long",
     "bucket_broker bucket string",
     "limit least_limit double",
     "source entity_key string",
-    "is_coarse bool",
+    "is_coarse boolean",
     "before_limit double",
     "before_bucket string",
     "replayed_limit double",
-    "key_number int",
+    "key_number integer",
 )
 """The recorded series that a limit holds for, before or after a plan, and their buckets; for the backtest alone.
 
@@ -176,7 +138,7 @@ MEMBERS: Final = struct_type(
 | key_number | stands for the quota key among numbers |
 """
 
-TOTALS: Final = struct_type(
+TOTALS: Final = struct(
     "bucket_id samples long",
     "recorded_s throttled_s throttled_s_low throttled_s_high first_throttled last_throttled longest_s double",
     "delay_s_max delay_s_max_low delay_s_max_high worst_at backlog_s over_max refused double",
@@ -184,7 +146,7 @@ TOTALS: Final = struct_type(
 )
 """`BACKTEST` without the columns that name the bucket and its limits; times are in microseconds since 1970."""
 
-WAITS: Final = struct_type("bucket_id at long", "step_s wait_s wait_s_high ratio throttle_ms double")
+WAITS: Final = struct("bucket_id at long", "step_s wait_s wait_s_high ratio throttle_ms double")
 """What would have happened to a bucket on a broker, a row per time; for pictures alone.
 
 | column | content |
@@ -196,19 +158,19 @@ WAITS: Final = struct_type("bucket_id at long", "step_s wait_s wait_s_high ratio
 | throttle_ms | the average delay of requests that were throttled really |
 """
 
-BACKTEST: Final = struct_type(
+BACKTEST: Final = struct(
     "cluster broker key bucket string",
     "limit double",
     "entity_key source string",
     "before_limit double",
-    "is_changed bool",
+    "is_changed boolean",
     "samples long",
     "recorded_s throttled_s throttled_s_low throttled_s_high double",
     "first_throttled last_throttled timestamp",
     "longest_s delay_s_max delay_s_max_low delay_s_max_high backlog_s double",
     "worst_at timestamp",
     "over_max refused recorded_throttled_s recorded_throttle_ms_max hidden_s double",
-    "is_coarse bool",
+    "is_coarse boolean",
 )
 """What a plan would have throttled in a recording, a row per bucket and broker.
 
@@ -228,9 +190,9 @@ See `quotaform.usage.replay.spark`.
 | hidden_s | seconds in which throttling hid part of the demand from the recording |
 """
 
-RECOMMENDATIONS: Final = struct_type(
+RECOMMENDATIONS: Final = struct(
     "cluster entity_key string",
-    StructField("entity", MapType(StringType(), StringType())),
+    ENTITY,
     "key action string",
     "before after double",
     "reason string",
@@ -238,7 +200,7 @@ RECOMMENDATIONS: Final = struct_type(
     "days basis double",
     "bucket broker note string",
     "day date",
-    "is_weekly bool",
+    "is_weekly boolean",
 )
 """Which quotas would fit.
 

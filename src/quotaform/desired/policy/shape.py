@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
+from re import compile as regex
 from typing import Any, Final, NamedTuple
 
 from quotaform.desired.schema import ENTITY, VALUES, entry
@@ -109,6 +110,7 @@ MAX_DEPTH: Final = 100
 """The limit on the nesting depth of schemas, references included."""
 
 _PATTERN_STEPS: Final = 100
+_INDEX: Final = regex(r"0|[1-9][0-9]{0,8}").fullmatch
 _COMPARED: Final = frozenset({"enum", "const"})
 _NAMES: Final = frozenset({Holds.FIELD_NAMES, Holds.NAMED_LISTS})
 """What holds values that an entry is compared with one by one, or that it has to have."""
@@ -151,7 +153,7 @@ class ShapeCheck:
         self._known: dict[tuple[int, str], int] = {}
         self._open: set[tuple[int, str]] = set()
         self._reported: set[JsonPath] = set()
-        self._anchors: dict[str, tuple[JsonPath, Any]] | None = None
+        self._anchors: dict[str, tuple[JsonPath, Any] | None] | None = None
         self.problems: list[ShapeProblem] = []  # what is wrong; when there is anything, the policy is not to be used
         self.steps = 0  # how many schemas and listed values it asks of an entry at most
         with suppress(_ManyProblemsError):
@@ -235,7 +237,12 @@ class ShapeCheck:
         return self._walk(found[1], found[0], place, depth + 1)
 
     def _find(self, fragment: str) -> tuple[JsonPath, Any] | None:
-        """Return the value that the fragment of a reference means, with its path; `None` when there is none."""
+        """Return the value that the fragment of a reference means, with its path; `None` when there is none.
+
+        There is none either where a validator may find another one: what is percent-encoded, or within another `$id`.
+        """
+        if "%" in fragment:
+            return None
         if not fragment or fragment.startswith("/"):
             return _find(self._root, fragment)
         if self._anchors is None:
@@ -285,26 +292,29 @@ def _find(root: Any, fragment: str) -> tuple[JsonPath, Any] | None:
     path: list[str | int] = []
     for raw in fragment.split("/")[1:]:
         step = raw.replace("~1", "/").replace("~0", "~")
+        if path and isinstance(here, dict) and "$id" in here:
+            return None
         if isinstance(here, dict) and step in here:
             here = here[step]
             path.append(step)
-        elif isinstance(here, list) and step.isascii() and step.isdigit() and int(step[:9]) < len(here):
-            here = here[int(step[:9])]
-            path.append(int(step[:9]))
+        elif isinstance(here, list) and _INDEX(step) and int(step) < len(here):
+            here = here[int(step)]
+            path.append(int(step))
         else:
             return None
     return tuple(path), here
 
 
-def _anchors(root: Any) -> dict[str, tuple[JsonPath, Any]]:
-    """Return each anchor of a policy with the path of its schema, and the schema."""
-    found: dict[str, tuple[JsonPath, Any]] = {}
+def _anchors(root: Any) -> dict[str, tuple[JsonPath, Any] | None]:
+    """Return each anchor of a policy with the path of its schema, and the schema; `None` for one that is twice."""
+    found: dict[str, tuple[JsonPath, Any] | None] = {}
     todo: list[tuple[JsonPath, Any]] = [((), root)]
     while todo:
         path, here = todo.pop()
         if isinstance(here, dict):
-            if isinstance(name := here.get("$anchor"), str):
-                found.setdefault(name, (path, here))
+            for name in (here.get("$anchor"), here.get("$dynamicAnchor")):
+                if isinstance(name, str):
+                    found[name] = None if name in found else (path, here)
             todo += [((*path, step), each) for step, each in here.items()]
         elif isinstance(here, list):
             todo += [((*path, step), each) for step, each in enumerate(here)]

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from quotaform.fleet.options import SessionOptions
     from quotaform.history.drift import Past
     from quotaform.model.entity import Entity
-    from quotaform.model.outcome import Validation
     from quotaform.model.quotas import Snapshot
     from quotaform.plan.base import BaseChoice
     from quotaform.plan.plan import Plan
     from quotaform.plan.receipt import SavedReceipt
     from quotaform.plan.run import PlanRequest
+    from quotaform.report.validation import Validation
     from quotaform.resolve.explain import Explained
     from quotaform.resolve.quota_admin import Described
     from quotaform.resolve.run import ResolveRequest, ResolveRun

@@ -9,13 +9,12 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.desired.format import format_source, respell
+from quotaform.desired.format import FormattedFile, format_source, respell
 from quotaform.desired.quotas_file import LoadedFile, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
-from quotaform.model.outcome import FormattedFile
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.units import parse_value
 from tests.strategies import quotas

@@ -16,12 +16,11 @@ from quotaform.drift.drift import make_drift
 from quotaform.drift.report import render_drift, render_drift_markdown
 from quotaform.model import rule
 from quotaform.model.finding import Finding, Location, Severity
-from quotaform.model.outcome import Validation
 from quotaform.model.rule import RULES
 from quotaform.plan.report import render_plan
 from quotaform.plan.report_markdown import render_plan_markdown
 from quotaform.report.format import render
-from quotaform.report.validation import render_validation, render_validation_markdown
+from quotaform.report.validation import Validation, render_validation, render_validation_markdown
 from tests.builder import plan_of
 from tests.golden.example import example_plan
 

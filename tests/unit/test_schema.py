@@ -17,7 +17,6 @@ from quotaform.drift.drift import make_drift
 from quotaform.drift.records import dump_drift
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Allowance, Finding, Location, Severity
-from quotaform.model.outcome import Validation
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Base, Desired, Quotas
 from quotaform.model.records import document as documents
@@ -29,6 +28,7 @@ from quotaform.plan.plan import PlanOptions
 from quotaform.plan.receipt import Result
 from quotaform.plan.validate import dump_validation
 from quotaform.report.format import schema_builder, schema_names
+from quotaform.report.validation import Validation
 from tests import builder
 from tests.builder import receipt_of
 from tests.dumped import dumped_plan, dumped_receipt

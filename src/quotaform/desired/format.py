@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import dropwhile, pairwise
 from re import compile as regex
@@ -18,8 +19,8 @@ from quotaform.desired.yaml.document import Document, YamlList, YamlMapping, is_
 from quotaform.desired.yaml.nodes import ALIAS, NodeFile, find_comments, notes, read_nodes, walk, write_nodes
 from quotaform.desired.yaml.reader import MERGE_KEY, read_document
 from quotaform.model import rule
+from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Finding, Location
-from quotaform.model.outcome import FormattedFile
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.units import UNLIMITED, parse_value, spell_value, unit_spellings
 
@@ -43,6 +44,28 @@ class FileText(NamedTuple):
     def with_lines(self, lines: str) -> str:
         """Return other lines with the ends of these."""
         return lines.replace("\n", self.line_end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormattedFile:
+    """What became of a file that was to be formatted."""
+
+    name: str  # the file in messages
+    before: str  # its text, with a byte order mark if there is one
+    after: str  # its text when it is formatted; the same as before when there are problems
+    problems: tuple[Finding, ...] = ()  # why it stays as it is
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether formatting makes a difference."""
+        return self.before != self.after
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that formats it, and writes nothing."""
+        if self.problems:
+            return ExitCode.INVALID
+        return ExitCode.DIFFERENCES if self.is_changed else ExitCode.DONE
 
 
 def format_source(source: SourceFile) -> FormattedFile:

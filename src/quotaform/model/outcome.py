@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from quotaform.model.errors import ExitCode, QuotaformError
-
-if TYPE_CHECKING:
-    from quotaform.model.finding import Finding
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the current step, the number of items done and the total (0 if unknown)."""
@@ -86,58 +83,6 @@ def exit_code(outcomes: Iterable[ClusterOutcome[Any]], *, counts_differences: bo
     if codes and any(getattr(result, "wrote_anything", False) for result in results):
         codes.add(ExitCode.PARTIAL)
     return ExitCode.most_severe(codes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
-    """What came of checking the files."""
-
-    directory: str
-    files: int  # how many files were read
-    # How many entities they declare, per cluster; the key is `None` without clusters
-    entities: Mapping[str | None, int]
-    problems: tuple[Finding, ...]  # all problems and warnings of all files, by place
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether nothing is wrong; warnings are not."""
-        from quotaform.model.finding import Severity
-
-        return not any(problem.severity is Severity.ERROR for problem in self.problems)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of a run that checked the files."""
-        return ExitCode.DONE if self.is_valid else ExitCode.INVALID
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Its numbers, by name."""
-        from quotaform.model.finding import Severity
-
-        return {"problems": sum(problem.severity is Severity.ERROR for problem in self.problems)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormattedFile:
-    """What became of a file that was to be formatted."""
-
-    name: str  # the file in messages
-    before: str  # its text, with a byte order mark if there is one
-    after: str  # its text when it is formatted; the same as before when there are problems
-    problems: tuple[Finding, ...] = ()  # why it stays as it is
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether formatting makes a difference."""
-        return self.before != self.after
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of a run that formats it, and writes nothing."""
-        if self.problems:
-            return ExitCode.INVALID
-        return ExitCode.DIFFERENCES if self.is_changed else ExitCode.DONE
 
 
 def outcome_lines(outcomes: Iterable[ClusterOutcome[Iterator[str]]]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from quotaform.model.entity import USER, Entity, spell_name
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Finding, Location, Severity
 from quotaform.model.finding_list import MAX_PROBLEMS, FindingList, first_findings
-from quotaform.model.outcome import ClusterOutcome, Validation
+from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.quotas import Desired, Entry
 from quotaform.model.records.document import VALIDATION, indented
 from quotaform.model.records.record import Count, Record, about, builtins
@@ -26,6 +26,7 @@ from quotaform.model.settings import Capacity, Ignore
 from quotaform.model.text import inert, nearest
 from quotaform.plan.check.approval import expired_approval
 from quotaform.plan.check.lint import Linted, LintFacts, check_lints, declared_quotas, unused_ignores, with_address
+from quotaform.report.validation import Validation
 from quotaform.repository.cluster_work import ClusterWork
 from quotaform.repository.policy import load_policies
 from quotaform.repository.repository import Repository, read_claims

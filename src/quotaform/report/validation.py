@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from quotaform.model.entity import spell_name
+from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.outcome import Validation
 from quotaform.model.text import inert
 from quotaform.report.annotation import Problems
 from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
 from quotaform.report.finding import first_of_each_rule
 from quotaform.report.markdown import code, code_cell, link, table, words_cell
 from quotaform.report.text import PLAIN, Style, counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """What came of checking the files."""
+
+    directory: str
+    files: int  # how many files were read
+    # How many entities they declare, per cluster; the key is `None` without clusters
+    entities: Mapping[str | None, int]
+    problems: tuple[Finding, ...]  # all problems and warnings of all files, by place
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing is wrong; warnings are not."""
+        return not any(problem.severity is Severity.ERROR for problem in self.problems)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a run that checked the files."""
+        return ExitCode.DONE if self.is_valid else ExitCode.INVALID
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Its numbers, by name."""
+        return {"problems": sum(problem.severity is Severity.ERROR for problem in self.problems)}
 
 
 def render_validation(validation: Validation, style: Style = PLAIN, *, shows_warnings: bool = True) -> str:

@@ -4,67 +4,47 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quotaform.desired.format import format_source
+from quotaform.desired.format import FormattedFile, format_source
 from quotaform.desired.tree import Root, SourceFile, is_read, shown_path
 from quotaform.model import rule
 from quotaform.model.errors import FileReadError, UsageError
 from quotaform.model.finding import Finding, Location
-from quotaform.model.outcome import FormattedFile
 from quotaform.model.text import inert
 from quotaform.repository.revision import CONFIG_NAME, QUOTAS_NAME, WorkTree, find_above
 from quotaform.system.files import QUOTAS_LIMIT, is_folder, read_bytes
 
 _HERE: Final = Path()
-_STDIN: Final = "stdin"
 
 
-@dataclass(frozen=True, slots=True)
-class FileToFormat:
-    """A file that was read."""
-
-    path: Path
-    source: SourceFile | None  # its content; `None` when it cannot be read
-    problem: Finding | None = None  # why it cannot be read
-
-    def format(self) -> FormattedFile:
-        """Return the file in the style, or why it stays as it is."""
-        if self.source is None:
-            problems = (self.problem,) if self.problem is not None else ()
-            return FormattedFile(name=shown_path(self.path), before="", after="", problems=problems)
-        return format_source(self.source)
-
-
-def read_files(paths: Sequence[Path]) -> list[FileToFormat]:
-    """Read files, each once.
+def format_files(paths: Sequence[Path]) -> Iterator[tuple[FormattedFile, Path]]:
+    """Read files, and yield each once, in the style or with why it stays as it is.
 
     `paths`: YAML files and folders, named by the operator; the current folder without any. A folder with a folder
     `quotas.d` stands for that and the quotaform.yaml beside it, another one for the YAML files in it.
 
     Raises `FileReadError`: one that is named does not exist or cannot be read; `UsageError`: a file is not a YAML file.
     """
-    found: dict[Path, FileToFormat] = {}
+    found: dict[Path, SourceFile | Finding] = {}
     for path in paths or (_HERE,):
-        for file in _read_folder(path) if is_folder(path) else (_read_file(path),):
-            found.setdefault(file.path, file)
-    return list(found.values())
+        for file, source in _read_folder(path) if is_folder(path) else (_read_file(path),):
+            found.setdefault(file, source)
+    for path, source in found.items():
+        if isinstance(source, Finding):
+            yield FormattedFile(name=shown_path(path), before="", after="", problems=(source,)), path
+        else:
+            yield format_source(source), path
 
 
-def format_text(text: bytes) -> FormattedFile:
-    """Bring a text from the standard input into the style."""
-    return format_source(SourceFile(_STDIN, text))
-
-
-def _read_file(path: Path) -> FileToFormat:
+def _read_file(path: Path) -> tuple[Path, SourceFile]:
     if not is_read(path.name.lstrip(".")) and os.path.lexists(path):
         raise UsageError(f"{inert(str(path))} is not a YAML file; give .yaml and .yml files, or a directory")
-    return FileToFormat(path, SourceFile(shown_path(path), read_bytes(path, QUOTAS_LIMIT)))
+    return path, SourceFile(shown_path(path), read_bytes(path, QUOTAS_LIMIT))
 
 
-def _read_folder(folder: Path) -> Iterator[FileToFormat]:
+def _read_folder(folder: Path) -> Iterator[tuple[Path, SourceFile | Finding]]:
     quotas = folder / QUOTAS_NAME
     has_quotas = is_folder(quotas)
     if not has_quotas and folder == _HERE:
@@ -76,18 +56,18 @@ def _read_folder(folder: Path) -> Iterator[FileToFormat]:
         try:
             source = WorkTree().read_config(config)
         except FileReadError as error:
-            yield FileToFormat(config, None, _unreadable(config, error.reason))
+            yield config, _unreadable(config, error.reason)
         else:
             if source is not None:
-                yield FileToFormat(config, source)
+                yield config, source
     top = quotas if has_quotas else folder
     tree = WorkTree(named=frozenset((folder,))).read_tree(top)
     if tree.root is not Root.DIRECTORY:
         raise FileReadError(str(top), "No such directory", is_missing=True)
     for name, content in tree.files.items():
-        yield FileToFormat(top / name, SourceFile(shown_path(top / name), content))
+        yield top / name, SourceFile(shown_path(top / name), content)
     for name, reason in tree.unreadable.items():
-        yield FileToFormat(top / name, None, _unreadable(top / name, reason))
+        yield top / name, _unreadable(top / name, reason)
 
 
 def _unreadable(path: Path, reason: str) -> Finding:

@@ -15,7 +15,7 @@ from quotaform.cli.stream import write_raw
 from quotaform.model.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from quotaform.model.outcome import FormattedFile
+    from quotaform.desired.format import FormattedFile
 
 
 @with_option_groups
@@ -52,18 +52,20 @@ def fmt(
       quotaform fmt --diff quotas.d/orders.yaml
       quotaform fmt - < quotas.d/orders.yaml
     """
+    from quotaform.desired.format import format_source
+    from quotaform.desired.tree import SourceFile
     from quotaform.report.text import render_diff
-    from quotaform.repository.format_files import format_text, read_files
+    from quotaform.repository.format_files import format_files
     from quotaform.system.files import QUOTAS_LIMIT, read_stdin
 
     console = output.console()
     files: Iterable[tuple[FormattedFile, Path | None]]
     if not any(str(path) == "-" for path in paths or ()):
-        files = ((each.format(), each.path) for each in read_files(paths or ()))
+        files = format_files(paths or ())
     elif len(paths or ()) > 1:
         raise UsageError("- stands for stdin and cannot be combined with files")
     else:
-        files = [(format_text(read_stdin(QUOTAS_LIMIT)), None)]
+        files = [(format_source(SourceFile("stdin", read_stdin(QUOTAS_LIMIT))), None)]
     writes = not (check or diff)
     codes = set()
     for file, path in files:

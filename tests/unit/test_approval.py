@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -13,8 +14,9 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.errors import PlanBlockedError
 from quotaform.model.finding import Approval
+from quotaform.system.clock import today
 from tests.builder import PRODUCER, plan_of
-from tests.scripted_gateway import ScriptedGateway
+from tests.scripted_gateway import Clock, ScriptedGateway
 
 
 def test_a_thousand_approvals_are_enough() -> None:
@@ -25,11 +27,13 @@ def test_a_thousand_approvals_are_enough() -> None:
 
 
 def test_a_plan_whose_approval_has_expired_meanwhile_is_not_applied() -> None:
-    alice = Entity(user="alice")
-    approval = Approval(rule="change-factor", entity=alice, reason="r", approver="a", expires=date(2020, 1, 31))
+    alice, clock = Entity(user="alice"), Clock()
+    approval = Approval(rule="change-factor", entity=alice, reason="r", approver="a", expires=today(clock))
     plan = plan_of({alice: {PRODUCER: 100.0}}, {alice: {PRODUCER: 1.0}})
-    for day in (date(2020, 1, 31), date(9999, 1, 1)):
+    for days, is_valid in ((0, False), (1, True), (30, True), (31, False)):
         gateway = ScriptedGateway({alice: {PRODUCER: 1.0}})
-        with pytest.raises(PlanBlockedError, match="the plan depends on an approval of change-factor for user=alice"):
-            apply_plan(replace(plan, approvals=(replace(approval, expires=day),)), gateway)
-        assert gateway.quotas == {alice: {PRODUCER: 1.0}}
+        given = replace(approval, expires=today(clock) + timedelta(days))
+        refused = pytest.raises(PlanBlockedError, match="depends on an approval of change-factor for user=alice")
+        with nullcontext() if is_valid else refused:
+            apply_plan(replace(plan, approvals=(given,)), gateway, clock=clock)
+        assert gateway.quotas == {alice: {PRODUCER: 100.0 if is_valid else 1.0}}

@@ -8,6 +8,9 @@ Why requests are split (measured on Kafka 4.3.1):
 | 8 MiB of records in a request | the active controller resigns, and `validate_only` does not warn |
 | 32,767 bytes in a name | hangs up |
 | one entity twice in a request | applies the first and reports both as invalid |
+
+Its release follows from the versions of requests that a broker offers (ApiVersions); one with ZooKeeper offers
+UpdateMetadata.
 """
 
 from __future__ import annotations
@@ -31,9 +34,6 @@ from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
 from quotaform.model.entity import Entity, Part, spell_name
 from quotaform.model.errors import AuthorizationError, ClusterError, UnknownOutcomeError, UnsupportedError
 from quotaform.model.text import inert
-
-# The release follows from the versions of requests that a broker offers (ApiVersions); a broker with ZooKeeper is the
-# one that offers UpdateMetadata.
 
 Number = tuple[int, int]
 """A release, such as (3, 9)."""

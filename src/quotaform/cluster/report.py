@@ -1,4 +1,16 @@
-"""What people see of a cluster: described and altered quotas, SCRAM credentials, the steps of a checkup."""
+"""What people see of a cluster: described and altered quotas, SCRAM credentials, the steps of a checkup.
+
+Quotas as CSV have one row per entity and quota key. The columns never change; new ones are added at the end. An entity
+type that is not one of the three is in the address.
+
+| column | what it holds |
+| --- | --- |
+| address | the entity on one line, unique |
+| user, client_id, ip | nothing when the type is absent; `<default>`; the name, see `quotaform.report.text` |
+| quota_key | the key |
+| value | the exact decimal of the double, without exponent; or `NaN`, `Infinity`, `-Infinity` |
+| display | the value in units |
+"""
 
 from __future__ import annotations
 
@@ -101,19 +113,6 @@ def _altered_lines(done: Altered, style: Style) -> Iterator[str]:
 def _note(key: str, value: float | None) -> str:
     return "was not set" if value is None else f"was {render_value(QUOTA_KEYS.get(key), value)}"
 
-
-# Quotas as a table of comma-separated values: one row per entity and quota key.
-#
-# | column | what it holds |
-# | --- | --- |
-# | address | the entity on one line, unique |
-# | user, client_id, ip | nothing when the type is absent; `<default>`; the name, see `quotaform.report.text` |
-# | quota_key | the key |
-# | value | the exact decimal of the double, without exponent; or `NaN`, `Infinity`, `-Infinity` |
-# | display | the value in units |
-#
-# The columns never change; new ones are added at the end. An entity type that is not one of the three is in the
-# address.
 
 COLUMNS: Final = (
     "address",

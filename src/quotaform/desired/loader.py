@@ -1,4 +1,7 @@
-"""Loads quotas.d: the files that count for one cluster, merged; and what other repositories declare for it."""
+"""Loads quotas.d: the files that count for one cluster, merged; and what other repositories declare for it.
+
+No entity may be declared for one cluster by two repositories: each would take back what the other one applies.
+"""
 
 from __future__ import annotations
 
@@ -298,10 +301,6 @@ def _too_many(file: LoadedFile) -> Finding:
     )
     return rule.TOO_MANY_ENTITIES.finding(text, location=Location(file.name))
 
-
-# What several quota repositories declare for one cluster: no entity may be declared by two of them.
-#
-# Each would take back what the other one applies.
 
 _MOST_CONFLICTS: Final = 1000
 """How many conflicts are looked for, of which fewer are shown."""

@@ -10,6 +10,8 @@ run. So
 What is read is limited: the size of an object, the bytes of one reading, and the time of all readings for a plan. Which
 objects are asked for, and what they mean, is decided in the modules that use this one; here is only which commit two
 histories have in common.
+
+A push may contain objects that git itself would not write; they count as damaged.
 """
 
 from __future__ import annotations
@@ -29,10 +31,6 @@ from typing import Final, NamedTuple
 from quotaform.git.process import GitError, GitProcess, ObjectTooLargeError, TimeLeft
 from quotaform.model.text import MIB
 from quotaform.system.executable import find_executable
-
-# The objects of git: commits, folders and the ids of files, from the bytes in which git keeps them.
-#
-# A push may contain objects that git itself would not write; they count as damaged.
 
 _is_id: Final = regex(rb"[0-9a-f]{40}|[0-9a-f]{64}").fullmatch
 _is_mode: Final = regex(rb"[0-7]{1,6}").fullmatch

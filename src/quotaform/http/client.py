@@ -12,6 +12,15 @@ Proxies are those of the environment (`https_proxy`, `http_proxy`, `no_proxy`), 
 The server and the proxy are held to `QUOTAFORM_ALLOWED_HOSTS` before their names are looked up.
 A token is sent encrypted, or to this machine; never to a proxy. TLS is always verified, against the system's
 certificates (or those of `SSL_CERT_FILE`) or a CA file.
+
+| what happened | sent again, for a bounded time |
+| --- | --- |
+| the server was not reached, for a reason that may pass | always |
+| a rate limit (429, or 403 with its marks), 503 with `Retry-After` | always, after the time that it asks for |
+| another 5xx, or no answer to what was sent | only what may be sent twice (`Request.may_repeat`) |
+| anything else | never |
+
+When a server asks for more time than is left, nothing is waited for: the answer is returned at once.
 """
 
 from __future__ import annotations
@@ -318,18 +327,6 @@ class _TimedReader(RawIOBase):
             self._raw.close()
         super().close()
 
-
-# A request that is sent again after a failure that may pass, for a bounded time.
-#
-# | what happened | sent again |
-# | --- | --- |
-# | the server was not reached, for a reason that may pass | always |
-# | a rate limit (429, or 403 with its marks), 503 with `Retry-After` | always, after the time that it asks for |
-# | another 5xx, or no answer to what was sent | only what may be sent twice (`Request.may_repeat`) |
-# | anything else | never |
-#
-# When the time that a server asks for is longer than what is left, nothing is waited for: the answer is returned at
-# once.
 
 _SECONDARY_LIMIT_WAIT: Final = 60.0
 """Seconds that GitHub asks to wait after a secondary rate limit that says no time."""

@@ -1,4 +1,12 @@
-"""An entity: a name or the default for each entity type; its address, and other spellings of its names."""
+"""An entity: a name or the default for each entity type; its address, and other spellings of its names.
+
+Kafka's tools and metrics print names percent-encoded (org.apache.kafka.common.utils.Sanitizer): Java's URL-encoding in
+UTF-8, then `*` as `%2A` and a blank as `%20`.
+
+A broker stores an IP address as it is written but enforces the one that it resolves to, so two spellings of one address
+are two entities that set the same limit; host names are resolved on the controller (KIP-612,
+org.apache.kafka.controller.ClientQuotaControlManager). quotaform therefore writes only canonical addresses.
+"""
 
 from __future__ import annotations
 
@@ -324,12 +332,6 @@ def _try_address(text: str) -> Entity | None:
         return None
 
 
-# Percent-encoded names, as Kafka's tools and metrics print them (org.apache.kafka.common.utils.Sanitizer).
-#
-# The rule is Java's URL-encoding in UTF-8, then `*` as `%2A` and a blank as `%20`. So letters, digits, `.`, `-` and `_`
-# stay as they are, and everything else is a `%` and two capital hexadecimal digits per byte, `~` included.
-
-
 _PLAIN_BYTES: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_")
 _SANITIZED_BYTES: Final = tuple(chr(byte) if byte in _PLAIN_BYTES else f"%{byte:02X}" for byte in range(256))
 _ESCAPE: Final = regex(rb"%([0-9A-F]{2})")
@@ -385,12 +387,6 @@ def sanitized_entity(entity: Entity) -> str:
     ]
     return f"{{{', '.join(parts)}}}"
 
-
-# The canonical spelling of an IP address.
-#
-# A broker stores the string but enforces the address that it resolves to, so two spellings of one address are two
-# entities that set the same limit; host names are resolved on the controller (KIP-612,
-# org.apache.kafka.controller.ClientQuotaControlManager). quotaform therefore writes only canonical addresses.
 
 LOOPBACK: Final = "127.0.0.1"
 

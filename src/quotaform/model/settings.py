@@ -1,4 +1,12 @@
-"""What quotaform.yaml says to single subjects: limits of guards, lints, drift to ignore, sources of metrics."""
+"""What quotaform.yaml says to single subjects: limits of guards, lints, drift to ignore, sources of metrics.
+
+| a source of metrics | read by |
+| --- | --- |
+| `http://b1:7071/metrics` | one request for the page of a jmx_exporter |
+| `jmx:b1:9999` | Kafka's own JmxTool |
+
+In front of each there may be the name of the broker, `1=http://b1:7071/metrics`; else it is called by host and port.
+"""
 
 from __future__ import annotations
 
@@ -163,15 +171,6 @@ def check_ignores(ignores: Iterable[Ignore], used: Collection[int], today: date)
                 location=each.location,
             )
 
-
-# Where the measurements of a broker are read: its exporter for Prometheus, or JMX.
-#
-# | written as | read by |
-# | --- | --- |
-# | `http://b1:7071/metrics` | one request for the page of a jmx_exporter |
-# | `jmx:b1:9999` | Kafka's own JmxTool |
-#
-# In front of each there may be the name of the broker, `1=http://b1:7071/metrics`; else it is called by host and port.
 
 MOST_SOURCES: Final = 1000
 """The limit on sources of a cluster: one per broker."""

@@ -1,4 +1,8 @@
-"""Opens clusters of a repository: a snapshot, or the running one that quotaform.yaml pins."""
+"""Opens clusters of a repository: a snapshot, or the running one that quotaform.yaml pins.
+
+Variables are looked up once a cluster is about to be reached: one that is not reached needs none, and what a variable
+holds goes to the connection and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,6 @@ if TYPE_CHECKING:
     from quotaform.model.quotas import SnapshotFile
     from quotaform.model.settings import ClusterMetrics
     from quotaform.usage.record.reader import PrometheusLogin
-
-
-# Where a cluster is and how to connect to it, once it is about to be reached: then variables are looked up.
-#
-# A cluster that is not reached needs no variable, and what a variable holds goes to the connection and nowhere else.
 
 
 def connection_of(

@@ -1,4 +1,9 @@
-"""A quota repository: its files, its configuration, the clusters that are meant, and other repositories."""
+"""A quota repository: its files, its configuration, the clusters that are meant, and other repositories.
+
+Paths of other repositories (`roots`) are relative to quotaform.yaml and lead, once all links are followed, to somewhere
+in the same git work tree, or in the folder above that of quotaform.yaml. What is there is read like any repository:
+nothing in it is trusted.
+"""
 
 from __future__ import annotations
 
@@ -308,12 +313,6 @@ class Repository:
             name = taken.cluster_name
         known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
         return replace(known, bootstrap_servers=(), command_config=None, snapshot=path, folder=None, taken=taken)
-
-
-# Other quota repositories, which quotaform.yaml lists under `roots`, and what they declare for the same clusters.
-#
-# A path is relative to quotaform.yaml and leads, once all links are followed, to somewhere in the same git work tree,
-# or in the folder above that of quotaform.yaml. What is there is read like any repository: nothing in it is trusted.
 
 
 def read_claims(repository: Repository, config: Config, today: date) -> tuple[Claim, ...]:

@@ -6,6 +6,10 @@
 | 3.3 | TLS in a secured sandbox: Kafka 2.8 reads no PEM file whose key has no password |
 | 3.5 | SCRAM users are written while storage is formatted (KIP-900); before, all users of a sandbox have PLAIN only |
 | 3.9 | voters that may change (KIP-853); before, `controller.quorum.voters` |
+
+The cache is pinned: `kafka-4.3.1.sha256` next to this module lists every jar of that release with its SHA-256 checksum.
+Only listed jars with the right checksum are stored, and all checksums are verified at each use (45 MB, some 30 ms), so
+a damaged cache is detected and downloaded again.
 """
 
 from __future__ import annotations
@@ -87,12 +91,6 @@ def chosen_release(version: str | None = None) -> Release | None:
     known = ", ".join(f"{release.name} ({release})" for release in RELEASES)
     raise UsageError(f"The sandbox has no Apache Kafka {version[:20]!a}; it has {known}.")
 
-
-# Finds the jars of Apache Kafka in KAFKA_HOME, or downloads them once to the cache; and the exporter of its metrics.
-#
-# The content of the cache is pinned: `kafka-4.3.1.sha256` next to this module lists every jar of that release with its
-# SHA-256 checksum. Only listed jars with the right checksum are stored, and all checksums are verified at each use (45
-# MB, some 30 ms), so a damaged cache is detected and downloaded again.
 
 KAFKA_VERSION: Final = str(NEWEST)
 

@@ -1,4 +1,8 @@
-"""The commands of this machine that quotaform runs, `java` among them; never one of a repository."""
+"""The commands of this machine that quotaform runs, `java` among them; never one of a repository.
+
+`java` commands come in the order in which every start script looks for them. Their users decide what they require: the
+sandbox any runtime of version 17 or newer, Spark a full JDK.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +31,6 @@ def find_executable(name: str, *, outside: Path | None = None) -> Path | None:
         if found := shutil.which(name, path=folder):
             return Path(found)
     return None
-
-
-# The `java` commands that this machine offers, in the order in which every start script looks for them.
-#
-# Its users decide what they require: the sandbox any runtime of version 17 or newer, Spark a full JDK.
 
 
 class Place(StrEnum):

@@ -9,6 +9,9 @@ may be:
 | a repository | `within=folder` | lead to somewhere in the folder, not in its `.git` | nothing |
 
 A named pipe, a socket and a device are refused and never waited for.
+
+Locks between processes (`flock`) are advisory, local, and released by the operating system when a process ends. Where
+the file system or the operating system has none, there is no lock.
 """
 
 from __future__ import annotations
@@ -501,10 +504,6 @@ def sync_folder(folder: Path) -> None:
     with suppress(OSError):
         sync_file(folder)
 
-
-# Locks between processes (`flock`): advisory, local, and released by the operating system when a process ends.
-#
-# Where the file system or the operating system has none, there is no lock.
 
 try:
     import fcntl

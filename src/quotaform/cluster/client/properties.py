@@ -1,4 +1,16 @@
-"""Client properties: the keys of Kafka's clients, Java's file format, config providers, and values with places."""
+r"""Client properties: the keys of Kafka's clients, Java's file format, config providers, and values with places.
+
+| written in a file of `java.util.Properties` | read |
+| --- | --- |
+| `key=value`, `key: value`, `key value` | the key ends at the first `=`, `:` or white space |
+| `# …`, `! …` | a comment |
+| a `\` at the end of a line | the next line goes on, without its leading white space |
+| `\t \n \r \f`, `\uXXXX` | that character |
+| any other `\x` | `x`; so `\\` is one backslash |
+
+`${provider:path:key}` is expanded as Kafka's config providers do (KIP-297, 421, 887 and 993). What is not there is a
+problem, where Java leaves the reference as it is.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +30,6 @@ from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.text import nearest
 from quotaform.model.variable import REFERENCE, expand, problem_text
 from quotaform.system.files import LEADS_OUT, OF_GIT, PROPERTIES_LIMIT, is_within, read_bytes, read_text, trusted_folder
-
-# Parses the `.properties` format of `java.util.Properties`.
-#
-# | written | read |
-# | --- | --- |
-# | `key=value`, `key: value`, `key value` | the key ends at the first `=`, `:` or white space |
-# | `# …`, `! …` | a comment |
-# | a `\` at the end of a line | the next line goes on, without its leading white space |
-# | `\t \n \r \f`, `\uXXXX` | that character |
-# | any other `\x` | `x`; so `\\` is one backslash |
 
 MOST_PROPERTIES: Final = 10_000
 """How many properties are read from a file; Kafka's clients have some 200 in all."""
@@ -117,10 +119,6 @@ def _unescape(text: str) -> str:
 def _unescape_one(match: Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2])
 
-
-# Expands `${provider:path:key}` in client properties, as Kafka's config providers do (KIP-297, 421, 887 and 993).
-#
-# What is not there is a problem, where Java leaves the reference as it is.
 
 _MOST_REFERENCES: Final = 20  # of a value; each may read a file
 _PACKAGE: Final = "org.apache.kafka.common.config.provider."

@@ -1,4 +1,15 @@
-"""TLS as Java clients configure it: `ssl.*` properties, PKCS12, JKS and PEM stores, and the SSL context they make."""
+"""TLS as Java clients configure it: `ssl.*` properties, PKCS12, JKS and PEM stores, and the SSL context they make.
+
+As in Java, the first bytes of a store say what it is:
+
+| what a store holds | trusted | shown to brokers |
+| --- | --- | --- |
+| certificates only | all of them | |
+| private keys | the certificate of each, and certificates with an alias of their own | the first key and its chain |
+
+Java chooses one of several keys by what the broker asks for, and finds nothing in a PKCS12 truststore of OpenSSL's.
+JKS is small and has not changed since JDK 1.2 (`sun.security.provider.JavaKeyStore`, `KeyProtector`): no library here.
+"""
 
 from __future__ import annotations
 
@@ -138,17 +149,6 @@ class TrustError(ValueError):
 class KeyStoreError(ValueError):
     """The client's key or certificate cannot be used; the message goes on after naming them."""
 
-
-# Reads the stores of Java clients, PKCS12 and JKS, as PEM; as in Java, the first bytes say which of them a file is.
-#
-# | what a store holds | trusted | shown to brokers |
-# | --- | --- | --- |
-# | certificates only | all of them | |
-# | private keys | the certificate of each, and certificates with an alias of their own | the first key and its chain |
-#
-# Java chooses one of several keys by what the broker asks for, and finds nothing in a PKCS12 truststore of OpenSSL's.
-# JKS is small and has not changed since JDK 1.2 (`sun.security.provider.JavaKeyStore`, `KeyProtector`): no library
-# here.
 
 CONVERT: Final = "keytool -importkeystore -srckeystore STORE -srcstoretype TYPE -destkeystore NEW -deststoretype PKCS12"
 _IS_PKCS12: Final = regex(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", DOTALL).match

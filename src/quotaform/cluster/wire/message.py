@@ -1,4 +1,9 @@
-"""Kafka's protocol: its primitive types, requests and responses, and those that open every connection."""
+"""Kafka's protocol: its primitive types, requests and responses, and those that open every connection.
+
+Every length is checked. A message is either flexible (KIP-482: lengths are unsigned varints, one more than they are,
+and every structure ends in tagged fields) or not (lengths are INT16 or INT32, -1 for null); which one it is follows
+from its version.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,6 @@ from struct import error as StructError  # noqa: N812 (it is a class)
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from quotaform.model.server import Server
-
-# Reads and writes the primitive types of Kafka's protocol, checking every length.
-#
-# A message is either flexible (KIP-482: lengths are unsigned varints, one more than they are, and every structure ends
-# in tagged fields) or not (lengths are INT16 or INT32, -1 for null); which one it is follows from its version.
 
 T = TypeVar("T")
 

@@ -1,4 +1,8 @@
-"""Checks the structure of a policy: supported keywords, known fields, local references, limited size."""
+"""Checks the structure of a policy: supported keywords, known fields, local references, limited size.
+
+JSON Schema ignores unknown keywords, so a policy with a misspelt keyword or field would never reject anything. Unknown
+keywords and fields are therefore errors.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,6 @@ from quotaform.desired.schema import ENTITY, VALUES, entry
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.records.schema import make_schema
 from quotaform.model.text import did_you_mean, quote
-
-# The keywords supported in policies: those of JSON Schema, and two of quotaform.
-#
-# JSON Schema ignores unknown keywords, so a policy with a misspelt keyword or field would never reject anything.
-# Unknown keywords and fields are therefore errors.
 
 MATCH: Final = "x-match"
 """The patterns of the entities that a policy applies to; only at the root."""

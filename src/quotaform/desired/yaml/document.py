@@ -1,4 +1,16 @@
-"""The content of a YAML file as plain Python values with locations; which scalars are clear, and limits."""
+"""The content of a YAML file as plain Python values with locations; which scalars are clear, and limits.
+
+Plain scalars are read where YAML 1.1 and 1.2 agree:
+
+| written without quotes | read as |
+| --- | --- |
+| `svc-orders`, `10MiB/s`, `y` | text |
+| `null`, `~`, nothing | null |
+| `yes`, `No`, `on`, `true` | a boolean |
+| `5`, `-5` | an integer |
+| `1.5`, `1e6` | an exact decimal |
+| `007`, `0x1F`, `1_000`, `1:30`, `.inf`, `2026-12-31` | text, marked as ambiguous: others read a number or a date |
+"""
 
 from __future__ import annotations
 
@@ -14,17 +26,6 @@ from quotaform.model.finding import Finding, Location, Position, pack_position
 from quotaform.model.finding_list import MAX_PROBLEMS
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import LONGEST, quote
-
-# Interprets plain YAML scalars for which YAML 1.1 and 1.2 agree, and rejects the others.
-#
-# | written without quotes | read as |
-# | --- | --- |
-# | `svc-orders`, `10MiB/s`, `y` | text |
-# | `null`, `~`, nothing | null |
-# | `yes`, `No`, `on`, `true` | a boolean |
-# | `5`, `-5` | an integer |
-# | `1.5`, `1e6` | an exact decimal |
-# | `007`, `0x1F`, `1_000`, `1:30`, `.inf`, `2026-12-31` | text, marked as ambiguous: others read a number or a date |
 
 Scalar: TypeAlias = str | int | Decimal | bool | None
 

@@ -28,7 +28,7 @@ _UNCLEAR_NUMBERS: Final = frozenset(
 
 
 def read_values(node: dict[str, Any], entity: Entity | None, report: FileReport) -> dict[str, float]:
-    """Return the good values of a mapping of quota keys; what is wrong goes to the part."""
+    """Return the good values of a mapping of quota keys, and report what is wrong."""
     values: dict[str, float] = {}
     document = report.document
     types = entity.types if entity is not None else ()

@@ -1,4 +1,4 @@
-"""The buckets of recorded series agree with `quotaform.core.resolve`; no series that is split is taken for whole."""
+"""The buckets of recorded series agree with `quotaform.resolve.resolve`; no series that is split is taken for whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulk resolve agrees with `quotaform.core.resolve`, and what Spark does for it."""
+"""Bulk resolve agrees with `quotaform.resolve.resolve`, and what Spark does for it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def entity_of(principal: Principal) -> Entity:
 def expected_rows(
     quotas: Quotas, principals: Iterable[Principal], cluster: str, keys: tuple[str, ...] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """What `quotaform.core.resolve` says, as rows of the table."""
+    """What `quotaform.resolve.resolve` says, as rows of the table."""
     resolver = Resolver(QuotaIndex(quotas))
     for principal in principals:
         for row in make_resolution(entity_of(principal), resolver, detail=Detail(keys=keys)).keys:

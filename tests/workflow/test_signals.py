@@ -13,6 +13,7 @@ from threading import Event, Thread
 
 import pytest
 
+from quotaform.sandbox.node import free_ports
 from tests.workflow.command import QUOTAFORM, SCRIPT, environment
 
 pytestmark = pytest.mark.workflow
@@ -53,7 +54,7 @@ def test_a_signal_while_a_process_ends_does_not_kill_it(tmp_path: Path, number: 
     [
         (QUOTAFORM, ("describe", "--bootstrap-server")),
         (QUOTAFORM, ("apply", "--auto-approve", "--bootstrap-server")),
-        (QUOTAFORM, ("drift", "--watch", "1h", "--metrics", "q.prom", "--bootstrap-server")),
+        (QUOTAFORM, ("drift", "--watch", "1h", "--listen", "LISTEN", "--metrics", "q.prom", "--bootstrap-server")),
         (SCRIPT, ("--describe", "--bootstrap-server")),
     ],
 )
@@ -65,9 +66,12 @@ def test_every_signal_has_its_exit_code(
     (tmp_path / "quotas.d" / "a.yaml").write_text(
         "quotas: [{match: {user: a}, values: {producer_byte_rate: 1MiB/s}}]\n"
     )
+    # Not the default port: the other cases may run at the same time.
+    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    given = [listen if argument == "LISTEN" else argument for argument in arguments]
     with socket_that_says_nothing() as (address, accepted):
-        process = start(command, *arguments, address, cwd=tmp_path)
-        assert accepted.wait(60)
+        process = start(command, *given, address, cwd=tmp_path)
+        assert accepted.wait(60), process.poll()
         process.send_signal(number)
         started = time.monotonic()
         _, err = process.communicate(timeout=120)

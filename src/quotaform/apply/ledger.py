@@ -13,7 +13,7 @@ from quotaform.apply.lock import HeldLock, cluster_lock, note_end, note_start, s
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import digest_of
 from quotaform.plan.receipt import Receipt, ReceiptDigest
-from quotaform.plan.receipt_file import receipt_path, start_receipt, write_receipt
+from quotaform.plan.receipt_file import receipt_path, write_receipt
 from quotaform.repository.repository import Repository
 from quotaform.system.files import require_writable
 
@@ -60,12 +60,49 @@ class Applied(Generic[R]):
 
 
 @dataclass(slots=True)
+class ReceiptKeeper:
+    """Keeps the receipt of one apply: in a file of its own, started before the first change is sent."""
+
+    path: Path | None  # Where it is wanted; `None` if it is not to be kept
+    started: Path | None = None  # Where the started receipt is, which that of what was done replaces
+    saved: Path | None = None  # Where the receipt of what was done is
+    unsaved: QuotaformError | None = None  # Why that could not be written
+
+    def start(self, receipt: Receipt) -> None:
+        """Write the started receipt; raises `QuotaformError` if it cannot be written.
+
+        A path that is no regular file (a pipe) takes only the receipt of what was done.
+        """
+        path = self.path
+        if path is None or (path.exists() and not path.is_file()):
+            return
+        try:
+            self.started = write_receipt(path, receipt)
+        except OSError as error:
+            raise QuotaformError(
+                f"{path} cannot be written: {error.strerror or error}; nothing was written to the cluster"
+            ) from error
+
+    def keep(self, receipt: Receipt) -> None:
+        """Write the receipt of what was done, if anything was; raise nothing, as it stays done."""
+        path = self.started or self.path
+        if path is None or not receipt.results:
+            return
+        try:
+            self.saved = write_receipt(path, receipt, is_started=self.started is not None)
+        except OSError as error:
+            self.unsaved = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
+        except QuotaformError as error:
+            self.unsaved = error
+
+
+@dataclass(slots=True)
 class _Entry:
     """One cluster whose apply is running."""
 
-    path: Path
+    path: Path  # Where the receipt is wanted
+    keeper: ReceiptKeeper
     lock: HeldLock = field(default_factory=lambda: HeldLock(None))
-    is_started: bool = False  # Whether `path` is the started receipt
 
 
 class Ledger:
@@ -93,7 +130,7 @@ class Ledger:
         for each in plans:
             name = each.cluster.name
             path = receipt_path(each.digest, repository) if receipts is None else receipts[name]
-            self._entries[name] = _Entry(path)
+            self._entries[name] = _Entry(path, ReceiptKeeper(path))
             if not each.is_written:
                 continue
             require_writable(path, makes_folder=makes_folders)
@@ -104,7 +141,7 @@ class Ledger:
                 )
 
     def path(self, cluster: Cluster) -> Path:
-        """Return where the receipt of a cluster goes, or is."""
+        """Return where the receipt of a cluster is wanted."""
         return self._entries[cluster.name].path
 
     @contextmanager
@@ -129,11 +166,10 @@ class Ledger:
     def start(self, cluster: Cluster, receipt: Receipt) -> None:
         """Write the started receipt of a cluster; raises `QuotaformError` if it cannot be written."""
         entry = self._entries[cluster.name]
-        path = start_receipt(entry.path, receipt)
-        if path is not None:
-            if path != entry.path:
-                note_start(entry.lock, self._repository, receipt.plan.header.cluster_id, path)
-            entry.path, entry.is_started = path, True
+        entry.keeper.start(receipt)
+        started = entry.keeper.started
+        if started is not None and started != entry.path:
+            note_start(entry.lock, self._repository, receipt.plan.header.cluster_id, started)
 
     def keep(self, cluster: Cluster, receipt: Receipt, saved: Path | None = None) -> Applied[Receipt]:
         """Write the receipt of what was done, and to the audit log that it has ended; raise nothing, as it stays done.
@@ -141,16 +177,12 @@ class Ledger:
         `saved` is where the receipt is already, if it is.
         """
         entry, done = self._entries[cluster.name], receipt.digest
-        path: Path | None = None
-        unsaved = None
-        try:
-            if done.entities:
-                path = entry.path = saved or write_receipt(entry.path, receipt, is_started=entry.is_started)
-            if done.is_complete:
-                note_end(entry.lock, self._repository, done.cluster_id, done.options)
-        except OSError as error:
-            unsaved = QuotaformError(f"{entry.path} cannot be written: {error.strerror or error}")
-        except QuotaformError as error:
-            unsaved = error
+        keeper = entry.keeper
+        if saved is None:
+            keeper.keep(receipt)
+        else:
+            keeper.saved = saved
+        if keeper.unsaved is None and done.is_complete:
+            note_end(entry.lock, self._repository, done.cluster_id, done.options)
         unaudited = self.audit.finish(done.cluster_name, self.audit.auditor.ended(receipt))
-        return Applied(receipt, path, unsaved, () if unaudited is None else (unaudited,))
+        return Applied(receipt, keeper.saved, keeper.unsaved, () if unaudited is None else (unaudited,))

@@ -41,9 +41,9 @@ class HeldLock:
 
     def write(self, receipts: Iterable[Path]) -> None:
         """List receipts, the newest first, in the place of what was listed; only so many as are read."""
-        lines = (os.path.abspath(path).encode(errors="surrogateescape") for path in dict.fromkeys(receipts))  # noqa: PTH100
-        content = b"\n".join(lines)[:_LIST_LIMIT]
         with suppress(OSError):
+            lines = (os.path.abspath(path).encode(errors="surrogateescape") for path in dict.fromkeys(receipts))  # noqa: PTH100
+            content = b"\n".join(lines)[:_LIST_LIMIT]
             if self.descriptor is not None:
                 os.lseek(self.descriptor, 0, os.SEEK_SET)
                 os.ftruncate(self.descriptor, os.write(self.descriptor, content))

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.apply.applier import Applier
 from quotaform.apply.audit import AuditFile
-from quotaform.apply.ledger import Applied, ClusterPlan, Ledger
+from quotaform.apply.ledger import Applied, ClusterPlan, Ledger, ReceiptKeeper
 from quotaform.apply.run import apply_cluster, require_applyable
 from quotaform.fleet.bundle import Bundle
 from quotaform.fleet.job import ShippedJob, new_bundle, run_job, ship_job
@@ -41,7 +41,6 @@ from quotaform.model.outcome import ClusterOutcome, Kept, Progress, loaded, no_p
 from quotaform.plan.plan import Plan
 from quotaform.plan.plan_file import require_plan_id
 from quotaform.plan.receipt import Receipt, ReceiptDigest
-from quotaform.plan.receipt_file import start_receipt, write_receipt
 from quotaform.repository.repository import Repository
 from quotaform.resolve.spark import packed, unpacked
 from quotaform.system.clock import SYSTEM_CLOCK, Clock
@@ -94,24 +93,13 @@ class ApplyWork:
         # Its id is that of its content, and not the one that it was sent with.
         plan: Plan = replace(unpacked(self.bundle.read(own.file)))
         require_plan_id(plan.plan_id, own.plan_id)
-        started: list[Path] = []
-        saved: list[Path] = []
-        # A pipe and `/dev/stdout` are those of the driver.
+        # A pipe and `/dev/stdout` are those of the driver, which writes also what cannot be saved here.
         is_here = Path(self.home).exists() and (own.receipt.is_file() or not own.receipt.exists())
-
-        def start(receipt: Receipt) -> None:
-            if is_here and os.access(own.receipt.parent, os.W_OK):
-                started.extend(filter(None, [start_receipt(own.receipt, receipt)]))
-
-        def keep(receipt: Receipt) -> None:
-            if receipt.results and is_here:
-                with suppress(OSError, QuotaformError):  # Then the driver writes it.
-                    saved.append(write_receipt((*started, own.receipt)[0], receipt, is_started=bool(started)))
-
+        keeper = ReceiptKeeper(own.receipt if is_here and os.access(own.receipt.parent, os.W_OK) else None)
         receipt, late = apply_cluster(
-            ClusterPlan(cluster, plan), keep, start=start, clock=self.clock, applier=self.applier
+            ClusterPlan(cluster, plan), keeper.keep, start=keeper.start, clock=self.clock, applier=self.applier
         )
-        return Done(receipt, next(iter(saved), None), late)
+        return Done(receipt, keeper.saved, late)
 
 
 Outcome = ClusterOutcome[Applied[Kept[Receipt]]]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import WriterCommitMessage
 
 from quotaform.apply.applier import Applier
-from quotaform.apply.ledger import ClusterPlan
+from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper
 from quotaform.apply.lock import cluster_lock
 from quotaform.apply.run import apply_cluster
 from quotaform.fleet.bundle import DriverContext
@@ -32,8 +32,8 @@ from quotaform.model.text import listed, quote
 from quotaform.plan.change import EntityChange
 from quotaform.plan.check.saved import entity_problems, value_problem
 from quotaform.plan.plan import Plan, PlanHeader, PlanSource
-from quotaform.plan.receipt import Receipt, Result
-from quotaform.plan.receipt_file import receipt_name, start_receipt, write_receipt
+from quotaform.plan.receipt import Result
+from quotaform.plan.receipt_file import receipt_name
 from quotaform.repository.gateway import open_gateway
 from quotaform.resolve.effect import NO_EFFECT
 from quotaform.resolve.spark_quotas import ENTITY, struct
@@ -96,28 +96,23 @@ class RowApplier:
         return written.shortened()
 
     def _apply(self, name: str | None, rows: Sequence[PlanRow], written: Written) -> None:
-        started: list[Path | None] = []
-
-        def start(receipt: Receipt) -> None:
-            if self.receipts is not None:
-                started.append(start_receipt(Path(self.receipts) / receipt_name(receipt.plan.digest), receipt))
-
         try:
             cluster, plan = self._plan(name, rows)
+            keeper = ReceiptKeeper(None if self.receipts is None else Path(self.receipts) / receipt_name(plan.digest))
             with ExitStack() as stack:
                 # That of `quotaform apply`, where this process sees its folder.
                 if cluster.folder is not None and cluster.folder.is_dir():
                     stack.enter_context(cluster_lock(cluster.folder, cluster.name, plan.header.cluster_id))
                 work = ClusterPlan(cluster, plan)
-                receipt, _ = apply_cluster(work, lambda _: None, start=start, applier=self.applier)
+                receipt, _ = apply_cluster(work, keeper.keep, start=keeper.start, applier=self.applier)
         except QuotaformError as error:
             for _ in {row["entity_key"] for row in rows}:
                 written.add(name, Result.NOT_ATTEMPTED, str(error))
             return
         for item in receipt.results:
             written.add(name, item.result, item.message)
-        if (problem := self._save(receipt, next(iter(started), None))) is not None:
-            written.unsaved.append(problem)
+        if keeper.unsaved is not None:
+            written.unsaved.append(f"{spell_name(cluster.name)}: {keeper.unsaved}")
 
     def _plan(self, name: str | None, rows: Sequence[PlanRow]) -> tuple[Cluster, Plan]:
         """Return the plan that rows are, with what the entities hold now of the keys without a row."""
@@ -135,17 +130,6 @@ class RowApplier:
             source=PlanSource(directory="kafka_quotas"),
         )
         return cluster, Plan(header=header, changes=entity_changes(changes, actual))
-
-    def _save(self, receipt: Receipt, started: Path | None) -> str | None:
-        """Write a receipt, if anything was sent; return why it cannot be written."""
-        if self.receipts is None or not receipt.results:
-            return None
-        try:
-            path = started or Path(self.receipts) / receipt_name(receipt.plan.digest)
-            write_receipt(path, receipt, is_started=started is not None)
-        except (OSError, QuotaformError) as error:
-            return f"{spell_name(receipt.plan.header.cluster_name)}: {error}"
-        return None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -113,29 +113,11 @@ def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt
     return load_receipt(read_bytes(path, RECEIPT_LIMIT, within=within), str(path))
 
 
-def start_receipt(path: Path, receipt: Receipt) -> Path | None:
-    """Write the started receipt of an apply, before the first change is sent, and return its path.
-
-    A path that is no regular file (a pipe) takes only the receipt of what was done: then nothing is written, and `None`
-    returned.
-
-    Raises `QuotaformError` if it cannot be written.
-    """
-    if path.exists() and not path.is_file():
-        return None
-    try:
-        return write_receipt(path, receipt)
-    except OSError as error:
-        raise QuotaformError(
-            f"{path} cannot be written: {error.strerror or error}; nothing was written to the cluster"
-        ) from error
-
-
 def write_receipt(path: Path, receipt: Receipt, *, is_started: bool = False) -> Path:
     """Write a receipt, and never over another file: see `numbered_paths`.
 
     `path`: where it is to be; what is no regular file (a pipe, `/dev/stdout`) is written to as it is. `is_started`:
-    whether `start_receipt` has written the receipt to this path, which is replaced. Raises `OSError` if it cannot be
+    whether the started receipt is at this path, which is replaced. Raises `OSError` if it cannot be
     written.
     """
     if is_started or (path.exists() and not path.is_file()):

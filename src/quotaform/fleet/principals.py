@@ -33,6 +33,7 @@ from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER, read_name
 from quotaform.model.errors import InvalidFilesError
 from quotaform.model.finding import Location
 from quotaform.model.text import inert, listed, quote
+from quotaform.resolve.request_file import COLUMNS, read_header, unreadable, unusable
 from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ _TEXTS: Final = {
 _CSV: Final = {"header": "true", "quote": '"', "escape": '"', "mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
 _COLUMNS: Final = {spelling: row.parameter for row in KNOWN_TYPES.values() for spelling in (row.parameter, row.name)}
 _USER, _CLIENT, _IP = (KNOWN_TYPES[kind].parameter for kind in (USER, CLIENT_ID, IP))
-_KNOWN: Final = "user, client_id and ip"
 
 
 def read_principals(spark: SparkSession, name: str) -> DataFrame:
@@ -101,16 +101,6 @@ def is_text(name: str) -> bool:
     return Path(name).suffix.lower() in _TEXTS
 
 
-def unreadable(name: str, reason: str) -> InvalidFilesError:
-    """Return the error of principals that cannot be read."""
-    return unusable(name, f"it cannot be read: {reason}")
-
-
-def unusable(name: str, problem: str) -> InvalidFilesError:
-    """Return the error of principals that cannot be used."""
-    return InvalidFilesError([rule.REQUESTS.finding(problem, location=Location(name))])
-
-
 def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:
     if kind is None:
         return spark.table(name)
@@ -127,26 +117,24 @@ def _csv_columns(spark: SparkSession, name: str) -> list[str]:
     """Return the columns that the first line of CSV names."""
     lines = spark.read.text(located(name)).limit(1).toArrow().column(0).to_pylist()
     if not lines:
-        raise unreadable(name, f"the file is empty; its first line must name one or more of the columns {_KNOWN}")
+        raise unreadable(name, f"the file is empty; its first line must name one or more of the columns {COLUMNS}")
     names = [column.strip() for column in next(csv.reader([lines[0].removeprefix("\ufeff")]))]
-    if unknown := [quote(column) for column in names if column not in _COLUMNS]:
-        raise unreadable(name, f"unknown column {', '.join(unknown)}; the columns are {_KNOWN}")
-    columns = [_COLUMNS[column] for column in names]
-    if len(set(columns)) < len(columns):
-        raise unreadable(name, "a column appears twice in the first line")
-    return columns
+    try:
+        return [KNOWN_TYPES[kind].parameter for kind in read_header(names)]
+    except ValueError as error:
+        raise unreadable(name, str(error)) from None
 
 
 def _require_columns(name: str, found: Sequence[str], wanted: dict[str, str], *, has_others: bool) -> None:
     known = {*wanted, BROKEN}
     if not has_others and (unknown := [quote(each) for each in found if each not in known]):
-        raise unreadable(name, f"unknown field {', '.join(unknown)}; the fields are {_KNOWN}")
+        raise unreadable(name, f"unknown field {', '.join(unknown)}; the fields are {COLUMNS}")
     if len(set(wanted.values())) < len(wanted):
         raise unreadable(name, "the columns client_id and client-id are the same; leave one of them out")
     if not wanted:
         has = f"has {listed(map(inert, found))}" if found else "has none"
         raise unusable(
-            name, f"it needs one or more of the columns {_KNOWN}, and {has}; rename them, or give another table"
+            name, f"it needs one or more of the columns {COLUMNS}, and {has}; rename them, or give another table"
         )
 
 

@@ -16,7 +16,6 @@ from quotaform.fleet.principals import (
     named_principals,
     principals_of,
     read_principals,
-    unreadable,
 )
 from quotaform.fleet.table import located
 from quotaform.model.entity import Entity, spell_name
@@ -25,7 +24,7 @@ from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
 from quotaform.repository.gateway import open_pinned_gateway
-from quotaform.resolve.request_file import RequestFile, nameless_note
+from quotaform.resolve.request_file import RequestFile, nameless_note, unreadable
 from quotaform.resolve.resolve import Detail, KeyCount, ResolveHeader, TableReport
 from quotaform.resolve.run import AssumedPlan, require_keys
 from quotaform.resolve.spark import resolved

@@ -15,7 +15,7 @@ that string.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO, TextIOWrapper
 from json import loads
 from pathlib import Path
@@ -39,7 +39,7 @@ _TOO_LONG: Final = f"it has more than {LONGEST_ROW:,} characters"
 _QUOTES: Final = "a quotation mark is missing, or there is text after a closing one"
 _FIRST: Final = regex(r"\S").search
 _TYPES: Final = {spelling: row.name for row in KNOWN_TYPES.values() for spelling in (row.name, row.parameter)}
-_NAMES: Final = "user, client_id and ip"
+COLUMNS: Final = "user, client_id and ip"
 _NumberedRow = tuple[int, Entity | str | None]
 """A line, and the entity there or what is wrong with it; `None` for a row without any name."""
 
@@ -99,7 +99,7 @@ class RequestFile:
 
     def error(self, problem: str) -> InvalidFilesError:
         """Return the error for what is wrong with the file as a whole."""
-        return InvalidFilesError([self._problem(problem, 0)])
+        return unusable(self.name, problem)
 
     def _check_text(self) -> str:
         """Return the first character that is no white space; the text is not kept, which may take more memory."""
@@ -109,7 +109,7 @@ class RequestFile:
             line = self._content.count(b"\n", 0, error.start) + 1
             raise InvalidFilesError([self._problem("this is not UTF-8 text", line)]) from None
         if first is None:
-            raise self.error(f"the file is empty; its first line must name one or more of the columns {_NAMES}")
+            raise self.error(f"the file is empty; its first line must name one or more of the columns {COLUMNS}")
         return first[0]
 
     def _open(self, newline: str | None) -> TextIOWrapper:
@@ -141,18 +141,17 @@ class RequestFile:
                 if not fields:
                     continue
                 if types is None:
-                    types = [_TYPES.get(name.strip()) for name in fields]
-                    if problem := _header_problem(fields, types):
-                        yield begin, problem
+                    try:
+                        types = read_header(fields)
+                    except ValueError as error:
+                        yield begin, str(error)
                         return
                 elif len(fields) != len(types):
                     yield begin, f"this row has {len(fields)} fields, but the first line names {len(types)} columns"
                 else:
                     yield (
                         begin,
-                        _entity(
-                            [(kind, read_name(cell)) for kind, cell in zip(types, fields, strict=True) if kind and cell]
-                        ),
+                        _entity([(kind, read_name(cell)) for kind, cell in zip(types, fields, strict=True) if cell]),
                     )
         except csv.Error:
             longest = csv.field_size_limit()
@@ -180,22 +179,34 @@ def nameless_note(name: str, rows: int) -> str:
     return f"{inert(name)}: {which} no user, client-id or ip; left out"
 
 
+def unreadable(name: str, reason: str) -> InvalidFilesError:
+    """Return the error of requests that cannot be read."""
+    return unusable(name, f"it cannot be read: {reason}")
+
+
+def unusable(name: str, problem: str) -> InvalidFilesError:
+    """Return the error of requests that cannot be used."""
+    return InvalidFilesError([rule.REQUESTS.finding(problem, location=Location(name))])
+
+
 def _read(read: Callable[[], bytes], name: str) -> bytes:
     try:
         return read()
     except FileReadError as error:
-        text = f"it cannot be read: {error.reason}"
-        raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name))]) from error
+        raise unreadable(name, error.reason) from error
 
 
-def _header_problem(fields: list[str], types: list[str | None]) -> str:
-    """Return what is wrong with the line that names the columns; empty if nothing."""
-    unknown = [quote(name) for name, kind in zip(fields, types, strict=True) if kind is None]
-    if unknown:
-        return f"unknown column {', '.join(unknown)}; the columns are {_NAMES}"
+def read_header(fields: Sequence[str]) -> list[str]:
+    """Return the entity types that the first line of CSV names.
+
+    Raises `ValueError` if a column is not known, or there twice.
+    """
+    if unknown := [quote(name) for name in fields if name.strip() not in _TYPES]:
+        raise ValueError(f"unknown column {', '.join(unknown)}; the columns are {COLUMNS}")
+    types = [_TYPES[name.strip()] for name in fields]
     if len(set(types)) < len(types):
-        return "a column appears twice in the first line"
-    return ""
+        raise ValueError("a column appears twice in the first line")
+    return types
 
 
 def _json_entity(text: str) -> Entity | str | None:
@@ -204,14 +215,14 @@ def _json_entity(text: str) -> Entity | str | None:
     except (ValueError, RecursionError, ConstantError):
         names = None
     if not isinstance(names, dict):
-        return f"this line is not a JSON object; write one object per line, with one or more of {_NAMES}"
+        return f"this line is not a JSON object; write one object per line, with one or more of {COLUMNS}"
     parts: dict[str, str] = {}
     if isinstance(names, RepeatedNames):
         return f"{quote(names.repeated[0])} appears twice"
     for field, name in names.items():
         kind = _TYPES.get(field)
         if kind is None:
-            return f"unknown field {quote(field)}; the fields are {_NAMES}"
+            return f"unknown field {quote(field)}; the fields are {COLUMNS}"
         if kind in parts:
             return f"{kind} appears twice"
         if not isinstance(name, str):

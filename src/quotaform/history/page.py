@@ -11,7 +11,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.text import inert
 from quotaform.report.html import render_html
 from quotaform.report.report import Curve, Level, Number, Plot, Report, Section, Table
-from quotaform.report.text import minute_text, value_text
+from quotaform.report.text import minute_text, short_limit_text
 
 MOST_PARTS: Final = 20
 """How many limits are drawn, each of one entity and key."""
@@ -59,7 +59,7 @@ def _section(of: LimitOf, rows: Sequence[HistoryRow], found: EntityHistory, used
         tuple(
             (
                 entity.address,
-                Number(value_text(key, row.value), row.value),
+                Number(short_limit_text(key, row.value), row.value),
                 minute_text(row.valid_from),
                 "now" if row.valid_to is None else minute_text(row.valid_to),
                 inert(_changer(row.changed_by) or "-"),

@@ -9,7 +9,7 @@ from quotaform.model.moment import spell_second
 from quotaform.model.text import inert
 from quotaform.plan.backtest import MOST_IN_PLAN, BucketBacktest, Buckets, ClusterBacktest, Estimate
 from quotaform.report.markdown import code, code_cell, details, table, words_cell
-from quotaform.report.text import PLAIN, Style, counted, span_text, value_text
+from quotaform.report.text import PLAIN, Style, counted, short_limit_text, span_text
 
 TITLE: Final = "Backtest"
 _MOST_NAMES: Final = 5
@@ -75,7 +75,7 @@ def note_lines(found: ClusterBacktest) -> Iterator[str]:
 
 def row_text(row: BucketBacktest) -> str:
     """Return who, which limit, and for how long."""
-    return f"{bucket_text(row)}  {row.key} {change_text(row)}: {throttled_text(row)}"
+    return f"{bucket_text(row)}  {row.key} {limits_text(row)}: {throttled_text(row)}"
 
 
 def bucket_text(row: BucketBacktest) -> str:
@@ -83,10 +83,10 @@ def bucket_text(row: BucketBacktest) -> str:
     return f"{inert(row.bucket)}{'' if row.broker is None else f' on broker {inert(row.broker)}'}"
 
 
-def change_text(row: BucketBacktest) -> str:
+def limits_text(row: BucketBacktest) -> str:
     """Return the limit before and after."""
-    after = value_text(row.key, row.limit)
-    before = value_text(row.key, row.before)
+    after = short_limit_text(row.key, row.limit)
+    before = short_limit_text(row.key, row.before)
     return f"{before} -> {after}" if before != after else after
 
 
@@ -111,7 +111,7 @@ def estimate_text(found: Estimate) -> str:
     return shown if low == shown == high else f"{shown} ({low} to {high})"
 
 
-def time_text(row: BucketBacktest) -> str:
+def when_text(row: BucketBacktest) -> str:
     """Return when, and how long at a time."""
     parts = []
     if row.first is not None and row.last is not None:
@@ -177,8 +177,8 @@ def _row(row: BucketBacktest) -> tuple[str, ...]:
     return (
         code_cell(bucket_text(row)),
         code_cell(row.key),
-        words_cell(change_text(row)),
+        words_cell(limits_text(row)),
         words_cell(throttled_text(row)),
-        words_cell(time_text(row)),
+        words_cell(when_text(row)),
         words_cell(detail_text(row)),
     )

@@ -18,7 +18,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import shorten_middle
 from quotaform.model.units import is_decimal, measuring_unit
 from quotaform.report.report import Bar, Cell, Coloured, Number, Plot, Report, Section, Span, Table
-from quotaform.report.text import counted, value_text
+from quotaform.report.text import counted, short_limit_text
 
 _LONGEST: Final = 300
 """Characters of a text; more are left out in its middle."""
@@ -212,7 +212,7 @@ def _legend(plot: Plot, unit: str, end: float) -> Iterator[str]:
     for name in dict.fromkeys(level.name for level in plot.levels):
         values = {level.value for level in plot.levels if level.name == name}
         style = next(styles, "dashed") if min(values) <= end else "above the scale"
-        value = f", {value_text(plot.key or '', values.pop())}" if len(values) == 1 else ""
+        value = f", {short_limit_text(plot.key or '', values.pop())}" if len(values) == 1 else ""
         yield f"{style}: {name}{value}"
     for words, style in ((plot.severe, "orange"), (plot.possible, "dotted frame")):
         if words[1]:

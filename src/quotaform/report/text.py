@@ -156,10 +156,10 @@ def clusters_line(outcomes: Sequence[ClusterOutcome[Any]], what: str, others: in
     return f"{counted(len(outcomes), 'cluster')}: {', '.join(parts)}."
 
 
-def value_text(key: str, value: float | None) -> str:
+def short_limit_text(key: str, value: float | None) -> str:
     """Return the limit of a bucket, exact where few digits are.
 
-    >>> value_text("producer_byte_rate", 5e6), value_text("producer_byte_rate", 12345678.0)
+    >>> short_limit_text("producer_byte_rate", 5e6), short_limit_text("producer_byte_rate", 12345678.0)
     ('5 MB/s', '11.8 MiB/s')
     """
     known = QUOTA_KEYS.get(key)

@@ -79,9 +79,9 @@ def _why_nothing(entity: Entity, detail: Detail) -> str:
 def _headline(row: KeyResolution, style: Style) -> str:
     known = QUOTA_KEYS.get(row.key)
     scope = f" per {known.per}" if known and row.resolved.source else ""
-    value = style.paint(limit_text(row.key, row.resolved), "bold")
+    value = style.paint(resolved_text(row.key, row.resolved), "bold")
     if row.before is not None and row.is_changed:
-        value = f"{limit_text(row.key, row.before)} -> {value}"
+        value = f"{resolved_text(row.key, row.before)} -> {value}"
         notes = size_and_direction(row.key, row.before.value, row.resolved.value)
         scope += f"   ({', '.join(notes)})" if notes else ""
     elif row.resolved.source is None:
@@ -89,7 +89,7 @@ def _headline(row: KeyResolution, style: Style) -> str:
     return f"{spell_name(row.key)} = {value}{scope}"
 
 
-def limit_text(key: str, resolved: Resolved) -> str:
+def resolved_text(key: str, resolved: Resolved) -> str:
     """Return a limit as it prints: a value, `unlimited`, or `unlimited (explicit)` when an entry says so."""
     if resolved.value is None:
         return UNLIMITED
@@ -119,7 +119,7 @@ def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:
             yield "before: no entry applies"
         else:
             number, name = before.level.number, before.level.source
-            yield f"before: {limit_text(row.key, before)} from {before.source.address} (level {number}, {name})"
+            yield f"before: {resolved_text(row.key, before)} from {before.source.address} (level {number}, {name})"
 
 
 _COLUMNS: Final = ("request", "key", "limit", "entry", "place", "level", "limit before the plan", "one rate for")
@@ -142,7 +142,7 @@ def resolve_report(
 def _ladder(resolution: Resolution, row: KeyResolution) -> Iterator[tuple[Cell, ...]]:
     """Yield a row for each entry with the key, the one that applies first; one row if there is none."""
     asked, resolved = resolution.entity, row.resolved
-    before = "-" if row.before is None else limit_text(row.key, row.before)
+    before = "-" if row.before is None else resolved_text(row.key, row.before)
     first = (asked.address, spell_name(row.key))
     if not resolved.entries:
         yield (*first, Number("unlimited", float("inf")), "-", "no entry applies", Number("-", 0.0), before, "-")

@@ -9,7 +9,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
 from quotaform.report.report import Column, ColumnKind, Number
-from quotaform.report.text import rate_text, span_text, value_text
+from quotaform.report.text import rate_text, short_limit_text, span_text
 
 ALL_ROWS: Final = "All of them: --out parquet=DIR."
 BUCKET_COLUMNS: Final = tuple(Column(name, ColumnKind.NAME) for name in ("bucket", "cluster", "broker", "key"))
@@ -24,7 +24,7 @@ def bucket_cells(address: str, cluster: str | None, broker: str | None, key: str
 def limit_cell(key: str, value: float | None) -> Number:
     """Return a limit; none is the highest."""
     is_finite = value is not None and not is_unlimited(QUOTA_KEYS.get(key), value)
-    return Number(value_text(key, value), value if is_finite and value is not None else 1e300)
+    return Number(short_limit_text(key, value), value if is_finite and value is not None else 1e300)
 
 
 def rate_cell(key: str, rate: float | None, limit: float | None) -> Number:

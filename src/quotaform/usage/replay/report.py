@@ -15,8 +15,8 @@ from quotaform.plan.backtest_report import (
     note_lines,
     recorded_text,
     throttled_text,
-    time_text,
     total_text,
+    when_text,
 )
 from quotaform.report.report import (
     Bar,
@@ -92,7 +92,7 @@ def _row(cluster: str, row: BucketBacktest, longest: float) -> tuple[Cell, ...]:
         *(limit_cell(row.key, row.before), limit_cell(row.key, row.limit), throttled_text(row), span_cell(time.value)),
         bar,
         *(span_cell(each) for each in (time.low, time.high, row.delay_s.value, row.recorded_throttled_s)),
-        *(time_text(row), detail_text(row)),
+        *(when_text(row), detail_text(row)),
     )
 
 

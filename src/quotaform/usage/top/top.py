@@ -30,7 +30,7 @@ from quotaform.model.records.field import Address, Names, QuotaKeyName, SourceNa
 from quotaform.model.records.record import Count, Moment, Record, about, builtins
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
-from quotaform.report.text import PLAIN, Style, counted, rate_text, value_text
+from quotaform.report.text import PLAIN, Style, counted, rate_text, short_limit_text
 from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import NOT_LIMITED, request_of, shared_by
 from quotaform.resolve.resolve import Resolver
@@ -289,7 +289,7 @@ def _cells(bucket: TopBucket) -> tuple[str, ...]:
         bucket.address,
         bucket.key,
         "-" if bucket.rate is None else rate_text(bucket.key, bucket.rate, bucket.limit),
-        "-" if bucket.limit is None else value_text(bucket.key, bucket.limit),
+        "-" if bucket.limit is None else short_limit_text(bucket.key, bucket.limit),
         "-" if ratio is None else f"{ratio:.0%}" if ratio < 100 else ">99x",
         "-" if not bucket.throttle_ms else throttle_text(bucket.throttle_ms),
     )

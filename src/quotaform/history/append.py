@@ -49,14 +49,14 @@ class Receipts:
     folder: Path  # The folder; one that does not exist has none
     within: Path | None = None  # The folder that no receipt must lead out of
 
-    def paths(self, new: Sequence[NewSnapshot]) -> list[str]:
+    def paths(self, new: Sequence[NewSnapshot]) -> list[Path]:
         """Return the receipts of applies that may have ended between new snapshots and those before them."""
         starts = [each.previous_at for each in new if each.previous_at is not None]
         starts += [each.read_at for each in new if each.next_at is not None]
         if not starts:
             return []
         first = min(starts) - _LONGEST_APPLY
-        return [str(path) for path in receipts_by_name(self.folder) if read_moment(time_in_name(path)) >= first]
+        return [path for path in receipts_by_name(self.folder) if read_moment(time_in_name(path)) >= first]
 
     def claims(self, new: Sequence[NewSnapshot]) -> tuple[list[tuple[Any, ...]], list[str]]:
         """Return `CLAIMS` about new snapshots, and why receipts cannot be read."""
@@ -64,7 +64,7 @@ class Receipts:
         problems: list[str] = []
         for path in self.paths(new):
             try:
-                receipt = load_receipt_file(Path(path), within=self.within)
+                receipt = load_receipt_file(path, within=self.within)
                 started_at, finished_at = read_moment(receipt.started_at), read_moment(receipt.finished_at)
             except (QuotaformError, ValueError) as error:
                 problems.append(str(error))

@@ -72,7 +72,7 @@ def alter(
     from quotaform.resolve.quota_admin import QuotaAdmin
     from quotaform.system.clock import timestamp
 
-    console = output.console("alter", format_name)
+    console = output.console()
     console.keep_code()
     entity = read_entity(name, default, entity=entity)
     if not entity.parts:

@@ -107,7 +107,7 @@ def apply(
       quotaform apply plans/*.json --engine spark --report json=fleet.json --format report
     """
     engine.require_valid()
-    console = output.console("receipt", format_name)
+    console = output.console()
     console.keep_code()
     from quotaform.apply.audit import AuditFile
     from quotaform.apply.run import noting_nothing_written

@@ -81,7 +81,7 @@ def describe(
     from quotaform.api import describe as describe_clusters
     from quotaform.cli.option.entity import read_filter
 
-    console = output.console("describe", format_name)
+    console = output.console()
     entity_filter = read_filter(
         entity=entity,
         names=name,

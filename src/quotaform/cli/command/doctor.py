@@ -27,7 +27,7 @@ def doctor(*, target: OneCluster, format_name: Annotated[str, format_option("doc
     from quotaform.repository.cluster_work import repeated
     from quotaform.repository.run import check_cluster
 
-    console = output.console("doctor", format_name)
+    console = output.console()
     cluster = target.choose()
     with repeated(console.progress, "Checking the cluster") as steps:
         checkup = check_cluster(cluster, progress=steps)

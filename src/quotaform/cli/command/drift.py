@@ -238,7 +238,7 @@ def drift(
     from quotaform.report.text import counted
     from quotaform.system.clock import SYSTEM_CLOCK
 
-    console = output.console("drift", format_name)
+    console = output.console()
     engine.require_valid()
     if engine.is_given and (watching.watch is not None or alerting.is_used()):
         raise UsageError(

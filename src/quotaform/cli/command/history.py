@@ -85,7 +85,7 @@ def append(
       quotaform history append --all --history /srv/quota-history
       quotaform history append 'snapshots/*.json' --history /srv/quota-history
     """
-    console = output.console("history-append", format_name)
+    console = output.console()
     console.keep_code()
     session = place.session()
     from quotaform.history.append import append as append_snapshots
@@ -163,7 +163,7 @@ def show(
       quotaform history show --cluster 'prod-*' --out parquet=rows --history /srv/quota-history
       quotaform history show user=alice --usage usage --out html=limits.html --history /srv/quota-history
     """
-    console = output.console("history", format_name)
+    console = output.console()
     chosen = [*(entities or ()), *(entity or ())]
     files = TableOutput("history", out or ())
     if usage is not None and not files.has_page(format_name):
@@ -217,7 +217,7 @@ def diff(
       quotaform history diff --at 7d --at now --history /srv/quota-history
       quotaform history diff --at 2026-11-01 --at 2026-11-20T09:00:00Z --out json=diff.json --history quota-history
     """
-    console = output.console("history-diff", format_name)
+    console = output.console()
     since, until = _two_moments(at)
     files = TableOutput("history-diff", out or ())
     session = place.session()

@@ -21,7 +21,6 @@ from quotaform.cli.option.output import (
     format_option,
     out_option,
     report_option,
-    require_format,
     with_option_groups,
 )
 from quotaform.cli.option.value import one_of, shorten
@@ -202,7 +201,7 @@ def plan(
     if summary and format_name not in ("text", "summary"):
         raise UsageError(f"--summary is a format of its own; leave out --format {format_name}, or write it with --out")
     format_name = "summary" if summary else format_name
-    console = output.console("plan", format_name)
+    console = output.console()
     engine.require_valid()
     people.require_valid()
     usage_place = _backtest_place(backtest, engine)
@@ -339,7 +338,6 @@ def show(
     from quotaform.cli.ci import Ci
     from quotaform.plan.plan_file import load_plan_file
 
-    require_format("plan", format_name)
     console = Console(color)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
     options |= Ci().options

@@ -138,7 +138,7 @@ def resolve(
     from quotaform.resolve.resolve import Detail, TableReport
     from quotaform.resolve.run import ResolveRequest, ResolveRun
 
-    console = output.console("resolve", format_name)
+    console = output.console()
     keys = tuple(sorted(set(key or ()), key=key_order))
     detail = Detail(keys=keys, inherited=inherited, overridden=overridden)
     on_spark = is_on_spark(engine, from_file, out)
@@ -270,7 +270,7 @@ def explain(
     from quotaform.api import explain as explain_declared
     from quotaform.repository.repository import Repository
 
-    console = output.console("explain", format_name)
+    console = output.console()
     explained = explain_declared(Repository.at(directory, config), entity, cluster or ())
     console.echo(render("explain", format_name, explained, style=console.style()))
     return report_failures(console, explained.failed)

@@ -130,7 +130,7 @@ def describe(
     """
     from quotaform.repository.run import open_scram
 
-    console = output.console("scram", format_name)
+    console = output.console()
     names = read_users(entities or (), user or (), takes_all=True)
     with open_scram(target.choose()) as gateway:
         console.progress("Reading SCRAM credentials", 0, 0)
@@ -188,7 +188,7 @@ def upsert(
     """
     from quotaform.repository.run import open_scram
 
-    console = output.console("scram-result", format_name)
+    console = output.console()
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
     users = read_users(entities or (), user or ())
@@ -226,7 +226,7 @@ def delete(
     """
     from quotaform.repository.run import open_scram
 
-    console = output.console("scram-result", format_name)
+    console = output.console()
     console.keep_code()
     mechanisms = read_mechanisms(mechanism)
     users = read_users(entities or (), user or ())

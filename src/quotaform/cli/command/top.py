@@ -89,7 +89,7 @@ def top(
       quotaform top --cluster prod-eu --prometheus http://prometheus:9090 --label cluster=prod-eu
       quotaform top --all --once --format json
     """
-    console = output.console("top", format_name)
+    console = output.console()
     seconds = read_seconds("--interval", interval, longest=_LONGEST)
     if format_name != "text" and not once:
         raise UsageError(f"--format {format_name} is for one reading; give --once")

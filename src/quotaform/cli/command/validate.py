@@ -59,7 +59,7 @@ def validate(
     """
     from quotaform.plan.validate import add_user_findings, check_clusters_users, validate_files, validate_together
 
-    console = output.console("validation", format_name)
+    console = output.console()
     if (target.bootstrap_server or target.command_config) and not check_principals:
         raise UsageError("--bootstrap-server requires --check-principals; without it, files are checked offline")
     repository = target.repository(directories[0] if directories else None)

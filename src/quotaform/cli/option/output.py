@@ -78,10 +78,8 @@ class Output:
     quiet: QuietOption = False
     verbose: VerboseOption = False
 
-    def console(self, subject: str = "", format_name: str = "") -> Console:
-        """Return where the output of this run goes, if the subject has the format."""
-        if subject:
-            require_format(subject, format_name)
+    def console(self) -> Console:
+        """Return where the output of this run goes."""
         return Console(self.color, is_quiet=self.quiet, is_verbose=self.verbose)
 
 
@@ -124,11 +122,6 @@ DrawnOutOption: TypeAlias = Annotated[
 _FORMAT_OF_FILES: Final = "json"
 
 
-def require_format(subject: str, format_name: str) -> str:
-    """Return a format if the subject has it."""
-    return require_choice("format", format_name, _printed(subject))
-
-
 def _printed(subject: str) -> tuple[str, ...]:
     return (*FORMATS[subject], *((REPORT,) if subject in REPORTED else ()))
 
@@ -156,13 +149,8 @@ def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Pa
 
 def format_option(subject: str) -> Any:
     """Return the option `--format` of a command that prints a subject."""
-    return typer.Option(
-        "--format",
-        metavar="|".join(_printed(subject)),
-        help="Output format." + (" report: one report of all clusters." if subject in REPORTED else ""),
-        show_default=True,
-        autocompletion=complete_from(_printed(subject)),
-    )
+    text = "Output format." + (" report: one report of all clusters." if subject in REPORTED else "")
+    return choice("--format", _printed(subject), text, show_default=True)
 
 
 def out_option(subject: str) -> Any:

@@ -62,7 +62,7 @@ def backtest(
       quotaform usage backtest plan.json --usage /srv/usage --out html=backtest.html
       quotaform usage backtest proposal/quotas.d --snapshot prod.json --usage /srv/usage --out parquet=backtest
     """
-    console = output.console(_SUBJECT, format_name)
+    console = output.console()
     first, last = read_period(since, until)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session(usage)

@@ -39,7 +39,7 @@ def compact(
       quotaform usage compact --usage /srv/usage
       quotaform usage compact --usage /srv/usage --keep 90d
     """
-    console = output.console(_SUBJECT, format_name)
+    console = output.console()
     age = None if keep is None else read_duration("--keep", keep)
     session = place.session()
     from quotaform.usage.table.compact import compact as compact_files

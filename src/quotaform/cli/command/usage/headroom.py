@@ -53,7 +53,7 @@ def headroom(
       quotaform usage headroom --usage /srv/usage --cluster prod-eu --out html=headroom.html
       quotaform usage headroom --usage lake.usage --quotas lake.quotas --format json
     """
-    console = output.console(_SUBJECT, format_name)
+    console = output.console()
     first, last = read_period(since, until)
     if quotas is not None and (target.is_narrow or target.all_clusters or snapshot is not None):
         raise UsageError("--quotas is of the clusters that it holds; leave the options that choose clusters out")

@@ -326,7 +326,7 @@ def ingest(
       quotaform usage ingest --prometheus https://prometheus.example.com --since 30d --cluster prod --usage /srv/usage
       quotaform usage ingest --topic usage --bootstrap-server b1:9092 --input-format otlp --usage usage --checkpoint ck
     """
-    console = output.console(_SUBJECT, format_name)
+    console = output.console()
     require_choice("input format", input_format, _INPUT_FORMATS)
     has_topic = topic.topic is not None
     files = TableOutput(_STREAM if has_topic else _SUBJECT, out or (), has_rows=False)

@@ -217,7 +217,7 @@ def recommend(
       quotaform usage recommend --usage /srv/usage --percentile p99.9 --headroom 2 --cap producer_byte_rate=50MiB/s
       quotaform usage recommend --usage /srv/usage --diff
     """
-    console = output.console(_SUBJECT, format_name)
+    console = output.console()
     if write and diff:
         raise UsageError("--diff shows the change and --write makes it; give one of them")
     if diff and format_name != "text":

@@ -60,7 +60,7 @@ def record(
       quotaform usage record --cluster lab --source 1=http://localhost:7071/metrics --usage usage --for 10m
       quotaform usage record --cluster lab --source 1=jmx:localhost:9999 --usage usage --interval 30s
     """
-    console = output.console(_SUBJECT, format_name)
+    console = output.console()
     seconds = read_seconds("--interval", interval)
     total = None if duration is None else read_seconds("--for", duration, longest=_LONGEST)
     target = ManyClusters(config=config, cluster=cluster, all_clusters=all_clusters)

@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -54,6 +54,7 @@ from tests.pull_request_server import FakeGitHub
 from tests.scripted_gateway import FINE, Answer, ScriptedGateway
 from tests.terraform_tools import ATLANTIS_CHANGES, ATLANTIS_NO_CHANGES, read_apply, read_plan
 
+CheckStory = Callable[[str, Callable[..., "Story"]], None]
 SOON = (datetime.now(UTC) + timedelta(9)).date().isoformat()
 LATEST = (datetime.now(UTC) + timedelta(30)).date().isoformat()
 """The last day that an approval may have."""
@@ -93,6 +94,15 @@ def values_of(text: str) -> Values:
     if "=" not in text:
         return {PRODUCER: float(text) * MIB}
     return {key: float(value) for key, value in (each.split("=") for each in text.split(";"))}
+
+
+def quotas_of(*said: str) -> dict[Entity, Values]:
+    """Return quotas such as `a=1`, or by address, `user=a,client-id=b:1`, and by key, `user=a:KEY=5;KEY=1`."""
+    quotas: dict[Entity, Values] = {}
+    for each in said:
+        name, _, values = each.rpartition(":" if ":" in each else "=")
+        quotas[parse_address(name) if ":" in each else Entity(user=name)] = values_of(values)
+    return quotas
 
 
 def is_signed(received: Received) -> bool:
@@ -254,17 +264,9 @@ class Story:
         self.made.path.mkdir(parents=True, exist_ok=True)
 
     def broker(self, *users: str) -> None:
-        """`broker a=1`: every cluster holds this, with the id `id`; `broker eu: a=1` is about one, with its name as id.
-
-        An entity may be an address, as in `user=a,client-id=b:1`, and have other values, as in
-        `user=a:request_percentage=5;consumer_byte_rate=1`.
-        """
+        """`broker a=1`: every cluster holds this, with the id `id`; `broker eu: a=1`: one does, with its name as id."""
         name = users[0][:-1] if users and users[0].endswith(":") else ""
-        quotas: dict[Entity, Values] = {}
-        for each in users[bool(name) :]:
-            said, _, values = each.rpartition(":" if ":" in each else "=")
-            quotas[parse_address(said) if ":" in each else Entity(user=said)] = values_of(values)
-        self.gateways[name] = ScriptedGateway(quotas, cluster_id=name or "id")
+        self.gateways[name] = ScriptedGateway(quotas_of(*users[bool(name) :]), cluster_id=name or "id")
 
         def connect(*_: object, name: str = "", **_more: object) -> ScriptedGateway:
             gateway = self.gateways.get(name) or self.gateways[""]
@@ -631,27 +633,33 @@ LONG = "base prune guards dry many ci receipts tables import resolve files notif
 """Those that take half a second and more."""
 
 
+@pytest.fixture
+def check_story(
+    golden: Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> CheckStory:
+    """Compare the golden file of stories with what they tell; each is made anew."""
+
+    def check(file: str, make: Callable[..., Story]) -> None:
+        own_environment(monkeypatch)
+        beginning: list[str] = []
+
+        def tell(text: str | bytes) -> Iterator[str]:
+            lines = str(text).splitlines()
+            if lines[0] == "each:":
+                beginning[:] = lines[1:]
+                return
+            with monkeypatch.context() as environment, ExitStack() as stack:
+                story = make(tmp_path / os.urandom(8).hex(), capsys, environment, stack)
+                for line in (*beginning, *lines):
+                    yield from story.tell(line)
+
+        check_told(golden, file, tell)
+
+    return check
+
+
 @pytest.mark.parametrize(
     "name", [*SHORT.split(), *(pytest.param(name, marks=pytest.mark.exhaustive) for name in LONG.split())]
 )
-def test_this_is_said_after_all_that(
-    golden: Golden,
-    name: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    own_environment(monkeypatch)
-    beginning: list[str] = []
-
-    def tell(text: str | bytes) -> Iterator[str]:
-        lines = str(text).splitlines()
-        if lines[0] == "each:":
-            beginning[:] = lines[1:]
-            return
-        with monkeypatch.context() as environment, ExitStack() as stack:
-            story = Story(tmp_path / os.urandom(8).hex(), capsys, environment, stack)
-            for line in (*beginning, *lines):
-                yield from story.tell(line)
-
-    check_told(golden, f"story-{name}.txt", tell)
+def test_this_is_said_after_all_that(check_story: CheckStory, name: str) -> None:
+    check_story(f"story-{name}.txt", Story)

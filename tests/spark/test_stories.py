@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyarrow import parquet
 
-from quotaform.model.entity import Entity, parse_address
 from tests.golden.conftest import golden
-from tests.golden.table import check_told
-from tests.golden.test_stories import Story, values_of
-from tests.planned_repository import own_environment
+from tests.golden.test_stories import Story, check_story, quotas_of
 from tests.spark import files
 from tests.spark.log import without_progress
 from tests.spark.test_usage_curve import START, usage_rows
@@ -24,9 +19,9 @@ from tests.spark.usage_oracle import usage_table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.golden.conftest import Golden
+    from tests.golden.test_stories import CheckStory
 
-__all__ = ["golden"]
+__all__ = ["check_story", "golden"]
 
 pytestmark = pytest.mark.workflow
 
@@ -34,15 +29,15 @@ pytestmark = pytest.mark.workflow
 class SparkStory(Story):
     """A repository, and what is done there in a session that exists."""
 
-    spark: SparkSession
+    def __init__(self, spark: SparkSession, *made: Any) -> None:
+        super().__init__(*made)
+        self.spark = spark
 
     def taken(self, path: str, cluster: str, day: str, *users: str) -> None:
         """`taken FILE CLUSTER DAY a=1 'user=a:request_percentage=5'`: a snapshot of a day in November 2026."""
-        quotas = {}
-        for each in users:
-            said, _, values = each.rpartition(":" if ":" in each else "=")
-            quotas[parse_address(said) if ":" in each else Entity(user=said)] = values_of(values)
-        files.write_snapshot(self.path / path, quotas, cluster, f"id-{cluster}", f"2026-11-{int(day):02}T09:00:00Z")
+        files.write_snapshot(
+            self.path / path, quotas_of(*users), cluster, f"id-{cluster}", f"2026-11-{int(day):02}T09:00:00Z"
+        )
 
     def applied(self, folder: str) -> None:
         """`applied FOLDER`: the receipt of an apply to lab on the first evening, which made 1 MiB/s of alice two."""
@@ -76,26 +71,5 @@ class SparkStory(Story):
 
 
 @pytest.mark.parametrize("name", ["fleet", "history", "resolve"])
-def test_this_is_said_on_spark(
-    golden: Golden,
-    spark: SparkSession,
-    name: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    own_environment(monkeypatch)
-    beginning: list[str] = []
-
-    def tell(text: str | bytes) -> Iterator[str]:
-        lines = str(text).splitlines()
-        if lines[0] == "each:":
-            beginning[:] = lines[1:]
-            return
-        with monkeypatch.context() as environment, ExitStack() as stack:
-            story = SparkStory(tmp_path / os.urandom(8).hex(), capsys, environment, stack)
-            story.spark = spark
-            for line in (*beginning, *lines):
-                yield from story.tell(line)
-
-    check_told(golden, f"story-spark-{name}.txt", tell)
+def test_this_is_said_on_spark(check_story: CheckStory, spark: SparkSession, name: str) -> None:
+    check_story(f"story-spark-{name}.txt", partial(SparkStory, spark))

@@ -50,6 +50,7 @@ class Tree:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     root: Root = Root.DIRECTORY  # what there is at the path of the directory
     looked_at: str | None = None  # if there is nothing: its absolute path, as far as it is known
+    near: str | None = None  # the one beside it that may be meant
     above: str | None = None  # the directory above it to run this in, and what is there, in words
 
     @property
@@ -185,6 +186,8 @@ class Layout:
         problem = "the quotas directory does not exist"
         if self.tree.looked_at not in (None, inert(self.tree.name)):
             problem += f": there is no {self.tree.looked_at}"
+        if self.tree.near is not None:
+            return f"{problem}; did you mean {self.tree.near}?"
         if self.tree.above is not None:
             return f"{problem}; run this in {self.tree.above}"
         return f"{problem}; create it, with a file such as {example} (to declare no quotas: quotas: [])"

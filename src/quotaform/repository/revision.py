@@ -21,7 +21,7 @@ from stat import S_ISDIR
 from typing import TYPE_CHECKING, Final, Protocol
 
 from quotaform.model.errors import FileReadError
-from quotaform.model.text import MIB, inert
+from quotaform.model.text import MIB, inert, nearest
 from quotaform.system.files import (
     CONFIG_LIMIT,
     LEADS_OUT,
@@ -41,6 +41,10 @@ MOST_ENTRIES: Final = 50_000
 """How many files and folders a quotas directory may have."""
 MOST_BYTES: Final = 1024 * MIB
 """How many bytes the files of a quotas directory may have together."""
+
+
+_MOST_BESIDE: Final = 1_000
+"""How many names are compared with one that does not exist."""
 
 
 class Folder(Protocol):
@@ -215,9 +219,20 @@ def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = N
         is_directory = S_ISDIR(directory.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         looked_at, above = find_above(directory)
-        return Tree(name=name, root=Root.MISSING, looked_at=looked_at, above=above)
+        return Tree(name=name, root=Root.MISSING, looked_at=looked_at, above=above, near=_near(directory))
     except (OSError, ValueError) as error:
         return Tree(name=name, unreadable={"": reason_of(error)})
     if not is_directory:
         return Tree(name=name, root=Root.FILE)
     return read_folder(DiskFolder(directory), name, files)
+
+
+def _near(directory: Path) -> str | None:
+    """Return the path of the directory that a mistyped name may mean."""
+    try:
+        with os.scandir(directory.parent) as entries:
+            beside = [each.name for each in islice(entries, _MOST_BESIDE) if each.is_dir()]
+    except OSError:
+        return None
+    name = nearest(directory.name, beside)
+    return None if name is None else inert(directory.with_name(name).as_posix())

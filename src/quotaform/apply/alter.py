@@ -6,7 +6,7 @@ from quotaform.apply.freshness import describe_difference
 from quotaform.cluster.broker import with_alter_remedy
 from quotaform.cluster.gateway import SETTLE_SECONDS
 from quotaform.model.alteration import Alteration, Altered, AlterResult, Ops, Outcome, apply_ops
-from quotaform.model.entity import IP, Entity, ip_problem
+from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError, ClusterError, PartialError, UsageError
 from quotaform.model.filter import EntityFilter
 from quotaform.model.outcome import Progress, no_progress
@@ -119,12 +119,3 @@ def _read_back(admin: QuotaAdmin, entity: Entity, before: Values, ops: Ops, stat
             raise PartialError(f"{status}, and {found}", [entity])
         clock.sleep(pause)
         pause = min(_LONGEST_PAUSE, 2 * pause)
-
-
-def require_settable(entity: Entity) -> None:
-    """Make sure that an entity can have quotas. Raises `UsageError`."""
-    for entity_type, name in entity.parts:
-        if name == "":
-            raise UsageError(f"the name of {entity_type} is empty; for the default write '{entity_type}=<default>'")
-        if entity_type == IP and name is not None and (problem := ip_problem(name)):
-            raise UsageError(f"{entity.address}: {problem}")

@@ -137,7 +137,7 @@ def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> di
     if not ops:
         raise UsageError("no change is given; use --add KEY=VALUE or --delete KEY")
     if any(value is not None for value in ops.values()):
-        from quotaform.apply.alter import require_settable
+        from quotaform.cli.option.entity import require_settable
 
         require_settable(entity)
     return ops

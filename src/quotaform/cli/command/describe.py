@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from shlex import quote as quote_for_shell
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ from quotaform.cli.option.output import Output, format_option, with_option_group
 from quotaform.cli.option.value import complete_entity_type, complete_quota_key
 from quotaform.cli.present import Results, gather
 from quotaform.model.errors import UnknownKeyError, UsageError
+from quotaform.model.filter import Rule
 from quotaform.report.format import render
 
 if TYPE_CHECKING:
@@ -100,8 +102,17 @@ def describe(
     described = describe_clusters(repository, clusters, entity_filter, keys=keys, progress=console.progress)
     gathered = gather(described, names)
 
+    starred = [
+        f"{each.entity_type}={each.match}"
+        for each in entity_filter.components
+        if each.match is not None and each.match.endswith("*") and each.rule is not Rule.NOT
+    ]
+
     def rendered(described: Described) -> Iterable[str]:
-        if entity is not None and not described.quotas and not keys:
+        for each in () if described.quotas else starred:
+            prefix = quote_for_shell(each.rstrip("*"))
+            console.warn(f"* is literal in {each}; --prefix {prefix} selects the names that begin so.")
+        if entity is not None and not described.quotas and not keys and not starred:
             console.warn(
                 f"{entity.address} has no quotas of its own; quotaform resolve shows which ones limit a request."
             )

@@ -218,7 +218,7 @@ def _request(console: Console, source: Entity | str, plan: AssumedPlan | None, d
 
 def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) -> Entity | str:
     """Return who makes the one request, or the file that has the requests."""
-    from quotaform.cli.option.entity import read_entity
+    from quotaform.cli.option.entity import read_entity, require_address
     from quotaform.model.entity import DEFAULT_WORD
     from quotaform.resolve.request import request_of
 
@@ -242,6 +242,7 @@ def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) 
         request_of(entity)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    require_address(entity)
     return entity
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from quotaform.cli.option.value import complete_entity_type, complete_name
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, meant_type, read_name
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, IP, Entity, ip_problem, meant_type, read_name
 from quotaform.model.errors import UsageError
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 from quotaform.model.text import did_you_mean, inert, quote
@@ -147,6 +147,21 @@ def require_known_types(entity: Entity) -> Entity:
     for entity_type in entity.types:
         _require_known(entity.address, entity_type)
     return entity
+
+
+def require_address(entity: Entity) -> None:
+    """Make sure that the name of an ip is an address as brokers spell it. Raises `UsageError`."""
+    name = entity.names.get(IP)
+    if name is not None and (problem := ip_problem(name)):
+        raise UsageError(f"{entity.address}: {problem}")
+
+
+def require_settable(entity: Entity) -> None:
+    """Make sure that an entity can have quotas. Raises `UsageError`."""
+    for entity_type, name in entity.parts:
+        if name == "":
+            raise UsageError(f"the name of {entity_type} is empty; for the default write '{entity_type}=<default>'")
+    require_address(entity)
 
 
 def _read_type(option: str, text: str) -> str:

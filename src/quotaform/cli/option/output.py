@@ -120,6 +120,7 @@ DrawnOutOption: TypeAlias = Annotated[
 
 
 _FORMAT_OF_FILES: Final = "json"
+_SUFFIXES: Final = {".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".txt": "text"}
 
 
 def _printed(subject: str) -> tuple[str, ...]:
@@ -136,6 +137,12 @@ def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Pa
     name, separator, path = text.partition("=")
     if not separator and text in written_formats(subject):
         raise UsageError(f"{option} {text}: a path is missing; write {option} {text}=PATH")
+    meant = _SUFFIXES.get(Path(text).suffix.lower())
+    if not separator and meant in written_formats(subject):
+        given = shorten(text)
+        raise UsageError(
+            f"{option} {given}: a path alone is written as JSON; for {meant} write {option} {meant}={given}"
+        )
     if not separator:
         name, path = _FORMAT_OF_FILES, text
     require_choice("format", name, written_formats(subject))

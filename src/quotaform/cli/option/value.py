@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,11 +128,17 @@ def _problem(error: typer.TyperException, context: Any) -> str:
     text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
     if text.startswith("No such command ") and context is not None:
         text = text.partition(". Did you mean ")[0]
-        commands, typed = context.command.commands, text.partition("'")[2].rstrip("'.")
-        same = (name for name in commands if sorted(name) == sorted(typed))
-        meant = nearest(typed, commands, cutoff=_NEAR) or next(same, None)
+        meant = _meant_word(text.partition("'")[2].rstrip("'."), context.command.commands)
         text += f"; did you mean {meant}?" if meant is not None else ""
+    if text.startswith("Got unexpected extra argument") and any(f"({each}=" in text for each in ENTITY_TYPES):
+        text += "; the parts of one address are joined by a comma, as in user=alice,client-id=app1"
     return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _meant_word(typed: str, known: Collection[str]) -> str | None:
+    """Return the word that is near, or has the same letters."""
+    same = (word for word in known if sorted(word) == sorted(typed))
+    return nearest(typed, known, cutoff=_NEAR) or next(same, None)
 
 
 def _meant_option(option: str, context: Any) -> str:
@@ -145,7 +151,7 @@ def _meant_option(option: str, context: Any) -> str:
     typed = option.lstrip("-")
     known = {name.lstrip("-"): name for each in parameters if not each.hidden for name in each.opts if name[0] == "-"}
     longer = [name for name in known if name.startswith(f"{typed}-")]
-    meant = nearest(typed, known, cutoff=_NEAR) or (longer[0] if len(longer) == 1 else _ELSEWHERE.get(typed))
+    meant = _meant_word(typed, known) or (longer[0] if len(longer) == 1 else _ELSEWHERE.get(typed))
     if meant in known:
         return f"; did you mean {known[meant]}?"
     entity_type = meant_type(typed)

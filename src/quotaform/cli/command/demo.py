@@ -19,6 +19,7 @@ from difflib import unified_diff
 from importlib.resources import files
 from pathlib import Path
 from re import MULTILINE, split
+from shutil import which
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
@@ -76,7 +77,9 @@ def run_demo(console: Console, shown: _Demo, seconds: int = 25) -> None:
 
     `seconds`: how long clients have something to send; with less than 12, none is throttled.
     """
-    begin, *_, end = (line for line, _ in session_steps(shown.session, {}))
+    # As it was called, where a shell does not find it by its name.
+    program = "quotaform" if which("quotaform") or Path(sys.argv[0]).name != "quotaform" else sys.argv[0]
+    begin, *_, end = (line for line, _ in session_steps(shown.session, {"quotaform": program}))
     with ExitStack() as stack:
         if shown.on_spark:
             from quotaform.fleet.session import require_spark

@@ -44,6 +44,7 @@ class Initialization:
     # for here
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = "."
+    is_versioned: bool = True  # whether the directory is in a git work tree
     # The line of the cluster in quotaform.yaml that would read the client properties which the workflows write; `None`
     # when it is there, or there are no workflows
     unread_properties: str | None = None
@@ -113,6 +114,8 @@ def _init_lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iter
     yield from ("", style.paint("Next:", "bold"))
     if made.directory != ".":
         yield f"  cd {inert(shell_word(made.directory))}"
+    if not made.is_versioned:
+        yield "  git init"
     if made.added:
         yield "  add to clusters in quotaform.yaml:"
         yield from map(inert, made.added)

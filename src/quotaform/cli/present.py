@@ -178,9 +178,9 @@ class Results:
                 require_writable(each)
             self._files.append(OutFile(self._subject, format_name, paths))
 
-    def paths(self, format_name: str) -> list[Mapping[str, Path]]:
-        """Return the files of a format, one mapping of cluster to file for each `--out`."""
-        return [each.paths for each in self._files if (each.subject, each.format_name) == (self._subject, format_name)]
+    def files(self) -> list[OutFile]:
+        """Return what is written of the subject, one for each `--out`."""
+        return [each for each in self._files if each.subject == self._subject]
 
     @contextmanager
     def covering(self, clusters: Sequence[str], *, has_files: bool = False) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -244,7 +244,7 @@ def plan(
         )
         gathered = _with_backtests(gather(plans, names), backtest, usage_place, console)
     results.present(gathered.outcomes, request)
-    report_saved(console, request, results.paths("json"), digests(gathered.outcomes))
+    report_saved(console, request, results.files(), digests(gathered.outcomes))
     return gathered.exit_code(counts_differences=detailed_exitcode)
 
 
@@ -254,26 +254,25 @@ _MOST_FILES: Final = 10
 def report_saved(
     console: Console,
     request: PlanRequest,
-    files: Sequence[Mapping[str, Path]],
+    files: Sequence[OutFile],
     outcomes: Sequence[ClusterOutcome[PlanDigest]],
 ) -> None:
     """Print to stderr where plans were saved, and the command that applies those that can be applied.
 
     The plan of a pull request is not applied but made again after the merge, so there is no command for it.
 
-    `files`: cluster to plan file, for each time that plans were saved. `outcomes`: the plans; those of failed clusters
-    were not saved.
+    `outcomes`: the plans; those of failed clusters were not saved.
     """
     plans = {outcome.cluster: outcome.require() for outcome in outcomes if outcome.error is None}
-    saved = [paths[name] for paths in files for name in plans]
-    if not saved:
-        return
-    report_saved_files(console, "plan" if len(saved) == 1 else "plans", saved)
-    if request.base is not None and request.base.is_proposed:
+    report_saved_files(
+        console, "plan" if len(plans) == 1 else "plans", (each.paths[name] for each in files for name in plans)
+    )
+    saved = [each.paths for each in files if each.format_name == "json"]
+    if not saved or (request.base is not None and request.base.is_proposed):
         return
     clusters = [each for each in request.clusters if each.name in plans and request.can_apply(each, plans[each.name])]
     if clusters:
-        paths = [str(files[0][each.name]) for each in clusters]
+        paths = [str(saved[0][each.name]) for each in clusters]
         words = ("quotaform", "apply", *paths[:_MOST_FILES], *_target(request, clusters[0]))
         more = f" (and {len(paths) - _MOST_FILES:,} more plans with changes)" if len(paths) > _MOST_FILES else ""
         console.warn(f"To apply: {inert(' '.join(map(quote, words)))}{more}")

@@ -15,8 +15,7 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.model.errors import StreamError
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.stream.batch import BatchWriter
-from quotaform.usage.stream.run import StreamRequest, _run, with_record_id
+from quotaform.usage.stream.run import BatchWriter, StreamRequest, _run, with_record_id
 from quotaform.usage.stream.topic import Topic
 from quotaform.usage.table.schema import USAGE
 from tests.builder import PRODUCER
@@ -27,6 +26,19 @@ if TYPE_CHECKING:
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 
 
+def request_in(folder: Path) -> StreamRequest:
+    return StreamRequest(
+        topic=Topic(name="t", topic_id=None, partitions=1, cluster_id=None),
+        servers=(),
+        client=ClientConfig(),
+        input_format="exposition",
+        origin=Origin("prod", "b1"),
+        usage=str(folder / "usage"),
+        quarantine=str(folder / "bad"),
+        checkpoint=str(folder / "checkpoint"),
+    )
+
+
 @pytest.mark.parametrize(
     "error", [None, OSError(28, "No space left on device"), StreamError("c", "the topic was recreated", "give another")]
 )
@@ -34,22 +46,13 @@ def test_a_batch_that_fails_while_the_stream_is_stopped_is_reported(
     spark: SparkSession, tmp_path: Path, error: Exception | None
 ) -> None:
     """The run ended with its counts, as if the batch had been written."""
-    request = StreamRequest(
-        topic=Topic(name="t", topic_id=None, partitions=1, cluster_id=None),
-        servers=(),
-        client=ClientConfig(),
-        input_format="otlp",
-        origin=Origin(),
-        usage=str(tmp_path),
-        quarantine=str(tmp_path),
-        checkpoint=str(tmp_path / "checkpoint"),
-    )
     has_begun, is_stopped = Event(), Event()
 
     class EndingWriter:
         """Fails, or not, when the stream is told to end."""
 
         def __init__(self) -> None:
+            self.request = request_in(tmp_path)
             self.counts = Counter[str]()
             self.problem: Exception | None = None
 
@@ -71,7 +74,7 @@ def test_a_batch_that_fails_while_the_stream_is_stopped_is_reported(
     known = records.withWatermark("timestamp", "1 minute").dropDuplicatesWithinWatermark(["value"])
 
     def run() -> Streamed:
-        return _run(known, request, cast("BatchWriter", EndingWriter()), lambda _: None, stop)
+        return _run(known, cast("BatchWriter", EndingWriter()), lambda _: None, stop)
 
     if error is None:
         assert run().summary.written == 1
@@ -99,14 +102,11 @@ def test_a_batch_becomes_one_file_of_rows_and_one_of_what_cannot_be_read(spark: 
     values = (rate + b"\n" + throttle_time, None, b"{")
     rows: list[Any] = [("t", value, 1, offset, AT) for offset, value in enumerate(values)]
     schema = "topic string, value binary, partition int, offset long, timestamp timestamp"
-    (tmp_path / "metadata").write_text('{"id": "q"}')
-    usage, bad = tmp_path / "usage", tmp_path / "bad"
-    usage.mkdir()
-    bad.mkdir()
-    writer = BatchWriter(
-        progress=tmp_path, require_topic=lambda: None, input_format="exposition", origin=Origin("prod", "b1"),
-        usage=usage, quarantine=bad,
-    )  # fmt: skip
+    request, usage, bad = request_in(tmp_path), tmp_path / "usage", tmp_path / "bad"
+    for folder in (request.progress, usage, bad):
+        folder.mkdir(parents=True)
+    (request.progress / "metadata").write_text('{"id": "q"}')
+    writer = BatchWriter(request=request, require_topic=lambda: None)
     for _ in range(2):
         writer(spark.createDataFrame(rows, schema), 7)
     assert [path.name for path in usage.glob("*.parquet")] == ["stream-q-000000007-000.parquet"]

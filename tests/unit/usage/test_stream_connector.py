@@ -11,7 +11,7 @@ from quotaform.fleet.options import SessionOptions
 from quotaform.model.errors import ConnectError, EngineError
 from quotaform.model.server import ALLOWED_HOSTS, HiddenServer
 from quotaform.model.text import Secret
-from quotaform.usage.stream.run import client_options, package, unresolved, with_connector
+from quotaform.usage.stream.topic import client_options, package, unresolved, with_connector
 
 
 def test_a_client_without_properties_reads_what_is_committed() -> None:
@@ -74,7 +74,7 @@ def test_a_server_that_is_not_listed_gets_no_login_from_spark(monkeypatch: pytes
 
 
 def test_a_session_gets_the_package_beside_those_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.usage.stream.run.starts_java", lambda session: True)
+    monkeypatch.setattr("quotaform.usage.stream.topic.starts_java", lambda session: True)
     given = SessionOptions(conf={"spark.jars.packages": "a:b:1", "spark.jars.excludes": "c:d"}, master="local[2]")
     assert with_connector(given).conf == {
         "spark.jars.packages": f"a:b:1,{package()}",

@@ -7,13 +7,14 @@ of the table count each series once per time.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from os import environ
+from math import ceil
 from pathlib import Path
 from re import DOTALL, MULTILINE
 from re import compile as regex
@@ -24,174 +25,34 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
+from quotaform.fleet.job import repeatable_rows
 from quotaform.fleet.launch import cause, engine_error
-from quotaform.fleet.session import is_connect, starts_java
 from quotaform.fleet.table import is_url, located
 from quotaform.model.errors import (
     AuthenticationError,
     AuthorizationError,
     ClusterError,
-    ConnectError,
-    EngineError,
     FileReadError,
     QuotaformError,
     StreamError,
     UsageError,
 )
-from quotaform.model.server import Server, parse_servers
 from quotaform.model.text import MIB, inert, quote
-from quotaform.repository.gateway import connection_of
-from quotaform.system.files import take_lock
-from quotaform.system.staging import remove_dead
+from quotaform.system.files import sync_folder, sync_tree, take_lock
+from quotaform.system.staging import remove_dead, staged_folder
 from quotaform.usage.ingest.ingest import Streamed
-from quotaform.usage.stream.batch import BatchWriter
-from quotaform.usage.stream.topic import Topic, TopicGateway
+from quotaform.usage.ingest.rows import counts_of, merged, rejected_rows, usage_rows
+from quotaform.usage.ingest.run import parsed
+from quotaform.usage.ingest.source import RECORDINGS
+from quotaform.usage.stream.topic import Topic, TopicGateway, client_options, require_connector
 from quotaform.usage.table.table import read_usage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.cluster.client.config import ClientConfig
-    from quotaform.cluster.client.tls import Tls
-    from quotaform.desired.config import Cluster
-    from quotaform.fleet.options import SessionOptions
+    from quotaform.model.server import Server
     from quotaform.usage.metric_name import Origin
-
-
-_ARTIFACT: Final = "spark-sql-kafka-0-10"
-_PACKAGES: Final = "spark.jars.packages"
-_EXCLUDES: Final = "spark.jars.excludes"
-_PARTS_OF_SPARK: Final = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime")
-"""What the connector needs and Spark has: 80 MB, which would be fetched, and copied whenever a session starts."""
-_PLACES: Final = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
-_PEM: Final = regex(r"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", DOTALL)
-
-
-def package() -> str:
-    """Return the Maven coordinates of the connector for the Spark that is installed here."""
-    from pyspark import __version__ as version
-
-    return f"org.apache.spark:{_ARTIFACT}_2.13:{version}"
-
-
-def with_connector(session: SessionOptions) -> SessionOptions:
-    """Return the options of a session that has the connector, unless a setting brings it already.
-
-    Maven coordinates are resolved when a session starts that this process starts; a session that exists, one of
-    spark-submit or of a server has what it was started with.
-    """
-    if not starts_java(session) or any(_ARTIFACT in session.conf.get(place, "") for place in _PLACES):
-        return session
-    added = {_PACKAGES: package(), _EXCLUDES: ",".join(_PARTS_OF_SPARK)}
-    conf = {name: ",".join(filter(None, (session.conf.get(name), value))) for name, value in added.items()}
-    return replace(session, conf={**session.conf, **conf})
-
-
-def require_folders(**folders: str) -> None:
-    """Make sure that what a stream writes goes to folders of a file system; they are given by argument."""
-    for argument, folder in folders.items():
-        if is_url(folder):
-            problem = "a topic is read into a directory of a file system that this machine sees; give its path"
-            raise UsageError(problem, argument)
-
-
-def find_topic(cluster: Cluster, name: str) -> tuple[Topic, tuple[str | Server, ...], ClientConfig]:
-    """Return a topic of a cluster, the bootstrap servers, and their client. Raises `UsageError` if there is none."""
-    servers, client = connection_of(cluster)
-    with TopicGateway.connect(servers, client, name=cluster.label) as gateway:
-        topic = gateway.topic(name)
-    if topic is None:
-        raise UsageError(f"{inert(cluster.label)} has no topic {inert(name)}; create it, or correct the name", "topic")
-    return topic, servers, client
-
-
-def require_connector(spark: SparkSession) -> None:
-    """Make sure that a session can read topics.
-
-    Raises `EngineError` if it has no connector, or it is one of Spark Connect.
-    """
-    if is_connect(spark):
-        raise EngineError(
-            "The Spark session is one of Spark Connect, and a topic is read by a driver of its own; end the session, "
-            "or run the command elsewhere."
-        )
-    try:
-        # Nothing is connected to yet.
-        spark.readStream.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option(
-            "subscribe", "usage"
-        ).load()
-    except PySparkException as error:
-        if "kafka" not in str(error).lower():
-            raise
-        raise EngineError(
-            f"The Spark session cannot read topics; start it with --packages {package()} or {_PACKAGES}={package()}."
-        ) from None
-
-
-def unresolved(error: EngineError) -> EngineError:
-    """Return the error of a session that did not start because Maven has no answer, or the error itself."""
-    text = str(error)
-    if _ARTIFACT not in text and "unresolved dependency" not in text.lower():
-        return error
-    return EngineError(
-        f"Spark cannot get the package {package()}, by which it reads topics; allow this machine to connect to a Maven "
-        "repository, name one in spark.jars.repositories, or give the files: --spark-conf spark.jars=PATH,..."
-    )
-
-
-def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dict[str, str]:
-    """Return the options of the connector for a client; passwords and keys are among the values.
-
-    >>> from quotaform.cluster.client.config import ClientConfig
-    >>> client_options(["b1:9092"], ClientConfig())["kafka.bootstrap.servers"]
-    'b1:9092'
-
-    Raises `ConnectError` if a server is not in `QUOTAFORM_ALLOWED_HOSTS`; Spark would send it the login.
-    """
-    given = parse_servers(servers)
-    for server in given:
-        if problem := server.problem(environ):
-            raise ConnectError(f"{server} {problem}")
-    options = {
-        "bootstrap.servers": ",".join(str(Server(*server)) for server in given),  # the text of one may be a variable
-        "security.protocol": config.security_protocol,
-        # What a transaction has not committed is not recorded.
-        "isolation.level": "read_committed",
-    }
-    if config.client_id is not None:
-        options["client.id"] = config.client_id
-    if config.canonical_names:
-        options["client.dns.lookup"] = "resolve_canonical_bootstrap_servers_only"
-    if config.credentials is not None:
-        options |= config.credentials.java_properties()
-    if config.tls is not None:
-        options |= _tls_options(config.tls)
-    return {f"kafka.{key}": value for key, value in options.items()}
-
-
-def _tls_options(tls: Tls) -> dict[str, str]:
-    options = {"ssl.enabled.protocols": ",".join(tls.versions)}
-    if tls.ciphers:
-        options["ssl.cipher.suites"] = ",".join(tls.ciphers)
-    if tls.ca is not None:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(tls.ca, of_key=False)}
-    if tls.key_store is not None:
-        store = tls.key_store.reveal()
-        options |= {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.key": _pem(store, of_key=True),
-            "ssl.keystore.certificate.chain": _pem(store, of_key=False),
-        }
-        if tls.key_password is not None:
-            options["ssl.key.password"] = tls.key_password.reveal()
-    if not tls.check_host:
-        options["ssl.endpoint.identification.algorithm"] = ""
-    return options
-
-
-def _pem(text: str, *, of_key: bool) -> str:
-    """Return the sections of a PEM text that are keys, or those that are certificates."""
-    return "\n".join(each[0] for each in _PEM.finditer(text) if each[1].endswith("PRIVATE KEY") is of_key)
 
 
 _POLL_S: Final = 0.25
@@ -215,6 +76,14 @@ _SETTINGS: Final = {
     # A stream that does not stop at once is stopped with its session.
     "spark.sql.streaming.stopTimeout": "20s",
 }
+
+
+def require_folders(**folders: str) -> None:
+    """Make sure that what a stream writes goes to folders of a file system; they are given by argument."""
+    for argument, folder in folders.items():
+        if is_url(folder):
+            problem = "a topic is read into a directory of a file system that this machine sees; give its path"
+            raise UsageError(problem, argument)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +119,73 @@ class StreamRequest:
         return Path(self.checkpoint).absolute() / f"{topic.name}-{name}"
 
 
+_ROWS_IN_FILE: Final = 2_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class BatchWriter:
+    """Writes batches, one at a time.
+
+    | moment of a kill | what the next run does |
+    | --- | --- |
+    | before the offsets of the batch are written | nothing was done; a batch begins at the same offset |
+    | while its rows are made | makes them again, from the same offsets; nobody reads the folder `_staged-…` |
+    | while files take their places | makes them again; each takes the place of the one that is there |
+    | before Spark notes the end of the batch | the same |
+    | after that | begins with the next batch |
+    """
+
+    request: StreamRequest
+    require_topic: Callable[[], None]  # Raises if the topic is not the one that was there
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many samples were written and records quarantined in all batches, and how many dropped, by `DropReason`."""
+    problem: Exception | None = None  # What a batch raised; Spark ends the stream and gives a text of it only
+
+    def __call__(self, records: DataFrame, batch: int) -> None:
+        """Write records as the connector gives them, whether or not the batch was written before."""
+        recordings = records.select(
+            f.concat(f.lit("kafka:"), "topic", f.lit("/"), "partition").alias("file"),
+            (f.unix_micros("timestamp") / 1e6).alias("at"),
+            f.lit(None).cast("string").alias("path"),
+            f.col("value").alias("content"),
+            "offset",
+        ).select(*RECORDINGS.names)
+        try:
+            with repeatable_rows(merged(parsed(recordings, self.request.input_format, self.request.origin))) as found:
+                self._write(found, batch)
+        except Exception as error:
+            self.problem = error
+            raise
+
+    def _write(self, found: DataFrame, batch: int) -> None:
+        counts = counts_of(found)
+        # Not before: what was read by now is of the topic that is there now.
+        self.require_topic()
+        self._publish(usage_rows(found), self.request.usage, batch, ceil(counts.rows / _ROWS_IN_FILE))
+        self._publish(rejected_rows(found), self.request.quarantine, batch, min(1, counts.rejected))
+        self.counts.update({str(reason): count for reason, count in counts.dropped.items()})
+        self.counts.update(written=counts.samples, quarantined=counts.rejected)
+
+    def _publish(self, rows: DataFrame, table: str, batch: int, files: int) -> None:
+        """Replace the files of a batch in the folder of a table by so many files with its rows."""
+        # The id of the query: made once for a checkpoint, and before its first batch.
+        name = f"stream-{json.loads((self.request.progress / 'metadata').read_text())['id']}-{batch:09d}"
+        folder = Path(table).absolute()
+        before = set(folder.glob(f"{name}-*.parquet"))
+        if files:
+            with staged_folder(folder) as staged:
+                (rows.coalesce(1) if files == 1 else rows.repartition(files)).write.parquet(located(str(staged)))
+                sync_tree(staged)
+                for number, file in enumerate(sorted(staged.glob("*.parquet"))):
+                    place = folder / f"{name}-{number:03d}.parquet"
+                    file.replace(place)
+                    before.discard(place)
+        # A batch that was made in part, by another version of quotaform.
+        for place in before:
+            place.unlink()
+        sync_folder(folder)
+
+
 Report = Callable[[Streamed], None]
 """Called some times a second."""
 
@@ -274,16 +210,9 @@ def run_stream(spark: SparkSession, request: StreamRequest, report: Report, is_s
         for folder in (usage, quarantine):
             folder.mkdir(parents=True, exist_ok=True)
             remove_dead(folder, time())
-        writer = BatchWriter(
-            progress=request.progress,
-            require_topic=lambda: _require_topic(topics, request),
-            input_format=request.input_format,
-            origin=request.origin,
-            usage=usage,
-            quarantine=quarantine,
-        )
+        writer = BatchWriter(request=request, require_topic=lambda: _require_topic(topics, request))
         try:
-            return _run(_new_records(own, request), request, writer, report, is_stopped)
+            return _run(_new_records(own, request), writer, report, is_stopped)
         except (Py4JNetworkError, ConnectionError) as error:
             raise engine_error("its Java process has ended", again=AGAIN) from error
 
@@ -363,14 +292,9 @@ def with_record_id(records: DataFrame) -> DataFrame:
     )
 
 
-def _run(
-    records: DataFrame,
-    request: StreamRequest,
-    writer: BatchWriter,
-    report: Report,
-    is_stopped: Callable[[], bool],
-) -> Streamed:
+def _run(records: DataFrame, writer: BatchWriter, report: Report, is_stopped: Callable[[], bool]) -> Streamed:
     """Run a query until it ends or is to end, and return what its batches have done."""
+    request = writer.request
     stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(request.progress)))
     triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime=_TRIGGER)
     end = None if request.for_s is None else monotonic() + request.for_s

@@ -1,16 +1,32 @@
-"""Describes a topic of a running cluster."""
+"""The topic that is read: what it is, and how Spark's connector reads it."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from os import environ
-from typing import Final
+from re import DOTALL
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
 
 from quotaform.cluster.kafka import BrokerGateway
 from quotaform.cluster.wire.message import Metadata
-from quotaform.model.errors import AuthorizationError, ClusterError, ConnectError, UsageError
-from quotaform.model.text import quote
+from quotaform.fleet.session import is_connect, starts_java
+from quotaform.model.errors import AuthorizationError, ClusterError, ConnectError, EngineError, UsageError
+from quotaform.model.server import Server, parse_servers
+from quotaform.model.text import inert, quote
+from quotaform.repository.gateway import connection_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from quotaform.cluster.client.config import ClientConfig
+    from quotaform.cluster.client.tls import Tls
+    from quotaform.desired.config import Cluster
+    from quotaform.fleet.options import SessionOptions
 
 _TIMEOUT: Final = 15.0
 """Seconds for a read with all its retries; a topic that was made just now may take a moment."""
@@ -65,3 +81,131 @@ class TopicGateway(BrokerGateway):
         # Uuid.ZERO_UUID stands for none.
         shown_id = urlsafe_b64encode(topic_id).decode().rstrip("=") if any(topic_id) else None
         return Topic(name=name, topic_id=shown_id, partitions=partitions, cluster_id=self.connection.cluster_id)
+
+
+def find_topic(cluster: Cluster, name: str) -> tuple[Topic, tuple[str | Server, ...], ClientConfig]:
+    """Return a topic of a cluster, the bootstrap servers, and their client. Raises `UsageError` if there is none."""
+    servers, client = connection_of(cluster)
+    with TopicGateway.connect(servers, client, name=cluster.label) as gateway:
+        topic = gateway.topic(name)
+    if topic is None:
+        raise UsageError(f"{inert(cluster.label)} has no topic {inert(name)}; create it, or correct the name", "topic")
+    return topic, servers, client
+
+
+_ARTIFACT: Final = "spark-sql-kafka-0-10"
+_PACKAGES: Final = "spark.jars.packages"
+_EXCLUDES: Final = "spark.jars.excludes"
+_PARTS_OF_SPARK: Final = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime")
+"""What the connector needs and Spark has: 80 MB, which would be fetched, and copied whenever a session starts."""
+_PLACES: Final = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
+_PEM: Final = regex(r"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", DOTALL)
+
+
+def package() -> str:
+    """Return the Maven coordinates of the connector for the Spark that is installed here."""
+    from pyspark import __version__ as version
+
+    return f"org.apache.spark:{_ARTIFACT}_2.13:{version}"
+
+
+def with_connector(session: SessionOptions) -> SessionOptions:
+    """Return the options of a session that has the connector, unless a setting brings it already.
+
+    Maven coordinates are resolved when a session starts that this process starts; a session that exists, one of
+    spark-submit or of a server has what it was started with.
+    """
+    if not starts_java(session) or any(_ARTIFACT in session.conf.get(place, "") for place in _PLACES):
+        return session
+    added = {_PACKAGES: package(), _EXCLUDES: ",".join(_PARTS_OF_SPARK)}
+    conf = {name: ",".join(filter(None, (session.conf.get(name), value))) for name, value in added.items()}
+    return replace(session, conf={**session.conf, **conf})
+
+
+def require_connector(spark: SparkSession) -> None:
+    """Make sure that a session can read topics.
+
+    Raises `EngineError` if it has no connector, or it is one of Spark Connect.
+    """
+    if is_connect(spark):
+        raise EngineError(
+            "The Spark session is one of Spark Connect, and a topic is read by a driver of its own; end the session, "
+            "or run the command elsewhere."
+        )
+    try:
+        # Nothing is connected to yet.
+        spark.readStream.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option(
+            "subscribe", "usage"
+        ).load()
+    except PySparkException as error:
+        if "kafka" not in str(error).lower():
+            raise
+        raise EngineError(
+            f"The Spark session cannot read topics; start it with --packages {package()} or {_PACKAGES}={package()}."
+        ) from None
+
+
+def unresolved(error: EngineError) -> EngineError:
+    """Return the error of a session that did not start because Maven has no answer, or the error itself."""
+    text = str(error)
+    if _ARTIFACT not in text and "unresolved dependency" not in text.lower():
+        return error
+    return EngineError(
+        f"Spark cannot get the package {package()}, by which it reads topics; allow this machine to connect to a Maven "
+        "repository, name one in spark.jars.repositories, or give the files: --spark-conf spark.jars=PATH,..."
+    )
+
+
+def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dict[str, str]:
+    """Return the options of the connector for a client; passwords and keys are among the values.
+
+    >>> from quotaform.cluster.client.config import ClientConfig
+    >>> client_options(["b1:9092"], ClientConfig())["kafka.bootstrap.servers"]
+    'b1:9092'
+
+    Raises `ConnectError` if a server is not in `QUOTAFORM_ALLOWED_HOSTS`; Spark would send it the login.
+    """
+    given = parse_servers(servers)
+    for server in given:
+        if problem := server.problem(environ):
+            raise ConnectError(f"{server} {problem}")
+    options = {
+        "bootstrap.servers": ",".join(str(Server(*server)) for server in given),  # the text of one may be a variable
+        "security.protocol": config.security_protocol,
+        # What a transaction has not committed is not recorded.
+        "isolation.level": "read_committed",
+    }
+    if config.client_id is not None:
+        options["client.id"] = config.client_id
+    if config.canonical_names:
+        options["client.dns.lookup"] = "resolve_canonical_bootstrap_servers_only"
+    if config.credentials is not None:
+        options |= config.credentials.java_properties()
+    if config.tls is not None:
+        options |= _tls_options(config.tls)
+    return {f"kafka.{key}": value for key, value in options.items()}
+
+
+def _tls_options(tls: Tls) -> dict[str, str]:
+    options = {"ssl.enabled.protocols": ",".join(tls.versions)}
+    if tls.ciphers:
+        options["ssl.cipher.suites"] = ",".join(tls.ciphers)
+    if tls.ca is not None:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(tls.ca, of_key=False)}
+    if tls.key_store is not None:
+        store = tls.key_store.reveal()
+        options |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": _pem(store, of_key=True),
+            "ssl.keystore.certificate.chain": _pem(store, of_key=False),
+        }
+        if tls.key_password is not None:
+            options["ssl.key.password"] = tls.key_password.reveal()
+    if not tls.check_host:
+        options["ssl.endpoint.identification.algorithm"] = ""
+    return options
+
+
+def _pem(text: str, *, of_key: bool) -> str:
+    """Return the sections of a PEM text that are keys, or those that are certificates."""
+    return "\n".join(each[0] for each in _PEM.finditer(text) if each[1].endswith("PRIVATE KEY") is of_key)

@@ -233,7 +233,8 @@ class TopicSource:
         `more`: other fields of the request.
         """
         from quotaform.cli.option.cluster import OneCluster
-        from quotaform.usage.stream.run import StreamRequest, find_topic, require_folders
+        from quotaform.usage.stream.run import StreamRequest, require_folders
+        from quotaform.usage.stream.topic import find_topic
         from quotaform.usage.table.append import require_free
 
         checkpoint = str(self.checkpoint)
@@ -386,7 +387,8 @@ def _stream(
     request: StreamRequest, session: SessionOptions, console: Console, format_name: str, files: TableOutput
 ) -> ExitCode:
     """Read until the topic is empty, the time is over or a signal comes; print and write what was done."""
-    from quotaform.usage.stream.run import run_stream, unresolved, with_connector
+    from quotaform.usage.stream.run import run_stream
+    from quotaform.usage.stream.topic import unresolved, with_connector
 
     log, stopped = _Log(console), Event()
     try:

@@ -29,7 +29,7 @@ from quotaform.fleet.options import LOCAL_SESSION, SessionOptions
 from quotaform.fleet.principals import count_principals, named_principals, read_principals
 from quotaform.fleet.session import spark_session
 from quotaform.fleet.table import located
-from quotaform.model.entity import KNOWN_TYPES, Entity, parse_address
+from quotaform.model.entity import parse_address
 from quotaform.model.errors import BaseError
 from quotaform.model.outcome import ClusterOutcome, Kept, Progress, no_progress
 from quotaform.model.precedence import level_of
@@ -50,7 +50,8 @@ from quotaform.plan.spark import blast_radius, changed_cluster, distinct_princip
 from quotaform.repository.gateway import open_gateway
 from quotaform.resolve.request import NO_LIMIT, Effective
 from quotaform.resolve.request_file import nameless_note
-from quotaform.resolve.spark_quotas import CLUSTER
+from quotaform.resolve.spark import entity_of_row
+from quotaform.resolve.spark_quotas import CLUSTER, PRINCIPALS
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, today
 
 if TYPE_CHECKING:
@@ -231,8 +232,8 @@ def _radii(changes: DataFrame, totals: Mapping[str, int], principal_list: Princi
 
 
 def _limit_change(row: Row) -> LimitChange:
-    names = [(kind, row[each.parameter]) for kind, each in KNOWN_TYPES.items() if row[each.parameter] is not None]
-    return LimitChange(Entity.of(names), row["key"], _limit(row, "before"), _limit(row, "after"))
+    principal = entity_of_row(*(row[name] for name in PRINCIPALS.names))
+    return LimitChange(principal, row["key"], _limit(row, "before"), _limit(row, "after"))
 
 
 def _limit(row: Row, side: str) -> Effective:

@@ -27,8 +27,8 @@ from quotaform.repository.gateway import open_pinned_gateway
 from quotaform.resolve.request_file import RequestFile, nameless_note, unreadable
 from quotaform.resolve.resolve import Detail, KeyCount, ResolveHeader, TableReport
 from quotaform.resolve.run import AssumedPlan, require_keys
-from quotaform.resolve.spark import resolved
-from quotaform.resolve.spark_quotas import NAME_COLUMNS
+from quotaform.resolve.spark import entity_of_row, resolved
+from quotaform.resolve.spark_quotas import PRINCIPALS
 from quotaform.system.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.system.files import REQUESTS_LIMIT
 
@@ -173,9 +173,7 @@ def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[
     counts = count_principals(found, name, cluster)
     _require_few(name, counts.total)
     principals = _named(found, name, counts, warn)
-    columns = {column: kind for kind, column in NAME_COLUMNS.items()}
-    rows = principals.select(*(each for each in principals.columns if each in columns)).toArrow().to_pylist()
-    return [Entity({columns[column]: cell for column, cell in row.items() if cell is not None}) for row in rows]
+    return [entity_of_row(*row.values()) for row in principals.select(*PRINCIPALS.names).toArrow().to_pylist()]
 
 
 def _require_few(name: str, total: int) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quotas import Quotas, same_value
 from quotaform.plan.blast_radius import (
     MOST_LARGEST,
@@ -20,7 +19,15 @@ from quotaform.plan.blast_radius import (
     LimitDirection,
     change_row,
 )
-from quotaform.resolve.spark import MOST_CLUSTERS, by_cluster, packed, principal_columns, request_of_row, unpacked
+from quotaform.resolve.spark import (
+    MOST_CLUSTERS,
+    by_cluster,
+    entity_of_row,
+    packed,
+    principal_columns,
+    request_of_row,
+    unpacked,
+)
 from quotaform.resolve.spark_quotas import PRINCIPALS, arrow_schema, struct
 from quotaform.system.process import rare_collections
 
@@ -78,15 +85,13 @@ def _find(
     """Find the changes of a partition of principals; runs on an executor."""
     import pyarrow
 
-    schema, columns = arrow_schema(LIMIT_CHANGES), {row.parameter: kind for kind, row in KNOWN_TYPES.items()}
+    schema = arrow_schema(LIMIT_CHANGES)
     with rare_collections():
         for cluster, batch in by_cluster(clusters, batches):
             limits = _limits(clusters[cluster])
             rows: list[dict[str, Cell]] = []
             for names in zip(*(batch.column(name).to_pylist() for name in PRINCIPALS.names), strict=True):
-                parts = zip(map(columns.__getitem__, PRINCIPALS.names), names, strict=True)
-                principal = Entity.of([part for part in parts if part[1] is not None])
-                changes = limits.of(principal, request_of_row(*names))
+                changes = limits.of(entity_of_row(*names), request_of_row(*names))
                 rows += [{"cluster": cluster, **change_row(change)} for change in changes]
             yield pyarrow.RecordBatch.from_pylist(rows, schema)
 

@@ -19,7 +19,7 @@ import numpy
 import pyarrow
 from pyspark.sql import functions as f
 
-from quotaform.model.entity import Entity
+from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
@@ -163,6 +163,11 @@ def request_of_row(user: str | None, client_id: str | None, ip: str | None) -> R
     if ip is not None:
         return (ip,)
     return UNMENTIONED if user is None else user, UNMENTIONED if client_id is None else client_id
+
+
+def entity_of_row(*names: str | None) -> Entity:
+    """Return who a row of `PRINCIPALS` is, as a concrete entity."""
+    return Entity.of([(kind, name) for kind, name in zip(KNOWN_TYPES, names, strict=True) if name is not None])
 
 
 def _resolve(

@@ -8,7 +8,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
-from quotaform.model.entity import KNOWN_TYPES
 from quotaform.model.precedence import LEVELS, Level
 
 if TYPE_CHECKING:
@@ -92,9 +91,6 @@ PRINCIPALS: Final = struct("user client_id ip string")
 Null is a name that no quota mentions, and "" an empty client-id. A table may also have the column `cluster`.
 """
 
-
-NAME_COLUMNS: Final = {row.name: row.parameter for row in KNOWN_TYPES.values()}
-"""Entity type to the column of `PRINCIPALS` in which its name is."""
 
 RANKS: Final = {level.source: rank for rank, level in enumerate(LEVELS)}
 """A number of its own for each level, whichever precedence has it."""

@@ -24,7 +24,7 @@ import yaml
 
 from quotaform.apply.alter import alter_entity
 from quotaform.apply.applier import read_run
-from quotaform.apply.freshness import assumed_plan
+from quotaform.apply.freshness import AsIfApplied
 from quotaform.cluster.broker import BrokerRelease, service_hint, split_alterations
 from quotaform.cluster.gateway import BrokerConfig, read_actual, read_settled
 from quotaform.cluster.kafka import KafkaGateway, refusal_of
@@ -123,7 +123,7 @@ def of_resolved(text: Text) -> Lines:
     if "plan" in asked:
         blocked = [Finding(rule="cluster-id", message="no", blocking=True)] if "blocked" in asked else []
         made_on = quotas_of(asked["on"]) if "on" in asked else live
-        plan = assumed_plan(plan_of(quotas_of(asked["plan"]), made_on, findings=blocked))
+        plan = AsIfApplied(plan_of(quotas_of(asked["plan"]), made_on, findings=blocked))
     unasked = {broker: ConnectError("no connection") for broker in asked.get("unasked", ())}
     gateway = ScriptedGateway(
         live,

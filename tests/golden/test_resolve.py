@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.apply.freshness import assumed_plan
+from quotaform.apply.freshness import AsIfApplied
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.model.entity import Entity
 from quotaform.model.errors import AuthorizationError
@@ -60,7 +60,7 @@ def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any
         entities=asked,
         has_clients=True,
         has_ips=True,
-        plan=assumed_plan(plan) if plan else None,
+        plan=AsIfApplied(plan) if plan else None,
         detail=Detail(**detail),
     )
     return ResolveRun(request, ScriptedGateway(QUOTAS, config=CONFIG), clock=Clock())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from quotaform.cluster.gateway import Gateway
 from quotaform.model.entity import DEFAULT_WORD, IP, Entity, spell_name
@@ -35,14 +35,20 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class AssumedPlan:
-    """A plan to resolve requests by as if it were applied; what it does is told by the quotas that a cluster holds."""
+class AssumedPlan(Protocol):
+    """A plan to resolve requests by as if it were applied."""
 
-    plan_id: str
-    require_cluster: Callable[[str], None]  # Raises a `StaleError` unless the plan is for the cluster of this id
-    after: Callable[[Quotas], Quotas]  # The entities that it changes, as they will be
-    findings: Callable[[Quotas], list[Finding]]  # Why it cannot be applied as it is
+    @property
+    def plan_id(self) -> str: ...
+
+    def require_cluster(self, cluster_id: str) -> None:
+        """Raise a `StaleError` unless the plan is for this cluster."""
+
+    def after(self, actual: Quotas) -> Quotas:
+        """Return the entities that the plan changes, as they will be on a cluster that holds `actual`."""
+
+    def findings(self, actual: Quotas) -> list[Finding]:
+        """Return why the plan cannot be applied as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

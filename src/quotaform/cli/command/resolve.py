@@ -131,7 +131,7 @@ def resolve(
       quotaform resolve --from principals.parquet --engine spark --out parquet=resolved
     """
     from quotaform.api import resolve_clusters
-    from quotaform.apply.freshness import assumed_plan
+    from quotaform.apply.freshness import AsIfApplied
     from quotaform.model.quota_key import key_order
     from quotaform.plan.plan_file import load_plan_file
     from quotaform.resolve.report import render_resolve_table
@@ -147,7 +147,7 @@ def resolve(
         raise UsageError(f"--out prints counts as text; leave --format {format_name} out")
     source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
-    assumed = None if saved is None else assumed_plan(saved)
+    assumed = None if saved is None else AsIfApplied(saved)
     if not on_spark:
         request = _request(console, source, assumed, detail)
     planned = None if saved is None else saved.header.cluster_name

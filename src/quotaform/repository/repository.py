@@ -61,7 +61,6 @@ class Repository:
     directory: Path
     config_path: Path
     needs_config: bool = False  # whether it must exist, because somebody named it
-    needs_directory: bool = False  # the same of the quotas directory, if it is not the usual one
     # Reads the files; `replace(repository, revision=...)` is the same repository at another state
     revision: Revision = WORK_TREE
     # Makes what keeps the content of the files of a quotas directory by their paths
@@ -78,16 +77,14 @@ class Repository:
         revision = WorkTree(named=frozenset(Path(path) for path in (directory, config) if path is not None))
         if directory is not None and is_folder(quotas / QUOTAS_NAME):
             quotas /= QUOTAS_NAME
-        needed = directory is not None and quotas != Path(QUOTAS_NAME)
         if config is not None:
-            path = Path(config)
-            return cls(directory=quotas, config_path=path, needs_config=True, needs_directory=needed, revision=revision)
+            return cls(directory=quotas, config_path=Path(config), needs_config=True, revision=revision)
         beside = quotas.parent / CONFIG_NAME
         found = beside if os.path.lexists(beside) else Path(CONFIG_NAME)
         above = Path(os.path.normpath(Path.cwd() / quotas)).parent
         if above.name == QUOTAS_NAME and os.path.lexists(above.parent / CONFIG_NAME):
             found = above.parent / CONFIG_NAME
-        return cls(directory=quotas, config_path=found, needs_directory=needed, revision=revision)
+        return cls(directory=quotas, config_path=found, revision=revision)
 
     def quota_bytes(self) -> int:
         """Return how many bytes the quota files have, about: files that are not read count, too."""
@@ -201,12 +198,12 @@ class Repository:
         """Read the files of the quotas directory; what is wrong with them is found when they are checked.
 
         `may_be_empty` says whether it is no problem that there is no file; the guard `empty` takes care of it then. It
-        is one where a directory was named and is not there, or one above is the quota repository that is meant.
+        is one where the directory beside it, or one above, is the quota repository that is meant.
         """
         from quotaform.desired.tree import Layout
 
         tree = self.revision.read_tree(self.directory, self.keep())
-        may_be_empty = may_be_empty and not (self.needs_directory and tree.looked_at is not None)
+        may_be_empty = may_be_empty and tree.near is None
         if may_be_empty and tree.looked_at is not None and not self._has_config_here():
             may_be_empty = tree.above is None
             tree = replace(tree, name=tree.looked_at if may_be_empty else tree.name)

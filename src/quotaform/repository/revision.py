@@ -228,7 +228,9 @@ def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = N
 
 
 def _near(directory: Path) -> str | None:
-    """Return the path of the directory that a mistyped name may mean."""
+    """Return the path of the directory that a mistyped name may mean; the usual name is not mistyped."""
+    if directory.name == QUOTAS_NAME:
+        return None
     try:
         with os.scandir(directory.parent) as entries:
             beside = [each.name for each in islice(entries, _MOST_BESIDE) if each.is_dir()]

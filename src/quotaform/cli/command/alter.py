@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from quotaform.cli.console import require_confirmed
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.common import ApproveOption
+from quotaform.cli.option.common import ApproveOption, flag, option, with_options
 from quotaform.cli.option.entity import EntityArgument, FormerDefaultOption, FormerNameOption
-from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import complete_quota_keys, complete_value
 from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.errors import UsageError
@@ -21,36 +19,22 @@ from quotaform.model.units import parse_number, parse_value
 from quotaform.report.format import render
 
 
-@with_option_groups
+@with_options
 def alter(
     *,
     entity: EntityArgument = None,
     name: FormerNameOption = None,
     default: FormerDefaultOption = None,
-    add: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--add",
-            metavar="KEY=VALUE,...",
-            help="Values to set, e.g. producer_byte_rate=10MiB/s. Repeatable.",
-            autocompletion=complete_value,
-        ),
-    ] = None,
-    delete: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--delete",
-            metavar="KEY,...",
-            help="Quota keys to remove. Repeatable.",
-            autocompletion=complete_quota_keys,
-        ),
-    ] = None,
-    validate_only: Annotated[
-        bool, typer.Option("--validate-only", help="Validate on the broker and show the result; change nothing.")
-    ] = False,
+    add: list[str] | None = option(
+        "--add KEY=VALUE,...", "Values to set, e.g. producer_byte_rate=10MiB/s. Repeatable.", complete=complete_value
+    ),
+    delete: list[str] | None = option(
+        "--delete KEY,...", "Quota keys to remove. Repeatable.", complete=complete_quota_keys
+    ),
+    validate_only: bool = flag("--validate-only", "Validate on the broker and show the result; change nothing."),
     target: OneCluster,
     auto_approve: ApproveOption = False,
-    format_name: Annotated[str, format_option("alter")] = "text",
+    format_name: str = format_option("alter"),
     output: Output,
 ) -> int:
     """Set and remove quotas of one entity, and print the resulting values.
@@ -123,17 +107,15 @@ def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> di
     the entity cannot carry what is set.
     """
     ops: dict[str, float | None] = {}
-    for option, lists in (("--add", added), ("--delete", deleted)):
+    for lists, is_set in ((added, True), (deleted, False)):
         for piece in (piece for text in lists for piece in text.split(",")):
             name, separator, text = piece.partition("=")
-            if not name or bool(separator) is (option == "--delete"):
-                form = (
-                    "KEY=VALUE, such as producer_byte_rate=10MiB/s" if option == "--add" else "the name of a quota key"
-                )
-                raise UsageError(f"{option} {quote(piece)} is not {form}")
+            if not name or bool(separator) is not is_set:
+                form = "KEY=VALUE, such as producer_byte_rate=10MiB/s" if is_set else "the name of a quota key"
+                raise UsageError(f"{'--add' if is_set else '--delete'} {quote(piece)} is not {form}")
             if name in ops:
                 raise UsageError(f"{quote(name)} is given twice")
-            ops[name] = _read_value(entity, name, text) if option == "--add" else None
+            ops[name] = _read_value(entity, name, text) if is_set else None
     if not ops:
         raise UsageError("no change is given; use --add KEY=VALUE or --delete KEY")
     if any(value is not None for value in ops.values()):

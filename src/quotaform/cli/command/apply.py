@@ -10,15 +10,13 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
-from quotaform.cli.option.common import AllowOption
+from quotaform.cli.option.common import AllowOption, argument, flag, option, with_options
 from quotaform.cli.option.engine import Engine, job_progress
-from quotaform.cli.option.output import ReportOutput, format_option, report_option, with_option_groups
+from quotaform.cli.option.output import ReportOutput, format_option, report_option
 from quotaform.cli.option.value import read_duration
 from quotaform.cli.present import Results, cluster_paths, digests, gather, warn_of_started
 from quotaform.model.errors import (
@@ -44,52 +42,29 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-@with_option_groups
+@with_options
 def apply(
     *,
-    sources: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="PLAN.json...|DIR",
-            help="Saved plans, at most one per cluster, or a quotas directory. [default: quotas.d]",
-        ),
-    ] = None,
+    sources: list[Path] | None = argument(
+        "PLAN.json...|DIR", "Saved plans, at most one per cluster, or a quotas directory. [default: quotas.d]"
+    ),
     target: ManyClusters,
     selecting: Selecting,
     comparison: Comparison,
     allow: AllowOption = None,
-    auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check everything, also on the broker, and stop before anything is written."),
-    ] = False,
-    expect_plan_id: Annotated[
-        str | None,
-        typer.Option(
-            "--expect-plan-id",
-            metavar="ID",
-            help="Exit 5 unless the plan has this id, or a directory has nothing to apply.",
-        ),
-    ] = None,
-    max_age: Annotated[
-        str | None,
-        typer.Option("--max-age", metavar="DURATION", help="Exit 5 if a saved plan is older, e.g. 30m, 24h or 7d."),
-    ] = None,
-    receipt: Annotated[
-        Path | None,
-        typer.Option(
-            "--receipt",
-            metavar="FILE",
-            help="Path of the receipt; {cluster} stands for the cluster name. [default: .quotaform/receipts/]",
-        ),
-    ] = None,
-    audit: Annotated[
-        Path | None,
-        typer.Option("--audit", metavar="FILE", help="Append a JSON line per changed key to a file (schema: audit)."),
-    ] = None,
-    report: Annotated[list[str] | None, report_option()] = None,
+    auto_approve: bool = flag("--auto-approve", "Apply without asking for approval."),
+    dry_run: bool = flag("--dry-run", "Check everything, also on the broker, and stop before anything is written."),
+    expect_plan_id: str | None = option(
+        "--expect-plan-id ID", "Exit 5 unless the plan has this id, or a directory has nothing to apply."
+    ),
+    max_age: str | None = option("--max-age DURATION", "Exit 5 if a saved plan is older, e.g. 30m, 24h or 7d."),
+    receipt: Path | None = option(
+        "--receipt FILE", "Path of the receipt; {cluster} stands for the cluster name. [default: .quotaform/receipts/]"
+    ),
+    audit: Path | None = option("--audit FILE", "Append a JSON line per changed key to a file (schema: audit)."),
+    report: list[str] | None = report_option(),
     engine: Engine,
-    format_name: Annotated[str, format_option("receipt")] = "text",
+    format_name: str = format_option("receipt"),
     output: ReportOutput,
 ) -> int:
     """Apply plans to clusters, one after the other, or many at a time on Spark: check, dry-run, write and read back.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
-
-from quotaform.cli.option.common import choice
-from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
+from quotaform.cli.option.output import Output
 from quotaform.model.errors import ExitCode
 from quotaform.review.comment import CommentMode
 
@@ -17,62 +15,36 @@ PLATFORMS: Final = ("github", "gitlab")
 """The module that has them imports HTTP."""
 
 
-@with_option_groups
+@with_options
 def comment(
     *,
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Comments, as plan --out markdown=FILE writes them.")
-    ],
-    mode: Annotated[
-        str,
-        choice(
-            "--mode",
-            CommentMode,
-            "Update the comment of an earlier run, create it only if there are changes, or always create one.",
-        ),
-    ] = "update",
-    platform: Annotated[
-        str | None,
-        choice("--platform", PLATFORMS, "Where the pull request is. [default: the CI system of this run]"),
-    ] = None,
-    repository: Annotated[
-        str | None,
-        typer.Option(
-            "--repository",
-            metavar="OWNER/NAME",
-            help="The repository, or the project of GitLab by path or number. [default: that of this run]",
-        ),
-    ] = None,
-    pull_request: Annotated[
-        str | None,
-        typer.Option(
-            "--pull-request",
-            metavar="NUMBER",
-            help="The pull request, or merge request. [default: that of this run]",
-        ),
-    ] = None,
-    commit: Annotated[
-        str | None,
-        typer.Option(
-            "--commit",
-            metavar="SHA",
-            help="The commit that was planned; if the pull request has a newer one, nothing is written. "
-            "[default: that of this run]",
-        ),
-    ] = None,
-    api_url: Annotated[
-        str | None,
-        typer.Option(
-            "--api-url",
-            metavar="URL",
-            help="The REST API. [default: GITHUB_API_URL, CI_API_V4_URL, or that of github.com or gitlab.com]",
-        ),
-    ] = None,
-    ca_file: Annotated[
-        Path | None,
-        typer.Option("--ca-file", metavar="FILE", help="Trusted certificates, in PEM. [default: those of the system]"),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")] = False,
+    files: list[Path] = argument("FILE...", "Comments, as plan --out markdown=FILE writes them.", REQUIRED),
+    mode: str = choice(
+        "--mode",
+        CommentMode,
+        "Update the comment of an earlier run, create it only if there are changes, or always create one.",
+        "update",
+    ),
+    platform: str | None = choice(
+        "--platform", PLATFORMS, "Where the pull request is. [default: the CI system of this run]"
+    ),
+    repository: str | None = option(
+        "--repository OWNER/NAME",
+        "The repository, or the project of GitLab by path or number. [default: that of this run]",
+    ),
+    pull_request: str | None = option(
+        "--pull-request NUMBER", "The pull request, or merge request. [default: that of this run]"
+    ),
+    commit: str | None = option(
+        "--commit SHA",
+        "The commit that was planned; if the pull request has a newer one, nothing is written. "
+        "[default: that of this run]",
+    ),
+    api_url: str | None = option(
+        "--api-url URL", "The REST API. [default: GITHUB_API_URL, CI_API_V4_URL, or that of github.com or gitlab.com]"
+    ),
+    ca_file: Path | None = option("--ca-file FILE", "Trusted certificates, in PEM. [default: those of the system]"),
+    dry_run: bool = flag("--dry-run", "Show what would be done; write nothing."),
     output: Output,
 ) -> int:
     """Write plans as comments to a pull request of GitHub or a merge request of GitLab, one comment per cluster.

@@ -20,11 +20,10 @@ from importlib.resources import files
 from pathlib import Path
 from re import MULTILINE, split
 from shutil import which
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quotaform.cli.console import Color, Console, step_console
+from quotaform.cli.option.common import flag, with_options
 from quotaform.cli.option.output import ColorOption
 from quotaform.model.errors import QuotaformError, UsageError
 
@@ -45,13 +44,10 @@ _FLEET: Final = _Demo("fleet", ("eu", "us", "ap"), on_spark=True)
 USAGE: Final = _Demo("usage", ("demo",), on_spark=True)
 
 
+@with_options
 def demo(
-    fleet: Annotated[
-        bool, typer.Option("--fleet", help="On three clusters, planned and applied on Spark, with history.")
-    ] = False,
-    usage: Annotated[
-        bool, typer.Option("--usage", help="With real traffic: recorded, replayed on Spark, and quotas that fit it.")
-    ] = False,
+    fleet: bool = flag("--fleet", "On three clusters, planned and applied on Spark, with history."),
+    usage: bool = flag("--usage", "With real traffic: recorded, replayed on Spark, and quotas that fit it."),
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Run the full workflow on a real Apache Kafka, which is started for the demo and stopped at the end.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from shlex import quote as quote_for_shell
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.common import SnapshotOption, flag, option, with_options
 from quotaform.cli.option.entity import DefaultOption, EntityArgument, NameOption
-from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import complete_entity_type, complete_quota_key
 from quotaform.cli.present import Results, gather
 from quotaform.model.errors import UnknownKeyError, UsageError
@@ -24,44 +22,26 @@ if TYPE_CHECKING:
     from quotaform.resolve.quota_admin import Described
 
 
-@with_option_groups
+@with_options
 def describe(
     *,
     entity: EntityArgument = None,
     name: NameOption = None,
     default: DefaultOption = None,
-    any_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--any",
-            metavar="TYPE",
-            help="Any name of an entity type, including its default. Repeatable.",
-            autocompletion=complete_entity_type,
-        ),
-    ] = None,
-    prefix: Annotated[
-        list[str] | None,
-        typer.Option("--prefix", metavar="TYPE=TEXT", help="Names with this prefix. Repeatable."),
-    ] = None,
-    other: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--not", metavar="TYPE=NAME", help="All names except this one, including the default. Repeatable."
-        ),
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Only entities without other entity types.")] = False,
-    quota_type: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--quota-type",
-            metavar="KEY",
-            help="Only this quota key, and entities that have it. Repeatable.",
-            autocompletion=complete_quota_key,
-        ),
-    ] = None,
+    any_name: list[str] | None = option(
+        "--any TYPE", "Any name of an entity type, including its default. Repeatable.", complete=complete_entity_type
+    ),
+    prefix: list[str] | None = option("--prefix TYPE=TEXT", "Names with this prefix. Repeatable."),
+    other: list[str] | None = option(
+        "--not TYPE=NAME", "All names except this one, including the default. Repeatable."
+    ),
+    strict: bool = flag("--strict", "Only entities without other entity types."),
+    quota_type: list[str] | None = option(
+        "--quota-type KEY", "Only this quota key, and entities that have it. Repeatable.", complete=complete_quota_key
+    ),
     target: ManyClusters,
     snapshot: SnapshotOption = None,
-    format_name: Annotated[str, format_option("describe")] = "text",
+    format_name: str = format_option("describe"),
     output: Output,
 ) -> int:
     """Print live quotas with their exact values: of one entity, of those that filters select, or all of them.

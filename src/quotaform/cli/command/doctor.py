@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.common import with_options
+from quotaform.cli.option.output import Output, format_option
 from quotaform.report.format import render
 
 
-@with_option_groups
-def doctor(*, target: OneCluster, format_name: Annotated[str, format_option("doctor")] = "text", output: Output) -> int:
+@with_options
+def doctor(*, target: OneCluster, format_name: str = format_option("doctor"), output: Output) -> int:
     """Check step by step whether a cluster can be used: which step fails, why, and what to change.
 
     Reads the client properties; for each bootstrap server resolves the name, connects, negotiates TLS, asks for the

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from glob import escape, glob
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
-
-import typer
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
-from quotaform.cli.option.common import DirectoryArgument, SnapshotOption
+from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, flag, option, with_options
 from quotaform.cli.option.engine import SPARK, Engine, job_progress
-from quotaform.cli.option.output import ReportOutput, format_option, out_option, report_option, with_option_groups
+from quotaform.cli.option.output import ReportOutput, format_option, out_option, report_option
 from quotaform.cli.option.value import cut_lines, read_seconds, shorten
 from quotaform.cli.present import PLACEHOLDER, cluster_paths, file_name, gather
 from quotaform.model.errors import QuotaformError, UsageError
@@ -39,36 +37,23 @@ _SUFFIX: Final = ".prom"
 class Alerting:
     """Metrics and notifications."""
 
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics",
-            metavar="PATH",
-            help="Write Prometheus metrics to a file for node_exporter's textfile collector, whose name ends with "
-            ".prom; with {cluster} in it, to one file for each cluster.",
-        ),
-    ] = None
-    notify: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--notify",
-            metavar="[slack=]URL",
-            help="Post a notification to a webhook when drift is found, changes or is resolved; slack= for Slack and "
-            f"compatible ones. Repeatable; the variable {_URL} does the same and keeps the URL secret.",
-        ),
-    ] = None
-    notify_state: Annotated[
-        Path | None,
-        typer.Option(
-            "--notify-state",
-            metavar="PATH",
-            help="File that keeps what was notified, so that the same drift is notified once and its resolution, too.",
-        ),
-    ] = None
-    notify_failures: Annotated[
-        bool,
-        typer.Option("--notify-failures", help="Also notify when a cluster cannot be compared, once until it can."),
-    ] = False
+    metrics: str | None = option(
+        "--metrics PATH",
+        "Write Prometheus metrics to a file for node_exporter's textfile collector, whose name ends with "
+        ".prom; with {cluster} in it, to one file for each cluster.",
+    )
+    notify: list[str] | None = option(
+        "--notify [slack=]URL",
+        "Post a notification to a webhook when drift is found, changes or is resolved; slack= for Slack and "
+        f"compatible ones. Repeatable; the variable {_URL} does the same and keeps the URL secret.",
+    )
+    notify_state: Path | None = option(
+        "--notify-state PATH",
+        "File that keeps what was notified, so that the same drift is notified once and its resolution, too.",
+    )
+    notify_failures: bool = flag(
+        "--notify-failures", "Also notify when a cluster cannot be compared, once until it can."
+    )
 
     def is_used(self) -> bool:
         """Whether any of it is asked for."""
@@ -136,23 +121,14 @@ DEFAULT_LISTEN: Final = "127.0.0.1:9464"
 class Watching:
     """Comparing again and again."""
 
-    watch: Annotated[
-        str | None,
-        typer.Option(
-            "--watch",
-            metavar="INTERVAL",
-            help="Go on and compare every INTERVAL (30s, 5m, 1h); log changes to stderr, and serve /metrics and "
-            "/healthz. Changed files are read again.",
-        ),
-    ] = None
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            "--listen",
-            metavar="HOST:PORT",
-            help=f"Where --watch serves /metrics and /healthz. [default: {DEFAULT_LISTEN}]",
-        ),
-    ] = None
+    watch: str | None = option(
+        "--watch INTERVAL",
+        "Go on and compare every INTERVAL (30s, 5m, 1h); log changes to stderr, and serve /metrics and "
+        "/healthz. Changed files are read again.",
+    )
+    listen: str | None = option(
+        "--listen HOST:PORT", f"Where --watch serves /metrics and /healthz. [default: {DEFAULT_LISTEN}]"
+    )
 
     def interval(self, *, has_others: bool) -> float | None:
         """Return the interval in seconds; `has_others` says whether there are options that do not fit."""
@@ -178,42 +154,31 @@ class Watching:
             ) from None
 
 
-@with_option_groups
+@with_options
 def drift(
     *,
     directory: DirectoryArgument = None,
     target: ManyClusters,
     snapshot: SnapshotOption = None,
     selecting: Selecting,
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--baseline",
-            metavar="REF|RECEIPT",
-            help="What was last applied: a git revision, or a receipt (.json). What the files have changed since is "
-            "pending and no drift.",
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="TIME",
-            help="Compare with a history at this time instead of the files: ISO 8601 (UTC), a day, or an age such as "
-            "7d. Needs --history.",
-        ),
-    ] = None,
-    history: Annotated[
-        str | None,
-        typer.Option("--history", metavar="DIR|delta:PATH|table:NAME", help="The history that --against is about."),
-    ] = None,
-    out: Annotated[list[str] | None, out_option("drift")] = None,
-    report: Annotated[list[str] | None, report_option()] = None,
+    baseline: str | None = option(
+        "--baseline REF|RECEIPT",
+        "What was last applied: a git revision, or a receipt (.json). What the files have changed since is "
+        "pending and no drift.",
+    ),
+    against: str | None = option(
+        "--against TIME",
+        "Compare with a history at this time instead of the files: ISO 8601 (UTC), a day, or an age such as "
+        "7d. Needs --history.",
+    ),
+    history: str | None = option("--history DIR|delta:PATH|table:NAME", "The history that --against is about."),
+    out: list[str] | None = out_option("drift"),
+    report: list[str] | None = report_option(),
     alerting: Alerting,
     watching: Watching,
     engine: Engine,
-    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even if drift is found.")] = False,
-    format_name: Annotated[str, format_option("drift")] = "text",
+    exit_zero: bool = flag("--exit-zero", "Exit 0 even if drift is found."),
+    format_name: str = format_option("drift"),
     output: ReportOutput,
 ) -> int:
     """Compare clusters with what was last agreed, read-only. Exit 2 if they differ.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from quotaform.cli.console import write_file
-from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.option.common import argument, flag, with_options
+from quotaform.cli.option.output import Output
 from quotaform.cli.stream import write_raw
 from quotaform.model.errors import ExitCode, UsageError
 
@@ -18,22 +17,14 @@ if TYPE_CHECKING:
     from quotaform.desired.format import FormattedFile
 
 
-@with_option_groups
+@with_options
 def fmt(
     *,
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[DIR|FILE]...",
-            help="Files, directories, or - for stdin to stdout. [default: quotas.d and quotaform.yaml]",
-        ),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; list what would change, and exit 2 if anything would.")
-    ] = False,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Write nothing; print the differences, and exit 2 if there are any.")
-    ] = False,
+    paths: list[Path] | None = argument(
+        "[DIR|FILE]...", "Files, directories, or - for stdin to stdout. [default: quotas.d and quotaform.yaml]"
+    ),
+    check: bool = flag("--check", "Write nothing; list what would change, and exit 2 if anything would."),
+    diff: bool = flag("--diff", "Write nothing; print the differences, and exit 2 if there are any."),
     output: Output,
 ) -> int:
     """Bring quotas.d and quotaform.yaml into one style, with all comments, and list the files that were changed.

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.common import REQUIRED, argument, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.entity import EntitiesArgument, read_address
-from quotaform.cli.option.output import DrawnOutOption, Output, format_option, with_option_groups
+from quotaform.cli.option.output import DrawnOutOption, Output, format_option
 from quotaform.cli.option.value import read_moment_option
 from quotaform.cli.present import TableOutput
 from quotaform.model.entity import Entity
@@ -31,48 +32,37 @@ app = typer.Typer(
 
 HistoryOption: TypeAlias = Annotated[
     str,
-    typer.Option(
-        "--history",
-        metavar="DIR|delta:PATH|table:NAME",
-        help="The history: a directory (Parquet), or a Delta Lake table by path or name.",
+    option(
+        "--history DIR|delta:PATH|table:NAME",
+        "The history: a directory (Parquet), or a Delta Lake table by path or name.",
     ),
 ]
 ClustersOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--cluster", metavar="NAME|GLOB", help="Only clusters of this name. Repeatable. [default: all]"),
+    list[str] | None, option("--cluster NAME|GLOB", "Only clusters of this name. Repeatable. [default: all]")
 ]
 OutOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--out",
-        metavar="json=PATH|parquet=DIR",
-        help="Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
+    option(
+        "--out json=PATH|parquet=DIR",
+        "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
     ),
 ]
 
 
 @app.command("append", short_help="Append snapshots of clusters, or in files, to a history.")
-@with_option_groups
+@with_options
 def append(
     *,
-    snapshots: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[SNAPSHOT]...", help="Snapshot files, directories of them, or globs. [default: read clusters]"
-        ),
-    ] = None,
+    snapshots: list[str] | None = argument(
+        "[SNAPSHOT]...", "Snapshot files, directories of them, or globs. [default: read clusters]"
+    ),
     history: HistoryOption,
-    receipts: Annotated[
-        Path | None,
-        typer.Option(
-            "--receipts",
-            metavar="DIR",
-            help="Receipts that say who changed what. [default: .quotaform/receipts beside quotaform.yaml]",
-        ),
-    ] = None,
+    receipts: Path | None = option(
+        "--receipts DIR", "Receipts that say who changed what. [default: .quotaform/receipts beside quotaform.yaml]"
+    ),
     target: ManyClusters,
     place: SparkPlace,
-    format_name: Annotated[str, format_option("history-append")] = "text",
+    format_name: str = format_option("history-append"),
     output: Output,
 ) -> int:
     """Append snapshots to a history: of the clusters of quotaform.yaml, read now, or of files.
@@ -135,24 +125,20 @@ def _receipts(folder: Path | None, target: ManyClusters) -> Receipts:
 
 
 @app.command("show", short_help="Show what entities had and when, and who changed it.")
-@with_option_groups
+@with_options
 def show(
     *,
     entities: EntitiesArgument = None,
     history: HistoryOption,
-    entity: Annotated[list[Entity] | None, typer.Option("--entity", parser=read_address, hidden=True)] = None,
+    entity: list[Entity] | None = option("--entity", "", parser=read_address, hidden=True),
     cluster: ClustersOption = None,
     out: DrawnOutOption = None,
-    usage: Annotated[
-        str | None,
-        typer.Option(
-            "--usage",
-            metavar="PATH|TABLE",
-            help="What entities used, drawn beside their limits: a table that quotaform usage record or ingest wrote.",
-        ),
-    ] = None,
+    usage: str | None = option(
+        "--usage PATH|TABLE",
+        "What entities used, drawn beside their limits: a table that quotaform usage record or ingest wrote.",
+    ),
     place: SparkPlace,
-    format_name: Annotated[str, format_option("history")] = "text",
+    format_name: str = format_option("history"),
     output: Output,
 ) -> int:
     """Show what entities had and when: a value counts from the first snapshot with it to the first one without it.
@@ -192,22 +178,17 @@ def show(
 
 
 @app.command("diff", short_help="Show what changed between two times.")
-@with_option_groups
+@with_options
 def diff(
     *,
     history: HistoryOption,
-    at: Annotated[
-        list[str],
-        typer.Option(
-            "--at",
-            metavar="TIME",
-            help="One of the two times: ISO 8601 (UTC), a day, or an age such as 7d. Give it twice.",
-        ),
-    ],
+    at: list[str] = option(
+        "--at TIME", "One of the two times: ISO 8601 (UTC), a day, or an age such as 7d. Give it twice.", REQUIRED
+    ),
     cluster: ClustersOption = None,
     out: OutOption = None,
     place: SparkPlace,
-    format_name: Annotated[str, format_option("history-diff")] = "text",
+    format_name: str = format_option("history-diff"),
     output: Output,
 ) -> int:
     """Show what differs between the last snapshots at or before two times, and who made the last change.

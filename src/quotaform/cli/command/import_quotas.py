@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SnapshotOption, choice
+from quotaform.cli.option.common import SnapshotOption, choice, option, with_options
 from quotaform.cli.option.engine import Engine, job_progress
-from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.cli.present import report_failures
 from quotaform.model.errors import UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
@@ -19,16 +17,11 @@ from quotaform.system.files import write_new_files
 SPLITS: Final = ("none", "prefix")
 
 
-@with_option_groups
+@with_options
 def import_quotas(
     *,
-    directory: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="The quotas directory. [default: quotas.d]")
-    ] = None,
-    split: Annotated[
-        str,
-        choice("--split", SPLITS, "Write one file, or one per first word of the names."),
-    ] = "none",
+    directory: Path | None = option("--output -o DIR", "The quotas directory. [default: quotas.d]"),
+    split: str = choice("--split", SPLITS, "Write one file, or one per first word of the names.", "none"),
     target: ManyClusters,
     snapshot: SnapshotOption = None,
     engine: Engine,

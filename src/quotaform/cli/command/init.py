@@ -5,38 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import BootstrapOption, CommandConfigOption
-from quotaform.cli.option.common import choice
-from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.option.common import argument, choice, flag, option, with_options
+from quotaform.cli.option.output import Output
 from quotaform.cli.option.value import one_of
 from quotaform.model.errors import UsageError
 from quotaform.review.ci_files import CI_FILES
 from quotaform.system.process import read_typed_line
 
 
-@with_option_groups
+@with_options
 def init(
     *,
-    directory: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Where the repository goes. [default: the current directory]")
-    ] = None,
-    cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="What to call the cluster.")] = None,
+    directory: Path | None = argument("DIR", "Where the repository goes. [default: the current directory]"),
+    cluster: str | None = option("--cluster NAME", "What to call the cluster."),
     bootstrap_server: BootstrapOption = None,
     command_config: CommandConfigOption = None,
-    imports: Annotated[
-        bool | None,
-        typer.Option("--import/--no-import", help="Whether to write the live quotas as YAML.", show_default=False),
-    ] = None,
-    ci: Annotated[
-        str | None,
-        choice("--ci", CI_FILES, "The CI system to write workflows for."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files, and write nothing.")] = False,
+    imports: bool | None = option(
+        "--import/--no-import", "Whether to write the live quotas as YAML.", show_default=False
+    ),
+    ci: str | None = choice("--ci", CI_FILES, "The CI system to write workflows for."),
+    dry_run: bool = flag("--dry-run", "List the files, and write nothing."),
     output: Output,
 ) -> int:
     """Make a quota repository for a cluster: quotaform.yaml, quotas.d, schemas for editors, .gitignore, CI workflows.

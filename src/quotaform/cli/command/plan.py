@@ -9,11 +9,18 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-import typer
-
 from quotaform.cli.console import Color, Console
 from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
-from quotaform.cli.option.common import AllowOption, DirectoryArgument, SnapshotOption
+from quotaform.cli.option.common import (
+    REQUIRED,
+    AllowOption,
+    DirectoryArgument,
+    SnapshotOption,
+    argument,
+    flag,
+    option,
+    with_options,
+)
 from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, SparkPlace, job_progress, spark_job
 from quotaform.cli.option.output import (
     ColorOption,
@@ -21,7 +28,6 @@ from quotaform.cli.option.output import (
     format_option,
     out_option,
     report_option,
-    with_option_groups,
 )
 from quotaform.cli.option.value import one_of, shorten
 from quotaform.cli.present import (
@@ -48,34 +54,24 @@ if TYPE_CHECKING:
     from quotaform.plan.run import PlanRequest
 
 
-UnchangedOption: TypeAlias = Annotated[bool, typer.Option("--show-unchanged", help="Also show unchanged keys.")]
-UnmanagedOption: TypeAlias = Annotated[
-    bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
-]
+UnchangedOption: TypeAlias = Annotated[bool, option("--show-unchanged", "Also show unchanged keys.")]
+UnmanagedOption: TypeAlias = Annotated[bool, option("--show-unmanaged", "List live entities that no file declares.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipalOptions:
     """The options of a command that shows the blast radius of a plan."""
 
-    principals: Annotated[
-        str | None,
-        typer.Option(
-            "--principals",
-            metavar="FILE|TABLE|scram",
-            help="Show whose effective limits change: of a CSV or JSON lines file with user, client_id, ip (- is "
-            "stdin), of all users with SCRAM credentials, or with --engine spark of a table (Parquet, or a name in the "
-            "catalog).",
-        ),
-    ] = None
-    principals_out: Annotated[
-        str | None,
-        typer.Option(
-            "--principals-out",
-            metavar="[FORMAT=]PATH",
-            help="With --principals: write all changes of limits to a file, .csv or .jsonl; for a table, parquet=DIR.",
-        ),
-    ] = None
+    principals: str | None = option(
+        "--principals FILE|TABLE|scram",
+        "Show whose effective limits change: of a CSV or JSON lines file with user, client_id, ip (- is "
+        "stdin), of all users with SCRAM credentials, or with --engine spark of a table (Parquet, or a name in the "
+        "catalog).",
+    )
+    principals_out: str | None = option(
+        "--principals-out [FORMAT=]PATH",
+        "With --principals: write all changes of limits to a file, .csv or .jsonl; for a table, parquet=DIR.",
+    )
 
     def require_valid(self) -> None:
         """Make sure that the options go together."""
@@ -140,7 +136,7 @@ def read_changes_out(text: str | None, clusters: Sequence[str]) -> tuple[OutFile
     return OutFile(_SUBJECT, name, paths), None
 
 
-@with_option_groups
+@with_options
 def plan(
     *,
     directory: DirectoryArgument = None,
@@ -149,32 +145,20 @@ def plan(
     selecting: Selecting,
     comparison: Comparison,
     people: PrincipalOptions,
-    backtest: Annotated[
-        str | None,
-        typer.Option(
-            "--backtest",
-            metavar="USAGE",
-            help="Show what the plan would have throttled, by a usage table (DIR or TABLE; needs the spark extra).",
-        ),
-    ] = None,
+    backtest: str | None = option(
+        "--backtest USAGE",
+        "Show what the plan would have throttled, by a usage table (DIR or TABLE; needs the spark extra).",
+    ),
     allow: AllowOption = None,
-    out: Annotated[list[str] | None, out_option("plan")] = None,
-    report: Annotated[list[str] | None, report_option()] = None,
-    revert: Annotated[
-        Path | None,
-        typer.Option("--revert", metavar="RECEIPT", help="Plan to put back what the apply of this receipt changed."),
-    ] = None,
-    detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are differences.")
-    ] = False,
-    summary: Annotated[
-        bool,
-        typer.Option("--summary", help="Print counts, the largest changes and everything deleted; --format summary."),
-    ] = False,
+    out: list[str] | None = out_option("plan"),
+    report: list[str] | None = report_option(),
+    revert: Path | None = option("--revert RECEIPT", "Plan to put back what the apply of this receipt changed."),
+    detailed_exitcode: bool = flag("--detailed-exitcode", "Exit 2 if there are differences."),
+    summary: bool = flag("--summary", "Print counts, the largest changes and everything deleted; --format summary."),
     show_unchanged: UnchangedOption = False,
     show_unmanaged: UnmanagedOption = False,
     engine: Engine,
-    format_name: Annotated[str, format_option("plan")] = "text",
+    format_name: str = format_option("plan"),
     output: ReportOutput,
 ) -> int:
     """Show what apply would change, entity by entity, with the effective limits before and after.
@@ -319,11 +303,10 @@ def _with_backtests(
         return replace(gathered, outcomes=with_backtests(spark, usage, gathered.outcomes, console.warn_of))
 
 
+@with_options
 def show(
-    plan_file: Annotated[
-        Path, typer.Argument(metavar="PLAN.json", help="A plan file written by quotaform plan --out.")
-    ],
-    format_name: Annotated[str, format_option("plan")] = "text",
+    plan_file: Path = argument("PLAN.json", "A plan file written by quotaform plan --out.", REQUIRED),
+    format_name: str = format_option("plan"),
     show_unchanged: UnchangedOption = False,
     show_unmanaged: UnmanagedOption = False,
     color: ColorOption = Color.AUTO,

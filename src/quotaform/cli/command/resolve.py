@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.option.cluster import ClustersOption, ConfigOption, ManyClusters
-from quotaform.cli.option.common import DirectoryArgument, SnapshotOption
+from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, option, with_options
 from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity
-from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import complete_quota_key, shorten
 from quotaform.cli.present import Results, gather, report_failures
 from quotaform.model.errors import ExitCode, UsageError
@@ -61,50 +59,30 @@ def read_out(text: str) -> tuple[str, str]:
     return kind, name
 
 
-@with_option_groups
+@with_options
 def resolve(
     *,
     entity: EntityArgument = None,
     name: FormerNameOption = None,
-    from_file: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="FILE|TABLE",
-            help="Requests: CSV with user, client_id, ip, or JSON lines; - is stdin. On Spark also Parquet, or a table "
-            "of the catalog.",
-        ),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--key", metavar="KEY", help="Only this quota key. Repeatable.", autocompletion=complete_quota_key
-        ),
-    ] = None,
-    overridden: Annotated[
-        bool, typer.Option("--overridden/--omit-overridden", help="Whether to show overridden entries.")
-    ] = True,
-    inherited: Annotated[
-        bool,
-        typer.Option(
-            "--inherited/--omit-inherited", help="Whether to show keys whose value comes from another entity."
-        ),
-    ] = True,
-    plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="PLAN.json", help="Resolve as if this saved plan were applied.")
-    ] = None,
+    from_file: str | None = option(
+        "--from FILE|TABLE",
+        "Requests: CSV with user, client_id, ip, or JSON lines; - is stdin. On Spark also Parquet, or a table "
+        "of the catalog.",
+    ),
+    key: list[str] | None = option("--key KEY", "Only this quota key. Repeatable.", complete=complete_quota_key),
+    overridden: bool = option("--overridden/--omit-overridden", "Whether to show overridden entries.", True),
+    inherited: bool = option(
+        "--inherited/--omit-inherited", "Whether to show keys whose value comes from another entity.", True
+    ),
+    plan: Path | None = option("--plan PLAN.json", "Resolve as if this saved plan were applied."),
     target: ManyClusters,
     snapshot: SnapshotOption = None,
     engine: Engine,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            metavar="|".join(f"{name}=NAME" for name in OUT_FORMATS),
-            help="On Spark: write a row per request and key to a new folder or table, and print counts alone.",
-        ),
-    ] = None,
-    format_name: Annotated[str, format_option("resolve")] = "text",
+    out: str | None = option(
+        f"--out {'|'.join(f'{name}=NAME' for name in OUT_FORMATS)}",
+        "On Spark: write a row per request and key to a new folder or table, and print counts alone.",
+    ),
+    format_name: str = format_option("resolve"),
     output: Output,
 ) -> int:
     """Show which quotas limit a request: per key, the value, the entry it comes from and the overridden entries.
@@ -246,14 +224,14 @@ def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) 
     return entity
 
 
-@with_option_groups
+@with_options
 def explain(
     *,
     entity: RequiredEntity,
     directory: DirectoryArgument = None,
     config: ConfigOption = None,
     cluster: ClustersOption = None,
-    format_name: Annotated[str, format_option("explain")] = "text",
+    format_name: str = format_option("explain"),
     output: Output,
 ) -> int:
     """Show where the declared values of an entity come from, offline.

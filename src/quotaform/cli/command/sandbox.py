@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotaform.cli.console import Console, step_console
-from quotaform.cli.option.common import choice
+from quotaform.cli.option.common import choice, flag, option, with_options
 
 if TYPE_CHECKING:
     from quotaform.sandbox.detached import DetachedSandbox
@@ -17,25 +17,21 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Run a real Apache Kafka on this machine (127.0.0.1 only), for tests.", no_args_is_help=True)
 
 
-Name = Annotated[str, typer.Option(metavar="NAME", help="Name of the sandbox.")]
+Name = Annotated[str, option("--name NAME", "Name of the sandbox.")]
 Output = Annotated[str, choice("--format", ("text", "json"), "Output format.")]
 
 
 @app.command(short_help="Start a sandbox and print its bootstrap servers.")
+@with_options
 def start(
-    brokers: Annotated[int, typer.Option(metavar="N", min=1, max=9, help="Number of brokers, up to 9.")] = 1,
-    secured: Annotated[bool, typer.Option("--secured", help="Enable SASL, TLS and an authorizer.")] = False,
-    metrics: Annotated[
-        bool, typer.Option("--metrics", help="Serve the metrics of quotas to Prometheus, a URL per broker.")
-    ] = False,
-    jmx: Annotated[bool, typer.Option("--jmx", help="Open a JMX port per broker, without authentication.")] = False,
-    kafka: Annotated[
-        str | None,
-        typer.Option(metavar="VERSION", help="Release of Kafka: 2.8 (with ZooKeeper), 3.3, 3.9, 4.0 or 4.3."),
-    ] = None,
+    brokers: int = option("--brokers N", "Number of brokers, up to 9.", 1, min=1, max=9),
+    secured: bool = flag("--secured", "Enable SASL, TLS and an authorizer."),
+    metrics: bool = flag("--metrics", "Serve the metrics of quotas to Prometheus, a URL per broker."),
+    jmx: bool = flag("--jmx", "Open a JMX port per broker, without authentication."),
+    kafka: str | None = option("--kafka VERSION", "Release of Kafka: 2.8 (with ZooKeeper), 3.3, 3.9, 4.0 or 4.3."),
     name: Name = "default",
     output: Output = "text",
-) -> None:
+) -> int:
     """Start a sandbox in the background and print its bootstrap servers.
 
     A sandbox that already runs is not restarted. The first start of a release downloads it (about 45 MB). It requires
@@ -61,10 +57,12 @@ def start(
         asked = [option for option in missing if {"--metrics": metrics, "--jmx": jmx}[option]]
         without = f" without {' and '.join(asked)}; stop it to start it again" if asked else ""
         console.warn(f"The sandbox {name} was already running{without}.")
+    return 0
 
 
 @app.command()
-def stop(name: Name = "default") -> None:
+@with_options
+def stop(name: Name = "default") -> int:
     """Stop a sandbox and remove its data.
 
     \b
@@ -74,10 +72,12 @@ def stop(name: Name = "default") -> None:
     from quotaform.sandbox import detached
 
     Console().echo(f"{name}: {'stopped' if detached.stop(name) else 'not running'}\n")
+    return 0
 
 
 @app.command(short_help="Print the bootstrap servers of a running sandbox.")
-def status(name: Name = "default", output: Output = "text") -> None:
+@with_options
+def status(name: Name = "default", output: Output = "text") -> int:
     """Print the bootstrap servers of a running sandbox.
 
     If it is not running, nothing is printed on stdout (JSON: `"running": false`) and the exit code is 1.
@@ -92,12 +92,12 @@ def status(name: Name = "default", output: Output = "text") -> None:
     sandbox = detached.find(name)
     if sandbox is not None:
         _echo(console, sandbox, output)
-        return
+        return 0
     if output == "json":
         console.echo(json.dumps({"name": name, "running": False}) + "\n")
     which = "" if name == "default" else f" --name {name}"
     console.warn(f"The sandbox {name} is not running; start it with: quotaform sandbox start{which}")
-    raise typer.Exit(1)
+    return 1
 
 
 def _echo(console: Console, sandbox: DetachedSandbox, output: str) -> None:

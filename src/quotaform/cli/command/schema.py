@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from quotaform.cli.console import Console, write_file
+from quotaform.cli.option.common import argument, option, with_options
 from quotaform.cli.option.value import complete_from, require_choice
 from quotaform.model.errors import UsageError
 from quotaform.report.format import schema_builder, schema_names
 
 
+@with_options
 def schema(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="Schema name; lists all names if omitted.", autocompletion=complete_from(schema_names)
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Write all schemas to a directory.")
-    ] = None,
+    name: str | None = argument(
+        "NAME", "Schema name; lists all names if omitted.", complete=complete_from(schema_names)
+    ),
+    output: Path | None = option("--output -o DIR", "Write all schemas to a directory."),
 ) -> int:
     """Print the JSON Schemas of all file formats, for validation and completion in editors.
 

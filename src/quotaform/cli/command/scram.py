@@ -14,9 +14,9 @@ from typer.core import TyperCommand
 
 from quotaform.cli.console import Console, require_confirmed
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.common import ApproveOption
+from quotaform.cli.option.common import ApproveOption, argument, option, with_options
 from quotaform.cli.option.entity import ENTITY
-from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import complete_from, usage_text
 from quotaform.model.entity import ENTITY_TYPES, USER, parse_address
 from quotaform.model.errors import ExitCode, FileReadError, InvalidFilesError, UsageError
@@ -75,8 +75,8 @@ def redact(text: str, arguments: list[str]) -> str:
     >>> redact('unknown format "hunter2"; choose text or json', ["--format=hunter2"])
     'unknown format "…"; choose text or json'
     """
-    for argument in arguments:
-        name, _, value = argument.partition("=") if argument.startswith("-") else ("", "", argument)
+    for given in arguments:
+        name, _, value = given.partition("=") if given.startswith("-") else ("", "", given)
         for word in ("" if _OPTION(name) else name.lstrip("-"), value):
             if len(word) >= _SHORTEST and word not in ENTITY_TYPES and not _exists(word):
                 text = text.replace(word, _SHOWN)
@@ -94,13 +94,11 @@ app = typer.Typer(help="Manage the SCRAM credentials of users (KIP-554).", no_ar
 
 UsersArgument: TypeAlias = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar=f"[{ENTITY}]...", help="Users by address, e.g. user=alice.", autocompletion=complete_from(["user="])
-    ),
+    argument(f"[{ENTITY}]...", "Users by address, e.g. user=alice.", complete=complete_from(["user="])),
 ]
-FormerUserOption: TypeAlias = Annotated[list[str] | None, typer.Option("--user", hidden=True)]
+FormerUserOption: TypeAlias = Annotated[list[str] | None, option("--user", "", hidden=True)]
 MechanismOption: TypeAlias = Annotated[
-    list[str], typer.Option("--mechanism", metavar="NAME", help="SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.")
+    list[str], option("--mechanism NAME", "SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.")
 ]
 
 _RESTART_BUG = (
@@ -110,13 +108,13 @@ _RESTART_BUG = (
 
 
 @app.command("describe", cls=RedactedCommand, short_help="Show users and their SCRAM credentials.")
-@with_option_groups
+@with_options
 def describe(
     *,
     entities: UsersArgument = None,
     user: FormerUserOption = None,
     target: OneCluster,
-    format_name: Annotated[str, format_option("scram")] = "text",
+    format_name: str = format_option("scram"),
     output: Output,
 ) -> int:
     """Show which users have SCRAM credentials, with mechanisms and iterations; clusters do not store passwords.
@@ -141,35 +139,24 @@ def describe(
 
 
 @app.command("upsert", cls=PasswordCommand, short_help="Create or update credentials.")
-@with_option_groups
+@with_options
 def upsert(
     *,
     entities: UsersArgument = None,
     user: FormerUserOption = None,
     mechanism: MechanismOption,
-    iterations: Annotated[
-        int,
-        typer.Option(
-            "--iterations",
-            metavar="N",
-            min=1,
-            max=100_000,
-            help="Number of hash iterations; brokers accept 4096 to 16384.",
-        ),
-    ] = 4096,
-    password_file: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--password-file", metavar="FILE", help="File with the password as its only line; - is stdin. Repeatable."
-        ),
-    ] = None,
-    password_env: Annotated[
-        list[str] | None,
-        typer.Option("--password-env", metavar="VAR", help="Environment variable with the password. Repeatable."),
-    ] = None,
+    iterations: int = option(
+        "--iterations N", "Number of hash iterations; brokers accept 4096 to 16384.", 4096, min=1, max=100_000
+    ),
+    password_file: list[Path] | None = option(
+        "--password-file FILE", "File with the password as its only line; - is stdin. Repeatable."
+    ),
+    password_env: list[str] | None = option(
+        "--password-env VAR", "Environment variable with the password. Repeatable."
+    ),
     target: OneCluster,
     auto_approve: ApproveOption = False,
-    format_name: Annotated[str, format_option("scram-result")] = "text",
+    format_name: str = format_option("scram-result"),
     output: Output,
 ) -> int:
     """Create or update the SCRAM credentials of users: each user with each mechanism, all with the same iterations.
@@ -204,7 +191,7 @@ def upsert(
 
 
 @app.command("delete", cls=RedactedCommand, short_help="Delete credentials.")
-@with_option_groups
+@with_options
 def delete(
     *,
     entities: UsersArgument = None,
@@ -212,7 +199,7 @@ def delete(
     mechanism: MechanismOption,
     target: OneCluster,
     auto_approve: ApproveOption = False,
-    format_name: Annotated[str, format_option("scram-result")] = "text",
+    format_name: str = format_option("scram-result"),
     output: Output,
 ) -> int:
     """Delete the SCRAM credentials of users: those of each user for each mechanism.

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from quotaform.cli.console import write_file
 from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.common import option, with_options
 from quotaform.cli.option.engine import Engine, job_progress
-from quotaform.cli.option.output import Output, with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.cli.present import cluster_paths, report_failures
 from quotaform.model.outcome import digest_of, exit_code
 from quotaform.system.files import require_writable
 
 
-@with_option_groups
+@with_options
 def snapshot(
     *,
     target: ManyClusters,
-    path: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Path of the file; {cluster} stands for the cluster name. [default: stdout]",
-        ),
-    ] = None,
+    path: Path | None = option(
+        "--output -o FILE", "Path of the file; {cluster} stands for the cluster name. [default: stdout]"
+    ),
     engine: Engine,
     output: Output,
 ) -> int:

@@ -9,14 +9,12 @@ from contextlib import ExitStack, closing, suppress
 from select import select
 from shutil import get_terminal_size
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
-
-import typer
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from quotaform.cli.console import Console
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SourceOption, read_sources
-from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.common import SourceOption, flag, option, read_sources, with_options
+from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import read_seconds, shorten
 from quotaform.cli.present import Results, report_failures
 from quotaform.cli.stream import GuardedStream, write_raw
@@ -43,35 +41,24 @@ _END_LINE: Final = "\x1b[K\n"
 _CLEAR_REST: Final = "\x1b[J"
 
 
-@with_option_groups
+@with_options
 def top(
     *,
     target: ManyClusters,
     source: SourceOption = None,
-    prometheus: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus",
-            metavar="URL",
-            help="A Prometheus that has the measurements. [default: metrics.prometheus of the cluster, if it has no "
-            "metrics.brokers]",
-        ),
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--label",
-            metavar="NAME=VALUE",
-            help="Label of the cluster's series in Prometheus. Repeatable. [default: metrics.labels]",
-        ),
-    ] = None,
-    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two readings.")] = "5s",
-    once: Annotated[bool, typer.Option("--once", help="Read once, print and exit.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N buckets.")] = None,
-    everything: Annotated[
-        bool, typer.Option("--all-buckets", help="Also show buckets that are far below their limit, or have none.")
-    ] = False,
-    format_name: Annotated[str, format_option("top")] = "text",
+    prometheus: str | None = option(
+        "--prometheus URL",
+        "A Prometheus that has the measurements. [default: metrics.prometheus of the cluster, if it has no "
+        "metrics.brokers]",
+    ),
+    label: list[str] | None = option(
+        "--label NAME=VALUE", "Label of the cluster's series in Prometheus. Repeatable. [default: metrics.labels]"
+    ),
+    interval: str = option("--interval DURATION", "Time between two readings.", "5s"),
+    once: bool = flag("--once", "Read once, print and exit."),
+    limit: int | None = option("--limit N", "Show at most N buckets.", min=1),
+    everything: bool = flag("--all-buckets", "Also show buckets that are far below their limit, or have none."),
+    format_name: str = format_option("top"),
     output: Output,
 ) -> int:
     """Show who is throttled now, by which entity's quota, and how far over it; then who is close to a limit.

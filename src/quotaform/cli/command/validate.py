@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.output import ReportOutput, format_option, out_option, with_option_groups
+from quotaform.cli.option.common import argument, flag, with_options
+from quotaform.cli.option.output import ReportOutput, format_option, out_option
 from quotaform.cli.present import report_failures
 from quotaform.model.errors import UsageError
 from quotaform.model.outcome import ClusterOutcome, exit_code
@@ -22,23 +21,18 @@ _ALL: Final = "all"
 """Stands for the clusters, which are checked together."""
 
 
-@with_option_groups
+@with_options
 def validate(
     *,
-    directories: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="DIR...",
-            help="Quotas directories, or their parent directories; no two may declare the same. [default: quotas.d]",
-        ),
-    ] = None,
+    directories: list[Path] | None = argument(
+        "DIR...", "Quotas directories, or their parent directories; no two may declare the same. [default: quotas.d]"
+    ),
     target: ManyClusters,
-    check_principals: Annotated[
-        bool,
-        typer.Option("--check-principals", help="Also check on the clusters that users have SCRAM credentials."),
-    ] = False,
-    out: Annotated[list[str] | None, out_option("validation")] = None,
-    format_name: Annotated[str, format_option("validation")] = "text",
+    check_principals: bool = flag(
+        "--check-principals", "Also check on the clusters that users have SCRAM credentials."
+    ),
+    out: list[str] | None = out_option("validation"),
+    format_name: str = format_option("validation"),
     output: ReportOutput,
 ) -> int:
     """Check the files offline: syntax, schema, semantics and policies. Exit 3 if there are errors.

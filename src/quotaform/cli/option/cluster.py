@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from quotaform.cli.option.common import choice
+from quotaform.cli.option.common import choice, flag, option
 from quotaform.model.errors import ClusterChoiceError, NoClusterError, UsageError
 from quotaform.model.text import listed, quote
 
@@ -43,47 +43,32 @@ def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
 
 
 ConfigOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="Path of quotaform.yaml. [default: next to the quotas directory]"),
+    Path | None, option("--config FILE", "Path of quotaform.yaml. [default: next to the quotas directory]")
 ]
 ClusterOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--cluster",
-        metavar="NAME",
-        help="Cluster in quotaform.yaml; optional if there is only one.",
-        autocompletion=complete_cluster,
-    ),
+    option("--cluster NAME", "Cluster in quotaform.yaml; optional if there is only one.", complete=complete_cluster),
 ]
 ClustersOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--cluster",
-        metavar="NAME|GLOB",
-        help="Cluster in quotaform.yaml, or a glob. Repeatable; optional if there is only one.",
-        autocompletion=complete_cluster,
+    option(
+        "--cluster NAME|GLOB",
+        "Cluster in quotaform.yaml, or a glob. Repeatable; optional if there is only one.",
+        complete=complete_cluster,
     ),
 ]
-AllClustersOption: TypeAlias = Annotated[bool, typer.Option("--all", help="All clusters in quotaform.yaml.")]
+AllClustersOption: TypeAlias = Annotated[bool, option("--all", "All clusters in quotaform.yaml.")]
 BootstrapOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-server", metavar="HOST:PORT,...", help="Bootstrap servers, instead of a cluster in quotaform.yaml."
-    ),
+    str | None, option("--bootstrap-server HOST:PORT,...", "Bootstrap servers, instead of a cluster in quotaform.yaml.")
 ]
 CommandConfigOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--command-config", metavar="FILE", help="Java client properties file, with --bootstrap-server."),
+    Path | None, option("--command-config FILE", "Java client properties file, with --bootstrap-server.")
 ]
 SelectOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--select", metavar="GLOB", help="Only entities whose address matches, e.g. 'user=svc-*'. Repeatable."
-    ),
+    list[str] | None, option("--select GLOB", "Only entities whose address matches, e.g. 'user=svc-*'. Repeatable.")
 ]
 ExcludeOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--exclude", metavar="GLOB", help="Skip entities whose address matches. Repeatable."),
+    list[str] | None, option("--exclude GLOB", "Skip entities whose address matches. Repeatable.")
 ]
 
 
@@ -254,27 +239,18 @@ class Selecting:
 class Comparison:
     """The options of a command that plans."""
 
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--base",
-            metavar="REF|RECEIPT",
-            help="Git revision or receipt to compare the files with, e.g. origin/main. [default: in CI, the target "
-            "branch or the commit before the push]",
-            show_default=False,
-        ),
-    ] = None
-    no_base: Annotated[
-        bool, typer.Option("--no-base", help="Compare with nothing, even if the CI system names a base.")
-    ] = False
-    prune: Annotated[
-        str | None,
-        choice(
-            "--prune",
-            _MODES,
-            "What happens to live entities in scope that no file declares. [default: as in quotaform.yaml]",
-        ),
-    ] = None
+    base: str | None = option(
+        "--base REF|RECEIPT",
+        "Git revision or receipt to compare the files with, e.g. origin/main. [default: in CI, the target "
+        "branch or the commit before the push]",
+        show_default=False,
+    )
+    no_base: bool = flag("--no-base", "Compare with nothing, even if the CI system names a base.")
+    prune: str | None = choice(
+        "--prune",
+        _MODES,
+        "What happens to live entities in scope that no file declares. [default: as in quotaform.yaml]",
+    )
 
     @property
     def is_given(self) -> bool:

@@ -1,10 +1,13 @@
-"""Options that several commands share."""
+"""How options are declared, and those that several commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, Field, field, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hints
 
 import typer
 
@@ -15,17 +18,83 @@ if TYPE_CHECKING:
     from quotaform.model.settings import MetricsSource
 
 
-def choice(option: str, words: Iterable[str], text: str, **more: Any) -> Any:
+REQUIRED: Final = MISSING
+"""The default of an option that must be given."""
+_TYPER: Final = "typer"
+
+
+def _declared(info: Any, default: Any) -> Any:
+    return field(default=default, metadata={_TYPER: info})
+
+
+def option(form: str, text: str, default: Any = None, *, complete: Any = None, **more: Any) -> Any:
+    """Return what a parameter of a command, or a field of a group, has as its default to be an option.
+
+    `form`: its names and what it takes, as help shows them, such as `--output -o DIR`. `default`: its value when it is
+    not given; `REQUIRED` if it must be. `complete`: what a shell offers. `more`: as for `typer.Option`.
+    """
+    words = form.split()
+    names = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(names) :]) or None
+    return _declared(typer.Option(*names, metavar=metavar, help=text, autocompletion=complete, **more), default)
+
+
+def flag(form: str, text: str) -> Any:
+    """Return an option without a value."""
+    return option(form, text, default=False)
+
+
+def argument(metavar: str, text: str, default: Any = None, *, complete: Any = None, **more: Any) -> Any:
+    """Return an argument; see `option`."""
+    return _declared(typer.Argument(metavar=metavar, help=text, autocompletion=complete, **more), default)
+
+
+def choice(name: str, words: Iterable[str], text: str, default: str | None = None, **more: Any) -> Any:
     """Return an option that takes one of several words."""
-    known = tuple(words)
-    return typer.Option(
-        option,
-        metavar="|".join(known),
-        help=text,
-        parser=lambda given: known[known.index(require_choice(option.lstrip("-"), given, known))],
-        autocompletion=complete_from(known),
-        **more,
-    )
+    known, noun = tuple(words), name.removeprefix("--").replace("-", " ")
+
+    def read(given: str) -> str:
+        return known[known.index(require_choice(noun, given, known))]
+
+    return option(f"{name} {'|'.join(known)}", text, default, parser=read, complete=complete_from(known), **more)
+
+
+def with_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command as typer reads it.
+
+    Its options are parameters with an `option` as their default, or in their type, where several commands share one. A
+    parameter whose type is a dataclass is a group of options: its fields are options, which stand in its place.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[Parameter] = []
+    groups: dict[str, type[Any]] = {}
+    for name, parameter in signature(command).parameters.items():
+        if is_dataclass(hints[name]):
+            group = groups[name] = hints[name]
+            of_group = get_type_hints(group, include_extras=True)
+            parameters += [_parameter(each.name, of_group[each.name], each) for each in fields(group)]
+        else:
+            parameters.append(_parameter(name, hints[name], parameter.default))
+
+    @wraps(command)
+    def run(**values: Any) -> int:
+        for name, group in groups.items():
+            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        return command(**values)
+
+    run.__signature__ = Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": int}
+    return run
+
+
+def _parameter(name: str, hint: Any, default: Any) -> Parameter:
+    info = default.metadata.get(_TYPER) if isinstance(default, Field) else None
+    if info is None and isinstance(shared := next(iter(getattr(hint, "__metadata__", ())), None), Field):
+        hint, info = hint.__origin__, shared.metadata[_TYPER]
+    default = default.default if isinstance(default, Field) else default
+    default = Parameter.empty if default is MISSING else default
+    annotation = hint if info is None else Annotated[hint, info]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _rules() -> Iterable[str]:
@@ -35,42 +104,35 @@ def _rules() -> Iterable[str]:
 
 
 DirectoryArgument: TypeAlias = Annotated[
-    Path | None,
-    typer.Argument(metavar="DIR", help="Quotas directory, or its parent directory. [default: quotas.d]"),
+    Path | None, argument("DIR", "Quotas directory, or its parent directory. [default: quotas.d]")
 ]
 SnapshotOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--snapshot", metavar="FILE", help="Snapshot file to read instead of a live cluster."),
+    Path | None, option("--snapshot FILE", "Snapshot file to read instead of a live cluster.")
 ]
 AllowOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--allow",
-        metavar="RULE[=N]",
-        help="Apply although this rule blocks, e.g. to-unlimited or delete=8. Repeatable.",
-        autocompletion=complete_from(_rules),
+    option(
+        "--allow RULE[=N]",
+        "Apply although this rule blocks, e.g. to-unlimited or delete=8. Repeatable.",
+        complete=complete_from(_rules),
     ),
 ]
 
 
 ApproveOption: TypeAlias = Annotated[
-    bool, typer.Option("--auto-approve", help="Do not ask for approval, even with confirm: name in quotaform.yaml.")
+    bool, option("--auto-approve", "Do not ask for approval, even with confirm: name in quotaform.yaml.")
 ]
 
 UsageOption: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--usage", metavar="DIR|TABLE", help="The usage table, as quotaform usage record or ingest writes it."
-    ),
+    str, option("--usage DIR|TABLE", "The usage table, as quotaform usage record or ingest writes it.")
 ]
 
 
 SourceOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--source",
-        metavar="[BROKER=]URL",
-        help="Source of a broker's metrics: http://HOST:PORT/metrics of an exporter, or jmx:HOST:PORT. "
+    option(
+        "--source [BROKER=]URL",
+        "Source of a broker's metrics: http://HOST:PORT/metrics of an exporter, or jmx:HOST:PORT. "
         "Repeatable. [default: metrics.brokers of the cluster in quotaform.yaml]",
     ),
 ]

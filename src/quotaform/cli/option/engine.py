@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
-import typer
-
 from quotaform.cli.console import Console, share
-from quotaform.cli.option.value import complete_from, require_choice
+from quotaform.cli.option.common import choice, option
 from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,27 +28,17 @@ ENGINES: Final = (LOCAL, SPARK, AUTO)
 
 MasterOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="Spark master: local[2], spark://host:7077, yarn or k8s://https://host. [default: MASTER, else local[*]]",
+    option(
+        "--master URL",
+        "Spark master: local[2], spark://host:7077, yarn or k8s://https://host. [default: MASTER, else local[*]]",
         show_default=False,
     ),
 ]
 RemoteOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--remote",
-        metavar="sc://HOST[:PORT]",
-        help="Spark Connect server. [default: SPARK_REMOTE]",
-        show_default=False,
-    ),
+    str | None, option("--remote sc://HOST[:PORT]", "Spark Connect server. [default: SPARK_REMOTE]", show_default=False)
 ]
 SparkConfOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--spark-conf", metavar="KEY=VALUE", help="Setting of Spark, e.g. spark.executor.memory=4g. Repeatable."
-    ),
+    list[str] | None, option("--spark-conf KEY=VALUE", "Setting of Spark, e.g. spark.executor.memory=4g. Repeatable.")
 ]
 
 
@@ -93,17 +81,13 @@ def spark_job(console: Console, work: str, session: SessionOptions) -> Iterator[
 class Engine:
     """Where a command computes. The options about Spark mean `--engine spark`, unless `--engine auto` decides."""
 
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            metavar="|".join(ENGINES),
-            help="Compute in this process, on Spark (the spark extra and a JDK 17+), or on Spark for more than 400 "
-            "clusters or 64 MiB of files. [default: local; spark with --master, --remote or --spark-conf]",
-            show_default=False,
-            autocompletion=complete_from(ENGINES),
-        ),
-    ] = None
+    engine: str | None = choice(
+        "--engine",
+        ENGINES,
+        "Compute in this process, on Spark (the spark extra and a JDK 17+), or on Spark for more than 400 clusters or "
+        "64 MiB of files. [default: local; spark with --master, --remote or --spark-conf]",
+        show_default=False,
+    )
     master: MasterOption = None
     remote: RemoteOption = None
     spark_conf: SparkConfOption = None
@@ -146,7 +130,7 @@ class Engine:
     def require_valid(self) -> None:
         """Make sure that the options can be used, before any work is done."""
         given = self._spark_options()
-        if self.engine is not None and require_choice("engine", self.engine, ENGINES) == LOCAL and given:
+        if self.engine == LOCAL and given:
             raise UsageError(f"{given[0]} is for Spark; leave --engine local out, or give --engine spark")
         if given:
             self.session()

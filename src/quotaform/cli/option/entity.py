@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Final, TypeAlias
 
-import typer
-
+from quotaform.cli.option.common import argument, option
 from quotaform.cli.option.value import complete_entity_type, complete_name
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, IP, Entity, ip_problem, meant_type, read_name
 from quotaform.model.errors import UsageError
@@ -28,43 +27,37 @@ def read_address(text: str) -> Entity:
         raise UsageError(f"{error}{hint}") from None
 
 
-_ARGUMENT: Final = typer.Argument(
-    metavar=ENTITY,
+_ARGUMENT: Final = argument(
+    ENTITY,
+    "Address as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'.",
     parser=read_address,
-    help="Address as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'.",
-    autocompletion=complete_name,
+    complete=complete_name,
 )
 RequiredEntity: TypeAlias = Annotated[Entity, _ARGUMENT]
 EntityArgument: TypeAlias = Annotated[Entity | None, _ARGUMENT]
 EntitiesArgument: TypeAlias = Annotated[
     list[Entity] | None,
-    typer.Argument(
-        metavar=f"[{ENTITY}]...",
+    argument(
+        f"[{ENTITY}]...",
+        "Addresses as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'. [default: all]",
         parser=read_address,
-        help="Addresses as printed in results, e.g. user=alice or 'user=alice,client-id=<default>'. [default: all]",
-        autocompletion=complete_name,
+        complete=complete_name,
     ),
 ]
 NameOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--name",
-        metavar="TYPE=NAME",
-        help="Entities with this name of an entity type (user, client-id or ip). Repeatable, once per type.",
-        autocompletion=complete_name,
+    option(
+        "--name TYPE=NAME",
+        "Entities with this name of an entity type (user, client-id or ip). Repeatable, once per type.",
+        complete=complete_name,
     ),
 ]
 DefaultOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--default",
-        metavar="TYPE",
-        help="Entities with the default of an entity type. Repeatable.",
-        autocompletion=complete_entity_type,
-    ),
+    option("--default TYPE", "Entities with the default of an entity type. Repeatable.", complete=complete_entity_type),
 ]
-FormerNameOption: TypeAlias = Annotated[list[str] | None, typer.Option("--name", hidden=True)]
-FormerDefaultOption: TypeAlias = Annotated[list[str] | None, typer.Option("--default", hidden=True)]
+FormerNameOption: TypeAlias = Annotated[list[str] | None, option("--name", "", hidden=True)]
+FormerDefaultOption: TypeAlias = Annotated[list[str] | None, option("--default", "", hidden=True)]
 
 
 # What the options that name entities say: `--name`, `--default`, `--any`, `--prefix` and `--not`.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import wraps
-from inspect import Parameter, Signature, signature
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hints
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from quotaform.cli.console import Color, Console
-from quotaform.cli.option.common import choice
+from quotaform.cli.option.common import choice, flag, option
 from quotaform.cli.option.value import complete_from, require_choice, shorten
 from quotaform.model.errors import UsageError
 from quotaform.report.format import FORMATS, REPORT, REPORTED
@@ -22,51 +18,8 @@ if TYPE_CHECKING:
     from quotaform.repository.repository import Repository
 
 
-# Option groups: one parameter of a command that stands for several options.
-#
-# A group is a dataclass whose fields are options. A command that takes a parameter of that type has the options of the
-# group in its place, in `--help`, in the documentation and in completion, and is called with them as one value.
-
-
-def with_option_groups(command: Callable[..., int]) -> Callable[..., int]:
-    """Return a command as typer reads it: every parameter that is a group is replaced by the options of the group."""
-    hints = get_type_hints(command, include_extras=True)
-    parameters: list[Parameter] = []
-    groups: dict[str, type[Any]] = {}
-    for name, parameter in signature(command).parameters.items():
-        if is_dataclass(hints[name]):
-            groups[name] = hints[name]
-            parameters += _options(hints[name])
-        else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY))
-
-    @wraps(command)
-    def run(**values: Any) -> int:
-        for name, group in groups.items():
-            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
-        return command(**values)
-
-    run.__signature__ = Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": int}
-    return run
-
-
-def _options(group: type[Any]) -> Iterator[Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    for option in fields(group):
-        default = Parameter.empty if option.default is MISSING else option.default
-        yield Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[option.name])
-
-
 ColorOption: TypeAlias = Annotated[
-    Color,
-    choice("--color", Color, "When to use colours; NO_COLOR is respected. [default: auto]", show_default=False),
-]
-QuietOption: TypeAlias = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Suppress progress and warnings, not failures.")
-]
-VerboseOption: TypeAlias = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Log steps to stderr; show tracebacks of internal errors.")
+    Color, choice("--color", Color, "When to use colours; NO_COLOR is respected. [default: auto]", show_default=False)
 ]
 
 
@@ -75,8 +28,8 @@ class Output:
     """What every command that prints a result understands."""
 
     color: ColorOption = Color.AUTO
-    quiet: QuietOption = False
-    verbose: VerboseOption = False
+    quiet: bool = flag("--quiet -q", "Suppress progress and warnings, not failures.")
+    verbose: bool = flag("--verbose -v", "Log steps to stderr; show tracebacks of internal errors.")
 
     def console(self) -> Console:
         """Return where the output of this run goes."""
@@ -87,9 +40,7 @@ class Output:
 class ReportOutput(Output):
     """What the commands understand besides whose results CI systems show."""
 
-    no_github: Annotated[
-        bool, typer.Option("--no-github", help="In GitHub Actions, write no annotations, job summary or outputs.")
-    ] = False
+    no_github: bool = flag("--no-github", "In GitHub Actions, write no annotations, job summary or outputs.")
 
     def results(
         self,
@@ -111,10 +62,9 @@ class ReportOutput(Output):
 
 DrawnOutOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--out",
-        metavar="FORMAT=PATH|parquet=DIR",
-        help="Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
+    option(
+        "--out FORMAT=PATH|parquet=DIR",
+        "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
     ),
 ]
 
@@ -157,24 +107,22 @@ def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Pa
 def format_option(subject: str) -> Any:
     """Return the option `--format` of a command that prints a subject."""
     text = "Output format." + (" report: one report of all clusters." if subject in REPORTED else "")
-    return choice("--format", _printed(subject), text, show_default=True)
+    return choice("--format", _printed(subject), text, "text", show_default=True)
 
 
 def out_option(subject: str) -> Any:
     """Return the option `--out` of a command that prints a subject."""
-    return typer.Option(
-        "--out",
-        metavar="[FORMAT=]PATH",
-        help=f"Also write the result to a file, e.g. json={subject}.json. Repeatable.",
-        autocompletion=complete_from([f"{name}=" for name in FORMATS[subject]]),
+    return option(
+        "--out [FORMAT=]PATH",
+        f"Also write the result to a file, e.g. json={subject}.json. Repeatable.",
+        complete=complete_from([f"{name}=" for name in FORMATS[subject]]),
     )
 
 
 def report_option() -> Any:
     """Return the option `--report` of a command that works on clusters."""
-    return typer.Option(
-        "--report",
-        metavar="[FORMAT=]PATH",
-        help="Also write one report of all clusters to a file: text, json, markdown or html. Repeatable.",
-        autocompletion=complete_from([f"{name}=" for name in FORMATS["fleet-report"]]),
+    return option(
+        "--report [FORMAT=]PATH",
+        "Also write one report of all clusters to a file: text, json, markdown or html. Repeatable.",
+        complete=complete_from([f"{name}=" for name in FORMATS["fleet-report"]]),
     )

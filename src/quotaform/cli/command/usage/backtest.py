@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
-from quotaform.cli.option.common import SnapshotOption, UsageOption
+from quotaform.cli.option.common import SnapshotOption, UsageOption, argument, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import DrawnOutOption, Output, format_option, with_option_groups
+from quotaform.cli.option.output import DrawnOutOption, Output, format_option
 from quotaform.cli.option.value import read_period
 from quotaform.cli.present import TableOutput, report_failures
 from quotaform.model.errors import InvalidFilesError
@@ -26,27 +24,21 @@ _SUBJECT = "usage-backtest"
 _MOST = 10_000
 
 
-@with_option_groups
+@with_options
 def backtest(
     *,
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DIR|PLAN.json]", help="A quotas directory, which is planned, or a saved plan. [default: quotas.d]"
-        ),
-    ] = None,
+    source: Path | None = argument(
+        "[DIR|PLAN.json]", "A quotas directory, which is planned, or a saved plan. [default: quotas.d]"
+    ),
     usage: UsageOption,
     target: ManyClusters,
     snapshot: SnapshotOption = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Only usage from this time on: ISO 8601, a day, or an age (30d)."),
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only usage before this time.")] = None,
-    top: Annotated[int, typer.Option("--top", min=1, max=_MOST, help="How many buckets of each kind to show.")] = 20,
+    since: str | None = option("--since TIME", "Only usage from this time on: ISO 8601, a day, or an age (30d)."),
+    until: str | None = option("--until TIME", "Only usage before this time."),
+    top: int = option("--top", "How many buckets of each kind to show.", 20, min=1, max=_MOST),
     out: DrawnOutOption = None,
     place: SparkPlace,
-    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
+    format_name: str = format_option(_SUBJECT),
     output: Output,
 ) -> int:
     """Replay recorded usage against the limits of a plan: who would have been throttled, when and for how long, next to

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from quotaform.cli.option.common import UsageOption
+from quotaform.cli.option.common import UsageOption, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import read_duration
 from quotaform.model.errors import ExitCode
 from quotaform.report.format import render
@@ -17,16 +13,13 @@ from quotaform.system.clock import SYSTEM_CLOCK
 _SUBJECT = "usage-compact"
 
 
-@with_option_groups
+@with_options
 def compact(
     *,
     usage: UsageOption,
-    keep: Annotated[
-        str | None,
-        typer.Option("--keep", metavar="DURATION", help="Remove rows of days that ended longer ago, such as 90d."),
-    ] = None,
+    keep: str | None = option("--keep DURATION", "Remove rows of days that ended longer ago, such as 90d."),
     place: SparkPlace,
-    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
+    format_name: str = format_option(_SUBJECT),
     output: Output,
 ) -> int:
     """Bring the files of each day that is over (UTC) together in one, and remove days that are too old.

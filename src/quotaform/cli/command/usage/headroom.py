@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SnapshotOption, UsageOption
+from quotaform.cli.option.common import SnapshotOption, UsageOption, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import DrawnOutOption, Output, format_option, with_option_groups
+from quotaform.cli.option.output import DrawnOutOption, Output, format_option
 from quotaform.cli.option.value import read_period
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
 from quotaform.model.errors import UsageError
@@ -20,26 +18,21 @@ if TYPE_CHECKING:
 _SUBJECT = "usage-headroom"
 
 
-@with_option_groups
+@with_options
 def headroom(
     *,
     usage: UsageOption,
     target: ManyClusters,
     snapshot: SnapshotOption = None,
-    quotas: Annotated[
-        str | None,
-        typer.Option(
-            "--quotas", metavar="DIR|TABLE", help="Table of quotas instead of clusters: Parquet, or of the catalog."
-        ),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Only usage from this time on: ISO 8601, or 7d (ago).")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only usage before this time.")] = None,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=10_000, help="How many rows to show.")] = 20,
+    quotas: str | None = option(
+        "--quotas DIR|TABLE", "Table of quotas instead of clusters: Parquet, or of the catalog."
+    ),
+    since: str | None = option("--since TIME", "Only usage from this time on: ISO 8601, or 7d (ago)."),
+    until: str | None = option("--until TIME", "Only usage before this time."),
+    top: int = option("--top N", "How many rows to show.", 20, min=1, max=10_000),
     out: DrawnOutOption = None,
     place: SparkPlace,
-    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
+    format_name: str = format_option(_SUBJECT),
     output: Output,
 ) -> int:
     """Show how close clients are to their quotas: throttled, at 80% or more, and unused.

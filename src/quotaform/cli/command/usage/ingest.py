@@ -10,14 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
-
-import typer
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from quotaform.cli.option.cluster import ConfigOption, complete_cluster
+from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import Output, format_option, out_option, with_option_groups
-from quotaform.cli.option.value import complete_from, one_of, read_duration, require_choice
+from quotaform.cli.option.output import Output, format_option, out_option
+from quotaform.cli.option.value import one_of, read_duration
 from quotaform.cli.present import TableOutput
 from quotaform.model.errors import EngineError, ExitCode, UsageError
 from quotaform.system.process import held_signals
@@ -47,25 +46,21 @@ Labels: TypeAlias = list[str] | None
 
 def _label(kind: str, what: str, first: str | None = None) -> Any:
     """Return the option that names the labels of one kind; `first` is the first one that is known without it."""
-    return typer.Option(f"--{kind}-label", metavar="LABEL", help=f"Label with {what} [default: {first or kind}, ...]")
+    return option(f"--{kind}-label LABEL", f"Label with {what} [default: {first or kind}, ...]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedOrigin:
     """What counts for metrics that do not say where they are from, and how labels are called."""
 
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of metrics without a cluster label.")
-    ] = None
-    broker: Annotated[
-        str | None, typer.Option("--broker", metavar="NAME", help="Broker of metrics without a broker label.")
-    ] = None
-    cluster_label: Annotated[Labels, _label("cluster", "the cluster name. Repeatable; the first match counts.")] = None
-    broker_label: Annotated[Labels, _label("broker", "the broker name. Repeatable; the first match counts.")] = None
-    type_label: Annotated[Labels, _label("type", "the quota type, such as Produce. Repeatable.", "quota_type")] = None
-    user_label: Annotated[Labels, _label("user", "the user. Repeatable.")] = None
-    client_id_label: Annotated[Labels, _label("client-id", "the client-id. Repeatable.", "client_id")] = None
-    ip_label: Annotated[Labels, _label("ip", "the IP address. Repeatable.")] = None
+    cluster: str | None = option("--cluster NAME", "Cluster of metrics without a cluster label.")
+    broker: str | None = option("--broker NAME", "Broker of metrics without a broker label.")
+    cluster_label: Labels = _label("cluster", "the cluster name. Repeatable; the first match counts.")
+    broker_label: Labels = _label("broker", "the broker name. Repeatable; the first match counts.")
+    type_label: Labels = _label("type", "the quota type, such as Produce. Repeatable.", "quota_type")
+    user_label: Labels = _label("user", "the user. Repeatable.")
+    client_id_label: Labels = _label("client-id", "the client-id. Repeatable.", "client_id")
+    ip_label: Labels = _label("ip", "the IP address. Repeatable.")
 
     def origin(self) -> Origin:
         """Return it as the parsers take it."""
@@ -80,32 +75,15 @@ class RecordedOrigin:
 class PrometheusRange:
     """A Prometheus, and what is asked of it."""
 
-    prometheus: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus",
-            metavar="URL",
-            help="Prometheus to query instead of SOURCE; QUOTAFORM_PROMETHEUS_TOKEN holds its bearer token.",
-        ),
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since", metavar="TIME", help="With --prometheus: start time: ISO 8601, a date, or an age such as 7d."
-        ),
-    ] = None
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help="With --prometheus: end time.")] = "now"
-    step: Annotated[
-        str, typer.Option("--step", metavar="DURATION", help="With --prometheus: time between two samples.")
-    ] = "60s"
-    query: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--query",
-            metavar="PROMQL",
-            help="With --prometheus: series to query. Repeatable. [default: all metrics of client quotas]",
-        ),
-    ] = None
+    prometheus: str | None = option(
+        "--prometheus URL", "Prometheus to query instead of SOURCE; QUOTAFORM_PROMETHEUS_TOKEN holds its bearer token."
+    )
+    since: str | None = option("--since TIME", "With --prometheus: start time: ISO 8601, a date, or an age such as 7d.")
+    until: str = option("--until TIME", "With --prometheus: end time.", "now")
+    step: str = option("--step DURATION", "With --prometheus: time between two samples.", "60s")
+    query: list[str] | None = option(
+        "--query PROMQL", "With --prometheus: series to query. Repeatable. [default: all metrics of client quotas]"
+    )
 
     def range_query(self, *, has_others: bool) -> RangeQuery | None:
         """Return what is asked of a Prometheus; `None` if it is not meant."""
@@ -136,68 +114,27 @@ class PrometheusRange:
 class TopicSource:
     """A topic, and how it is read."""
 
-    topic: Annotated[
-        str | None,
-        typer.Option(
-            "--topic", metavar="NAME", help="Kafka topic to read instead of SOURCE; each record is a document."
-        ),
-    ] = None
-    bootstrap_server: Annotated[
-        str | None,
-        typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Bootstrap servers of the topic's cluster."),
-    ] = None
-    command_config: Annotated[
-        Path | None,
-        typer.Option("--command-config", metavar="FILE", help="Java client properties file, with --bootstrap-server."),
-    ] = None
-    topic_cluster: Annotated[
-        str | None,
-        typer.Option(
-            "--topic-cluster",
-            metavar="NAME",
-            help="Cluster in quotaform.yaml with the topic, instead of --bootstrap-server.",
-            autocompletion=complete_cluster,
-        ),
-    ] = None
-    checkpoint: Annotated[
-        str | None,
-        typer.Option("--checkpoint", metavar="DIR", help="Directory in which Spark keeps the progress of streams."),
-    ] = None
-    watermark: Annotated[
-        str,
-        typer.Option(
-            "--watermark",
-            metavar="DURATION",
-            help="How long a repeated record is recognised and left out.",
-        ),
-    ] = "10m"
-    starting: Annotated[
-        str,
-        typer.Option(
-            "--starting",
-            metavar="|".join(_STARTS),
-            help="Where a new checkpoint begins: at the oldest record, or at new records.",
-            autocompletion=complete_from(_STARTS),
-        ),
-    ] = "earliest"
-    until_empty: Annotated[
-        bool, typer.Option("--until-empty", help="End when all records that exist at the start are read.")
-    ] = False
-    duration: Annotated[
-        str | None,
-        typer.Option("--for", metavar="DURATION", help="End after this time. [default: until it is interrupted]"),
-    ] = None
-    every: Annotated[
-        str,
-        typer.Option(
-            "--every",
-            metavar="DURATION",
-            help="Longest time until records are written; each batch writes a file.",
-        ),
-    ] = "10s"
-    batch_records: Annotated[
-        int, typer.Option("--batch-records", metavar="N", help="Largest number of records in a batch.")
-    ] = 2000
+    topic: str | None = option("--topic NAME", "Kafka topic to read instead of SOURCE; each record is a document.")
+    bootstrap_server: str | None = option(
+        "--bootstrap-server HOST:PORT,...", "Bootstrap servers of the topic's cluster."
+    )
+    command_config: Path | None = option(
+        "--command-config FILE", "Java client properties file, with --bootstrap-server."
+    )
+    topic_cluster: str | None = option(
+        "--topic-cluster NAME",
+        "Cluster in quotaform.yaml with the topic, instead of --bootstrap-server.",
+        complete=complete_cluster,
+    )
+    checkpoint: str | None = option("--checkpoint DIR", "Directory in which Spark keeps the progress of streams.")
+    watermark: str = option("--watermark DURATION", "How long a repeated record is recognised and left out.", "10m")
+    starting: str = choice(
+        "--starting", _STARTS, "Where a new checkpoint begins: at the oldest record, or at new records.", _STARTS[0]
+    )
+    until_empty: bool = flag("--until-empty", "End when all records that exist at the start are read.")
+    duration: str | None = option("--for DURATION", "End after this time. [default: until it is interrupted]")
+    every: str = option("--every DURATION", "Longest time until records are written; each batch writes a file.", "10s")
+    batch_records: int = option("--batch-records N", "Largest number of records in a batch.", 2000)
 
     def require_valid(self, sources: list[str] | None) -> None:
         """Make sure that the options fit each other."""
@@ -215,7 +152,6 @@ class TopicSource:
             raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
         if self.checkpoint is None:
             raise UsageError("--topic requires --checkpoint DIR, in which the stream keeps its progress")
-        require_choice("start", self.starting, _STARTS)
         if self.until_empty and self.duration is not None:
             raise UsageError("--until-empty and --for exclude each other; give one of them")
         if not 1 <= self.batch_records <= _MOST_RECORDS:
@@ -267,51 +203,32 @@ def _seconds(option: str, text: str) -> int:
     return int(read_duration(option, text).total_seconds())
 
 
-@with_option_groups
+@with_options
 def ingest(
     *,
-    sources: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[SOURCE]...", help="Recordings: files, directories, globs, or URLs that Spark reads."),
-    ] = None,
-    usage: Annotated[
-        str,
-        typer.Option(
-            "--usage", metavar="DIR|TABLE", help="Usage table to add to: a directory, created if missing, or a table."
-        ),
-    ],
-    input_format: Annotated[
-        str,
-        typer.Option(
-            "--input-format",
-            metavar="|".join(_INPUT_FORMATS),
-            help="Format of the recordings. auto: detected per file.",
-            autocompletion=complete_from(_INPUT_FORMATS),
-        ),
-    ] = _AUTO,
-    mapping: Annotated[
-        Path | None,
-        typer.Option(
-            "--mapping",
-            metavar="FILE",
-            help="YAML or JSON file that maps the columns of a table. [default: by their names]",
-        ),
-    ] = None,
+    sources: list[str] | None = argument(
+        "[SOURCE]...", "Recordings: files, directories, globs, or URLs that Spark reads."
+    ),
+    usage: str = option(
+        "--usage DIR|TABLE", "Usage table to add to: a directory, created if missing, or a table.", REQUIRED
+    ),
+    input_format: str = choice(
+        "--input-format", _INPUT_FORMATS, "Format of the recordings. auto: detected per file.", _AUTO
+    ),
+    mapping: Path | None = option(
+        "--mapping FILE", "YAML or JSON file that maps the columns of a table. [default: by their names]"
+    ),
     recorded: RecordedOrigin,
-    quarantine: Annotated[
-        str | None,
-        typer.Option(
-            "--quarantine",
-            metavar="DIR|TABLE",
-            help="Table of the records that cannot be read. [default: the usage table's name with -quarantine]",
-        ),
-    ] = None,
+    quarantine: str | None = option(
+        "--quarantine DIR|TABLE",
+        "Table of the records that cannot be read. [default: the usage table's name with -quarantine]",
+    ),
     config: ConfigOption = None,
     prometheus: PrometheusRange,
     topic: TopicSource,
     place: SparkPlace,
-    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
-    out: Annotated[list[str] | None, out_option(_SUBJECT)] = None,
+    format_name: str = format_option(_SUBJECT),
+    out: list[str] | None = out_option(_SUBJECT),
     output: Output,
 ) -> int:
     """Add recordings (Prometheus, exporters, JmxTool, OpenTelemetry, tables) to a usage table.
@@ -328,7 +245,6 @@ def ingest(
       quotaform usage ingest --topic usage --bootstrap-server b1:9092 --input-format otlp --usage usage --checkpoint ck
     """
     console = output.console()
-    require_choice("input format", input_format, _INPUT_FORMATS)
     has_topic = topic.topic is not None
     files = TableOutput(_STREAM if has_topic else _SUBJECT, out or (), has_rows=False)
     topic.require_valid(sources)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from quotaform.cli.option.cluster import ExcludeOption, ManyClusters, SelectOption
-from quotaform.cli.option.common import UsageOption
+from quotaform.cli.option.common import UsageOption, argument, flag, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
-from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import read_duration, shorten
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures, selection_text
 from quotaform.model.errors import UsageError
@@ -29,65 +27,25 @@ if TYPE_CHECKING:
 class Sizing:
     """How quotas are sized; what is not given is as `recommend` of quotaform.yaml says."""
 
-    percentile: Annotated[
-        str | None,
-        typer.Option("--percentile", metavar="pN", help="Percentile of the rates of each day. [default: p99]"),
-    ] = None
-    outlier_days: Annotated[
-        int | None,
-        typer.Option(
-            "--outlier-days",
-            metavar="N",
-            min=0,
-            help="Leave out the N highest days of each weekday, but never its last one. [default: 0]",
-        ),
-    ] = None
-    headroom: Annotated[
-        float | None,
-        typer.Option(
-            "--headroom", metavar="FACTOR", help="Factor by which the percentile is multiplied. [default: 1.5]"
-        ),
-    ] = None
-    floor: Annotated[
-        list[str] | None,
-        typer.Option("--floor", metavar="KEY=VALUE", help="Lowest proposed value. Repeatable."),
-    ] = None
-    cap: Annotated[
-        list[str] | None,
-        typer.Option("--cap", metavar="KEY=VALUE", help="Highest proposed value. Repeatable."),
-    ] = None
-    capacity: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--capacity",
-            metavar="KEY=VALUE",
-            help="Maximum sum of the limits of all buckets on a broker. Repeatable. [default: that of the cluster]",
-        ),
-    ] = None
-    min_history: Annotated[
-        str | None,
-        typer.Option("--min-history", metavar="DURATION", help="Minimum recorded time of an entity. [default: 14d]"),
-    ] = None
-    min_samples: Annotated[
-        int | None,
-        typer.Option(
-            "--min-samples", metavar="N", min=1, help="Minimum number of samples of an entity. [default: 100]"
-        ),
-    ] = None
-    unused_after: Annotated[
-        str | None,
-        typer.Option(
-            "--unused-after",
-            metavar="DURATION",
-            help="Propose to remove values that were unused for this time. [default: 30d]",
-        ),
-    ] = None
-    create: Annotated[
-        bool,
-        typer.Option(
-            "--create", help="Also propose values for clients that a default limits too much, or that have no limit."
-        ),
-    ] = False
+    percentile: str | None = option("--percentile pN", "Percentile of the rates of each day. [default: p99]")
+    outlier_days: int | None = option(
+        "--outlier-days N", "Leave out the N highest days of each weekday, but never its last one. [default: 0]", min=0
+    )
+    headroom: float | None = option("--headroom FACTOR", "Factor by which the percentile is multiplied. [default: 1.5]")
+    floor: list[str] | None = option("--floor KEY=VALUE", "Lowest proposed value. Repeatable.")
+    cap: list[str] | None = option("--cap KEY=VALUE", "Highest proposed value. Repeatable.")
+    capacity: list[str] | None = option(
+        "--capacity KEY=VALUE",
+        "Maximum sum of the limits of all buckets on a broker. Repeatable. [default: that of the cluster]",
+    )
+    min_history: str | None = option("--min-history DURATION", "Minimum recorded time of an entity. [default: 14d]")
+    min_samples: int | None = option("--min-samples N", "Minimum number of samples of an entity. [default: 100]", min=1)
+    unused_after: str | None = option(
+        "--unused-after DURATION", "Propose to remove values that were unused for this time. [default: 30d]"
+    )
+    create: bool = flag(
+        "--create", "Also propose values for clients that a default limits too much, or that have no limit."
+    )
     select: SelectOption = None
     exclude: ExcludeOption = None
 
@@ -168,36 +126,22 @@ def _read_days(option: str, text: str | None) -> float | None:
 _SUBJECT = "usage-recommend"
 
 
-@with_option_groups
+@with_options
 def recommend(
     *,
-    directory: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DIR]", help="Quotas directory, or its parent directory. [default: quotas.d]"),
-    ] = None,
+    directory: Path | None = argument("[DIR]", "Quotas directory, or its parent directory. [default: quotas.d]"),
     usage: UsageOption,
     target: ManyClusters,
     sizing: Sizing,
-    write: Annotated[
-        bool, typer.Option("--write", help="Write the proposals into the files: all of them, or none.")
-    ] = False,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Print the changes of --write as a unified diff, and write nothing.")
-    ] = False,
-    no_backtest: Annotated[
-        bool,
-        typer.Option("--no-backtest", help="Skip the backtest of the proposals, which takes most of the time."),
-    ] = False,
-    out: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--out",
-            metavar="FORMAT=PATH|parquet=DIR",
-            help="Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
-        ),
-    ] = None,
+    write: bool = flag("--write", "Write the proposals into the files: all of them, or none."),
+    diff: bool = flag("--diff", "Print the changes of --write as a unified diff, and write nothing."),
+    no_backtest: bool = flag("--no-backtest", "Skip the backtest of the proposals, which takes most of the time."),
+    out: list[str] | None = option(
+        "--out FORMAT=PATH|parquet=DIR",
+        "Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
+    ),
     place: SparkPlace,
-    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
+    format_name: str = format_option(_SUBJECT),
     output: Output,
 ) -> int:
     """Propose quotas that fit the recorded usage.

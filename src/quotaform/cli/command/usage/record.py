@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cli.option.cluster import AllClustersOption, ClustersOption, ConfigOption, ManyClusters
-from quotaform.cli.option.common import SourceOption, read_sources
-from quotaform.cli.option.output import Output, format_option, with_option_groups
+from quotaform.cli.option.common import REQUIRED, SourceOption, option, read_sources, with_options
+from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import read_seconds
 from quotaform.cli.present import Results
 from quotaform.model.errors import QuotaformError, UsageError
@@ -26,25 +24,17 @@ _SUBJECT: Final = "usage-record"
 _LONGEST: Final = 366 * 86_400.0
 
 
-@with_option_groups
+@with_options
 def record(
     *,
-    usage: Annotated[
-        Path,
-        typer.Option("--usage", metavar="DIR", help="Usage table: a directory to which files are added."),
-    ],
+    usage: Path = option("--usage DIR", "Usage table: a directory to which files are added.", REQUIRED),
     source: SourceOption = None,
-    interval: Annotated[
-        str, typer.Option("--interval", metavar="DURATION", help="Time between two measurements of a broker.")
-    ] = "10s",
-    duration: Annotated[
-        str | None,
-        typer.Option("--for", metavar="DURATION", help="How long to record. [default: until Ctrl-C or SIGTERM]"),
-    ] = None,
+    interval: str = option("--interval DURATION", "Time between two measurements of a broker.", "10s"),
+    duration: str | None = option("--for DURATION", "How long to record. [default: until Ctrl-C or SIGTERM]"),
     config: ConfigOption = None,
     cluster: ClustersOption = None,
     all_clusters: AllClustersOption = False,
-    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
+    format_name: str = format_option(_SUBJECT),
     output: Output,
 ) -> int:
     """Record the usage metrics of brokers into a usage table, without Spark and without stored monitoring.

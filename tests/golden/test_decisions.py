@@ -68,13 +68,13 @@ from quotaform.resolve.run import ResolveRequest, ResolveRun
 from quotaform.review.comment import Draft
 from quotaform.review.platform import Platform
 from quotaform.review.run import find_pull_request
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows
+from quotaform.usage.bucket.rows import RECORDED_LIMIT, bucket_rows
 from quotaform.usage.recommend.demand import busiest_day
 from quotaform.usage.recommend.recommendation import Action, Recommendation, entry_reason
 from quotaform.usage.recommend.spark import _used
 from quotaform.usage.record.reader import PrometheusLogin
 from quotaform.usage.record.run import next_slot
-from quotaform.usage.replay.replay import Demand, pace_of, replay
+from quotaform.usage.replay.replay import Demand, replay
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of, receipt_of
 from tests.dumped import dumped_plan, dumped_receipt, sealed
 from tests.golden.conftest import Golden
@@ -524,7 +524,7 @@ def of_replayed(text: str) -> Iterator[str]:
     key, limit, samples = loads(text)
     at, rate, window = (numpy.array(column, dtype=float) for column in zip(*samples, strict=True))
     micros = (at * 1e6).astype(numpy.int64)
-    found = replay(Demand(micros, rate, window, pace_of(micros)), limit, QUOTA_KEYS[key].enforcement)
+    found = replay(Demand(micros, rate, window), limit, QUOTA_KEYS[key].enforcement)
     rows = {"stands for": found.step_s, "backlog": found.backlog_s, "episode": found.episode_s}
     for variant, wait in found.waits.items():
         rows |= {f"waited{variant}": wait.waited, f"delay{variant}": wait.delay}
@@ -546,9 +546,10 @@ def of_used(text: str) -> Iterator[str]:
     """Yield what a bucket with a limit of 8 used of a broker: a percentile, then hours, rates and throttle times."""
     percentile, samples = loads(text)
     hour, rate, throttle = (numpy.array(column, dtype=float) for column in zip(*samples, strict=True))
-    at, others = (hour * 3.6e9).astype(numpy.int64), {RECORDED_LIMIT: numpy.full(len(hour), 8.0)}
-    series, window = numpy.zeros(len(hour), numpy.int64), numpy.full(len(hour), 11.5)
-    for name, value in _used(percentile, 0, BucketRows(1, at, series, rate, window, throttle, others)).items():
+    columns = {"at": (hour * 3.6e9).astype(numpy.int64), "rate": rate, "throttle_ms": throttle}
+    columns |= {"window_s": numpy.full(len(hour), 11.5), RECORDED_LIMIT: numpy.full(len(hour), 8.0)}
+    columns["series_id"] = numpy.zeros(len(hour), numpy.int64)
+    for name, value in _used(percentile, 0, bucket_rows(columns)).items():
         yield f"{name}: {value}"
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE, QuotaKey
-from quotaform.usage.replay.replay import Demand, Replay, pace_of, replay
+from quotaform.usage.replay.replay import Demand, Replay, replay
 from tests.kafka_windows import recorded_rates, throttled_seconds
 
 REQUEST = 0.05
@@ -26,7 +26,7 @@ PHASES = st.lists(
 def replayed(rates: Mapping[float, float], limit: float, key: QuotaKey) -> Replay:
     """Replay the rates of a bucket by time."""
     at, nothing = numpy.array([round(time * 1e6) for time in rates]), numpy.full(len(rates), numpy.nan)
-    return replay(Demand(at, numpy.array([*rates.values()]), nothing, pace_of(at)), limit, key.enforcement)
+    return replay(Demand(at, numpy.array([*rates.values()]), nothing), limit, key.enforcement)
 
 
 def requests(phases: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql.types import StructType
 
-from quotaform.fleet.table import make_table
 from quotaform.model.entity import Entity
 from quotaform.report.report import Curve, curve_of
 from quotaform.usage import curve
-from quotaform.usage.curve import entity_curves, replay_slots
-from quotaform.usage.table.schema import WAITS
+from quotaform.usage.curve import entity_curves
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.usage_oracle import Sample, usage_table
 
@@ -84,35 +81,3 @@ def test_a_curve_has_the_highest_rate_of_each_slot(
 def test_an_empty_recording_has_no_curves(spark: SparkSession) -> None:
     assert entity_curves(usage_table(spark, usage_rows(1), START).limit(0), [("lab", ALICE, PRODUCER)]) == {}
     assert curve_of([], 60.0) == Curve()
-
-
-def test_slots_have_the_highest_rate_and_from_when_to_when_requests_waited(spark: SparkSession) -> None:
-    random = Random(3)
-    rows: list[dict[str, Any]] = [
-        {
-            "bucket_id": bucket,
-            "at": second * 10_000_000,
-            "step_s": 10.0,
-            "ratio": random.random(),
-            "wait_s": random.choice((0.0, 4.0)),
-            "wait_s_high": random.choice((0.0, 9.0)),
-            "throttle_ms": random.choice((None, 5.0, 7.0)),
-        }
-        for bucket in (1, 2)
-        for second in range(1, 40)
-    ]
-    fields = [field for field in WAITS if field.name in rows[0]]
-    table = make_table(spark, StructType(fields), [[row[field.name] for row in rows] for field in fields])
-    found = {(row["bucket_id"], row["at"]): row for row in replay_slots(table, 60.0).toArrow().to_pylist()}
-    slots: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        slots[row["bucket_id"], row["at"] // 60_000_000].append(row)
-    assert len(found) == len(slots)
-    for (bucket, _), each in slots.items():
-        slot = found[bucket, max(row["at"] for row in each)]
-        assert slot["ratio"] == max(row["ratio"] for row in each)
-        assert slot["throttle_ms"] == max((row["throttle_ms"] for row in each if row["throttle_ms"]), default=None)
-        for suffix in ("", "_high"):
-            waited = [row for row in each if row[f"wait_s{suffix}"] > 0]
-            assert slot[f"start{suffix}"] == min((row["at"] - 10_000_000 for row in waited), default=None)
-            assert slot[f"end{suffix}"] == max((row["at"] for row in waited), default=None)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy
 import pytest
 
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows
+from quotaform.usage.bucket.rows import RECORDED_LIMIT, BucketRows, bucket_rows
 from quotaform.usage.headroom.run import _bucket_use
 from quotaform.usage.recommend.spark import _used
-from quotaform.usage.replay.spark import replayed
+from quotaform.usage.replay.spark import replay_slots, replayed
 
 NAN = float("nan")
 START = 1_795_132_800
@@ -21,14 +21,17 @@ def rows_of(samples: Sequence[tuple[int, int, float, float]], limits: Sequence[f
     """Samples of one bucket: step, series, rate and throttle time; every 30 s, with a limit per series."""
     step, series, rate, throttle = (numpy.array(each) for each in zip(*samples, strict=True))
     limit = numpy.array(limits)[series]
-    return BucketRows(
-        1,
-        (START + step * int(STEP_S)) * 1_000_000,
-        series,
-        rate.astype(float),
-        numpy.full(len(step), STEP_S),
-        throttle.astype(float),
-        {RECORDED_LIMIT: limit, "replayed_limit": limit, "key_number": numpy.ones(len(step))},
+    return bucket_rows(
+        {
+            "series_id": series,
+            "at": (START + step * int(STEP_S)) * 1_000_000,
+            "rate": rate.astype(float),
+            "window_s": numpy.full(len(step), STEP_S),
+            "throttle_ms": throttle.astype(float),
+            RECORDED_LIMIT: limit,
+            "replayed_limit": limit,
+            "key_number": numpy.ones(len(step)),
+        }
     )
 
 
@@ -71,3 +74,25 @@ def test_headroom_backtest_and_recommend_agree_on_how_often_requests_were_newly_
 def test_times_without_a_rate_are_no_samples_of_a_recommendation() -> None:
     rows = rows_of([(0, 0, 50, 100), (1, 0, NAN, 200), (2, 0, NAN, 300), (3, 0, 50, 300), (4, 0, 50, 400)])
     assert (_bucket_use(rows)["throttled_s"], _used(99.0, 0, rows)["throttled"]) == (4 * STEP_S, 2)
+
+
+def test_slots_of_a_page_have_the_highest_of_each_and_from_when_to_when_requests_waited() -> None:
+    samples = [(step, 0, 150.0 * (step % 7 < 3), step % 5 or NAN) for step in range(40)]
+    rows = rows_of(samples)
+    rows.of_series["number"] = 3.0  # type: ignore[index]
+    found, bucket = replay_slots(120, rows), replayed(rows)
+    assert found is not None
+    assert bucket is not None
+    slots = rows.at // 120_000_000
+    assert found["at"].tolist() == [rows.at[slots == slot].max() for slot in numpy.unique(slots)]
+    assert set(found["number"]) == {3}
+    for place, slot in enumerate(numpy.unique(slots)):
+        own = slots == slot
+        assert (found["rate"][place], found["throttle_ms"][place]) == (
+            rows.rate[own].max(),
+            numpy.nanmax(rows.throttle_ms[own]),
+        )
+        for name in ("", "_high"):
+            waited = rows.at[own & (bucket.replay.waits[name].waited > 0)]
+            span = [found[f"{end}{name}"][place] for end in ("start", "end")]
+            assert numpy.isnan(span).all() if not len(waited) else span == [waited[0] - STEP_S * 1e6, waited[-1]]

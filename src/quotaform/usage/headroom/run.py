@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # | --- | --- |
 # | rate | per bucket, broker and time: the sum of the series that share the bucket; a series counts once per time |
 # | seconds | since the previous sample of the bucket; its own window if there is none within `LONGEST_STEP_S` |
-# | throttled | requests were newly throttled: see `BucketRows.newly_throttled` |
+# | throttled | requests were newly throttled: see `BucketRows` |
 #
 # A broker averages the delays of the last 30 to 60 seconds and reports the same average until they are over, so an
 # average that does not change is an old one, unless every delay is as long as the longest that is allowed: then the
@@ -110,14 +110,13 @@ def headroom(usage: DataFrame, found: DataFrame) -> DataFrame:
 
 def _bucket_use(rows: BucketRows) -> dict[str, Any]:
     """Return the columns of `_USES` of a bucket on a broker."""
-    at, rate, window, throttle = rows.by_time()
-    window = numpy.where(numpy.isnan(window), QUOTA_WINDOW_S, window)
+    at, rate, throttle = rows.at, rows.rate, rows.throttle_ms
+    window = numpy.where(numpy.isnan(rows.window_s), QUOTA_WINDOW_S, rows.window_s)
     step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
     seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
     rates = numpy.sort(rate[~numpy.isnan(rate)])
     delays = throttle[~numpy.isnan(throttle)]
-    members, totals = rows.totals()
-    total = float(totals.sum())
+    total = float(rows.totals.sum())
     return {
         "samples": len(rates),
         "first": at[0],
@@ -125,12 +124,12 @@ def _bucket_use(rows: BucketRows) -> dict[str, Any]:
         **{name: _rank(rates, share) for name, share in _SHARES.items()},
         "max": _rank(rates, 1.0),
         "recorded_s": seconds.sum(),
-        "throttled_s": seconds[rows.newly_throttled()].sum(),
+        "throttled_s": seconds[rows.is_newly_throttled].sum(),
         "throttle_ms_max": float(delays.max()) if len(delays) else None,
-        "members": len(members),
+        "members": len(rows.members),
         # Of equals the first by address.
-        "top_number": members[totals.argmax()],
-        "top_share": float(totals.max()) / total if total else None,
+        "top_number": rows.members[rows.totals.argmax()],
+        "top_share": float(rows.totals.max()) / total if total else None,
     }
 
 

@@ -93,8 +93,7 @@ def bucket_use(usage: DataFrame, found: DataFrame, percentile: float, outlier_da
 
 def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, Any]:
     """Return what a bucket used of a broker."""
-    times = rows.by_time()
-    at, rate = times.at, times.rate
+    at, rate = rows.at, rows.rate
     day = at // (DAY_S * 1_000_000)
     hour = at % (DAY_S * 1_000_000) // (HOUR_S * 1_000_000)
     begins = starts_of(day)
@@ -109,11 +108,11 @@ def _used(percentile: float, outlier_days: int, rows: BucketRows) -> dict[str, A
     return {
         "busiest": [None if busiest is None else asdict(busiest)],
         "samples": numpy.count_nonzero(~numpy.isnan(rate)),
-        "throttled": numpy.count_nonzero(rows.newly_throttled() & ~numpy.isnan(rate)),
+        "throttled": numpy.count_nonzero(rows.is_newly_throttled & ~numpy.isnan(rate)),
         "days": [day[begins].tolist()],
         "day_hours": [numpy.bitwise_or.reduceat(1 << hour, begins).tolist()],
         "first": at[0],
-        "begin": at[0] - round((QUOTA_WINDOW_S if numpy.isnan(times.window_s[0]) else times.window_s[0]) * 1e6),
+        "begin": at[0] - round((QUOTA_WINDOW_S if numpy.isnan(rows.window_s[0]) else rows.window_s[0]) * 1e6),
         "last": at[-1],
         "last_used": used[-1] if len(used) else None,
     }

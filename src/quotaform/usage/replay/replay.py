@@ -210,12 +210,11 @@ class Demand:
     at: Integers  # Microseconds since 1970, each once
     rate: Floats  # In the unit of the key
     window_s: Floats  # How many seconds up to `at` the rate covers; NaN if that is not known
-    pace_s: float  # About how many seconds are between two samples, gaps aside; NaN of a single one
     rate_high: Floats | None = None
     """The most that the rate was where windows do not cover it; `None` for that of the samples around it."""
 
 
-def pace_of(at: Integers) -> float:
+def _pace(at: Integers) -> float:
     """Return the seconds between two samples: of short recordings the mean step, and of others that of the minutes in
     which there are samples, so that gaps do not count; NaN of a single one."""
     if len(at) < 2:
@@ -248,9 +247,14 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
 
     `limit`: the limit; NaN if there is none.
     """
-    if enforcement.burst_s and demand.pace_s <= LONGEST_GAUGE_STEP_S:
-        demand = _asked(demand)
-    steps = _steps(demand)
+    pace_s = _pace(demand.at)
+    if enforcement.burst_s and pace_s <= LONGEST_GAUGE_STEP_S:
+        # When mutations were asked for: each rate covers the time since the sample before. Without a pace it is one
+        # recording, however close its samples are.
+        since = (demand.at - _before(demand.at, 1)) / 1e6
+        window = numpy.where(since <= LONGEST_STEP_S, since, pace_s)
+        demand, pace_s = Demand(demand.at, asked_rates(demand.at, demand.rate), window), numpy.nan
+    steps = _steps(demand, pace_s)
     limits = {variant: _used_limit(variant, limit, enforcement) for variant in VARIANTS}
     least = 0.0 if enforcement.burst_s else limits["_high"]
     if not (steps.rate_high > least).any() or numpy.isnan(limit):
@@ -270,14 +274,6 @@ def _used_limit(variant: str, limit: float, enforcement: Enforcement) -> float:
     unused = enforcement.answer * _UNUSED[variant] / QUOTA_WINDOW_S
     # No answer is larger than a window.
     return max(limit - unused, limit / 2)
-
-
-def _asked(demand: Demand) -> Demand:
-    """Return when mutations were asked for: each rate covers the time since the sample before."""
-    since = (demand.at - _before(demand.at, 1)) / 1e6
-    rate = asked_rates(demand.at, demand.rate)
-    # Without a pace it is one recording, however close its samples are.
-    return Demand(demand.at, rate, numpy.where(since <= LONGEST_STEP_S, since, demand.pace_s), numpy.nan)
 
 
 def divided(number: Floats, by: Floats | float) -> Floats:
@@ -319,8 +315,8 @@ class _Steps:
         return values.ravel()[: len(self.at)]
 
 
-def _steps(demand: Demand) -> _Steps:
-    at, pace_s = demand.at, demand.pace_s
+def _steps(demand: Demand, pace_s: float) -> _Steps:
+    at = demand.at
     interleaved = next((number for number in _INTERLEAVED if pace_s * number <= _WIDEST), 1)
     window = numpy.where(numpy.isnan(demand.window_s), QUOTA_WINDOW_S, demand.window_s)
     since = (at - _before(at, 1)) / 1e6

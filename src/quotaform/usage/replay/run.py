@@ -21,9 +21,8 @@ from quotaform.model.text import listed
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
 from quotaform.plan.plan import Plan
 from quotaform.resolve.spark_quotas import QUOTAS
-from quotaform.usage.curve import replays
-from quotaform.usage.replay.report import Replays, drawn_buckets
-from quotaform.usage.replay.spark import backtest, members
+from quotaform.usage.replay.report import Replays
+from quotaform.usage.replay.spark import backtest, members, replays
 from quotaform.usage.table.schema import BACKTEST
 from quotaform.usage.table.table import (
     named_usage,
@@ -88,7 +87,7 @@ def backtested(
         )
 
         def replayed() -> Replays:
-            return replays(tested, found, drawn_buckets(result))
+            return replays(tested, found, result)
 
         yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker"), replayed
 

@@ -12,30 +12,44 @@ The model of what brokers do is that of `quotaform.usage.replay.replay`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from quotaform.fleet.table import make_table
 from quotaform.model.quota_key import QUOTA_KEYS, Enforcement
-from quotaform.usage.bucket.rows import RECORDED_LIMIT, Booleans, BucketRows, Floats, per_bucket
-from quotaform.usage.bucket.spark import buckets, finite_limit, numbered
-from quotaform.usage.replay.replay import VARIANTS, Demand, Replay, divided, pace_of, replay
-from quotaform.usage.table.schema import BACKTEST, MEMBERS, TOTALS, WAITS
+from quotaform.plan.backtest import Backtest
+from quotaform.report.report import MOST_POINTS, Span
+from quotaform.resolve.spark_quotas import struct
+from quotaform.usage.bucket.rows import RECORDED_LIMIT, Booleans, BucketRows, Floats, per_bucket, starts_of
+from quotaform.usage.bucket.spark import buckets, finite_limit, numbered, same_columns
+from quotaform.usage.replay.replay import VARIANTS, Demand, Replay, divided, replay
+from quotaform.usage.replay.report import Replays, ReplaySlot, drawn_buckets
+from quotaform.usage.table.schema import BACKTEST
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 REPLAYED: Final = ("replayed_limit", RECORDED_LIMIT, "key_number")
-"""The columns of `MEMBERS` that a replay needs of each sample's series."""
+"""The columns of `members` that a replay needs of each sample's series."""
 _ENFORCEMENTS: Final = (Enforcement(), *(key.enforcement for key in QUOTA_KEYS.values()))
 """By `key_number`; the first for keys that this version does not know."""
 
 
 def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFrame:
-    """Return `MEMBERS`: the recorded series that a limit holds for, before or after, and their buckets.
+    """Return the recorded series that a limit holds for, before or after, with their buckets: `numbered`, and these.
+
+    | column | content |
+    | --- | --- |
+    | limit, least_limit, before_limit | null if nothing limits the series |
+    | replayed_limit | that of the bucket; the least of its parts where they cannot be told apart |
+    | key_number | stands for the quota key among numbers |
 
     `series`: `recorded`, persisted: they are read several times. `quotas`: `QUOTAS` as they
     would be. `before`: the same as they are.
@@ -51,7 +65,7 @@ def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFram
     number = f.create_map(*(f.lit(each) for place, key in enumerate(QUOTA_KEYS) for each in (key, place + 1)))
     return limited.withColumns(
         {"replayed_limit": limit, "key_number": f.coalesce(f.try_element_at(number, f.col("key")), f.lit(0))}
-    ).select(*MEMBERS.names)
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +77,7 @@ class ReplayedBucket:
     enforcement: Enforcement
     replay: Replay
     throttle_ms: Floats  # The largest throttle time of the series; NaN without any
-    is_throttled: Booleans  # Whether requests were throttled while it was recorded
-    is_newly_throttled: Booleans
-    """Whether some were since the time before: the throttle time of a broker stays for a minute."""
+    is_newly_throttled: Booleans  # Whether requests were throttled since the time before
 
 
 def replayed(rows: BucketRows) -> ReplayedBucket | None:
@@ -73,30 +85,26 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
 
     `rows`: with the columns `REPLAYED`.
     """
-    limit, key_number = (float(rows.of_series[name][0]) for name in ("replayed_limit", "key_number"))
-    is_new = rows.newly_throttled()
-    at, rate, window, throttle = rows.by_time()
-    has_rate = ~numpy.isnan(rate)
-    if not has_rate.all():
-        at, is_new = at[has_rate], is_new[has_rate]
-        rate, window, throttle = (each[has_rate] for each in (rate, window, throttle))
-    if not len(at):
+    rated = ~numpy.isnan(rows.rate)
+    if not rated.any():
         return None
-    rate_high = None if rows.instances is None else rows.instances.rate_high[has_rate]
-    demand = Demand(at, rate, window, pace_of(at), rate_high)
-    enforcement = _ENFORCEMENTS[int(key_number)]
+    limit, enforcement = rows.of_series["replayed_limit"], _ENFORCEMENTS[int(rows.of_series["key_number"])]
+    rate_high = None if rows.rate_high is None else rows.rate_high[rated]
+    demand = Demand(rows.at[rated], rows.rate[rated], rows.window_s[rated], rate_high)
     return ReplayedBucket(
         demand=demand,
         limit=limit,
         enforcement=enforcement,
         replay=replay(demand, limit, enforcement),
-        throttle_ms=throttle,
-        is_throttled=~numpy.isnan(throttle),
-        is_newly_throttled=is_new,
+        throttle_ms=rows.throttle_ms[rated],
+        is_newly_throttled=rows.is_newly_throttled[rated],
     )
 
 
-_TIMES = ("first_throttled", "last_throttled", "worst_at")
+_TIMES: Final = ("first_throttled", "last_throttled", "worst_at")
+_COMPUTED: Final = BACKTEST.names[BACKTEST.names.index("recorded_s") : BACKTEST.names.index("is_coarse")]
+_TOTALS: Final = struct("bucket_id samples long", " ".join((*_COMPUTED, "double")))
+"""The columns of `BACKTEST` that are computed of samples; times are in microseconds since 1970."""
 
 
 def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
@@ -106,7 +114,7 @@ def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
 
     `found`: `members`, persisted: it is read several times.
     """
-    totals = per_bucket(usage, found, REPLAYED, _totals, TOTALS)
+    totals = per_bucket(usage, found, REPLAYED, _totals, _TOTALS)
     times = {name: f.timestamp_micros(f.col(name).cast("long")) for name in _TIMES}
     rows = totals.withColumns(times).join(f.broadcast(_tested_buckets(found)), "bucket_id")
     is_coarse = f.col("is_coarse")
@@ -121,11 +129,6 @@ def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
         "longest_s": f.when(~is_coarse & f.col("longest_s").isNotNull(), f.least("longest_s", "throttled_s")),
     }
     return rows.withColumns(unknown).select(*BACKTEST.names)
-
-
-def waits(usage: DataFrame, found: DataFrame) -> DataFrame:
-    """Return `WAITS` of some buckets; the arguments are those of `backtest`."""
-    return per_bucket(usage, found, REPLAYED, _waits, WAITS)
 
 
 def _tested_buckets(found: DataFrame) -> DataFrame:
@@ -146,7 +149,7 @@ def _tested_buckets(found: DataFrame) -> DataFrame:
 
 
 def _totals(rows: BucketRows) -> dict[str, Any] | None:
-    """Return the columns of `TOTALS` of a bucket on a broker."""
+    """Return the columns of `_TOTALS` of a bucket on a broker."""
     bucket = replayed(rows)
     if bucket is None:
         return None
@@ -161,11 +164,11 @@ def _totals(rows: BucketRows) -> dict[str, Any] | None:
         "longest_s": _most(replay.episode_s),
         "worst_at": when[estimate.delay[estimate.waited > 0].argmax()] if len(when) else None,
         "backlog_s": replay.backlog_s[-1],
-        "over_max": _most(_ratio(bucket)),
+        "over_max": _most(divided(demand.rate, bucket.limit)),
         "refused": None,
         "recorded_throttled_s": step[bucket.is_newly_throttled].sum(),
         "recorded_throttle_ms_max": _most(bucket.throttle_ms),
-        "hidden_s": step[bucket.is_throttled].sum(),
+        "hidden_s": step[~numpy.isnan(bucket.throttle_ms)].sum(),
     }
     for variant in VARIANTS:
         wait = replay.waits[variant]
@@ -176,26 +179,72 @@ def _totals(rows: BucketRows) -> dict[str, Any] | None:
     return found
 
 
-def _waits(rows: BucketRows) -> dict[str, Any] | None:
-    """Return the columns of `WAITS` of a bucket on a broker."""
-    bucket = replayed(rows)
-    if bucket is None:
-        return None
-    return {
-        "at": bucket.demand.at,
-        "step_s": bucket.replay.step_s,
-        "wait_s": bucket.replay.waits[""].waited,
-        "wait_s_high": bucket.replay.waits["_high"].waited,
-        "ratio": _ratio(bucket),
-        "throttle_ms": bucket.throttle_ms,
-    }
-
-
-def _ratio(bucket: ReplayedBucket) -> Floats:
-    return divided(bucket.demand.rate, bucket.limit)
-
-
 def _most(values: Floats) -> float | None:
     """Return the largest of values; `None` if there are none."""
     found = values[~numpy.isnan(values)]
     return float(found.max()) if len(found) else None
+
+
+_DRAWN: Final = ("cluster", "bucket_broker", "key", "bucket")
+_SLOTS: Final = struct("bucket_id number at long", "rate throttle_ms start end start_high end_high double")
+
+
+def replays(usage: DataFrame, found: DataFrame, tested: Backtest) -> Replays:
+    """Return what would have happened over time to the buckets of a backtest that are drawn.
+
+    `found`: `members`, persisted.
+    """
+    chosen = drawn_buckets(tested)
+    if not chosen:
+        return Replays()
+    times = [time for each in tested.clusters for time in (each.first, each.last) if time is not None]
+    step_s = ceil(((max(times) - min(times)).total_seconds() + 1) / MOST_POINTS)
+    rows = [(number, cluster, each.broker, each.key, each.bucket) for number, (cluster, each) in enumerate(chosen)]
+    kinds = struct("number long", " ".join((*_DRAWN, "string")))
+    wanted = f.broadcast(make_table(usage.sparkSession, kinds, list(zip(*rows, strict=True)))).alias("wanted")
+    own = found.alias("found").join(wanted, same_columns("found", "wanted", _DRAWN)).select("found.*", "number")
+    points = per_bucket(usage, own, (*REPLAYED, "number"), partial(replay_slots, step_s), _SLOTS)
+    slots: list[list[ReplaySlot]] = [[] for _ in chosen]
+    for row in points.orderBy("number", "at").toArrow().to_pylist():
+        slots[row["number"]].append(
+            ReplaySlot(
+                at=_time(row["at"]),
+                rate=row["rate"],
+                throttle_ms=row["throttle_ms"],
+                waits=_span(row["start"], row["end"]),
+                may_wait=_span(row["start_high"], row["end_high"]),
+            )
+        )
+    return Replays(slots, float(step_s))
+
+
+def replay_slots(step_s: int, rows: BucketRows) -> dict[str, Any] | None:
+    """Return the columns of `_SLOTS` of a bucket: the highest of each slot, and from when to when requests waited.
+
+    `step_s`: how long a slot is.
+    """
+    bucket = replayed(rows)
+    if bucket is None:
+        return None
+    at = bucket.demand.at
+    starts = starts_of(at // (step_s * 1_000_000))
+    found = {
+        "at": numpy.maximum.reduceat(at, starts),
+        "number": numpy.full(len(starts), int(rows.of_series["number"])),
+        "rate": numpy.maximum.reduceat(bucket.demand.rate, starts),
+        "throttle_ms": numpy.fmax.reduceat(bucket.throttle_ms, starts),
+    }
+    for name in ("", "_high"):
+        waited = bucket.replay.waits[name].waited > 0
+        begin = numpy.where(waited, at - bucket.replay.step_s * 1e6, numpy.nan)
+        found[f"start{name}"] = numpy.fmin.reduceat(begin, starts)
+        found[f"end{name}"] = numpy.fmax.reduceat(numpy.where(waited, at, numpy.nan), starts)
+    return found
+
+
+def _span(start: float | None, end: float | None) -> Span | None:
+    return None if start is None or end is None else Span(_time(start), _time(end))
+
+
+def _time(micros: float) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)

@@ -116,48 +116,6 @@ was recorded has no such rows. See `quotaform.usage.headroom.run` for how each i
 RECORDED: Final = struct(" ".join((*SERIES, "string")), "first last timestamp", "samples long")
 """The recorded series, and how much there is of each, in rows; for computing alone."""
 
-MEMBERS: Final = struct(
-    " ".join((*SERIES, "string")),
-    "samples bucket_id series_id long",
-    "bucket_broker bucket string",
-    "limit least_limit double",
-    "source entity_key string",
-    "is_coarse boolean",
-    "before_limit double",
-    "before_bucket string",
-    "replayed_limit double",
-    "key_number integer",
-)
-"""The recorded series that a limit holds for, before or after a plan, and their buckets; for the backtest alone.
-
-| column | content |
-| --- | --- |
-| bucket_id, series_id, bucket_broker | see `quotaform.usage.bucket.spark` |
-| limit, before_limit | null if nothing limits the series |
-| replayed_limit | that of the bucket; the least of its parts where they cannot be told apart |
-| key_number | stands for the quota key among numbers |
-"""
-
-TOTALS: Final = struct(
-    "bucket_id samples long",
-    "recorded_s throttled_s throttled_s_low throttled_s_high first_throttled last_throttled longest_s double",
-    "delay_s_max delay_s_max_low delay_s_max_high worst_at backlog_s over_max refused double",
-    "recorded_throttled_s recorded_throttle_ms_max hidden_s double",
-)
-"""`BACKTEST` without the columns that name the bucket and its limits; times are in microseconds since 1970."""
-
-WAITS: Final = struct("bucket_id at long", "step_s wait_s wait_s_high ratio throttle_ms double")
-"""What would have happened to a bucket on a broker, a row per time; for pictures alone.
-
-| column | content |
-| --- | --- |
-| at | microseconds since 1970 |
-| step_s | how many seconds up to `at` the row stands for |
-| wait_s, wait_s_high | seconds of these in which requests would have waited |
-| ratio | the rate / the limit |
-| throttle_ms | the average delay of requests that were throttled really |
-"""
-
 BACKTEST: Final = struct(
     "cluster broker key bucket string",
     "limit double",

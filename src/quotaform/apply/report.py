@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from quotaform.apply.freshness import Freshness
@@ -16,14 +17,13 @@ from quotaform.plan.receipt import Receipt, ReceiptDigest, Result
 from quotaform.plan.report_markdown import (
     MARKER,
     ChangedEntities,
-    Parts,
     counted_table,
     full_table,
     grouped_table,
     parts_of,
 )
-from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
-from quotaform.report.markdown import by_prefix, code, link, words
+from quotaform.report.comment import COMMENT_BYTES, Marker, Place, part, render_comment, unchanged_place
+from quotaform.report.markdown import by_prefix, code, words
 from quotaform.report.report import Report, Section, Table
 from quotaform.report.text import PLAIN, Style, clusters_line, counted
 
@@ -146,22 +146,11 @@ def render_receipt_markdown(
 
     `limit` is how many bytes the document may have; what has no room is grouped or counted.
     """
-    rows = _rows(parts_of(receipt.plan.changes))
-    failed = Part([form(_failed, receipt, 50), form(_failed, receipt, 5)])
-    changes = Part([form(_changes, rows, make) for make in (full_table, grouped_table, counted_table)])
-    head, foot = Part([form(_head, receipt, place)]), Part([form(_foot, receipt, run_url)])
-    return fit((head, failed, changes, foot), (changes, changes, failed), limit)
-
-
-def _rows(parts: Parts) -> ChangedEntities:
-    return [*parts.deletes, *parts.updates, *parts.creates, *parts.drift]
-
-
-def _head(receipt: Receipt, place: Place) -> Iterator[str]:
-    header = receipt.plan.header
-    changes = None if receipt.interruption else len(receipt.results)
-    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, place, changes)}\n"
-    done = receipt.digest
+    divided = parts_of(receipt.plan.changes)
+    rows = [*divided.deletes, *divided.updates, *divided.creates, *divided.drift]
+    failed = part(partial(_failed, receipt), (50, 5))
+    changes = part(partial(_changes, rows), (full_table, grouped_table, counted_table))
+    header, done = receipt.plan.header, receipt.digest
     added, changed, destroyed = (done.applied[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
     if not receipt.results:
         what = "no changes"
@@ -169,8 +158,20 @@ def _head(receipt: Receipt, place: Place) -> Iterator[str]:
         what = f"applied ({added} added, {changed} changed, {destroyed} destroyed)"
     else:
         what = "partly applied" if done.wrote_anything else "not applied"
-    yield f"### Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}\n\n"
-    yield f"{resources_line([done], is_complete=receipt.is_complete)}\n\n"
+    number = None if receipt.interruption else len(receipt.results)
+    commit = [f"commit {code(header.source.commit[:7])}"] if header.source.commit else []
+    by = f"applied by {code(receipt.applied_by, 100)} at {code(receipt.finished_at, 40)}"
+    return render_comment(
+        Marker(MARKER, header.cluster_name, header.source.directory, number),
+        f"Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}",
+        [resources_line([done], is_complete=receipt.is_complete)],
+        (failed, changes),
+        (changes, changes, failed),
+        [f"Plan id {code(receipt.plan.plan_id)}", *commit, by],
+        limit=limit,
+        run_url=run_url,
+        place=place,
+    )
 
 
 def _failed(receipt: Receipt, most: int) -> Iterator[str]:
@@ -203,18 +204,6 @@ def _changes(entities: ChangedEntities, make: Callable[[ChangedEntities], Iterab
         yield f"<details><summary>Planned changes ({len(entities):,})</summary>\n\n"
         yield from make(entities)
         yield "</details>\n\n"
-
-
-def _foot(receipt: Receipt, run_url: str | None) -> Iterator[str]:
-    source = receipt.plan.header.source
-    parts = [f"Plan id {code(receipt.plan.plan_id)}"]
-    if source.commit:
-        parts.append(f"commit {code(source.commit[:7])}")
-    parts.append(f"applied by {code(receipt.applied_by, 100)} at {code(receipt.finished_at, 40)}")
-    run = link("run", run_url)
-    if run is not None:
-        parts.append(run)
-    yield f"<sub>{' · '.join(parts)}</sub>\n"
 
 
 def render_receipt_total(outcomes: Sequence[ClusterOutcome[ReceiptDigest]], style: Style = PLAIN) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from json import dumps
 from typing import Final
 
@@ -19,9 +20,9 @@ from quotaform.model.text import inert, listed
 from quotaform.plan.page import findings_sections, value_bar, value_cell
 from quotaform.plan.report import NOTHING_SELECTED
 from quotaform.report.annotation import Problems
-from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
+from quotaform.report.comment import COMMENT_BYTES, Marker, Place, part, render_comment, unchanged_place
 from quotaform.report.finding import FEW, block_lines, note_items, note_lines, render_findings, render_removed
-from quotaform.report.markdown import code, link, markdown_table, words
+from quotaform.report.markdown import code, markdown_table, words
 from quotaform.report.report import Cell, Column, ColumnKind, Number, Report, Section, Table
 from quotaform.report.text import PLAIN, Style, cluster_text, clusters_line, counted, reading_text
 from quotaform.resolve.effect import value_text
@@ -76,11 +77,11 @@ def drift_line(drift: Drift) -> str:
         return "Unknown: this is not the cluster that the files are for (see above)."
     if not drift.has_entities:
         return NOTHING_SELECTED
-    partial = "" if drift.is_complete else " of what was selected"
+    selected = "" if drift.is_complete else " of what was selected"
     return summary_line(
         drift.summary,
         drift.in_sync,
-        partial,
+        selected,
         pending=len(drift.pending),
         ignored=drift.ignored_entities,
         noun="entity of the history" if drift.baseline and drift.baseline.is_history else "declared entity",
@@ -97,7 +98,7 @@ def _baseline_line(base: Base | None) -> str:
 def summary_line(
     counts: Mapping[str, int],
     in_sync: int,
-    partial: str = "",
+    what: str = "",
     *,
     pending: int = 0,
     ignored: int = 0,
@@ -105,15 +106,18 @@ def summary_line(
 ) -> str:
     """Return the last line of drift.
 
-    `partial` follows `Drift` when not everything was compared; `noun` is what one that matches is.
+    `what` follows `Drift` when not everything was compared; `noun` is what one that matches is.
     """
     others = [f"{number:,} {word}" for number, word in ((pending, "pending"), (ignored, "ignored")) if number]
     if not any(counts.values()):
         plural = noun.replace("entity", "entities")
         sync = counted(in_sync, f"{noun} matches the cluster", f"{plural} match the cluster")
-        return f"No drift{partial}. {sync}{''.join(f'; {other}' for other in others)}."
-    classes = ", ".join(f"{counts[each.value]:,} {each.value}" for each in DriftClass)
-    return f"Drift{partial}: {'; '.join([classes, f'{in_sync:,} in sync', *others])}."
+        return f"No drift{what}. {sync}{''.join(f'; {other}' for other in others)}."
+    return f"Drift{what}: {'; '.join([_classes(counts), f'{in_sync:,} in sync', *others])}."
+
+
+def _classes(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[each.value]:,} {each.value}" for each in DriftClass)
 
 
 def _entity_lines(
@@ -207,39 +211,31 @@ def render_drift_markdown(
     """
     blocking = [finding for finding in drift.findings if finding.blocking]
     others = [finding for finding in drift.findings if not finding.blocking]
-    tables = [Part([form(markdown_table, each, most) for most in _MOST_ROWS]) for each in _tables(drift)]
-    blocks = Part([form(block_lines, blocking, most, _NOT_COMPARED) for most in (_MOST_NOTES, 0)])
-    notes = Part([form(note_lines, note_items(others), most) for most in (_MOST_NOTES, 0)])
-    head, foot = Part([form(_head, drift, root, place)]), Part([form(_foot, drift, run_url)])
-    shorter = [part for part in (*reversed(tables[1:]), notes, *tables[:1]) for _ in part.forms[1:]]
-    return fit((head, blocks, *tables, notes, foot), (*shorter, blocks), limit)
-
-
-def _head(drift: Drift, root: str, place: Place) -> Iterator[str]:
-    changes = len(drift.entities) if drift.is_known else None
-    yield f"{comment_marker(MARKER, drift.cluster_name, root, place, changes)}\n"
-    if not drift.is_known:
-        what = "unknown"
-    elif drift.entities:
-        what = ", ".join(f"{drift.summary[each.value]:,} {each.value}" for each in DriftClass)
-    else:
-        what = "no drift"
-    yield f"### Kafka quota drift on {code(spell_name(drift.cluster_name), 100)}: {what}\n\n"
-    yield f"{drift_line(drift) if drift.is_known else 'This is not the cluster that the files are for.'}\n\n"
-
-
-def _foot(drift: Drift, run_url: str | None) -> Iterator[str]:
-    parts = [f"Fingerprint {code(drift.fingerprint)}"]
+    tables = [part(partial(markdown_table, each), _MOST_ROWS) for each in _tables(drift)]
+    blocks = part(lambda most: block_lines(blocking, most, _NOT_COMPARED), (_MOST_NOTES, 0))
+    notes = part(partial(note_lines, note_items(others)), (_MOST_NOTES, 0))
+    shorter = [each for each in (*reversed(tables[1:]), notes, *tables[:1]) for _ in each.forms[1:]]
+    what = "no drift" if drift.is_known else "unknown"
+    if drift.entities:
+        what = _classes(drift.summary)
+    foot = [f"Fingerprint {code(drift.fingerprint)}"]
     base = drift.baseline
     if base is not None:
         commit = f" at {code(base.commit[:7])}" if base.commit else ""
-        parts.append(f"baseline {'' if base.type == 'git' else f'{base.type} '}{code(base.ref, 100)}{commit}")
-    parts.append(words(reading_text(drift.read_at, drift.snapshot)))
-    parts.append(f"{counted(drift.in_sync, 'entity', 'entities')} in sync")
-    run = link("run", run_url)
-    if run is not None:
-        parts.append(run)
-    yield f"<sub>{' · '.join(parts)}</sub>\n"
+        foot.append(f"baseline {'' if base.type == 'git' else f'{base.type} '}{code(base.ref, 100)}{commit}")
+    foot.append(words(reading_text(drift.read_at, drift.snapshot)))
+    foot.append(f"{counted(drift.in_sync, 'entity', 'entities')} in sync")
+    return render_comment(
+        Marker(MARKER, drift.cluster_name, root, len(drift.entities) if drift.is_known else None),
+        f"Kafka quota drift on {code(spell_name(drift.cluster_name), 100)}: {what}",
+        [drift_line(drift) if drift.is_known else "This is not the cluster that the files are for."],
+        (blocks, *tables, notes),
+        (*shorter, blocks),
+        foot,
+        limit=limit,
+        run_url=run_url,
+        place=place,
+    )
 
 
 MOST_ITEMS: Final = 10
@@ -328,11 +324,11 @@ def render_drift_total(outcomes: Sequence[ClusterOutcome[DriftDigest]], style: S
     known = [drift for drift in drifts if drift.is_known]
     counts = {each.value: sum(drift.summary[each.value] for drift in known) for each in DriftClass}
     if any(counts.values()) or len(known) == len(outcomes):
-        partial = "" if all(drift.is_complete for drift in known) else " of what was selected"
+        selected = "" if all(drift.is_complete for drift in known) else " of what was selected"
         line = summary_line(
             counts,
             sum(drift.in_sync for drift in known),
-            partial,
+            selected,
             pending=sum(drift.pending for drift in known),
             ignored=sum(drift.ignored for drift in known),
         )

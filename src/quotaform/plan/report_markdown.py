@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import QuotaformError
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Approval, Finding
 from quotaform.model.quotas import Action, Change
 from quotaform.model.rule import NO_LONGER_DECLARED
 from quotaform.plan.backtest_report import backtest_section, backtest_sentence
@@ -32,7 +32,7 @@ from quotaform.plan.report import (
     render_plan,
     source_text,
 )
-from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, joined, unchanged_place
+from quotaform.report.comment import COMMENT_BYTES, Marker, Part, Place, joined, part, render_comment, unchanged_place
 from quotaform.report.finding import block_lines, note_items, note_lines, removed_lines
 from quotaform.report.markdown import (
     by_prefix,
@@ -201,92 +201,78 @@ def render_plan_markdown(
     blocking = [finding for finding in plan.findings if finding.blocking]
     removed = [finding for finding in plan.findings if finding.rule == NO_LONGER_DECLARED.id]
     others = [finding for finding in plan.findings if not finding.blocking and finding.rule != NO_LONGER_DECLARED.id]
-    blocks = Part([form(block_lines, blocking), *(form(block_lines, blocking, most) for most in (_SOME_BLOCKS, 1, 0))])
-    deletes = Part(
-        [
-            form(_section, "Deleted", changes.deletes, full_table),
-            form(_section, "Deleted", changes.deletes, _addresses),
-            form(_section, "Deleted", changes.deletes, counted_table),
-        ]
+    blocks = part(partial(block_lines, blocking), (_ALL, _SOME_BLOCKS, 1, 0))
+    deletes = part(partial(_section, "Deleted", changes.deletes), (full_table, _addresses, counted_table))
+    updates, creates, drift = (
+        part(partial(_section, title, rows), (full_table, grouped_table, counted_table))
+        for title, rows in (("Changed", changes.updates), ("Created", changes.creates), (DRIFT, changes.drift))
     )
-    updates, creates = (
-        _changes(title, rows) for title, rows in (("Changed", changes.updates), ("Created", changes.creates))
-    )
-    drift = _changes(DRIFT, changes.drift)
-    stays = Part([form(removed_lines, removed, most) for most in (_MOST_REMOVED, 0)])
-    radius = Part([form(make, plan.blast_radius) for make in (blast_radius_section, blast_radius_sentence)])
-    tested = Part([form(make, plan.backtest) for make in (backtest_section, backtest_sentence)])
-    notes = Part([form(_notes, plan, others, most) for most in (_MOST_NOTES, 0)])
-    full = Part([partial(_full_plan, plan), form(_left_out, plan, run_url)])
-    head, foot = Part([form(_head, plan, place)]), Part([form(_foot, plan, run_url)])
-    return fit(
-        (head, blocks, radius, tested, deletes, stays, updates, creates, drift, notes, full, foot),
-        (
-            full,
-            drift,
-            creates,
-            updates,
-            notes,
-            radius,
-            tested,
-            drift,
-            creates,
-            updates,
-            stays,
-            blocks,
-            blocks,
-            deletes,
-            blocks,
-            deletes,
-        ),
-        limit,
-    )
-
-
-def _head(plan: Plan, place: Place) -> Iterator[str]:
+    stays = part(partial(removed_lines, removed), (_MOST_REMOVED, 0))
+    radius = part(lambda make: make(plan.blast_radius), (blast_radius_section, blast_radius_sentence))
+    tested = part(lambda make: make(plan.backtest), (backtest_section, backtest_sentence))
+    notes = part(partial(_notes, plan, others), (_MOST_NOTES, 0))
+    full = Part([partial(_full_plan, plan), lambda _: _left_out(plan, run_url)])
+    shorter = (full, drift, creates, updates, notes, radius, tested, drift, creates, updates, stays)
     header, summary = plan.header, plan.summary
-    changes = sum(summary[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
-    shown = changes if changes or plan.is_applyable else None
-    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, place, shown)}\n"
+    number = sum(summary[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
     if plan.changes:
         what = (
             f"{summary[Action.CREATE]} to add, {summary[Action.UPDATE]} to change, {summary[Action.DELETE]} to destroy"
         )
     else:
         what = "no changes" if plan.is_applyable else blocked_by(summary["blocked"]).lower()
-    yield f"### Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}\n\n"
+    return render_comment(
+        Marker(
+            MARKER,
+            header.cluster_name,
+            header.source.directory,
+            number if number or plan.is_applyable else None,
+        ),
+        f"Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}",
+        list(_lead(plan)),
+        (blocks, radius, tested, deletes, stays, updates, creates, drift, notes, full),
+        (*shorter, blocks, blocks, deletes, blocks, deletes),
+        list(_foot(plan)),
+        limit=limit,
+        run_url=run_url,
+        place=place,
+    )
+
+
+def _lead(plan: Plan) -> Iterator[str]:
+    """Yield paragraphs: what the plan comes to, and by which options it was made."""
+    header = plan.header
     if plan.changes:
-        yield f"{effect_line(plan)} Byte rates are per broker.\n\n"
+        yield f"{effect_line(plan)} Byte rates are per broker."
     else:
-        yield f"{no_changes(plan) if plan.is_applyable else 'Nothing would be changed.'}\n\n"
-    drifted = sum(change.origin in DRIFTED for change in plan.changes)
-    if drifted:
-        yield f"{drift_text(drifted)}\n\n"
+        yield no_changes(plan) if plan.is_applyable else "Nothing would be changed."
+    if drifted := sum(change.origin in DRIFTED for change in plan.changes):
+        yield drift_text(drifted)
     if header.options.revert is not None:
-        yield f"Puts back what the apply of plan {code(header.options.revert, 100)} changed; nothing else.\n\n"
+        yield f"Puts back what the apply of plan {code(header.options.revert, 100)} changed; nothing else."
     if plan.allowances:
-        yield f"Allowed: {', '.join(code(str(each), 60) for each in plan.allowances[:_MOST_NOTES])}.\n\n"
-    for approval in plan.approvals[:_MOST_APPROVALS]:
-        target, reason = approval.target, approval.reason[:_LONGEST_ADDRESS]
-        yield f"- Approved: {code(approval.rule, 60)} {code(target, _LONGEST_ADDRESS)} by "
-        bound = f" ({words(approval.bound)})" if approval.bound else ""
-        new = ", **new in this change**" if approval.is_new else ""
-        yield f"{code(approval.approver, _LONGEST_ADDRESS)} until {approval.expires}{bound}{new}: {words(reason)}\n"
-    if len(plan.approvals) > _MOST_APPROVALS:
-        yield f"- and {len(plan.approvals) - _MOST_APPROVALS:,} more approvals\n"
+        yield f"Allowed: {', '.join(code(str(each), 60) for each in plan.allowances[:_MOST_NOTES])}."
     if plan.approvals:
-        yield "\n"
+        more = len(plan.approvals) - _MOST_APPROVALS
+        shown = [*map(_approval, plan.approvals[:_MOST_APPROVALS]), *([f"and {more:,} more approvals"] * (more > 0))]
+        yield "\n".join(f"- {each}" for each in shown)
     if not plan.is_complete:
         given = ", ".join(
             code(f"--{name} {spell_name(glob)}", 60)
             for name, globs in (("select", header.options.select), ("exclude", header.options.exclude))
             for glob in globs[:_MOST_NOTES]
         )
-        yield f"Only a part was planned: {given}.\n\n"
+        yield f"Only a part was planned: {given}."
 
 
-def _changes(title: str, rows: ChangedEntities) -> Part:
-    return Part([form(_section, title, rows, make) for make in (full_table, grouped_table, counted_table)])
+def _approval(approval: Approval) -> str:
+    rule, target, approver = code(approval.rule, 60), approval.target, code(approval.approver, _LONGEST_ADDRESS)
+    bound = f" ({words(approval.bound)})" if approval.bound else ""
+    new = ", **new in this change**" if approval.is_new else ""
+    return (
+        f"Approved: {rule} {code(target, _LONGEST_ADDRESS)} by {approver} until {approval.expires}{bound}{new}: "
+        f"{words(approval.reason[:_LONGEST_ADDRESS])}"
+    )
 
 
 def _section(title: str, entities: ChangedEntities, make: Callable[[ChangedEntities], Iterable[str]]) -> Iterator[str]:
@@ -341,31 +327,24 @@ def _as_diff(line: str) -> str:
     return f"{_DIFF_SIGNS[found[2]]}{found[1]}{found[3]}" if found else line
 
 
-def _left_out(plan: Plan, run_url: str | None) -> Iterator[str]:
+def _left_out(plan: Plan, run_url: str | None) -> str:
     where = link("output of the run", run_url) or "output of `quotaform plan`"
-    yield (
+    return (
         f"The full plan ({counted(len(plan.changes), 'entity', 'entities')}) is too large for this comment: see the "
         f"{where} or the plan file (`quotaform show`).\n\n"
     )
 
 
-def _foot(plan: Plan, run_url: str | None) -> Iterator[str]:
-    header = plan.header
-    source = header.source
-    parts = [f"Plan id {code(plan.plan_id)}"]
+def _foot(plan: Plan) -> Iterator[str]:
+    header, source = plan.header, plan.header.source
+    yield f"Plan id {code(plan.plan_id)}"
     if source.commit:
-        parts.append(
-            f"commit {code(source.commit[:7])}{' (with changes that are not committed)' if source.dirty else ''}"
-        )
+        yield f"commit {code(source.commit[:7])}{' (with changes that are not committed)' if source.dirty else ''}"
     if source.base is not None:
         commit = f" at {code(source.base.commit[:7])}" if source.base.commit else ""
-        parts.append(f"base {code(source.base.ref, 100)}{commit}")
-    parts.append(words(reading_text(header.created_at, header.snapshot)))
-    parts.append(f"prune {code(header.options.prune.value)}")
-    run = link("run", run_url)
-    if run is not None:
-        parts.append(run)
-    yield f"<sub>{' · '.join(parts)}</sub>\n"
+        yield f"base {code(source.base.ref, 100)}{commit}"
+    yield words(reading_text(header.created_at, header.snapshot))
+    yield f"prune {code(header.options.prune.value)}"
 
 
 _LONGEST: Final = 20_000
@@ -385,9 +364,6 @@ def render_failure_markdown(
     """Return why there is no result for a cluster. `subject` is what could not be made."""
     text = error.text_of(cluster)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    run = link("run", run_url)
-    return (
-        f"{comment_marker(_KINDS.get(subject, MARKER), cluster, root, place)}\n"
-        f"### Kafka quota {_TITLES.get(subject, subject)} for {code(spell_name(cluster), 100)}: failed\n\n"
-        f"{fenced(shown)}\n{f'<sub>{run}</sub>' if run else ''}\n"
-    )
+    what = f"Kafka quota {_TITLES.get(subject, subject)} for {code(spell_name(cluster), 100)}: failed"
+    marker = Marker(_KINDS.get(subject, MARKER), cluster, root)
+    return render_comment(marker, what, [fenced(shown).rstrip()], run_url=run_url, place=place)

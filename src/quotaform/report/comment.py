@@ -8,10 +8,13 @@ cluster and root show the same thing at different times. `changes` is 0 when the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from json import dumps, loads
 from re import compile as regex
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from quotaform.report.markdown import link
 
 Place: TypeAlias = Callable[[str], str | None]
 """Returns the path of a file from the top of its repository; `None` for one that is outside."""
@@ -66,11 +69,6 @@ def read_marker(body: str) -> Marker | None:
     if found is None or values.get("v") != _VERSION or not isinstance(cluster, str) or not isinstance(root, str):
         return None
     return Marker(found[1], cluster, root, changes if type(changes) is int else None)
-
-
-def comment_marker(kind: str, cluster: str, root: str, place: Place, changes: int | None = None) -> str:
-    """Return the first line of the comment about a cluster and a quotas directory; see `Marker`."""
-    return Marker(kind, cluster, place(root) or root, changes).line()
 
 
 _ANY: Final = 1 << 40
@@ -139,9 +137,13 @@ def _whole(parts: Sequence[Part], limit: int) -> str | None:
     return "".join(made)
 
 
-def form(function: Callable[..., Iterable[str]], *arguments: object) -> Form:
-    """Return the form of a part that a function yields in pieces."""
-    return lambda limit: joined(function(*arguments), limit)
+def part(make: Callable[[Any], Iterable[str]], variants: Iterable[Any]) -> Part:
+    """Return the part that a function yields in pieces, one form for each variant that it takes."""
+    return Part([partial(_form, make, variant) for variant in variants])
+
+
+def _form(make: Callable[[Any], Iterable[str]], variant: object, limit: int) -> str | None:
+    return joined(make(variant), limit)
 
 
 def joined(pieces: Iterable[str], most: int) -> str | None:
@@ -153,3 +155,26 @@ def joined(pieces: Iterable[str], most: int) -> str | None:
             return None
         made.append(piece)
     return "".join(made)
+
+
+def render_comment(
+    marker: Marker,
+    heading: str,
+    lead: Sequence[str],
+    parts: Sequence[Part] = (),
+    order: Sequence[Part] = (),
+    foot: Sequence[str] = (),
+    *,
+    limit: int = COMMENT_BYTES,
+    run_url: str | None = None,
+    place: Place = unchanged_place,
+) -> str:
+    """Return a comment: its first line, a heading, paragraphs, parts, and small print with a link to the run of CI.
+
+    All texts are Markdown. `order` and `limit` are those of `fit`.
+    """
+    first = replace(marker, root=place(marker.root) or marker.root)
+    head = "\n\n".join([f"{first.line()}\n### {heading}", *lead, ""])
+    small = " · ".join(filter(None, (*foot, link("run", run_url))))
+    last = f"<sub>{small}</sub>\n" if small else ""
+    return fit((Part([lambda _: head]), *parts, Part([lambda _: last])), order, limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from quotaform.model.entity import spell_name
@@ -11,9 +12,9 @@ from quotaform.model.errors import ExitCode
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.text import inert
 from quotaform.report.annotation import Problems
-from quotaform.report.comment import COMMENT_BYTES, Part, Place, comment_marker, fit, form, unchanged_place
+from quotaform.report.comment import COMMENT_BYTES, Marker, Place, part, render_comment, unchanged_place
 from quotaform.report.finding import first_of_each_rule
-from quotaform.report.markdown import code, code_cell, link, table, words_cell
+from quotaform.report.markdown import code, code_cell, table, words_cell
 from quotaform.report.text import PLAIN, Style, counted
 
 
@@ -92,21 +93,23 @@ def render_validation_markdown(
     shown = [
         each for each in first_of_each_rule(validation.problems) if shows_warnings or each.severity is Severity.ERROR
     ]
-    problems = Part([form(_problems, shown, len(shown)), form(_problems, shown, _FEW)])
-    return fit((Part([form(_head, validation, place)]), problems, Part([form(_foot, run_url)])), (problems,), limit)
-
-
-def _head(validation: Validation, place: Place) -> Iterator[str]:
-    yield f"{comment_marker(MARKER, '', validation.directory, place)}\n"
+    problems = part(partial(_problems, shown), (len(shown), _FEW))
     errors = sum(problem.severity is Severity.ERROR for problem in validation.problems)
     what = counted(errors, "problem") if errors else "valid"
-    yield f"### Kafka quota files in {code(validation.directory, 100)}: {what}\n\n"
     each = ", ".join(
         f"{counted(count, 'entity', 'entities')}{f' for {code(spell_name(name), 60)}' if name else ''}"
         for name, count in list(validation.entities.items())[:_FEW]
     )
-    if each:
-        yield f"{counted(validation.files, 'file')}, {each}.\n\n"
+    return render_comment(
+        Marker(MARKER, "", validation.directory),
+        f"Kafka quota files in {code(validation.directory, 100)}: {what}",
+        [f"{counted(validation.files, 'file')}, {each}."] if each else [],
+        [problems],
+        [problems],
+        limit=limit,
+        run_url=run_url,
+        place=place,
+    )
 
 
 def _problems(problems: Sequence[Finding], most: int) -> Iterator[str]:
@@ -125,9 +128,3 @@ def _problems(problems: Sequence[Finding], most: int) -> Iterator[str]:
     if len(problems) > most:
         yield f"\nAnd {len(problems) - most:,} more: see the output of `quotaform validate`.\n"
     yield "\n"
-
-
-def _foot(run_url: str | None) -> Iterator[str]:
-    run = link("run", run_url)
-    if run is not None:
-        yield f"<sub>{run}</sub>\n"

@@ -144,9 +144,8 @@ def test_a_snapshot_of_very_many_values_is_refused_before_it_is_parsed(value: st
     with pytest.raises(InvalidFilesError) as caught:
         load_snapshot(SNAPSHOT_START + f"{value}," * MOST_VALUES + "7]}", "s.json")
     assert time.process_time() - begin < 20
-    assert [finding.message for finding in caught.value.problems] == [
-        f"it contains more than the limit of {MOST_VALUES:,} values"
-    ]
+    (problem,) = caught.value.problems
+    assert f"it contains more than the limit of {MOST_VALUES:,} values" in problem.message
 
 
 @pytest.mark.parametrize(

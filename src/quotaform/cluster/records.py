@@ -1,4 +1,4 @@
-"""The JSON of described and altered quotas and of SCRAM credentials; the records of snapshots and outcomes."""
+"""The JSON of described and altered quotas and of SCRAM credentials; the record of outcomes."""
 
 from __future__ import annotations
 
@@ -13,26 +13,11 @@ from quotaform.model.alteration import Altered, Outcome
 from quotaform.model.filter import EntityFilter, Rule
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas, SnapshotFile
-from quotaform.model.records.document import ALTER, DESCRIBE, OUTCOMES, SCRAM, SCRAM_RESULT, SNAPSHOT, indented
+from quotaform.model.records.document import ALTER, DESCRIBE, OUTCOMES, SCRAM, SCRAM_RESULT, indented
 from quotaform.model.records.field import Address, ClusterRecord, KeyDoubles, Names, QuotaKeyName, in_order
 from quotaform.model.records.record import Double, Record, about, builtins
 
 ReadAt = Annotated[str, about("When it or its snapshot was read, as ISO 8601 in UTC.")]
-
-
-class SnapshotItem(Record):
-    """The quotas of one entity."""
-
-    entity: Names
-    values: KeyDoubles
-
-
-class SnapshotDocument(Record, document=SNAPSHOT):
-    """All client quotas of a Kafka cluster at one moment, as quotaform snapshot writes them."""
-
-    cluster: ClusterRecord
-    captured_at: Annotated[str, about("When it was read, as ISO 8601 in UTC.")]
-    quotas: Annotated[list[SnapshotItem], about("One item per entity, sorted by address.")]
 
 
 class EntityQuotas(Record):

@@ -7,37 +7,31 @@ compared line by line. Its schema is `schemas/snapshot.schema.json`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from json import JSONDecodeError, dumps, loads
-from math import inf, isfinite, nan
+from json import dumps, loads
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Annotated, NoReturn
 
 from quotaform.cluster.gateway import BeforeSend, BrokerConfig, Gateway, do_nothing
 from quotaform.model import rule
 from quotaform.model.alteration import Alteration
-from quotaform.model.entity import Entity, spell_name
+from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError, FileReadError, InvalidFilesError, NotTextError, UnsupportedError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
-from quotaform.model.finding import Finding, Location
-from quotaform.model.finding_list import MAX_PROBLEMS
+from quotaform.model.finding import Location
 from quotaform.model.quotas import Quotas, Snapshot, SnapshotFile
 from quotaform.model.records.document import (
     MOST_VALUES,
     SNAPSHOT,
-    ConstantError,
     KindError,
+    Number,
     VersionError,
     document_lines,
     envelope,
     has_too_many_values,
-    item_lines,
-    mark_repeated,
-    refuse_constant,
-    require_kind,
+    refuse_repeated,
 )
-from quotaform.model.records.field import dump_values
-from quotaform.model.text import explain_json_error, line_and_column
+from quotaform.model.records.field import ClusterRecord, KeyValues, Names, dump_values
+from quotaform.model.records.record import Record, ShapeError, about, decode, readable, reading
 from quotaform.system.files import SNAPSHOT_LIMIT, read_text
 
 
@@ -69,7 +63,19 @@ class SnapshotGateway(Gateway):
         raise ClusterError(f"{self.name} is a snapshot, which cannot be changed; choose a running cluster.")
 
 
-_WORDS: Final = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
+class SnapshotItem(Record):
+    """The quotas of one entity."""
+
+    entity: Names
+    values: KeyValues
+
+
+class SnapshotDocument(Record, document=SNAPSHOT):
+    """All client quotas of a Kafka cluster at one moment, as quotaform snapshot writes them."""
+
+    cluster: ClusterRecord
+    captured_at: Annotated[str, about("When it was read, as ISO 8601 in UTC.")]
+    quotas: Annotated[list[SnapshotItem], about("One item per entity, sorted by address.")]
 
 
 def dump_snapshot(snapshot: Snapshot) -> str:
@@ -110,82 +116,18 @@ def load_snapshot(text: str, file: str) -> Snapshot:
     """Read a snapshot.
 
     `file` is its name for messages. Raises `InvalidFilesError` if it is no snapshot that this version reads; with the
-    first problem of each item, and its line.
+    first thing that is wrong.
     """
-    document = _parse(text, file)
-    cluster = document.get("cluster")
-    fields: dict[str, Any] = {name: document.get(name) for name in ("cluster", "captured_at", "quotas")}
-    if isinstance(cluster, dict):
-        fields |= {"cluster.name": cluster.get("name"), "cluster.id": cluster.get("id")}
-    problems = []
-    for name, value in fields.items():
-        kind, what = _FIELDS.get(name, (str, "a string"))
-        if not isinstance(value, kind):
-            problems.append(rule.SNAPSHOT.finding(f"{name} must be {what}", location=Location(file)))
-    quotas, more = _read_items(fields["quotas"] if isinstance(fields["quotas"], list) else (), text, file)
-    problems += more
-    if len(problems) > MAX_PROBLEMS:
-        last = "and more: only the first problems are shown; take the snapshot again"
-        problems = [*problems[:MAX_PROBLEMS], rule.SNAPSHOT.finding(last, location=Location(file))]
-    if problems:
-        raise InvalidFilesError(problems)
-    return Snapshot(
-        cluster_name=fields["cluster.name"],
-        cluster_id=fields["cluster.id"],
-        captured_at=fields["captured_at"],
-        quotas=quotas,
-    )
-
-
-_FIELDS: Final[dict[str, tuple[type, str]]] = {"cluster": (dict, "an object"), "quotas": (list, "a list")}
-"""What the fields must be that are no strings."""
-
-
-def _read_items(items: Sequence[Any], text: str, file: str) -> tuple[Quotas, list[Finding]]:
-    """Return what the items of a text declare, and the first problem of each that is wrong, with its line."""
-    quotas: dict[Entity, dict[str, float]] = {}
-    first: dict[Entity, int] = {}
-    problems: list[Finding] = []
-    lines: list[int] = []
-    for index, item in enumerate(items):
-        found_by, problem, earlier = rule.SNAPSHOT, "", None
-        try:
-            entity, values = _read_item(item)
-            earlier = first.setdefault(entity, index)
-            if earlier == index:
-                quotas[entity] = values
-                continue
-            found_by, problem = rule.DUPLICATE_ENTITY, f"{entity.address} appears twice"
-        except ValueError as error:
-            problem = str(error)
-        # Worked out for the first problem and not before.
-        lines = lines or [*item_lines(text, "quotas"), *[0] * len(items)]
-        problem += "" if earlier is None else f", first in line {lines[earlier]}"
-        problems.append(found_by.finding(problem, location=Location(file, lines[index])))
-        if len(problems) > MAX_PROBLEMS:
-            break
-    return quotas, problems
-
-
-def _parse(text: str, file: str) -> dict[str, Any]:
-    """Return the object of a snapshot whose meaning is known. Raises `InvalidFilesError`."""
-    place = Location(file)
-    problem = f"it contains more than the limit of {MOST_VALUES:,} values"
+    content = text.encode(errors="surrogatepass")
     try:
-        if not has_too_many_values(text):
-            return require_kind(loads(text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant), SNAPSHOT)
-    except JSONDecodeError as error:
-        stripped = text.strip()
-        at, problem = explain_json_error(error)
-        place = Location(file, *line_and_column(text, at))
-        if not stripped or (stripped[0] == "{" and (error.pos >= len(stripped) or stripped[-1] != "}")):
-            problem = "the file is truncated; take the snapshot again"
-        else:
-            problem = f"this is not JSON: {problem}"
-    except RecursionError:
-        problem = "this is nested too deeply to be a snapshot"
-    except ConstantError as error:
-        problem = f'{error} is not JSON; write it as the string "{error}"'
+        with reading(content, SNAPSHOT):
+            if has_too_many_values(content):
+                raise ShapeError("", f"it contains more than the limit of {MOST_VALUES:,} values")
+            document = decode(content, SnapshotDocument)
+            loads(content, object_pairs_hook=refuse_repeated)
+            quotas = _quotas(document.quotas)
+    except ShapeError as error:
+        problem = f"this is not a valid snapshot: {error}; take the snapshot again"
     except KindError:
         problem = f'this is not a snapshot: its "kind" is not "{SNAPSHOT.kind}"; quotaform snapshot writes one'
     except VersionError as error:
@@ -194,34 +136,31 @@ def _parse(text: str, file: str) -> dict[str, Any]:
             f"the snapshot's format_version {found}; this version of quotaform reads {SNAPSHOT.version} and later"
             " ones of the same major version"
         )
-    except ValueError:
-        problem = "a number in this file has too many digits to be a quota value"
-    raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=place)])
+    else:
+        return Snapshot(
+            cluster_name=document.cluster.name,
+            cluster_id=document.cluster.id,
+            captured_at=document.captured_at,
+            quotas=quotas,
+        )
+    raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=Location(file))])
 
 
-def _read_item(item: Any) -> tuple[Entity, dict[str, float]]:
-    """Return an entity and its values. Raises `ValueError`, whose message says what is wrong with the item."""
-    names, values = (item.get("entity"), item.get("values")) if isinstance(item, dict) else (None, None)
-    if not isinstance(names, dict) or not names:
-        raise ValueError("an item of quotas must have an entity: an object of type to name or null")
-    if not isinstance(values, dict) or not values:
-        raise ValueError("an item of quotas must have values: an object of quota key to number")
-    for repeated in (*getattr(names, "repeated", ()), *getattr(values, "repeated", ())):
-        raise ValueError(f"{spell_name(repeated)} appears twice")
-    if not all(name is None or isinstance(name, str) for name in names.values()):
-        raise ValueError("a name in an entity must be a string, or null for the default")
-    entity = Entity(names)
-    if any("\ud800" <= letter <= "\udfff" for part in entity.parts for text in part for letter in text or ""):
-        raise ValueError(f"{entity.address} contains a lone surrogate, which no broker can store")
-    return entity, {key: _double(key, number) for key, number in values.items()}
+def _quotas(items: Sequence[SnapshotItem]) -> Quotas:
+    """Return what items say. Raises `ShapeError` if one says something else than a broker does."""
+    quotas: dict[Entity, dict[str, float]] = {}
+    for index, item in enumerate(items):
+        entity = Entity(item.entity)
+        if entity in quotas:
+            raise ShapeError(f"quotas[{index}]", f"is a second one of {entity.address}")
+        with readable(f"quotas[{index}].values"):
+            quotas[entity] = {key: _exact(value) for key, value in item.values.items()}
+    return quotas
 
 
-def _double(key: str, number: object) -> float:
-    """Return a number of the file as the double that it stands for. Raises `ValueError` if it stands for none."""
-    if isinstance(number, str) and number in _WORDS:
-        return _WORDS[number]
-    if isinstance(number, (int, float)) and not isinstance(number, bool):
-        with suppress(OverflowError):
-            if isfinite(value := float(number)) and value == number:
-                return value
-    raise ValueError(f'{spell_name(key)} must be a number that a double can hold, or "NaN", "Infinity"')
+def _exact(value: Number) -> float:
+    """Return the double that a number stands for. Raises `ValueError` or `OverflowError` if it stands for none."""
+    number = float(value)
+    if not isinstance(value, str) and number != value:
+        raise ValueError
+    return number

@@ -14,26 +14,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from json import loads
-from re import compile as regex
 from typing import Any, Final, Generic, TypeVar
-
-import msgspec
 
 from quotaform.model.errors import SavedFileChangedError, SavedFileError
 from quotaform.model.records.document import (
     MOST_VALUES,
     DocumentKind,
     KindError,
-    RepeatedNameError,
     VersionError,
     field_lines,
     has_too_many_values,
     refuse_repeated,
-    require_kind,
     seal_start,
     sealed_lines,
 )
-from quotaform.model.records.record import Record, ShapeError, decode, first_difference, written_fields
+from quotaform.model.records.record import Record, ShapeError, decode, first_difference, reading, written_fields
 from quotaform.model.text import MIB, quote, size_text
 
 R = TypeVar("R", bound=Record)
@@ -41,15 +36,6 @@ T = TypeVar("T")
 
 WHOLE_LIMIT: Final = 64 * MIB
 """The most bytes of a file that is not to the letter what this version writes, as those of newer versions are not."""
-
-_byte_of: Final = regex(r"\(byte (\d+)\)").search
-
-
-class _Head(msgspec.Struct):
-    """What says whether a document can be read; everything else is passed over."""
-
-    kind: Any = None
-    format_version: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,38 +69,17 @@ def read_sealed(
     Raises `SavedFileError` or `SavedFileChangedError`.
     """
 
-    def invalid(problem: str) -> SavedFileError:
-        return SavedFileError(file, f"is not a valid {form.noun} file: {problem}; {form.remedy}")
-
     try:
-        _require_head(content, file, form)
-        end = seal_start(content)
-        if end is None:
-            raise SavedFileChangedError(file, "digest", form.remedy)
-        value = load(decode(content, form.record))
-        if not _has_fields(content, end, fields(value), form.lists):
-            _require_fields(content, fields(value), form)
+        with reading(content, form.kind):
+            end = seal_start(content)
+            if end is None:
+                raise SavedFileChangedError(file, "digest", form.remedy)
+            value = load(decode(content, form.record))
+            if not _has_fields(content, end, fields(value), form.lists):
+                _require_fields(content, fields(value), form)
     except ShapeError as error:
-        raise invalid(str(error)) from error
-    except RepeatedNameError as error:
-        raise invalid(f"{quote(error.name)} appears twice in one object") from error
-    except RecursionError as error:
-        raise invalid("it is nested too deeply") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        place = _byte_of(str(error))
-        at = len(content.rstrip()) if place is None else int(place[1])
-        where = f" at line {content[:at].count(10) + 1}"
-        is_object = not content.strip() or content.lstrip().startswith(b"{")
-        raise invalid(f"its JSON is truncated or invalid{where}" if is_object else "it is not JSON") from error
-    return value
-
-
-def _require_head(content: bytes, file: str, form: SealedFormat[R]) -> None:
-    """Make sure that a document is of the kind and the major version that are read."""
-    try:
-        head = msgspec.json.decode(content, type=_Head)
-        require_kind({"kind": head.kind, "format_version": head.format_version}, form.kind)
-    except (msgspec.ValidationError, KindError):
+        raise SavedFileError(file, f"is not a valid {form.noun} file: {error}; {form.remedy}") from error
+    except KindError:
         text = f"is not a {form.noun} file: it has no kind {form.kind.kind!r}; make one with {form.command}"
         raise SavedFileError(file, text) from None
     except VersionError as error:
@@ -123,6 +88,7 @@ def _require_head(content: bytes, file: str, form: SealedFormat[R]) -> None:
             f"has format version {quote(str(error.version)[:20])}; this quotaform reads {form.kind.version}: use "
             f"the quotaform that wrote it, or {form.remedy}",
         ) from None
+    return value
 
 
 def _has_fields(content: bytes, end: int, fields: Fields, lists: Collection[str]) -> bool:

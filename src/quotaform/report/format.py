@@ -267,7 +267,7 @@ SCHEMAS: Final = {
     "resolve": "resolve.records:ResolveRecord",
     "scram": "cluster.records:ScramUsers",
     "scram-result": "cluster.records:ScramResultRecord",
-    "snapshot": "cluster.records:SnapshotDocument",
+    "snapshot": "cluster.snapshot:SnapshotDocument",
     "top": "usage.top.top:Top",
     "usage-backtest": "plan.backtest:Backtest",
     "usage-compact": "usage.table.compact:Compacted",

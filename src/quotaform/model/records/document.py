@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
-from json import JSONDecoder, JSONEncoder, dumps
+from json import JSONEncoder, dumps
 from re import compile as regex
 from typing import Any, Final, Literal, NoReturn, TypeAlias, overload
 
@@ -251,8 +251,6 @@ def seal_start(content: bytes) -> int | None:
 MOST_VALUES: Final = 2_000_000
 """How many values a text may hold that is read as a whole; an entity of a snapshot has eight or so."""
 
-_BETWEEN: Final = regex(r"[ \t\n\r]*,?[ \t\n\r]*")
-
 
 def has_too_many_values(text: str | bytes) -> bool:
     """Whether a text may hold so many values that reading it takes all memory; what is in its strings counts, too."""
@@ -303,30 +301,3 @@ def refuse_constant(word: str) -> NoReturn:
     Raises `ConstantError`: always.
     """
     raise ConstantError(word)
-
-
-def item_lines(text: str, field: str) -> Iterator[int]:
-    """Yield the line on which each item of a list in the top object begins; the text is known to be JSON."""
-    decoder = JSONDecoder()
-    position = _next(text, 0) + 1
-    while text[position := _next(text, position)] != "}":
-        name, position = decoder.raw_decode(text, position)
-        position = _next(text, _next(text, position) + 1)
-        if name == field and text[position] == "[":
-            position += 1
-            break
-        _, position = decoder.raw_decode(text, position)
-    else:
-        return
-    line, counted = 1, 0
-    while text[position := _next(text, position)] != "]":
-        line += text.count("\n", counted, position)
-        counted = position
-        yield line
-        _, position = decoder.raw_decode(text, position)
-
-
-def _next(text: str, position: int) -> int:
-    """Return where the next token begins, stepping over white space and one comma."""
-    match = _BETWEEN.match(text, position)
-    return match.end() if match else position

@@ -22,7 +22,16 @@ from msgspec import UnsetType as UnsetType
 from msgspec.structs import force_setattr
 
 from quotaform.model.entity import ENTITY_TYPES, Entity
-from quotaform.model.records.document import DocumentKind, Number, indented, json_number
+from quotaform.model.records.document import (
+    DocumentKind,
+    KindError,
+    Number,
+    RepeatedNameError,
+    indented,
+    json_number,
+    require_kind,
+)
+from quotaform.model.text import quote
 
 Item = TypeVar("Item")
 R = TypeVar("R", bound="Record")
@@ -230,6 +239,7 @@ def _canonical(value: Any) -> Any:
 
 _PLACE: Final = regex(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$").search
 _MISSING: Final = regex(r"^Object missing required field `(\w+)`$").search
+_BYTE: Final = regex(r"\(byte (\d+)\)").search
 _UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 """The errors raised when a document matches its schema but was not written by quotaform."""
 
@@ -258,6 +268,38 @@ def decode(content: bytes, kind: type[R]) -> R:
         raise ShapeError(path.removeprefix("."), text) from error
     except UnicodeDecodeError as error:
         raise ShapeError("", "contains a name that is not valid Unicode") from error
+
+
+class _Head(Struct):
+    """What says whether a document can be read; everything else is passed over."""
+
+    kind: Any = None
+    format_version: Any = None
+
+
+@contextmanager
+def reading(content: bytes, kind: DocumentKind) -> Iterator[None]:
+    """Make sure that JSON is a document of a kind and of a version that is read, and that a block can read it.
+
+    Raises `KindError`, `VersionError`, or `ShapeError`, which says what is wrong where.
+    """
+    try:
+        try:
+            head = msgspec.json.decode(content, type=_Head)
+        except msgspec.ValidationError:
+            raise KindError from None
+        require_kind({"kind": head.kind, "format_version": head.format_version}, kind)
+        yield
+    except RepeatedNameError as error:
+        raise ShapeError("", f"{quote(error.name)} appears twice in one object") from error
+    except RecursionError as error:
+        raise ShapeError("", "it is nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        place = _BYTE(str(error))
+        at = len(content.rstrip()) if place is None else int(place[1])
+        where = f" at line {content[:at].count(10) + 1}"
+        is_object = not content.strip() or content.lstrip().startswith(b"{")
+        raise ShapeError("", f"its JSON is truncated or invalid{where}" if is_object else "it is not JSON") from error
 
 
 def made_of(fields: Mapping[str, Any], kind: type[R]) -> R:

@@ -70,9 +70,9 @@ def direct(bench: Bench) -> Iterator[Row]:
         where = ("--bootstrap-server", kafka.bootstrap_servers, "--describe")
         # As bin/kafka-configs.sh and bin/kafka-run-class.sh of Apache Kafka 4 start it.
         java = (
-            *(str(kafka.java), "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+            *(str(kafka.runtime.java.command), "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
             *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
-            *(f"-Dlog4j2.configurationFile={kafka.data_dir / 'log4j2.properties'}", "-cp", kafka.classpath),
+            *(f"-Dlog4j2.configurationFile={kafka.data_dir / 'log4j2.properties'}", "-cp", kafka.runtime.class_path),
         )
         configs = (*java, "kafka.admin.ConfigCommand", *where, "--entity-type", "users")
         measured = bench.measure(

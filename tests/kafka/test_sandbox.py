@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from quotaform.cli.command.sandbox import app
 from quotaform.model.errors import SandboxError, UsageError
-from quotaform.sandbox import Sandbox, detached, quorum
+from quotaform.sandbox import Sandbox, detached
+from quotaform.sandbox import sandbox as sandbox_module
 from quotaform.sandbox.cache import cache_directory
-from quotaform.sandbox.node import free_ports
-from quotaform.sandbox.quorum import accepts, brokers_seen
+from quotaform.sandbox.node import accepts, brokers_seen, free_ports
 from tests.broker import SHORT_SESSIONS
 from tests.waiting import is_alive, wait_until
 
@@ -199,7 +199,7 @@ def test_a_port_that_somebody_took_meanwhile_is_replaced(monkeypatch: pytest.Mon
         thief.bind(("127.0.0.1", 0))
         thief.listen()
         taken = [thief.getsockname()[1], *free_ports(1)]
-        monkeypatch.setattr(quorum, "free_ports", choose)
+        monkeypatch.setattr(sandbox_module, "free_ports", choose)
         with Sandbox() as kafka:
             assert ask(kafka, 1)
     assert len(chosen) == 2

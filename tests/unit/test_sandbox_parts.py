@@ -17,8 +17,7 @@ import typer
 from quotaform.cli.command.sandbox import app
 from quotaform.sandbox import tool
 from quotaform.sandbox.java import Java
-from quotaform.sandbox.node import Node, free_ports, node_properties
-from quotaform.sandbox.quorum import brokers_seen
+from quotaform.sandbox.node import Node, brokers_seen, free_ports, node_properties
 from quotaform.sandbox.release import (
     EXPORTER,
     RELEASES,

@@ -12,8 +12,8 @@ import pytest
 from quotaform.cli.console import step_console
 from quotaform.cli.main import run
 from quotaform.model.errors import SandboxError
-from quotaform.sandbox.quorum import SupervisorClient
 from quotaform.sandbox.release import Download
+from quotaform.sandbox.supervisor_client import SupervisorClient
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow

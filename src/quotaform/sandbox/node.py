@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import secrets
 import socket
+import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from quotaform.model.errors import SandboxError
-from quotaform.sandbox.cache import shown
 from quotaform.sandbox.release import NEWEST, Release
 
 HOST = "127.0.0.1"
@@ -74,6 +73,11 @@ class Node:
     ports: Mapping[str, int]
     metrics_port: int | None = None
     jmx_port: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What the supervisor calls its process."""
+        return f"node {self.number}"
 
     @property
     def log(self) -> Path:
@@ -171,44 +175,58 @@ EXPORTER_RULES: Final = "jmx-exporter-rules.yml"
 """The file of this package with the exporter's rules."""
 
 
-@dataclass(frozen=True, slots=True)
-class Monitoring:
-    """How the brokers of a sandbox can be measured, on loopback and without authentication."""
+def monitoring_options(node: Node, exporter: Path | None, directory: Path) -> list[str]:
+    """Return the options of a node's JVM with which it can be measured, on loopback and without authentication.
 
-    exporter: Path | None = None  # the jar of the exporter, which serves `/metrics` of each broker; `None` for none
-    jmx: bool = False
-    """Whether each broker opens a port for JMX, which lets any local process run what the broker may run."""
+    `exporter` is the jar that serves `/metrics`. JMX lets any local process run what the broker may run.
+    """
+    options: list[str] = []
+    if node.metrics_port is not None:
+        options.append(f"-javaagent:{exporter}={HOST}:{node.metrics_port}:{directory / EXPORTER_RULES}")
+    if node.jmx_port is not None:
+        options += [
+            f"-Dcom.sun.management.jmxremote.host={HOST}",
+            f"-Dcom.sun.management.jmxremote.port={node.jmx_port}",
+            f"-Dcom.sun.management.jmxremote.rmi.port={node.jmx_port}",
+            "-Dcom.sun.management.jmxremote.authenticate=false",
+            "-Dcom.sun.management.jmxremote.ssl=false",
+            f"-Djava.rmi.server.hostname={HOST}",
+        ]
+    return options
 
-    @property
-    def ports(self) -> int:
-        """How many ports each node needs for it."""
-        return (self.exporter is not None) + self.jmx
 
-    def write_rules(self, directory: Path) -> None:
-        """Write the rules of the exporter to the directory of the sandbox."""
-        if self.exporter is not None:
-            text = resources.files(__package__).joinpath(EXPORTER_RULES).read_text(encoding="utf-8")
-            (directory / EXPORTER_RULES).write_text(text, encoding="utf-8")
+_PROBE_SECONDS = 1.0
+_DESCRIBE_CLUSTER = 60
+_CLIENT_ID = b"quotaform-sandbox"
 
-    def options(self, node: Node, directory: Path) -> Sequence[str]:
-        """Return the options of a node's JVM."""
-        options: list[str] = []
-        if self.exporter is not None:
-            # The JVM takes what follows the first `=` as the agent's options.
-            if "=" in str(self.exporter):
-                raise SandboxError(
-                    f"Java cannot load an agent from {shown(self.exporter.parent)}, because its name contains '='; "
-                    "set QUOTAFORM_CACHE to another directory."
-                )
-            rules = directory / EXPORTER_RULES
-            options.append(f"-javaagent:{self.exporter}={HOST}:{node.metrics_port}:{rules}")
-        if self.jmx:
-            options += [
-                f"-Dcom.sun.management.jmxremote.host={HOST}",
-                f"-Dcom.sun.management.jmxremote.port={node.jmx_port}",
-                f"-Dcom.sun.management.jmxremote.rmi.port={node.jmx_port}",
-                "-Dcom.sun.management.jmxremote.authenticate=false",
-                "-Dcom.sun.management.jmxremote.ssl=false",
-                f"-Djava.rmi.server.hostname={HOST}",
-            ]
-        return options
+
+def brokers_seen(port: int, cluster_id: str) -> int:
+    """Return how many live brokers of its cluster the one at a PLAINTEXT port sees.
+
+    0 if it does not answer (yet), or is of another cluster. What is asked and answered is DescribeCluster of version 0
+    (KIP-700).
+    """
+    header = struct.pack(">hhih", _DESCRIBE_CLUSTER, 0, 1, len(_CLIENT_ID)) + _CLIENT_ID + b"\0"
+    # include_cluster_authorized_operations=false, then no tagged fields.
+    request = header + b"\0\0"
+    try:
+        with socket.create_connection((HOST, port), _PROBE_SECONDS) as connection, connection.makefile("rb") as answers:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            (size,) = struct.unpack(">i", answers.read(4))
+            answer = answers.read(min(size, 1 << 20))
+        # Correlation id (4), tagged fields (1), throttle time (4), the error code (2) and message, then the cluster id.
+        (error,) = struct.unpack_from(">h", answer, 9)
+        _, _, rest = answer[11:].partition(cluster_id.encode())
+        # The controller's id (4), then the number of brokers and one.
+        return 0 if error or not cluster_id else rest[4] - 1
+    except (OSError, ValueError, struct.error, IndexError):
+        return 0
+
+
+def accepts(port: int) -> bool:
+    """Return whether a port accepts connections."""
+    try:
+        with socket.create_connection((HOST, port), _PROBE_SECONDS):
+            return True
+    except OSError:
+        return False

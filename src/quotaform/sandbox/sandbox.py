@@ -1,12 +1,19 @@
-"""The sandbox: starts a real Apache Kafka on loopback and stops it again."""
+"""The sandbox: starts a real Apache Kafka on loopback and stops it again, through a supervisor that outlives its owner.
+
+Storage is formatted by `kafka.tools.StorageTool` for each start: half a second buys a cluster id of its own and storage
+that is what Kafka says it is. With ZooKeeper the first broker makes the id.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,13 +22,34 @@ from quotaform.model.errors import SandboxError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.sandbox import security
 from quotaform.sandbox.cache import cache_directory, make_directory, shown
-from quotaform.sandbox.java import find_java, java_environment
-from quotaform.sandbox.node import CONTROLLER, HOST, Monitoring
-from quotaform.sandbox.quorum import PortTakenError, Quorum
+from quotaform.sandbox.java import LOGGING, Runtime, find_java, java_environment
+from quotaform.sandbox.node import (
+    CONTROLLER,
+    EXPORTER_RULES,
+    HOST,
+    ZOOKEEPER_SESSION_SECONDS,
+    Node,
+    accepts,
+    brokers_seen,
+    free_ports,
+    monitoring_options,
+    new_uuid,
+    node_properties,
+    zookeeper_properties,
+)
 from quotaform.sandbox.release import Release, chosen_release, find_exporter, find_jars, release_of
-from quotaform.sandbox.security import Certificates
+from quotaform.sandbox.security import Certificates, make_certificates, render_properties
+from quotaform.sandbox.supervisor_client import SupervisorClient
 
 _TRIES = 5
+_TIMEOUT_SECONDS = 120.0
+"""Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
+_ZOOKEEPER = "ZooKeeper"
+_ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
+
+
+class PortTakenError(Exception):
+    """Another process took a port after it was chosen and before the broker bound it."""
 
 
 class Sandbox:
@@ -37,7 +65,14 @@ class Sandbox:
     KAFKA_HOME asks for another one. Every start makes new storage, hence has its own cluster id. Whatever
     happens to the process that started it, the brokers end and their data is removed: see
     `quotaform.sandbox.supervisor`.
+
+    `release` is which Kafka it is, `cluster_id` what its brokers report, and `pids` are those of each node's latest
+    process.
     """
+
+    release: Release
+    runtime: Runtime
+    cluster_id: str
 
     def __init__(
         self,
@@ -63,10 +98,14 @@ class Sandbox:
         self.secured = secured
         self._brokers = brokers
         self._properties = dict(properties or {})
-        self._exporter = exporter
-        self._jmx = jmx
+        self._has_exporter = exporter
+        self._has_jmx = jmx
         self._jvm = tuple(jvm)
-        self._quorum: Quorum | None = None
+        self._running: SupervisorClient | None = None
+        self._exporter: Path | None = None
+        self._certificates: Certificates | None = None
+        self._nodes: dict[int, Node] = {}
+        self.pids: dict[int, int] = {}
 
     def __enter__(self) -> Self:
         """Start the sandbox."""
@@ -82,7 +121,7 @@ class Sandbox:
 
     def start(self, *, inherited: Sequence[int] = (), progress: Progress = no_progress) -> Self:
         """Start all brokers and wait until they answer; a started sandbox is left as it is."""
-        if self._quorum is not None:
+        if self._running is not None:
             return self
         if sys.platform == "win32":
             raise SandboxError("The sandbox runs on Linux and macOS only; on Windows use it inside WSL.")
@@ -93,52 +132,193 @@ class Sandbox:
                 f"Java cannot use jars in {shown(jars[0].parent)}, because its name contains {os.pathsep!r}; "
                 "set QUOTAFORM_CACHE or KAFKA_HOME to another directory."
             )
-        release = release_of(jars)
-        if self.secured and not release.runs_secured_on(java):
+        self.release = release_of(jars)
+        if self.secured and not self.release.runs_secured_on(java):
             raise SandboxError(
-                f"Kafka {release} authenticates nobody on Java {java.version}; set JAVA_HOME to a Java of 17 to 23."
+                f"Kafka {self.release} authenticates nobody on Java {java.version}; "
+                "set JAVA_HOME to a Java of 17 to 23."
             )
-        monitoring = Monitoring(find_exporter(progress) if self._exporter else None, self._jmx)
+        self._exporter = find_exporter(progress) if self._has_exporter else None
+        # The JVM takes what follows the first `=` as the agent's options.
+        if self._exporter is not None and "=" in str(self._exporter):
+            raise SandboxError(
+                f"Java cannot load an agent from {shown(self._exporter.parent)}, because its name contains '='; "
+                "set QUOTAFORM_CACHE to another directory."
+            )
         progress("Starting Apache Kafka", 0, 0)
         for _ in range(_TRIES):
-            quorum = Quorum(java, jars, inherited, monitoring, self._jvm, release=release)
+            self._running = SupervisorClient(inherited=inherited)
+            self._nodes, self.pids = {}, {}
+            self.runtime = Runtime(java, jars, self._running.directory)
             try:
-                quorum.start(self._brokers, secured=self.secured, properties=self._properties)
+                self._start()
             except PortTakenError:
-                quorum.stop()
+                self.stop()
             except BaseException:
-                quorum.stop()
+                self.stop()
                 raise
             else:
-                self._quorum = quorum
                 return self
         raise SandboxError(f"Other processes took the sandbox's ports on {HOST} {_TRIES} times in a row; try again.")
 
+    def _start(self) -> None:
+        """Configure, format and start the nodes, and wait until each of them sees them all."""
+        directory = self.data_dir
+        if "," in str(directory):
+            raise SandboxError(
+                f"Kafka cannot keep data in {shown(directory)}, because its name contains a comma; "
+                "set TMPDIR to another directory."
+            )
+        (directory / "tmp").mkdir()
+        (directory / "log4j2.properties").write_text(LOGGING, encoding="ascii")
+        (directory / EXPORTER_RULES).write_bytes(resources.files(__package__).joinpath(EXPORTER_RULES).read_bytes())
+        self.cluster_id = "" if self.release.has_zookeeper else new_uuid()
+        protocols = security.protocols(self.release) if self.secured else {security.PLAINTEXT: "PLAINTEXT"}
+        more: dict[str, str] = {}
+        if self.secured:
+            self._certificates = make_certificates(directory / "certificates")
+            more = security.server_properties(self._certificates, self.release)
+        zookeeper = ""
+        if self.release.has_zookeeper:
+            zookeeper = self._start_zookeeper()
+        else:
+            protocols[CONTROLLER] = "SASL_PLAINTEXT" if self.secured else "PLAINTEXT"
+        nodes = self._make_nodes(list(protocols))
+        for node in nodes:
+            own = node_properties(node, nodes, protocols, self.release, zookeeper)
+            node.settings.write_text(render_properties({**own, **more, **self._properties}), encoding="ascii")
+        if not zookeeper:
+            self._format(nodes)
+        for node in nodes:
+            self._spawn(node)
+        self._wait_until_ready(nodes, see=self._brokers)
+
     def stop(self) -> None:
         """Stop all brokers, remove the data directory and wait for both; a stopped sandbox is left as it is."""
-        quorum, self._quorum = self._quorum, None
-        if quorum is not None:
-            quorum.stop()
+        supervisor, self._running = self._running, None
+        if supervisor is not None:
+            supervisor.stop()
 
     def detach(self) -> None:
         """Keep the sandbox running after this process; a SIGTERM to its supervisor ends it."""
-        quorum, self._quorum = self._started, None
-        quorum.detach()
+        self._supervisor.detach()
+        self._running = None
+
+    def _make_nodes(self, listeners: Sequence[str]) -> list[Node]:
+        ports = iter(free_ports(self._brokers * (len(listeners) + self._has_exporter + self._has_jmx)))
+        for number in range(1, self._brokers + 1):
+            place = self.data_dir / f"node-{number}"
+            place.mkdir()
+            self._nodes[number] = Node(
+                number,
+                place,
+                new_uuid(),
+                {listener: next(ports) for listener in listeners},
+                metrics_port=next(ports) if self._has_exporter else None,
+                jmx_port=next(ports) if self._has_jmx else None,
+            )
+        return list(self._nodes.values())
+
+    def _start_zookeeper(self) -> str:
+        """Start ZooKeeper and return its address; brokers wait until it answers."""
+        directory = self.data_dir / "zookeeper"
+        directory.mkdir()
+        [port] = free_ports(1)
+        settings = directory / "zoo.cfg"
+        settings.write_text(render_properties(zookeeper_properties(directory / "data", port)), encoding="ascii")
+        argv = self.runtime.command(
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(settings),
+            # The data is removed anyway: nothing has to be on the disk before an answer.
+            options=["-Dzookeeper.forceSync=no", "-Dzookeeper.jmx.log4j.disable=true"],
+        )
+        self._supervisor.spawn(_ZOOKEEPER, argv, directory / "server.log")
+        return f"{HOST}:{port}"
+
+    def _format(self, nodes: Sequence[Node]) -> None:
+        """Format all nodes' storage at once; where Kafka can, as a quorum whose voters may change (KIP-853)."""
+        more = []
+        if self.release.has_dynamic_voters:
+            more = ["--initial-controllers", ",".join(node.initial_controller for node in nodes)]
+        if self.secured and self.release.formats_scram:
+            more += security.scram_credentials()
+        names = [f"format {node.number}" for node in nodes]
+        for node, name in zip(nodes, names, strict=True):
+            argv = self.runtime.command(
+                "kafka.tools.StorageTool", "format", "--cluster-id", self.cluster_id,
+                "--config", str(node.settings), *more,
+            )  # fmt: skip
+            self._supervisor.spawn(name, argv, node.directory / "format.log")
+        for node, name in zip(nodes, names, strict=True):
+            if self._wait_for_exit(name):
+                log = (node.directory / "format.log").read_text(encoding="utf-8", errors="replace")
+                raise SandboxError(f"Kafka's storage could not be formatted: {_error_line(log)}")
+
+    def _spawn(self, node: Node) -> None:
+        options = [*monitoring_options(node, self._exporter, self.data_dir), *self._jvm]
+        argv = self.runtime.command("kafka.Kafka", str(node.settings), options=options)
+        self.pids[node.number] = self._supervisor.spawn(node.name, argv, node.log)
+
+    def _wait_until_ready(self, nodes: Iterable[Node], *, see: int) -> None:
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        waiting = list(nodes)
+        while waiting:
+            node = waiting[0]
+            if self._is_ready(node, see):
+                waiting.pop(0)
+                continue
+            for other in waiting:
+                self._require_alive(other)
+            if time.monotonic() > deadline:
+                raise SandboxError(
+                    f"Broker {node.number} did not answer within {_TIMEOUT_SECONDS:.0f} seconds; "
+                    f"the last error in its log: {_error_line(node.log_tail(200))}"
+                )
+            time.sleep(0.03)
+
+    def _is_ready(self, node: Node, see: int) -> bool:
+        if self.release.has_zookeeper:
+            self.cluster_id = node.written_cluster_id()
+        if brokers_seen(node.ports[security.PLAINTEXT], self.cluster_id) < see:
+            return False
+        # A broker opens its listeners one after the other.
+        return all(map(accepts, node.ports.values()))
+
+    def _require_alive(self, node: Node) -> None:
+        if self.release.has_zookeeper and self._supervisor.exit_code(_ZOOKEEPER) is not None:
+            # Nothing else keeps it from starting with a configuration that is always the same.
+            raise PortTakenError
+        code = self._supervisor.exit_code(node.name)
+        if code is None:
+            return
+        log = node.log_tail(200)
+        if "Address already in use" in log:
+            raise PortTakenError
+        raise SandboxError(f"Broker {node.number} ended while starting (exit code {code}): {_error_line(log)}")
+
+    def _wait_for_exit(self, name: str) -> int:
+        """Wait until a process has ended, and return how."""
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while (code := self._supervisor.exit_code(name)) is None:
+            if time.monotonic() > deadline:
+                raise SandboxError(f"The sandbox's process ({name}) did not end within {_TIMEOUT_SECONDS:.0f} seconds.")
+            time.sleep(0.02)
+        return code
 
     # Faults
 
     def kill(self, node: int) -> None:
         """Kill a broker with SIGKILL and wait until it is gone; its data stays."""
-        self._started.signal(node, signal.SIGKILL)
-        self._started.wait_for_exit(node)
+        self._signal(node, signal.SIGKILL)
+        self._wait_for_exit(self._node(node).name)
 
     def pause(self, node: int) -> None:
         """Freeze a broker: its connections stay open and nothing answers (SIGSTOP)."""
-        self._started.signal(node, signal.SIGSTOP)
+        self._signal(node, signal.SIGSTOP)
 
     def resume(self, node: int) -> None:
         """Resume a frozen broker (SIGCONT)."""
-        self._started.signal(node, signal.SIGCONT)
+        self._signal(node, signal.SIGCONT)
 
     def restart(self, node: int) -> None:
         """Start a broker again with its data and ports, stopping it first if it runs, and wait until it answers.
@@ -146,7 +326,25 @@ class Sandbox:
         After a `kill` Kafka lets it register again only when its old session is over; that takes up to
         `broker.session.timeout.ms`, 9 seconds by default.
         """
-        self._started.restart(node)
+        found = self._node(node)
+        code = self._supervisor.exit_code(found.name)
+        if code is None:
+            self._signal(node, signal.SIGTERM)
+            # A paused process sees the SIGTERM only when it goes on.
+            self._signal(node, signal.SIGCONT)
+            code = self._wait_for_exit(found.name)
+        if self.release.has_zookeeper and code == -signal.SIGKILL:
+            time.sleep(ZOOKEEPER_SESSION_SECONDS + 1)
+        self._spawn(found)
+        try:
+            self._wait_until_ready([found], see=1)
+        except PortTakenError as error:
+            raise SandboxError(
+                f"Another process took a port of broker {node} while it was down; start a new sandbox."
+            ) from error
+
+    def _signal(self, node: int, number: signal.Signals) -> None:
+        self._supervisor.signal(self._node(node).name, number)
 
     # Properties
 
@@ -154,64 +352,39 @@ class Sandbox:
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers: of the PLAINTEXT listener, of SASL_PLAINTEXT in a secured sandbox."""
         listener = "SASL_PLAINTEXT" if self.secured else security.PLAINTEXT
-        return ",".join(node.address(listener) for node in self._started.nodes.values())
+        return ",".join(node.address(listener) for node in self._started.values())
 
     @property
     def listeners(self) -> dict[str, str]:
         """The address of each listener of the first broker, by name."""
-        node = self._started.nodes[1]
+        node = self._node(1)
         return {name: node.address(name) for name in node.ports if name != CONTROLLER}
 
     @property
     def metrics_urls(self) -> dict[int, str]:
         """The URL of each broker's metrics, by its number; empty without an exporter."""
-        nodes = self._started.nodes.values()
+        nodes = self._started.values()
         return {node.number: f"http://{HOST}:{node.metrics_port}/metrics" for node in nodes if node.metrics_port}
 
     @property
     def jmx_addresses(self) -> dict[int, str]:
         """The address of each broker's JMX, by its number; empty without JMX."""
-        return {node.number: f"{HOST}:{node.jmx_port}" for node in self._started.nodes.values() if node.jmx_port}
-
-    @property
-    def release(self) -> Release:
-        """Which Kafka it is."""
-        return self._started.release
-
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id, as its brokers report it."""
-        return self._started.cluster_id
-
-    @property
-    def pids(self) -> dict[int, int]:
-        """The process id of each node's latest process."""
-        return dict(self._started.pids)
+        return {node.number: f"{HOST}:{node.jmx_port}" for node in self._started.values() if node.jmx_port}
 
     @property
     def supervisor_pid(self) -> int:
         """The process id of the supervisor."""
-        return self._started.supervisor_pid
+        return self._supervisor.pid
 
     @property
     def data_dir(self) -> Path:
         """The directory with everything of this sandbox; it goes when the sandbox stops."""
-        return self._started.directory
-
-    @property
-    def java(self) -> Path:
-        """The `java` command in use."""
-        return self._started.runtime.java.command
-
-    @property
-    def classpath(self) -> str:
-        """The class path with Kafka's jars."""
-        return self._started.runtime.class_path
+        return self._supervisor.directory
 
     @property
     def certificates(self) -> Certificates:
         """The PEM files of a secured sandbox."""
-        if (certificates := self._started.certificates) is None:
+        if (certificates := self._certificates) is None:
             raise UsageError("This sandbox has no certificates; start it secured.")
         return certificates
 
@@ -232,7 +405,7 @@ class Sandbox:
         """
         return security.client_properties(
             listener,
-            self._started.certificates,
+            self._certificates,
             user=user,
             password=password,
             mechanism=mechanism or (None if self.release.formats_scram else "PLAIN"),
@@ -244,7 +417,7 @@ class Sandbox:
     ) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's own commands, such as `kafka.admin.ConfigCommand`, and return what it said."""
         return subprocess.run(  # noqa: S603 (a class of Kafka's, by the caller's wish)
-            self._started.runtime.command(main_class, *arguments),
+            self.runtime.command(main_class, *arguments),
             # A tool that asks gets an end of file, never the terminal.
             input=input or "",
             capture_output=True,
@@ -256,10 +429,27 @@ class Sandbox:
 
     def log_tail(self, node: int = 1, *, lines: int = 20) -> str:
         """Return the last lines of a broker's log: warnings and errors."""
-        return self._started.nodes[node].log_tail(lines)
+        return self._node(node).log_tail(lines)
 
     @property
-    def _started(self) -> Quorum:
-        if self._quorum is None:
+    def _supervisor(self) -> SupervisorClient:
+        if self._running is None:
             raise SandboxError("The sandbox is not running; start it first.")
-        return self._quorum
+        return self._running
+
+    @property
+    def _started(self) -> Mapping[int, Node]:
+        """The nodes of a sandbox that runs."""
+        return self._nodes if self._supervisor else {}
+
+    def _node(self, number: int) -> Node:
+        if number not in self._started:
+            raise UsageError(f"The sandbox has no node {number}, only {', '.join(map(str, self._started))}.")
+        return self._started[number]
+
+
+def _error_line(text: str) -> str:
+    """Return the last line that reports an error, else the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    errors = [line for line in lines if _ERROR_LINE.search(line)]
+    return (errors or lines or ["it logged nothing."])[-1]

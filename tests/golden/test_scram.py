@@ -17,6 +17,7 @@ from quotaform.cluster.scram_credential import (
     ScramAlteration,
     ScramCredential,
     ScramDeletion,
+    ScramError,
     ScramMechanism,
     ScramResult,
     ScramRow,
@@ -36,8 +37,8 @@ from tests.scripted_connection import ScriptedConnection
 FORGED = "x\n::error::"
 USERS = (
     ScramUser("alice", (ScramCredential("SCRAM-SHA-256", 8192), ScramCredential("SCRAM-SHA-512", 4096))),
-    ScramUser(FORGED, (), 91, f"Attempt to describe a user credential that does not exist: {FORGED}"),
-    ScramUser("d", (), 92, "refused\n::error::"),
+    ScramUser(FORGED, (), ScramError(91, f"Attempt to describe a user credential that does not exist: {FORGED}")),
+    ScramUser("d", (), ScramError(92, "refused\n::error::")),
 )
 
 
@@ -49,13 +50,13 @@ def upsertion(user: str) -> ScramUpsertion:
 def test_credentials_and_their_changes_are_shown_like_this(golden: Golden) -> None:
     result = ScramResult(
         (
-            ScramRow(upsertion("alice"), Outcome.OK),
-            ScramRow(upsertion(FORGED), Outcome.REFUSED, 93, FORGED),
-            ScramRow(upsertion("c"), Outcome.UNKNOWN, None, "No answer."),
-            ScramRow(upsertion("d"), Outcome.NOT_SENT, None, "Not sent: no connection"),
+            ScramRow.of(upsertion("alice"), Outcome.OK),
+            ScramRow.of(upsertion(FORGED), Outcome.REFUSED, 93, FORGED),
+            ScramRow.of(upsertion("c"), Outcome.UNKNOWN, None, "No answer."),
+            ScramRow.of(upsertion("d"), Outcome.NOT_SENT, None, "Not sent: no connection"),
         )
     )
-    deleted = ScramResult((ScramRow(ScramDeletion("a", ScramMechanism.SHA_256), Outcome.OK),))
+    deleted = ScramResult((ScramRow.of(ScramDeletion("a", ScramMechanism.SHA_256), Outcome.OK),))
     shown = [render_scram(USERS, "lab"), render_scram((), "lab"), *map(render_scram_result, (result, deleted))]
     written = {"scram": dump_scram(USERS, "lab", "id"), "scram-result": dump_scram_result(result, "lab", "id")}
     for name, text in written.items():
@@ -81,7 +82,11 @@ def scram_answer(reply: str) -> Callable[[object], Any] | BaseException:
     said = literal_eval(more)
     if word == "rows":
         return lambda _: said
-    users = [ScramUser(*each) for each in said] if word == "users" else []
+    users = (
+        [ScramUser(name, held, ScramError(*why) if why else None) for name, held, why in said]
+        if word == "users"
+        else []
+    )
     code, words = said if word == "error" else (0, "")
     return lambda _: Described(code, words, users)
 
@@ -108,7 +113,7 @@ def of_scram(text: Text) -> Iterator[str]:
                 yield from map(str, gateway.describe(asked))
             else:
                 result = gateway.alter([scram_alteration(each) for each in asked])
-                rows = (f"{each.alteration.user} {each.outcome} {each.code} {each.message}" for each in result)
+                rows = (f"{each.user} {each.outcome} {each.code} {each.message}" for each in result)
                 yield from map(str.rstrip, rows)
                 yield f"wrote anything {result.wrote_anything}, interrupted by {result.interrupt!r}"
                 result.raise_for_errors()

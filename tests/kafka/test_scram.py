@@ -19,7 +19,14 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.scram import ScramGateway, make_upsertion
-from quotaform.cluster.scram_credential import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion, ScramUser
+from quotaform.cluster.scram_credential import (
+    ScramCredential,
+    ScramDeletion,
+    ScramError,
+    ScramMechanism,
+    ScramUpsertion,
+    ScramUser,
+)
 from quotaform.model.alteration import Outcome
 from quotaform.model.errors import AuthorizationError
 from quotaform.model.text import Secret
@@ -154,7 +161,7 @@ def test_each_user_has_an_error_of_its_own_in_the_words_of_the_broker(gateway: S
             ScramDeletion("nobody", SHA_256),
         ]
     )
-    assert [(row.alteration.user, row.outcome, row.code, row.message) for row in result] == [
+    assert [(row.user, row.outcome, row.code, row.message) for row in result] == [
         ("mixed", Outcome.OK, 0, ""),
         ("few", Outcome.REFUSED, 93, "Too few iterations"),
         ("many", Outcome.REFUSED, 93, "Too many iterations"),
@@ -165,7 +172,7 @@ def test_each_user_has_an_error_of_its_own_in_the_words_of_the_broker(gateway: S
     wait_for(gateway, "most", SHA_512)
     assert gateway.describe(["nobody", "most"]) == [
         ScramUser("most", (ScramCredential("SCRAM-SHA-512", 16_384),)),
-        ScramUser("nobody", (), 91, "Attempt to describe a user credential that does not exist: nobody"),
+        ScramUser("nobody", (), ScramError(91, "Attempt to describe a user credential that does not exist: nobody")),
     ]
 
 

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 from quotaform.cluster.kafka import DescribeBrokerConfig
 from quotaform.cluster.scram import AlterUserScramCredentials, DescribeUserScramCredentials
-from quotaform.cluster.scram_credential import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion, ScramUser
+from quotaform.cluster.scram_credential import (
+    ScramCredential,
+    ScramDeletion,
+    ScramError,
+    ScramMechanism,
+    ScramUpsertion,
+    ScramUser,
+)
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.message import (
     ApiVersions,
@@ -108,7 +115,7 @@ CASES: list[Case] = [
         },
         lambda got: got.found,
         [
-            ScramUser("é", (), 91, "none"),
+            ScramUser("é", (), ScramError(91, "none")),
             ScramUser("b", (ScramCredential("SCRAM-SHA-256", 4096), ScramCredential("mechanism 9", 5000))),
         ],
     ),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from msgspec import convert, field
 
 from quotaform.cluster.checkup import ReachedCluster
-from quotaform.cluster.scram_credential import ScramResult, ScramRow, ScramUpsertion, ScramUser
-from quotaform.model.alteration import Altered, Outcome
+from quotaform.cluster.scram_credential import ScramResult, ScramRow, ScramUser
+from quotaform.model.alteration import Altered
 from quotaform.model.filter import EntityFilter, Rule
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas, SnapshotFile
@@ -128,85 +128,30 @@ def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: 
     return indented(builtins(altered))
 
 
-class CredentialRecord(Record):
-    """One credential."""
-
-    mechanism: Annotated[str, about("The SCRAM mechanism.", "SCRAM-SHA-512")]
-    iterations: Annotated[int, about("Iterations of hashing.")]
-
-
-class ScramErrorRecord(Record):
-    """Why the user could not be described."""
-
-    code: Annotated[int, about("Kafka's error code.")]
-    message: Annotated[str, about("The message of the broker.")]
-
-
-class ScramUserRecord(Record):
-    """One user."""
-
-    user: Annotated[str, about("The user's name.")]
-    credentials: Annotated[list[CredentialRecord], about("The user's credentials.")]
-    error: Annotated[ScramErrorRecord | None, about("Why the user could not be described; null on success.")]
-
-    @classmethod
-    def of(cls, found: ScramUser) -> Self:
-        """Return the record."""
-        return cls(
-            user=found.user,
-            credentials=convert(found.credentials, list[CredentialRecord], from_attributes=True),
-            error=ScramErrorRecord(code=found.code, message=found.message) if found.code else None,
-        )
-
-
 class ScramUsers(Record, document=SCRAM):
     """SCRAM credentials of users, as quotaform scram describe --format json prints them."""
 
     cluster: ReachedCluster
-    users: Annotated[list[ScramUserRecord], about("One item per user, by name.")]
+    users: Annotated[Sequence[ScramUser], about("One item per user, by name.")]
 
 
 def dump_scram(users: Sequence[ScramUser], cluster_name: str, cluster_id: str | None) -> str:
     """Return credentials as JSON, by user; a user who could not be described has an error."""
     cluster = ReachedCluster(name=cluster_name, id=cluster_id)
-    return indented(builtins(ScramUsers(cluster=cluster, users=list(map(ScramUserRecord.of, users)))))
-
-
-class ScramRowRecord(Record):
-    """The result for one credential."""
-
-    user: Annotated[str, about("The user's name.")]
-    mechanism: Annotated[str, about("The SCRAM mechanism.", "SCRAM-SHA-512")]
-    iterations: Annotated[int | None, about("Iterations of hashing; null for a deletion.")]
-    outcome: Annotated[Outcome, about("The result.")]
-    code: Annotated[int | None, about("Kafka's error code; 0 on success.")]
-    message: Annotated[str | None, about("The message of the broker.")]
-
-    @classmethod
-    def of(cls, row: ScramRow) -> Self:
-        """Return the record."""
-        alteration = row.alteration
-        return cls(
-            user=alteration.user,
-            mechanism=alteration.mechanism,
-            iterations=alteration.iterations if isinstance(alteration, ScramUpsertion) else None,
-            outcome=row.outcome,
-            code=row.code,
-            message=row.message,
-        )
+    return indented(builtins(ScramUsers(cluster=cluster, users=users)))
 
 
 class ScramResultRecord(Record, document=SCRAM_RESULT):
     """The result of changing SCRAM credentials; contains no passwords."""
 
     cluster: ReachedCluster
-    results: Annotated[list[ScramRowRecord], about("One item per credential, in the requested order.")]
+    results: Annotated[Sequence[ScramRow], about("One item per credential, in the requested order.")]
 
 
 def dump_scram_result(result: ScramResult, cluster_name: str, cluster_id: str | None) -> str:
     """Return what became of each credential as JSON; nothing of any password is in it."""
     cluster = ReachedCluster(name=cluster_name, id=cluster_id)
-    return indented(builtins(ScramResultRecord(cluster=cluster, results=list(map(ScramRowRecord.of, result)))))
+    return indented(builtins(ScramResultRecord(cluster=cluster, results=result.rows)))
 
 
 class OutcomeError(Record):

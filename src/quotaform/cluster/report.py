@@ -22,7 +22,7 @@ from itertools import groupby
 from typing import Final
 
 from quotaform.cluster.checkup import Checkup, StepStatus
-from quotaform.cluster.scram_credential import RESOURCE_NOT_FOUND, ScramResult, ScramRow, ScramUpsertion, ScramUser
+from quotaform.cluster.scram_credential import RESOURCE_NOT_FOUND, ScramResult, ScramRow, ScramUser
 from quotaform.model.alteration import Altered, Outcome
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity, spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
@@ -166,9 +166,9 @@ def _scram_lines(users: Sequence[ScramUser], cluster_name: str, style: Style) ->
             yield _line(row, widths)
         yield ""
     for found in users:
-        if found.code:
-            is_without = found.code == RESOURCE_NOT_FOUND
-            words = " has no SCRAM credentials" if is_without else f": {inert(found.message)}"
+        if found.error:
+            is_without = found.error.code == RESOURCE_NOT_FOUND
+            words = " has no SCRAM credentials" if is_without else f": {inert(found.error.message)}"
             yield style.paint(f"{spell_name(found.user)}{words}", "red")
     owners = sum(bool(found.credentials) for found in users)
     if owners:
@@ -183,21 +183,19 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def render_scram_result(result: ScramResult, style: Style = PLAIN) -> str:
     """Return what became of each credential, one per line, and their numbers."""
-    rows = [(spell_name(row.alteration.user), str(row.alteration.mechanism)) for row in result]
+    rows = [(spell_name(row.user), row.mechanism) for row in result]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
     lines = [f"{_line(cells, widths)}  {_render_outcome(row, style)}" for cells, row in zip(rows, result, strict=True)]
     done = [row for row in result if row.outcome is Outcome.OK]
-    is_upsert = any(isinstance(row.alteration, ScramUpsertion) for row in result)
+    is_upsert = any(row.iterations is not None for row in result)
     lines.append(f"{counted(len(done), 'credential')} {'set' if is_upsert else 'deleted'}{_count_failures(result)}.")
     return "\n".join(lines) + "\n"
 
 
 def _render_outcome(row: ScramRow, style: Style) -> str:
     if row.outcome is not Outcome.OK:
-        return style.paint(f"{_WORDS[row.outcome]}{inert(row.message)}", "red")
-    if isinstance(row.alteration, ScramUpsertion):
-        return style.paint(f"set ({row.alteration.iterations} iterations)", "green")
-    return style.paint("deleted", "green")
+        return style.paint(f"{_WORDS[row.outcome]}{inert(row.message or '')}", "red")
+    return style.paint("deleted" if row.iterations is None else f"set ({row.iterations} iterations)", "green")
 
 
 def _count_failures(result: ScramResult) -> str:

@@ -40,6 +40,7 @@ from quotaform.cluster.scram_credential import (
     ScramAlteration,
     ScramCredential,
     ScramDeletion,
+    ScramError,
     ScramMechanism,
     ScramResult,
     ScramRow,
@@ -196,21 +197,21 @@ def require_name(user: str) -> int:
 
 def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None) -> ScramRow:
     if answer is None:
-        return ScramRow(alteration, Outcome.UNKNOWN, None, "The response of the broker has no row for this user.")
+        return ScramRow.of(alteration, Outcome.UNKNOWN, None, "The response of the broker has no row for this user.")
     code, message = answer
     if code == 0:
-        return ScramRow(alteration, Outcome.OK)
+        return ScramRow.of(alteration, Outcome.OK)
     if code == CLUSTER_AUTHORIZATION_FAILED:
         # The broker's own words are a dump of its request object.
-        return ScramRow(alteration, Outcome.REFUSED, code, ALTER_ACL)
+        return ScramRow.of(alteration, Outcome.REFUSED, code, ALTER_ACL)
     outcome = Outcome.UNKNOWN if code in UNKNOWN_CODES else Outcome.REFUSED
-    return ScramRow(
+    return ScramRow.of(
         alteration, outcome, code, shorten_message(message or "") or f"The broker returned error code {code}."
     )
 
 
 def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> tuple[ScramRow, ...]:
-    return tuple(ScramRow(alteration, outcome, None, reason) for alteration in part)
+    return tuple(ScramRow.of(alteration, outcome, None, reason) for alteration in part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,7 @@ class DescribeUserScramCredentials(BrokerRequest[Described[Sequence[ScramUser]]]
             name, code, message = reader.string(), reader.int16(), reader.nullable_string()
             words = shorten_message(message or "") or f"The broker returned error code {code}."
             credentials = tuple(sorted(reader.structures(credential)))
-            return ScramUser(name, credentials, code, words if code else "")
+            return ScramUser(name, credentials, ScramError(code, words) if code else None)
 
         return Described(reader.int16(), reader.nullable_string(), reader.structures(user))
 

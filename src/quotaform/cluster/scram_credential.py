@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final, Self
 
 from quotaform.model.alteration import Outcome, Result, reason_of
 from quotaform.model.entity import spell_name
 from quotaform.model.errors import ExitCode
+from quotaform.model.records.record import Record, about
 
 RESOURCE_NOT_FOUND: Final = 91
 """The broker's error code for a user without credentials."""
@@ -49,27 +50,31 @@ class ScramMechanism(StrEnum):
 _NUMBERS: Final = {ScramMechanism.SHA_256: 1, ScramMechanism.SHA_512: 2}
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ScramCredential:
-    """A credential as the cluster describes it, without the password, which it does not know."""
+class ScramCredential(Record, kw_only=False, order=True):
+    """One credential."""
 
-    mechanism: str
-    iterations: int
+    mechanism: Annotated[str, about("The SCRAM mechanism.", "SCRAM-SHA-512")]
+    iterations: Annotated[int, about("Iterations of hashing.")]
 
 
-@dataclass(frozen=True, slots=True)
-class ScramUser:
-    """A user as the cluster describes it."""
+class ScramError(Record, kw_only=False):
+    """Why the user could not be described."""
 
-    user: str
-    credentials: tuple[ScramCredential, ...] = ()
-    code: int = 0  # the broker's error code, 0 for none
-    message: str = ""
+    code: Annotated[int, about("Kafka's error code.")]
+    message: Annotated[str, about("The message of the broker.")]
+
+
+class ScramUser(Record, kw_only=False):
+    """One user."""
+
+    user: Annotated[str, about("The user's name.")]
+    credentials: Annotated[tuple[ScramCredential, ...], about("The user's credentials.")] = ()
+    error: Annotated[ScramError | None, about("Why the user could not be described; null on success.")] = None
 
     @property
     def exit_code(self) -> ExitCode:
         """The exit code of a run that describes it: that of an error for a user without credentials."""
-        return ExitCode.ERROR if self.code else ExitCode.DONE
+        return ExitCode.ERROR if self.error else ExitCode.DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,24 +100,31 @@ class ScramDeletion:
 ScramAlteration = ScramUpsertion | ScramDeletion
 
 
-@dataclass(frozen=True, slots=True)
-class ScramRow:
-    """The result of one alteration."""
+class ScramRow(Record, kw_only=False):
+    """The result for one credential."""
 
-    alteration: ScramAlteration
-    outcome: Outcome
-    code: int | None = 0  # the broker's error code, 0 for none; `None` without a response
-    message: str = ""  # the broker's message, or the reason why there is none; empty on success
+    user: Annotated[str, about("The user's name.")]
+    mechanism: Annotated[str, about("The SCRAM mechanism.", "SCRAM-SHA-512")]
+    iterations: Annotated[int | None, about("Iterations of hashing; null for a deletion.")]
+    outcome: Annotated[Outcome, about("The result.")]
+    code: Annotated[int | None, about("Kafka's error code; 0 on success.")] = 0
+    message: Annotated[str | None, about("The message of the broker.")] = ""
+
+    @classmethod
+    def of(cls, alteration: ScramAlteration, outcome: Outcome, code: int | None = 0, message: str = "") -> Self:
+        """Return the result of an alteration; the code is `None` without a response, the message why there is none."""
+        iterations = alteration.iterations if isinstance(alteration, ScramUpsertion) else None
+        return cls(alteration.user, alteration.mechanism, iterations, outcome, code, message)
 
     @property
     def subject(self) -> str:
         """The user and the mechanism."""
-        return f"{spell_name(self.alteration.user)} {self.alteration.mechanism}"
+        return f"{spell_name(self.user)} {self.mechanism}"
 
     @property
     def reason(self) -> str:
         """Why it failed, on one line: the broker's message, or its code if it has none."""
-        return reason_of(self.code, self.message)
+        return reason_of(self.code, self.message or "")
 
 
 @dataclass(frozen=True, slots=True)

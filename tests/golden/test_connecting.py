@@ -11,7 +11,14 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from socket import SO_RCVBUF, SOL_SOCKET, create_server, getaddrinfo, socket
-from ssl import CERT_REQUIRED, PROTOCOL_TLS_SERVER, SSLCertVerificationError, SSLContext, TLSVersion
+from ssl import (
+    CERT_REQUIRED,
+    PROTOCOL_TLS_SERVER,
+    DER_cert_to_PEM_cert,
+    SSLCertVerificationError,
+    SSLContext,
+    TLSVersion,
+)
 from subprocess import run
 from threading import Event, Thread
 from threading import enumerate as threads
@@ -30,7 +37,6 @@ from quotaform.cluster.wire.failure import (
     Failure,
     LoginError,
     Stage,
-    read_pem_validity,
     read_validity,
 )
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError
@@ -304,12 +310,11 @@ def test_half_a_tls_handshake_or_garbage_is_one_sentence_in_time(answer: bytes, 
 
 def test_the_validity_of_a_certificate_is_read_or_left_out() -> None:
     times = b"\x30\x20" + b"\x17\x0d991231235959Z" + b"\x18\x0f20500101000000Z"
-    found = read_validity(b"\x30\x82garbage" + times + b"rest")
+    found = read_validity(DER_cert_to_PEM_cert(b"\x30\x82garbage" + times + b"rest"))
     assert str(found) == "it is valid from 1999-12-31T23:59:59Z until 2050-01-01T00:00:00Z"
-    assert read_validity(b"\x30\x20" + b"\x17\x0d991331235959Z" * 2) is None
-    assert read_validity(b"") is None
-    for text in ("", "x", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----"):
-        assert read_pem_validity(text) is None
+    unreadable = map(DER_cert_to_PEM_cert, (b"", b"\x30\x20" + b"\x17\x0d991331235959Z" * 2))
+    for text in ("", "x", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----", *unreadable):
+        assert read_validity(text) is None
 
 
 @pytest.mark.parametrize(("server", "shown"), [("10.0.0.1:9092", "b1.example"), ("${env:SERVERS}", "${env:SERVERS}")])
@@ -330,6 +335,6 @@ def test_the_dns_name_of_a_server_that_a_variable_holds_is_not_shown(server: str
 def test_a_truststore_that_lacks_the_issuer_is_to_be_completed(ca: str | None, remedy: str) -> None:
     refused = SSLCertVerificationError("x")
     refused.verify_code, refused.verify_message = 20, "unable to get local issuer certificate"
-    failure = Failure(server="b:1", stage=Stage.TLS, cause=CertificateError(refused, None), seconds=1)
+    failure = Failure(server="b:1", stage=Stage.TLS, cause=CertificateError(refused), seconds=1)
     error = connect_error("lab", ClientConfig(security_protocol="SSL", tls=Tls(ca=ca)), [failure])
     assert str(error).endswith(f"(unable to get local issuer certificate); {remedy}")

@@ -11,8 +11,6 @@ from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.connect_error import SASL_FAILED
 from quotaform.cluster.wire.failure import (
-    EXPIRED,
-    NOT_YET_VALID,
     CertificateError,
     CodeError,
     LoginError,
@@ -20,9 +18,6 @@ from quotaform.cluster.wire.failure import (
     Stage,
     TooOldError,
     UnprovenError,
-    Validity,
-    read_validity,
-    unverified_context,
 )
 from quotaform.cluster.wire.message import (
     INT32,
@@ -88,8 +83,7 @@ class BrokerConnection(Stream):
             try:
                 self.start_tls(self._ssl_context, self.server.host, deadline)
             except SSLCertVerificationError as error:
-                is_about_time = error.verify_code in (NOT_YET_VALID, EXPIRED)
-                raise CertificateError(error, self._validity(deadline) if is_about_time else None) from None
+                raise CertificateError(error) from None
         self.stage = Stage.API_VERSIONS
         self.versions = dict(self._ask_versions(deadline).versions)
         if self._config.credentials is not None:
@@ -97,16 +91,6 @@ class BrokerConnection(Stream):
             deadline = self.authenticate(deadline)
         self.stage = Stage.METADATA
         return self.exchange(Metadata(), deadline)
-
-    def _validity(self, deadline: float) -> Validity | None:
-        """Return when the server's certificate is valid, by another handshake: the one that failed does not tell."""
-        try:
-            self.close()
-            self.connect(self.server, deadline)
-            self.start_tls(unverified_context(), self.server.host, deadline)
-            return read_validity(self.certificate)
-        except Exception:
-            return None
 
     def _ask_versions(self, deadline: float) -> BrokerVersions:
         request = ApiVersions(__version__)

@@ -15,8 +15,6 @@ from typing import Final
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.failure import (
-    EXPIRED,
-    NOT_YET_VALID,
     CertificateError,
     CodeError,
     Failure,
@@ -26,7 +24,7 @@ from quotaform.cluster.wire.failure import (
     RefusedError,
     Stage,
     Validity,
-    read_pem_validity,
+    read_validity,
     shorten,
 )
 from quotaform.model.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
@@ -36,6 +34,7 @@ SASL_FAILED: Final = 58
 """SASL_AUTHENTICATION_FAILED"""
 _CODES: Final = {33: "NotOffered", 34: "NoSasl", SASL_FAILED: "Refused"}
 """UNSUPPORTED_SASL_MECHANISM, and ILLEGAL_SASL_STATE: SASL was begun on a listener without it."""
+_NOT_NOW: Final = {9: "is not valid yet", 10: "has expired"}
 _HOST_MISMATCH: Final = frozenset({62, 64})
 _SELF_SIGNED: Final = 18
 """Verify codes of OpenSSL (x509_vfy.h)."""
@@ -61,9 +60,7 @@ TLS Exception: {server} closed the connection during the TLS handshake;
     listener with security.protocol={protocol}, and try again
 TLS HostMismatch: the certificate of {server} was not issued for {host};
     connect by a name that the certificate contains, or have it issued for this one
-TLS NotNow: the certificate of {server} {state}: {validity};
-    renew it on the broker, or check the clock of this machine
-TLS IssuerNotNow: a certificate in the chain of {server} {state};
+TLS NotNow: the certificate of {server}, or one in its chain, {state};
     renew it on the broker, or check the clock of this machine
 TLS SelfSigned: the certificate of {server} is self-signed and not trusted; if it is the right one, {give_it}
 TLS Untrusted: the certificate of {server} is not trusted ({why}); {give_issuer}
@@ -210,10 +207,9 @@ def _cases(config: ClientConfig, failure: Failure, facts: dict[str, object]) -> 
 def _certificate_case(config: ClientConfig, error: CertificateError, facts: dict[str, object]) -> str:
     if error.code in _HOST_MISMATCH:
         return "HostMismatch"
-    if error.code in (EXPIRED, NOT_YET_VALID):
-        facts["state"] = "has expired" if error.code == EXPIRED else "is not valid yet"
-        facts["validity"] = error.validity
-        return "NotNow" if error.validity is not None and _state(error.validity) else "IssuerNotNow"
+    if error.code in _NOT_NOW:
+        facts["state"] = _NOT_NOW[error.code]
+        return "NotNow"
     give = "give {} with ssl.truststore.type=PEM and ssl.truststore.location"
     if config.has_truststore:
         give = "add {} to the truststore of the client properties, which does not contain it"
@@ -250,4 +246,4 @@ def _state(validity: Validity) -> str:
 def certificate_validity(config: ClientConfig) -> Validity | None:
     """Return when the client's own certificate is valid; `None` without one, or if that cannot be read."""
     store = config.tls.key_store if config.tls is not None else None
-    return read_pem_validity(store.reveal()) if store is not None else None
+    return read_validity(store.reveal()) if store is not None else None

@@ -13,7 +13,7 @@ from enum import IntEnum
 from re import DOTALL
 from re import compile as regex
 from socket import gaierror
-from ssl import CERT_NONE, PROTOCOL_TLS_CLIENT, PEM_cert_to_DER_cert, SSLCertVerificationError, SSLContext, SSLError
+from ssl import PEM_cert_to_DER_cert, SSLCertVerificationError, SSLError
 from typing import Final, NamedTuple
 
 from quotaform.cluster.wire.message import MalformedError
@@ -40,33 +40,14 @@ class Validity(NamedTuple):
         return f"it is valid from {self.begin:%Y-%m-%dT%H:%M:%SZ} until {self.end:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def read_validity(certificate: bytes) -> Validity | None:
-    """Return the validity of a certificate in DER, `None` when it cannot be read."""
-    found = _VALIDITY(certificate)
-    if found is None:
-        return None
-    short_begin, long_begin, short_end, long_end = found.groups()
-    try:
-        return Validity(_time(short_begin, long_begin), _time(short_end, long_end))
-    except ValueError:
-        return None
-
-
-def read_pem_validity(text: str) -> Validity | None:
+def read_validity(text: str) -> Validity | None:
     """Return the validity of the first certificate of a PEM text, `None` when there is none that can be read."""
-    found = _PEM(text)
+    pem = _PEM(text)
     try:
-        return read_validity(PEM_cert_to_DER_cert(found[0])) if found else None
+        found = _VALIDITY(PEM_cert_to_DER_cert(pem[0])) if pem else None
+        return Validity(_time(*found.group(1, 2)), _time(*found.group(3, 4))) if found else None
     except (Base64Error, ValueError):
         return None
-
-
-def unverified_context() -> SSLContext:
-    """Return a context for looking at a server's certificate, and for nothing else: it trusts everybody."""
-    context = SSLContext(PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = CERT_NONE
-    return context
 
 
 def _time(short: bytes | None, long: bytes | None) -> datetime:
@@ -187,21 +168,13 @@ _WORDS: Final[dict[type[BaseException], str]] = {
     OtherClusterError: "another cluster",
 }
 
-NOT_YET_VALID: Final = 9
-EXPIRED: Final = 10
-"""Verify codes of OpenSSL (x509_vfy.h)."""
-
 
 class CertificateError(Exception):
-    """A server's certificate was not accepted.
+    """A server's certificate was not accepted."""
 
-    `validity` is when the certificate is valid, if that is what is wrong and could be read.
-    """
-
-    def __init__(self, cause: SSLCertVerificationError, validity: Validity | None) -> None:
+    def __init__(self, cause: SSLCertVerificationError) -> None:
         self.code = cause.verify_code
         self.words = cause.verify_message
-        self.validity = validity
         super().__init__(f"certificate not accepted: {self.words}")
 
 

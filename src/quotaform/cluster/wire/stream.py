@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from errno import EINPROGRESS
 from os import environ, strerror
 from select import POLLOUT, poll
@@ -27,12 +28,12 @@ from socket import (
     getnameinfo,
     socket,
 )
-from ssl import SSLContext, SSLSocket, SSLWantReadError
+from ssl import SSLContext, SSLSocket, SSLWantReadError, cert_time_to_seconds
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from quotaform.cluster.wire.failure import LookupTimeoutError, LostError, SilentError, UnlistedError, read_validity
+from quotaform.cluster.wire.failure import LookupTimeoutError, LostError, SilentError, UnlistedError
 from quotaform.model.server import HiddenServer, Server
 
 T = TypeVar("T")
@@ -99,20 +100,13 @@ class Stream:
         tls: SSLSocket = context.wrap_socket(self._open_socket, server_hostname=name, do_handshake_on_connect=False)
         self._socket = tls
         self._until(deadline, tls.do_handshake)
-        peer: Any = tls.getpeercert() or {}
-        validity = read_validity(self.certificate)
+        peer: Any = tls.getpeercert()  # its certificate, which was verified
         self.session = {
             "version": tls.version() or "",
             "cipher": (tls.cipher() or ("",))[0],
             "certificate_of": ", ".join(name for _, name in peer.get("subjectAltName", ())),
-            "valid_until": f"{validity.end:%Y-%m-%dT%H:%M:%SZ}" if validity else "",
+            "valid_until": f"{datetime.fromtimestamp(cert_time_to_seconds(peer['notAfter']), UTC):%Y-%m-%dT%H:%M:%SZ}",
         }
-
-    @property
-    def certificate(self) -> bytes:
-        """The server's certificate in DER; empty without TLS."""
-        sock = self._open_socket
-        return (sock.getpeercert(binary_form=True) if isinstance(sock, SSLSocket) else None) or b""
 
     def send(self, data: bytes, deadline: float) -> None:
         """Send everything."""

@@ -9,8 +9,8 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
-from types import FrameType, TracebackType
-from typing import Any, Final, NoReturn, TextIO
+from types import FrameType
+from typing import Any, Final, NoReturn, Self, TextIO
 
 from quotaform.model.errors import ExitCode
 
@@ -24,24 +24,32 @@ class HeldSignals:
     """Signals that are held back, and the places where they may interrupt all the same.
 
     A signal is delivered to the handler that was there before. From that moment on the next one is held again, so that
-    whatever handles an interrupt is not interrupted.
+    whatever handles an interrupt is not interrupted. A signal could leave a generator half-way, so this is none.
     """
 
-    def __init__(self, on_first: Callable[[], None] | None = None) -> None:
+    def __init__(self, on_first: Callable[[], None] | None, *, holds_all: bool) -> None:
         self._on_first = on_first
         self._before: dict[int, Any] = {}
         self._came: list[int] = []
         self._passes = False
-        self._passes_second = False
+        self._passes_second = not holds_all
         self._is_over = False
 
-    def let_through(self) -> _LetThrough:
+    def let_through(self) -> Self:
         """Return a context in which a signal interrupts at once, and so does one that was held back before."""
-        return _LetThrough(self)
+        return self
 
     def let_second_through(self) -> None:
         """From now on hold the first signal only; a second one interrupts at once."""
         self._passes_second = True
+
+    def __enter__(self) -> None:
+        self._passes = True
+        if self._came:
+            self._deliver(self._came.pop(0))
+
+    def __exit__(self, *_: object) -> None:
+        self._passes = False
 
     def _arrive(self, number: int, frame: FrameType | None) -> None:
         if self._is_over or self._passes or (self._passes_second and self._came):
@@ -60,14 +68,6 @@ class HeldSignals:
             signal.signal(number, before)
             signal.raise_signal(number)
 
-    def _start_passing(self) -> None:
-        self._passes = True
-        if self._came:
-            self._deliver(self._came.pop(0))
-
-    def _stop_passing(self) -> None:
-        self._passes = False
-
     def _install(self) -> None:
         self._before = _handlers()
         for number in self._before:
@@ -77,21 +77,6 @@ class HeldSignals:
         self._is_over = True
         for number, handler in self._before.items():
             signal.signal(number, handler)
-
-
-class _LetThrough:
-    """See `HeldSignals.let_through`; a class, since a generator could be left half-way by a signal."""
-
-    def __init__(self, held: HeldSignals) -> None:
-        self._held = held
-
-    def __enter__(self) -> None:
-        self._held._start_passing()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._held._stop_passing()
 
 
 @contextmanager
@@ -105,12 +90,10 @@ def held_signals(*, holds_all: bool = False, on_first: Callable[[], None] | None
     signal is held, to end what the block waits for. An error that the block then raises is a consequence of that, so
     that the signal is delivered in its place.
     """
-    held = HeldSignals(on_first)
+    held = HeldSignals(on_first, holds_all=holds_all)
     if current_thread() is not main_thread():
         yield held
         return
-    if not holds_all:
-        held.let_second_through()
     consequence: Exception | None = None
     try:
         held._install()

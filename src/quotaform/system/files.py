@@ -37,54 +37,36 @@ def write_new_files(files: Mapping[str, str]) -> None:
 
     Raises `QuotaformError` if one cannot be written, or there is one of this name.
     """
-
-    written: list[Path] = []
-    made: list[Path] = []
+    undo: list[Callable[[], None]] = []
     try:
-        for path, text in ((Path(name), text) for name, text in files.items()):
-            for folder in reversed([folder for folder in path.parents if not folder.exists()]):
-                _make(folder)
-                made.append(folder)
-            try:
-                write_new_text(path, text)
-            except OSError as error:
-                raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
-            written.append(path)
-    except BaseException:
+        for name, text in files.items():
+            place = path = Path(name)
+            for place in reversed([folder for folder in path.parents if not folder.exists()]):
+                place.mkdir(exist_ok=True)
+                undo.append(place.rmdir)
+            place = path
+            write_new_text(path, text)
+            undo.append(path.unlink)
+    except BaseException as error:
         with suppress(OSError):
-            for path in written:
-                path.unlink()
-            for folder in reversed(made):
-                folder.rmdir()
+            for step in reversed(undo):
+                step()
+        if isinstance(error, OSError):
+            what = "written" if place == path else "created"
+            raise QuotaformError(f"{place} cannot be {what}: {error.strerror or error}") from error
         raise
 
 
-def _make(folder: Path) -> None:
-    """Make a folder."""
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise QuotaformError(f"{folder} cannot be created: {error.strerror or error}") from error
-
-
 CONFIG_LIMIT: Final = 16 * MIB
-"""The most bytes of quotaform.yaml."""
-QUOTAS_LIMIT: Final = 64 * MIB
-"""The most bytes of a file of quotas; 100,000 entries take about 10 MiB."""
-PLAN_LIMIT: Final = 256 * MIB
-"""The most bytes of a saved plan; 200,000 new entities take about 200 MiB."""
-RECEIPT_LIMIT: Final = 128 * MIB
-"""The most bytes of a receipt; 200,000 entities take about 60 MiB."""
-SNAPSHOT_LIMIT: Final = 64 * MIB
-"""The most bytes of a snapshot; 100,000 entities take about 20 MiB."""
-REQUESTS_LIMIT: Final = 64 * MIB
-"""The most bytes of a file of requests to resolve; 1,000,000 requests take about 20 MiB."""
-POLICY_LIMIT: Final = MIB
-"""The most bytes of a policy; one with 100 rules takes about 50 KiB."""
-PROPERTIES_LIMIT: Final = MIB
-"""The most bytes of a client properties file, which may hold PEM stores."""
-PEM_LIMIT: Final = 16 * MIB
-"""The most bytes of a PEM store; the certificates of a whole system take less than 1 MiB."""
+QUOTAS_LIMIT: Final = 64 * MIB  # 100,000 entries take about 10 MiB
+PLAN_LIMIT: Final = 256 * MIB  # 200,000 new entities take about 200 MiB
+RECEIPT_LIMIT: Final = 128 * MIB  # 200,000 entities take about 60 MiB
+SNAPSHOT_LIMIT: Final = 64 * MIB  # 100,000 entities take about 20 MiB
+REQUESTS_LIMIT: Final = 64 * MIB  # 1,000,000 requests to resolve take about 20 MiB
+POLICY_LIMIT: Final = MIB  # one with 100 rules takes about 50 KiB
+PROPERTIES_LIMIT: Final = MIB  # client properties, which may hold PEM stores
+PEM_LIMIT: Final = 16 * MIB  # the certificates of a whole system take less than 1 MiB
+"""The most bytes of each kind of file."""
 
 LEADS_OUT: Final = "a link leads out of the directory that was given; links are followed only within it"
 """Why what a repository names is not read although it exists."""
@@ -111,13 +93,9 @@ _KINDS: Final = (
 
 
 def read_bytes(path: str | Path, limit: int, *, within: Path | None = None, is_start: bool = False) -> bytes:
-    """Read a file.
+    """Read a file of at most `limit` bytes, or with `is_start` the start of a larger regular one; `within`: see above.
 
-    `limit`: the most bytes that it may have. `within`: the folder that the file lies in, outside of `.git` and wherever
-    links lead to, because a repository names it; `None` for a file that the operator names. `is_start`: whether only
-    the start of a larger regular file is wanted.
-
-    Raises `FileReadError`: it cannot be read, or is larger than the limit.
+    Raises `FileReadError` if it cannot be read, or is larger.
     """
     try:
         descriptor = _open(path, within)
@@ -136,11 +114,9 @@ def read_bytes(path: str | Path, limit: int, *, within: Path | None = None, is_s
 
 
 def read_text(path: str | Path, limit: int, *, within: Path | None = None) -> str:
-    """Read a file that is text in UTF-8, with or without a byte order mark; line ends become `\\n`.
+    """Read a file that is text in UTF-8, with or without a byte order mark; line ends become `\\n`; see `read_bytes`.
 
-    `limit`: the most bytes that it may have. `within`: as for `read_bytes`.
-
-    Raises `FileReadError`: it cannot be read, or is larger than the limit; `NotTextError`: it is not UTF-8.
+    Raises `NotTextError` if it is not UTF-8.
     """
     try:
         text = read_bytes(path, limit, within=within).decode("utf-8-sig")
@@ -150,10 +126,7 @@ def read_text(path: str | Path, limit: int, *, within: Path | None = None) -> st
 
 
 def read_stdin(limit: int) -> bytes:
-    """Read the standard input to its end.
-
-    Raises `FileReadError`: it is closed, cannot be read, or is larger than the limit.
-    """
+    """Read the standard input to its end. Raises `FileReadError` if it is closed, or as for `read_bytes`."""
     name = "the standard input"
     if sys.stdin is None:
         raise FileReadError(name, "it is closed")
@@ -287,9 +260,7 @@ def require_no_way_out(path: str | Path) -> None:
     """Make sure that a path in the current directory, by which a file is written, leads to somewhere in it.
 
     The current directory may be somebody's repository, with a link where the operator writes: `plan.json -> ~/.bashrc`.
-    A path that is spelled as one elsewhere leads anywhere.
-
-    Raises `PermissionError`: a link leads out of the current directory.
+    A path that is spelled as one elsewhere leads anywhere. Raises `PermissionError` if a link leads out.
     """
     try:
         current = os.getcwd()  # noqa: PTH109
@@ -307,25 +278,17 @@ _READER_SECONDS: Final = 2.0
 
 
 def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
-    """Write a file of text; see `write_bytes_atomically`.
-
-    `path`: the file to write; its folder must exist. `text`: what it will hold, whole or in pieces, encoded in UTF-8
-    with its line ends as they are.
-
-    Raises `OSError`: it cannot be written; what was there before is still there; `UsageError`: the path is a folder.
-    """
+    """Write a file of text in UTF-8, whole or in pieces, its line ends as they are; see `write_bytes_atomically`."""
     write_bytes_atomically(path, _encoded(text))
 
 
 def write_bytes_atomically(path: str | Path, content: Iterable[bytes]) -> None:
     """Write a file by way of a temporary one beside it, so that a reader sees the old or the new one and never a part.
 
-    The mode of an existing file stays, a symbolic link stays a link, and what is no regular file (a pipe,
-    `/dev/stdout`) is written to as it is.
+    Its folder must exist. The mode of an existing file stays, a symbolic link stays a link, and what is no regular file
+    (a pipe, `/dev/stdout`) is written to as it is.
 
-    `path`: the file to write; its folder must exist. `content`: what it will hold, in pieces.
-
-    Raises `OSError`: it cannot be written; what was there before is still there; `UsageError`: the path is a folder.
+    Raises `OSError` if it cannot be written, and what was before is still there; `UsageError` for a folder.
     """
     require_no_way_out(path)
     target = Path(os.path.realpath(path))
@@ -342,10 +305,7 @@ def write_bytes_atomically(path: str | Path, content: Iterable[bytes]) -> None:
 
 
 def _open_for_writing(path: str | Path) -> int:
-    """Open what is no regular file; a named pipe that nobody opens for reading is waited for only a moment.
-
-    Raises `OSError`: it cannot be opened.
-    """
+    """Open what is no regular file; a named pipe that nobody opens for reading is waited for only a moment."""
     deadline = time.monotonic() + _READER_SECONDS
     while True:
         try:
@@ -364,8 +324,7 @@ def _open_for_writing(path: str | Path) -> int:
 def require_writable(path: Path, *, makes_folder: bool = True) -> None:
     """Make sure that a file can be written later, before anything else is done.
 
-    Args:
-        makes_folder: Whether its folder is made; otherwise, the nearest folder that exists must be one to write to.
+    Unless its folder is made, the nearest one that exists must be one to write to.
     """
     try:
         require_no_way_out(path)
@@ -382,14 +341,11 @@ def require_writable(path: Path, *, makes_folder: bool = True) -> None:
 
 
 def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
-    """Write a file that does not exist yet, so that a reader sees all of it or no file.
+    """Write a file of text in UTF-8 that does not exist yet, so that a reader sees all of it or no file.
 
-    Where the file system has no hard links, a reader may see an empty file for a moment.
+    Its folder must exist. Where the file system has no hard links, a reader may see an empty file for a moment.
 
-    `path`: the file to write; its folder must exist. `text`: what it will hold, whole or in pieces, encoded in UTF-8.
-
-    Raises `FileExistsError`: there is something of this name, which stays as it is; `OSError`: it cannot be written,
-    and there is no file.
+    Raises `FileExistsError` if there is something of this name; `OSError` if it cannot be written, and there is none.
     """
     require_no_way_out(path)
     target = Path(path)
@@ -434,11 +390,9 @@ def _encoded(text: str | Iterable[str]) -> Iterator[bytes]:
 
 
 def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> bool:
-    """Append a text in one write, and return whether there was room for it.
+    """Append a text to a file that exists in one write, and return whether that leaves it within the limit of bytes.
 
-    `path`: a regular file that exists. `limit`: how many bytes the file may have then.
-
-    Raises `OSError`: it is no such file, or cannot be written.
+    Raises `OSError` if it is no regular file, or cannot be written.
     """
     content = text.encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -456,12 +410,9 @@ def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> b
 
 
 def remove_regular_file(path: str | Path) -> bool:
-    """Remove what `write_text_atomically` would replace: a regular file, or the one that a symbolic link leads to.
+    """Remove what `write_text_atomically` would replace, also where a link leads to; return whether there was one.
 
-    Returns:
-        Whether there was one.
-
-    Raises `OSError`: it cannot be removed.
+    Raises `OSError` if it cannot be removed.
     """
     require_no_way_out(path)
     target = Path(os.path.realpath(path))
@@ -472,26 +423,20 @@ def remove_regular_file(path: str | Path) -> bool:
 
 
 def sync_tree(folder: Path) -> None:
-    """Make what other processes of this machine wrote into a folder last through a power cut, names included.
+    """Make what other processes of this machine have written into a folder last through a power cut, names included.
 
-    `folder`: the folder; what is in it is not written any more.
-
-    Raises `OSError`: a file cannot be written to the disk.
+    Raises `OSError` if a file cannot be written to the disk.
     """
     for path in folder.rglob("*"):
         if path.is_dir():
             sync_folder(path)
         else:
-            sync_file(path)
+            _sync(path)
     sync_folder(folder)
     sync_folder(folder.parent)
 
 
-def sync_file(path: Path) -> None:
-    """Make what another process wrote into a file last through a power cut.
-
-    Raises `OSError`: it cannot be written to the disk.
-    """
+def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -502,7 +447,7 @@ def sync_file(path: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Make new names in a folder last through a power cut; not every file system can."""
     with suppress(OSError):
-        sync_file(folder)
+        _sync(folder)
 
 
 try:
@@ -532,28 +477,20 @@ def update_lock(path: Path) -> Iterator[bool]:
     """Hold the lock under which a file is read and written anew, so that no other process's change is lost meanwhile.
 
     The folder is locked: the file is replaced by each write, and a lock file beside it would have to stay. After
-    `_MOST_SECONDS`, the file is updated without the lock.
-
-    `path`: the file, which need not exist.
-
-    Yields:
-        Whether no other process holds the lock.
+    `_MOST_SECONDS`, the file is updated without the lock. Yields whether no other process holds it.
     """
-    descriptor = _open_folder(Path(os.path.realpath(path)).parent)
+    folder = Path(os.path.realpath(path)).parent
     try:
-        is_free = descriptor is None or take_lock(descriptor)
+        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    except (OSError, ValueError):
+        descriptor = None
+    if descriptor is None:
+        yield True
+        return
+    try:
         deadline = time.monotonic() + _MOST_SECONDS
-        while descriptor is not None and not is_free and time.monotonic() < deadline:
+        while not (is_free := take_lock(descriptor)) and time.monotonic() < deadline:
             time.sleep(_PAUSE)
-            is_free = take_lock(descriptor)
         yield is_free
     finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _open_folder(folder: Path) -> int | None:
-    try:
-        return os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
-    except (OSError, ValueError):
-        return None
+        os.close(descriptor)

@@ -9,6 +9,7 @@ from functools import cache
 from socket import SHUT_WR, socketpair
 from threading import Event
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any, Final
 
 from quotaform.cluster.client.config import ClientConfig
@@ -192,7 +193,8 @@ def _ask(document: bytes) -> None:
     """List the comments of both platforms, of a server that answers with the document."""
     server = _server()
     server.document = document
-    retry = Retry(sleep=lambda _: None, monotonic=lambda: 0.0, now=lambda: _NOW, attempts=2)
+    clock = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0, now=lambda: _NOW)
+    retry = Retry(clock=clock, attempts=2)
     transport = Transport(retry=retry, limits=Limits(connect=5.0, total=5.0))
     base, token = Url.parse(server.http.url), Secret(CANARY)
     for platform in Platform:

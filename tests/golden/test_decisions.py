@@ -15,6 +15,7 @@ from itertools import groupby
 from json import loads
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -432,9 +433,11 @@ def of_retried(text: str) -> Lines:
         attempts=int(given.get("attempts", 5)),
         longest_wait=float(given.get("longest_wait", 30)),
         total=float(given.get("total", 120)),
-        sleep=waits.append,
-        monotonic=lambda: sum(waits),
-        now=lambda: NOON + timedelta(seconds=sum(waits)),
+        clock=SimpleNamespace(
+            sleep=waits.append,
+            monotonic=lambda: sum(waits),
+            now=lambda: NOON + timedelta(seconds=sum(waits)),
+        ),
         jitter=lambda: float(given.get("jitter", 0)),
     )
     request = Request(method=method.rstrip("!"), url=HOST, is_repeatable=method.endswith("!"))

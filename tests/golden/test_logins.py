@@ -38,12 +38,13 @@ from quotaform.cluster.sasl import msk_iam, token_source
 from quotaform.cluster.sasl.kerberos import Kerberos
 from quotaform.cluster.sasl.msk_iam import MskIam
 from quotaform.cluster.sasl.oauth import Bearer
-from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError, read_pem_validity
+from quotaform.cluster.wire.failure import CodeError, LoginError, RefusedError, read_validity
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.text import Secret
+from quotaform.system.clock import SystemClock
 from quotaform.usage.stream.topic import client_options
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told, tables_of
@@ -131,7 +132,7 @@ def of_oauth(text: Text) -> Iterator[str]:
     lines = sub(r"<(\w+) (\d+)>", lambda said: said[1] * int(said[2]), str(text)).splitlines()
     with TemporaryDirectory() as folder, IdentityProvider() as provider, Patch.context() as patch:
         patch.setattr(token_source, "_kept", {})
-        patch.setattr(token_source, "sleep", lambda _: None)
+        patch.setattr(SystemClock, "sleep", lambda self, seconds: None)
         words = {"MODULE": MODULE, "HANDLER": HANDLER, "IDP": provider.token_url, "FOLDER": folder, "JWT": JWT_BEARER}
 
         def spelled(said: str) -> str:
@@ -379,7 +380,7 @@ def certificates_of(config: ClientConfig, tls: Tls) -> Iterator[str]:
         assert config.has_certificate
         pem = tls.key_store.reveal()
         assert "PRIVATE" not in repr(config)
-        assert read_pem_validity(pem) is not None
+        assert read_validity(pem) is not None
         yield f"shows {pem.count('BEGIN CERTIFICATE')} certificates of {pem.count('BEGIN PRIVATE KEY')} key"
 
 

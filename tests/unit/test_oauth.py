@@ -11,6 +11,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from quotaform.cluster.sasl import token_source
 from quotaform.cluster.sasl.oauth import Bearer
 from quotaform.cluster.wire.failure import LoginError
 from quotaform.sandbox.security import Certificates
+from quotaform.system.clock import SYSTEM_CLOCK
 from tests.http_server import answer
 from tests.identity_provider import CLIENTS, MODULE, IdentityProvider, decode, sign
 
@@ -90,8 +92,8 @@ def test_a_token_is_asked_for_a_limited_time(
 ) -> None:
     """Properties of a repository could keep a job waiting for weeks."""
     waits: list[float] = []
-    monkeypatch.setattr(token_source, "sleep", waits.append)
-    monkeypatch.setattr(token_source, "monotonic", lambda: sum(waits))
+    clock = SimpleNamespace(sleep=waits.append, monotonic=lambda: sum(waits), now=SYSTEM_CLOCK.now)
+    monkeypatch.setattr(token_source, "SYSTEM_CLOCK", clock)
     provider.reply = lambda _: answer(500)
     longest = {"sasl.login.retry.backoff.max.ms": given} if given else {}
     message = failure(read(provider.client_properties() | longest))

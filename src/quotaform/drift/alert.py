@@ -117,24 +117,16 @@ def sign(body: bytes, key: Secret, moment: datetime) -> str:
     return f"t={seconds},v1={signed.hexdigest()}"
 
 
-def post(
-    receiver: Receiver,
-    body: bytes,
-    *,
-    key: Secret | None,
-    now: Callable[[], datetime],
-    monotonic: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> None:
+def post(receiver: Receiver, body: bytes, *, key: Secret | None, clock: Clock) -> None:
     """Post a notification, signed with a key if there is one; it may arrive twice when an answer is lost.
 
     Raises `HttpError` if it was not delivered within some 35 seconds.
     """
     headers = {"Content-Type": "application/json"}
     if key is not None:
-        headers[SIGNATURE_HEADER] = sign(body, key, now())
+        headers[SIGNATURE_HEADER] = sign(body, key, clock.now())
     request = Request(method="POST", url=receiver.url, headers=headers, body=body, is_repeatable=True)
-    retry = Retry(sleep=sleep, monotonic=monotonic, now=now, attempts=_ATTEMPTS, total=_TOTAL, longest_wait=5.0)
+    retry = Retry(clock=clock, attempts=_ATTEMPTS, total=_TOTAL, longest_wait=5.0)
     response = send_again(request, lambda each: send(each, _LIMITS), retry)
     if not response.is_success:
         raise HttpError(receiver.url.origin, f"answered with status {response.status}", status=response.status)
@@ -229,14 +221,7 @@ class DriftAlerts:
             return False
         render = render_slack if receiver.format is MessageFormat.SLACK else dump_notification
         try:
-            post(
-                receiver,
-                render(notification).encode(),
-                key=self.options.key,
-                now=self.clock.now,
-                monotonic=self.clock.monotonic,
-                sleep=self.clock.sleep,
-            )
+            post(receiver, render(notification).encode(), key=self.options.key, clock=self.clock)
         except HttpError as error:
             if failed_at is None:
                 self.warn(f"{spell_name(notification.cluster)}: not notified: {error}. The next run tries again")

@@ -110,7 +110,7 @@ class Api:
 
     def _error(self, response: Response) -> HttpError:
         status = response.status
-        now = self.transport.retry.now()
+        now = self.transport.retry.clock.now()
         wait = asked_wait(response, now)
         if is_rate_limited(response):
             when = now + timedelta(seconds=min(wait or 0.0, 10**8))

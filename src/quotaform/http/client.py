@@ -47,6 +47,7 @@ from quotaform import __version__
 from quotaform.http.message import Request, Response, Url
 from quotaform.model.errors import HttpError, QuotaformError
 from quotaform.model.server import Server
+from quotaform.system.clock import SYSTEM_CLOCK, Clock
 from quotaform.system.files import PEM_LIMIT, read_text
 
 
@@ -338,9 +339,7 @@ _EPOCH: Final = 1_000_000_000
 class Retry:
     """How often a request is sent, and how time is measured."""
 
-    sleep: Callable[[float], None]
-    monotonic: Callable[[], float]
-    now: Callable[[], datetime]
+    clock: Clock = SYSTEM_CLOCK
     attempts: int = 5
     first_wait: float = 1.0  # seconds after the first failure; each further wait is twice as long
     longest_wait: float = 30.0  # the most seconds of such a wait
@@ -356,7 +355,8 @@ def send_again(request: Request, send: Callable[[Request], Response], retry: Ret
 
     Raises `HttpError` if there is no answer.
     """
-    deadline = retry.monotonic() + retry.total
+    clock = retry.clock
+    deadline = clock.monotonic() + retry.total
     attempt = 0
     while True:
         outcome: Response | HttpError
@@ -366,9 +366,9 @@ def send_again(request: Request, send: Callable[[Request], Response], retry: Ret
             outcome = error
         attempt += 1
         wait = _wait(request, outcome, attempt, retry)
-        if wait is None or attempt >= retry.attempts or retry.monotonic() + wait >= deadline:
+        if wait is None or attempt >= retry.attempts or clock.monotonic() + wait >= deadline:
             break
-        retry.sleep(wait)
+        clock.sleep(wait)
     if isinstance(outcome, HttpError):
         raise outcome
     return outcome
@@ -380,7 +380,7 @@ def _wait(request: Request, outcome: Response | HttpError, attempt: int, retry: 
     if isinstance(outcome, HttpError):
         is_again = outcome.may_pass and (request.may_repeat or not outcome.may_have_arrived)
     else:
-        asked = asked_wait(outcome, retry.now(), retry.limited_wait)
+        asked = asked_wait(outcome, retry.clock.now(), retry.limited_wait)
         is_again = asked is not None or (outcome.status >= 500 and request.may_repeat)
     if not is_again:
         return None

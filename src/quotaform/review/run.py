@@ -167,8 +167,7 @@ def make_transport(
     `ca_file` holds the certificates that are trusted, in PEM; `None` for those of the system. `limits` is how long a
     request may take.
     """
-    retry = Retry(sleep=clock.sleep, monotonic=clock.monotonic, now=clock.now, total=_PATIENCE)
-    return Transport(retry=retry, limits=limits, ca_file=ca_file)
+    return Transport(retry=Retry(clock=clock, total=_PATIENCE), limits=limits, ca_file=ca_file)
 
 
 def post_comments(

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from re import ASCII
 from re import compile as regex
-from time import monotonic, sleep, time
+from time import time
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ from quotaform.http.message import Request, Response, Url, form_value
 from quotaform.model.errors import FileReadError, HttpError, missing_extra
 from quotaform.model.text import MIB, Secret, inert
 from quotaform.model.variable import OwnSecret
+from quotaform.system.clock import SYSTEM_CLOCK
 from quotaform.system.files import LEADS_OUT, read_text
 
 _LONGEST_MESSAGE: Final = 200
@@ -152,9 +153,7 @@ class Endpoint:
             is_repeatable=True,  # a second token does no harm
         )
         retry = Retry(
-            sleep=sleep,
-            monotonic=monotonic,
-            now=lambda: datetime.now(UTC),
+            clock=SYSTEM_CLOCK,
             attempts=100,
             first_wait=self.backoff,
             longest_wait=self.patience,

@@ -88,7 +88,7 @@ def producer(
     payloads = folder / "payloads"
     payloads.write_text(DELIMITER.join(map(DOCUMENTS[input_format], range(PAGES))), encoding="utf-8")
     classes = os.pathsep.join(map(str, find_tool_jars()))
-    command = [str(broker.java), "-Xmx256m", "-XX:+UseSerialGC", "-cp", classes]
+    command = [str(broker.runtime.java.command), "-Xmx256m", "-XX:+UseSerialGC", "-cp", classes]
     options = {
         "--bootstrap-server": broker.bootstrap_servers,
         "--topic": TOPIC,

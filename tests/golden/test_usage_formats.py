@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -19,7 +19,7 @@ from quotaform.usage.format.prometheus import parse_exposition
 from quotaform.usage.format.table import TableMapping, TimeUnit, guess_mapping, parse_rows
 from quotaform.usage.ingest.input import read_usage_mapping
 from quotaform.usage.metric import Measure, read_metric, read_object_name
-from quotaform.usage.metric_name import Origin
+from quotaform.usage.metric_name import LABELS, Origin
 from quotaform.usage.record.recording import explain_no_rows, read_rows
 from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Sample, Series, Unreadable, merge
 from tests.golden.conftest import FOLDER, Golden
@@ -51,7 +51,9 @@ def of_items(items: Iterable[Item]) -> Iterator[str]:
 def of_metric(case: str) -> Iterator[str]:
     """What a name means: of a metric with its labels, or of an MBean with its attribute."""
     name, more, *others = json.loads(case)
-    origin = replace(ORIGIN, **{key: as_tuple(value) for each in others for key, value in each.items()})
+    given = dict(others[0]) if others else {}
+    labels = {kind: tuple(names) for kind, names in given.pop("labels", {}).items()}
+    origin = replace(ORIGIN, **given, labels={**LABELS, **labels})
     read = read_object_name if isinstance(more, str) else read_metric
     found: Measure | DropReason | Unreadable = read(name, more, origin)
     if isinstance(found, Measure):
@@ -73,10 +75,6 @@ def of_table(case: str) -> Iterator[str]:
     if "time_unit" in fields:
         fields["time_unit"] = TimeUnit(fields["time_unit"])
     yield from of_items(parse_rows([given["row"]], TableMapping(**fields), replace(ORIGIN, **given.get("origin", {}))))
-
-
-def as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def of_recording(name: str) -> Callable[[str], Iterator[str]]:

@@ -11,22 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from quotaform.model.entity import IP, canonical_ip, desanitize
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import quote
-from quotaform.usage.metric_name import (
-    CLIENT_ID_LABELS,
-    INSTANCE_LABELS,
-    USER_LABELS,
-    MetricName,
-    Origin,
-    first_label,
-    fold,
-    is_of_quotas,
-    key_of_type,
-    may_be_of_client,
-    needs_attribute,
-    read_metric_name,
-    without_prefix,
-    without_value,
-)
+from quotaform.usage.metric_name import LABELS, MetricName, Origin, first_label, fold, key_of_type, read_metric_name
 from quotaform.usage.sample import Attribute, DropReason, Series, Unreadable, broker_window_s
 
 # Object names of MBeans, as JMX writes them: `domain:key=value,key="quoted value"`.
@@ -88,21 +73,17 @@ def unquote(value: str) -> str:
 # Source: org.apache.kafka.server.quota.ClientQuotaManager, org.apache.kafka.common.metrics.JmxReporter.
 
 _USER_TYPE: Final = "User:"
-_NO_NAMES: Final = (
-    "client_software_name",
-    "client_software_version",
-    "client_instance_id",
-    "client_source_address",
-    "client_source_port",
-    "client_address",
-    "client_rack",
-    "client_host",
-    "client_ip",
-    "client_port",
-    "user_agent",
+_NO_NAMES: Final = frozenset(
+    map(
+        fold,
+        (
+            *("client_software_name", "client_software_version", "client_instance_id", "client_source_address"),
+            *("client_source_port", "client_address", "client_rack", "client_host", "client_ip", "client_port"),
+            "user_agent",
+        ),
+    )
 )
-"""Labels that name nobody; most of them are of KIP-714."""
-_FOLDED_NO_NAMES: Final = frozenset(map(fold, _NO_NAMES))
+"""Labels that name nobody, folded; most of them are of KIP-714."""
 _NAME_HINTS: Final = {"user": ("user", "principal"), "client_id": ("client",)}
 """How names of labels begin or end which may name users, or client-ids."""
 
@@ -110,95 +91,24 @@ _SEPARATOR: Final = ", client-id="
 """What stands before the client-id where an exporter's rules see the name of an MBean."""
 
 
-Names: TypeAlias = tuple[str | None, str | None, str | None]
-"""User, client-id and ip of a bucket, decoded; `None` is one that it does not have."""
-
-
-def type_of(labels: Mapping[str, str], origin: Origin) -> str | None:
+def _type_of(labels: Mapping[str, str], origin: Origin) -> str | None:
     """Return the label that names a type of quota, or the first one that may, as other things have types, too."""
-    found = [value for name in origin.type_labels if (value := labels.get(fold(name)))]
+    found = [value for name in origin.labels["type"] if (value := labels.get(fold(name)))]
     return next((value for value in found if key_of_type(value.partition(",")[0])), found[0] if found else None)
 
 
-def split_type(kind: str, labels: Mapping[str, str], origin: Origin) -> tuple[str, dict[str, str]]:
+def _split_type(kind: str, labels: dict[str, str], origin: Origin) -> tuple[str, dict[str, str]]:
     """Return type and labels where the label of the type holds names, too: `Produce, user=alice`.
 
     A rule for client-ids that stands before the one for users with client-ids takes what is before for the type.
     """
-    client_id = first_label(labels, origin.client_id_labels)
+    client_id = origin.value_of("client_id", labels)
     whole = parse_properties(f"type={kind}, client-id={client_id}") if client_id else None
     properties = whole or parse_properties(f"type={kind}")
     if properties is None:
-        return kind, dict(labels)
+        return kind, labels
     split = {fold(name): value for name, value in properties.items() if name != "type"}
-    return properties["type"], {**labels, **split}
-
-
-def names_of(key: str, labels: Mapping[str, str], origin: Origin) -> Names | Unreadable:
-    """Return the user, client-id and ip of a bucket of a quota key."""
-    if IP in QUOTA_KEYS[key].entity_types:
-        ip = first_label(labels, origin.ip_labels)
-        address = canonical_ip(unquote(ip)) if ip else None
-        return Unreadable(f"{quote(ip)} is not an IP address") if ip and address is None else (None, None, address)
-    user, client_id = first_label(labels, origin.user_labels), first_label(labels, origin.client_id_labels)
-    if user and _SEPARATOR in user:
-        user, client_id = _split_user(user, client_id)
-    # The type of a principal: Kafka encodes the colon of a user that begins like that.
-    user = user.removeprefix(_USER_TYPE) if user else None
-    return (
-        (desanitize(unquote(user)) or None) if user else None,
-        (unquote(client_id) or None) if client_id else None,
-        None,
-    )
-
-
-def hidden_name(
-    user: str | None, client_id: str | None, labels: Mapping[str, str], origin: Origin
-) -> Unreadable | None:
-    """Return that a bucket may have a name in a label which is not known; `None` if not.
-
-    Such a label is that of another naming, or half a client-id with an equals sign, at which a rule split it. Of a
-    bucket with one name, the label of the other one is not asked for where it was said which label holds it.
-
-    >>> hidden_name("alice", None, {"user": "alice", "client_name": "app"}, Origin()) is None
-    False
-    """
-    if user is None and client_id is None:
-        known = {fold(name) for name in (*origin.user_labels, *origin.client_id_labels)} | _FOLDED_NO_NAMES
-        hints = [hint for each in _NAME_HINTS.values() for hint in each]
-        for label, value in labels.items():
-            if value and fold(label) not in known and any(hint in fold(label) for hint in hints):
-                return Unreadable(
-                    f"it has no user and no client-id, but a label {quote(label)}; if that names one of them, give it "
-                    "with --user-label or --client-id-label of usage ingest, or call it user or client_id in the "
-                    "exporter"
-                )
-        return None
-    if user is not None and client_id is not None:
-        return None
-    kind, labels_given = ("user", origin.user_labels) if user is None else ("client_id", origin.client_id_labels)
-    if labels_given not in (USER_LABELS, CLIENT_ID_LABELS):
-        return None
-    known = {fold(name) for name in (*origin.user_labels, *origin.client_id_labels, *origin.ip_labels)}
-    known |= {fold(name) for name in (*origin.cluster_labels, *origin.broker_labels, *origin.type_labels)}
-    for label, value in labels.items():
-        if value and fold(label) not in known and may_name(kind, label):
-            what = kind.replace("_", "-")
-            return Unreadable(
-                f"it has no {what}, but a label {quote(label)}; if that names one, give it with --{what}-label of "
-                f"usage ingest, otherwise say that {kind} does: --{what}-label {kind}"
-            )
-    return None
-
-
-def may_name(kind: str, label: str) -> bool:
-    """Whether a label or a column that is not known may name users, or client-ids.
-
-    >>> may_name("user", "sasl_principal"), may_name("client_id", "clientName"), may_name("user", "listener")
-    (True, True, False)
-    """
-    name, hints = fold(label), _NAME_HINTS[kind]
-    return name not in _FOLDED_NO_NAMES and (name.startswith(hints) or name.endswith(hints))
+    return properties["type"], labels | split
 
 
 def _split_user(user: str, client_id: str | None) -> tuple[str, str | None]:
@@ -210,6 +120,67 @@ def _split_user(user: str, client_id: str | None) -> tuple[str, str | None]:
     whole = user if client_id is None else f"{user}{_SEPARATOR}{client_id}"
     both = parse_properties(f"user={whole}")
     return (both["user"], both["client-id"]) if both and both.keys() == {"user", "client-id"} else (user, client_id)
+
+
+Names: TypeAlias = tuple[str | None, str | None, str | None]
+"""User, client-id and ip of a bucket, decoded; `None` is one that it does not have."""
+
+
+def names_of(key: str, user: str | None, client_id: str | None, ip: str | None) -> Names | Unreadable:
+    """Return the names of a bucket of a quota key, which has either an ip or the others."""
+    if IP not in QUOTA_KEYS[key].entity_types:
+        return user or None, client_id or None, None
+    address = canonical_ip(ip) if ip else None
+    return Unreadable(f"{quote(ip)} is not an IP address") if ip and address is None else (None, None, address)
+
+
+def _labelled_names(key: str, labels: Mapping[str, str], origin: Origin) -> Names | Unreadable:
+    user, client_id, ip = (origin.value_of(kind, labels) for kind in ("user", "client_id", "ip"))
+    if user and _SEPARATOR in user:
+        user, client_id = _split_user(user, client_id)
+    # The type of a principal: Kafka encodes the colon of a user that begins like that.
+    user = desanitize(unquote(user.removeprefix(_USER_TYPE))) if user else None
+    return names_of(key, user, client_id and unquote(client_id), ip and unquote(ip))
+
+
+def _hidden_name(user: str | None, client_id: str | None, labels: Mapping[str, str], origin: Origin) -> str | None:
+    """Return that a bucket may have a name in a label which is not known; `None` if not.
+
+    Such a label is that of another naming, or half a client-id with an equals sign, at which a rule split it. Of a
+    bucket with one name, the label of the other one is not asked for where it was said which label holds it.
+    """
+    missing = [kind for kind, name in (("user", user), ("client_id", client_id)) if name is None]
+    known = {fold(name) for names in origin.labels.values() for name in names} | _NO_NAMES
+    others = [label for label, value in labels.items() if value and fold(label) not in known]
+    if len(missing) == 2:
+        hints = [hint for each in _NAME_HINTS.values() for hint in each]
+        for label in others:
+            if any(hint in fold(label) for hint in hints):
+                return (
+                    f"it has no user and no client-id, but a label {quote(label)}; if that names one of them, give it "
+                    "with --user-label or --client-id-label of usage ingest, or call it user or client_id in the "
+                    "exporter"
+                )
+    elif missing and origin.labels[missing[0]] == LABELS[missing[0]]:
+        [kind] = missing
+        what = kind.replace("_", "-")
+        for label in others:
+            if may_name(kind, label):
+                return (
+                    f"it has no {what}, but a label {quote(label)}; if that names one, give it with --{what}-label of "
+                    f"usage ingest, otherwise say that {kind} does: --{what}-label {kind}"
+                )
+    return None
+
+
+def may_name(kind: str, label: str) -> bool:
+    """Whether a label or a column that is not known may name users, or client-ids.
+
+    >>> may_name("user", "sasl_principal"), may_name("client_id", "clientName"), may_name("user", "listener")
+    (True, True, False)
+    """
+    name, hints = fold(label), _NAME_HINTS[kind]
+    return name not in _NO_NAMES and (name.startswith(hints) or name.endswith(hints))
 
 
 CLIENT_WINDOW_S: Final = 60.0
@@ -226,19 +197,13 @@ _PART_LABELS: Final = ("topic", "partition")
 _ATTRIBUTE_LABELS: Final = ("attribute_name", "attribute", "attr")
 _OBJECT_NAME_LABELS: Final = ("mbean", "object_name", "bean")
 _STATISTIC_LABELS: Final = ("quantile", "le")
+OTHER_LABELS: Final = (*_PART_LABELS, *_ATTRIBUTE_LABELS, *_OBJECT_NAME_LABELS, *_STATISTIC_LABELS, "_objectname")
+"""What is read of a metric beside `LABELS`."""
 _OBJECT_NAME = regex(r"([^<]+)<(.+)><>([^<>]+)", DOTALL).fullmatch
 
 _SWALLOWED: Final = (
     "the names of the bucket are in the metric's name, in which they can't be told apart; "
     "put rules that keep labels before the catch-all rule of the exporter"
-)
-_VALUE_IN_NAME: Final = (
-    "its value is in its name, so that each value makes another metric; end the pattern of the exporter's rule with a "
-    "colon: ><>(.+):"
-)
-_PREFIX: Final = (
-    "there is something before {} in its name, so that it may have been computed of others; record the metric itself, "
-    "or take that away if it is a prefix only"
 )
 _OF_CLIENT_OR_BROKER: Final = (
     "a producer or consumer may have measured it, for one topic, or a broker for all; if it is a broker's, let the "
@@ -246,6 +211,10 @@ _OF_CLIENT_OR_BROKER: Final = (
 )
 _OTHER_UNIT: Final = (
     "its name ends in a unit into which the metric of a broker cannot be converted; record it without that unit"
+)
+_NO_TYPE: Final = (
+    "neither the name nor a label says of which quota it is; let the rules of the exporter keep the type of the "
+    "MBean in a label quota_type, or name the label with --type-label"
 )
 
 
@@ -271,59 +240,86 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
     `name`: the name of the metric, as Prometheus or OpenTelemetry has it. `origin`: what counts for a metric that has
     no such label.
     """
-    if not is_of_quotas(name):
+    said = read_metric_name(name)
+    if said is None:
         return DropReason.OTHER_METRIC
-    for plain, problem in ((without_value(name), _VALUE_IN_NAME), (without_prefix(name), _PREFIX)):
-        if plain is not None:
-            measure = read_metric(plain, labels, origin)
-            return Unreadable(problem.format(plain)) if isinstance(measure, Measure) else measure
+    read = _read(said, labels, origin)
+    return Unreadable(said.problem) if said.problem and isinstance(read, Measure) else read
+
+
+def _read(said: MetricName, labels: Mapping[str, str], origin: Origin) -> Read:
     folded = {fold(label): value for label, value in labels.items()}
-    folded |= _of_object_name(folded)
-    meaning = read_metric_name(name)
-    if meaning is None and needs_attribute(name):
+    if said.has_names:
+        # The exporter adds the name of the MBean to metrics that would otherwise be the same.
+        found = _OBJECT_NAME(labels.get("_objectname", ""))
+        return read_object_name(f"{found[1]}:{found[2]}", found[3], origin, labels) if found else Unreadable(_SWALLOWED)
+    if whole := parse_object_name(first_label(folded, _OBJECT_NAME_LABELS) or ""):
+        folded |= {fold(name): value for name, value in whole[1].items()}
+    doubt = _OF_CLIENT_OR_BROKER if said.may_be_of_client else None
+    if said.base:
         attribute = first_label(folded, _ATTRIBUTE_LABELS)
-        meaning = read_metric_name(f"{name}_{attribute}") if attribute else None
-        if meaning is None:
+        completed = read_metric_name(f"{said.base}_{attribute}") if attribute else None
+        if completed is None or completed.base or completed.has_names or completed.problem:
             return DropReason.OTHER_METRIC
-    if meaning is None:
-        return _swallowed(labels, origin)
+        said = completed
     if first_label(folded, _PART_LABELS):
         return DropReason.OTHER_METRIC
-    if meaning.attribute is None or first_label(folded, _STATISTIC_LABELS):
+    if said.attribute is None or first_label(folded, _STATISTIC_LABELS):
         return DropReason.OTHER_ATTRIBUTE
-    if meaning.is_of_client and meaning.key is not None:
-        measure = _measure(meaning, meaning.key, folded, origin, first_label(folded, INSTANCE_LABELS))
-    else:
-        measure = _of_broker(meaning, folded, origin)
-        if isinstance(measure, Measure):
-            kind = type_of(folded, origin)
-            if may_be_of_client(name) and measure.series.user is None and not (kind and key_of_type(kind)):
-                return Unreadable(_OF_CLIENT_OR_BROKER)
-            _, _, _, user, client_id, ip, *_ = measure.series
-            return (None if ip else hidden_name(user, client_id, labels, origin)) or measure
-    hidden = hidden_name(None, None, labels, origin) if measure is DropReason.BROKER_TOTAL else None
-    return hidden or measure
+    kind = None if said.is_of_client else _type_of(folded, origin)
+    if kind and "=" in kind:
+        kind, folded = _split_type(kind, folded, origin)
+    key_of_label = key_of_type(kind) if kind else None
+    key = said.keys[0] if len(said.keys) == 1 else key_of_label
+    if key not in said.keys and kind:
+        return DropReason.OTHER_METRIC
+    read = _measure(said, said.attribute, key, folded, origin)
+    user = client_id = None
+    if isinstance(read, Measure):
+        _, _, _, user, client_id, ip, *_ = read.series
+        if ip or said.is_of_client:
+            return read
+        if doubt and user is None and key_of_label is None:
+            return Unreadable(doubt)
+    elif read is not DropReason.BROKER_TOTAL:
+        return read
+    hidden = _hidden_name(user, client_id, labels, origin)
+    return Unreadable(hidden) if hidden else read
 
 
-def remembered(read: Callable[[Origin, tuple[str, ...]], Read]) -> Callable[[Origin, tuple[str, ...]], Read]:
-    """Let a function know what it returned for texts: the same metrics come with every poll.
+def _measure(
+    said: MetricName, attribute: Attribute, key: str | None, labels: Mapping[str, str], origin: Origin
+) -> Read:
+    if key is None:
+        has_names = first_label(labels, (*origin.labels["user"], *origin.labels["client_id"]))
+        return Unreadable(_NO_TYPE) if has_names else DropReason.BROKER_TOTAL
+    names = _labelled_names(key, labels, origin)
+    if isinstance(names, Unreadable):
+        return names
+    broker, instance = origin.broker_of(labels), None
+    if said.is_of_client:
+        broker, instance = None, origin.value_of("instance", labels)
+    series = check_series(Series(origin.cluster_of(labels), broker, key, *names, attribute, instance))
+    if not isinstance(series, Series):
+        return series
+    if said.factor is None:
+        return Unreadable(_OTHER_UNIT)
+    window = CLIENT_WINDOW_S if said.is_of_client else broker_window_s(key)
+    return Measure(series, said.factor, 0.0 if attribute is Attribute.TOTAL else window)
 
-    Long texts are not kept, so that hostile ones do not fill the memory.
-    """
-    known = lru_cache(maxsize=65536)(read)
-    return lambda origin, texts: (known if sum(map(len, texts)) <= _LONGEST_KNOWN else read)(origin, texts)
 
-
-def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
-    """Return what `read_metric` returns, faster for a metric that was there before."""
-    return _read_known_metric(origin, (name, *labels, *labels.values()))
-
-
-@remembered
-def _read_known_metric(origin: Origin, texts: tuple[str, ...]) -> Read:
-    name, *others = texts
-    half = len(others) // 2
-    return read_metric(name, dict(zip(others[:half], others[half:], strict=True)), origin)
+def check_series(series: Series) -> Series | DropReason | Unreadable:
+    """Return a series that the table of usage can hold as it is, or why it cannot be one."""
+    if series.user is None and series.client_id is None and series.ip is None:
+        return DropReason.BROKER_TOTAL
+    names = [name for name in series if name is not None]
+    if max(map(len, names)) > LONGEST_NAME:
+        return Unreadable(f"a name is longer than {LONGEST_NAME:,} characters, which no name in Kafka is")
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        return Unreadable("a name is not UTF-8")
+    return series
 
 
 def read_object_name(object_name: str, attribute: str, origin: Origin, labels: Mapping[str, str] | None = None) -> Read:
@@ -343,89 +339,27 @@ def read_object_name(object_name: str, attribute: str, origin: Origin, labels: M
     return read_metric(f"{domain}_{kind}_{attribute}", {**(labels or {}), **properties}, origin)
 
 
-def read_known_object_name(object_name: str, attribute: str, origin: Origin) -> Read:
-    """Return what `read_object_name` returns, faster for an MBean that was there before."""
-    return _read_known_object_name(origin, (object_name, attribute))
+def remembered(read: Callable[..., Read]) -> Callable[..., Read]:
+    """Let a function of an origin and texts know what it returned: the same metrics come with every poll.
+
+    Long texts are not kept, so that hostile ones do not fill the memory.
+    """
+    known = lru_cache(maxsize=65536)(read)
+    return lambda origin, *texts: (known if sum(map(len, texts)) <= _LONGEST_KNOWN else read)(origin, *texts)
+
+
+def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
+    """Return what `read_metric` returns, faster for a metric that was there before."""
+    return _read_known_metric(origin, name, *labels, *labels.values())
 
 
 @remembered
-def _read_known_object_name(origin: Origin, texts: tuple[str, ...]) -> Read:
-    object_name, attribute = texts
+def _read_known_metric(origin: Origin, name: str, *labels: str) -> Read:
+    half = len(labels) // 2
+    return read_metric(name, dict(zip(labels[:half], labels[half:], strict=True)), origin)
+
+
+@remembered
+def read_known_object_name(origin: Origin, object_name: str, attribute: str) -> Read:
+    """Return what `read_object_name` returns, faster for an MBean that was there before."""
     return read_object_name(object_name, attribute, origin)
-
-
-def check_series(series: Series) -> Series | DropReason | Unreadable:
-    """Return a series that the table of usage can hold as it is, or why it cannot be one."""
-    if series.user is None and series.client_id is None and series.ip is None:
-        return DropReason.BROKER_TOTAL
-    names = [name for name in series if name is not None]
-    if max(map(len, names)) > LONGEST_NAME:
-        return Unreadable(f"a name is longer than {LONGEST_NAME:,} characters, which no name in Kafka is")
-    if not all(map(_is_text, names)):
-        return Unreadable("a name is not UTF-8")
-    return series
-
-
-def _swallowed(labels: Mapping[str, str], origin: Origin) -> Read:
-    """Return what a metric measures whose name holds the names of its bucket.
-
-    The exporter adds the name of the MBean to metrics that would otherwise be the same.
-    """
-    found = _OBJECT_NAME(labels.get("_objectname", ""))
-    if found is None:
-        return Unreadable(_SWALLOWED)
-    return read_object_name(f"{found[1]}:{found[2]}", found[3], origin, labels)
-
-
-def _of_object_name(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return what the name of the MBean says, where a label holds all of it."""
-    parsed = parse_object_name(first_label(labels, _OBJECT_NAME_LABELS) or "")
-    return {fold(name): value for name, value in parsed[1].items()} if parsed else {}
-
-
-def _of_broker(meaning: MetricName, labels: dict[str, str], origin: Origin) -> Read:
-    kind = type_of(labels, origin)
-    if kind is not None and "=" in kind:
-        kind, labels = split_type(kind, labels, origin)
-    key = meaning.key or (key_of_type(kind) if kind else None)
-    if key is None:
-        return _without_key(kind, labels, origin)
-    if key not in meaning.keys:
-        return DropReason.OTHER_METRIC
-    return _measure(meaning, key, labels, origin, None)
-
-
-def _measure(meaning: MetricName, key: str, labels: Mapping[str, str], origin: Origin, instance: str | None) -> Read:
-    if meaning.attribute is None:
-        return DropReason.OTHER_ATTRIBUTE
-    names = names_of(key, labels, origin)
-    if isinstance(names, Unreadable):
-        return names
-    broker = None if meaning.is_of_client else origin.broker_of(labels)
-    series = check_series(Series(origin.cluster_of(labels), broker, key, *names, meaning.attribute, instance))
-    if not isinstance(series, Series):
-        return series
-    if meaning.factor is None:
-        return Unreadable(_OTHER_UNIT)
-    window = CLIENT_WINDOW_S if meaning.is_of_client else broker_window_s(key)
-    return Measure(series, meaning.factor, 0.0 if meaning.attribute is Attribute.TOTAL else window)
-
-
-def _without_key(kind: str | None, labels: Mapping[str, str], origin: Origin) -> DropReason | Unreadable:
-    """Return what becomes of a metric which may be of a quota, but of which one is not known."""
-    if kind:
-        return DropReason.OTHER_METRIC
-    if not first_label(labels, (*origin.user_labels, *origin.client_id_labels)):
-        return DropReason.BROKER_TOTAL
-    return Unreadable(
-        "neither the name nor a label says of which quota it is; let the rules of the exporter keep the type of the "
-        "MBean in a label quota_type, or name the label with --type-label"
-    )
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

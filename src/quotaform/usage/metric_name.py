@@ -18,7 +18,7 @@ Clients that measure themselves (KIP-714, or an exporter in the client) say `org
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from re import IGNORECASE, Match
 from re import compile as regex
@@ -27,68 +27,28 @@ from typing import Final, NamedTuple
 from quotaform.model.quota_key import QUOTA_KEYS, KeyMetrics
 from quotaform.usage.sample import Attribute
 
-CLUSTER_LABELS: Final = (
-    "kafka_cluster",
-    "kafka_cluster_name",
-    "strimzi_io_cluster",
-    "label_strimzi_io_cluster",
-    "cluster",
-    "cluster_name",
-    "kafka_cluster_id",
-    "cluster_id",
-)
-"""The labels that name the cluster, the first one that a metric has: `cluster` may be that of Kubernetes."""
-
-BROKER_LABELS: Final = (
-    "broker",
-    "broker_id",
-    "kafka_broker",
-    "kafka_broker_id",
-    "kafka_node_id",
-    "node_id",
-    "pod",
-    "kubernetes_pod_name",
-    "pod_name",
-    "k8s_pod_name",
-    "exported_instance",
-    "instance",
-    "service_instance_id",
-    "jolokia_agent_url",
-    "net_host_name",
-    "server_address",
-    "hostname",
-    "host_name",
-    "host",
-    "server",
-    "node",
-    "node_name",
-)
-"""The labels that name the broker, the first one that a metric has."""
-
-TYPE_LABELS: Final = (
-    "quota_type",
-    "resource",
-    "type",
-    "quota",
-    "request_type",
-    "api",
-    "operation",
-    "bean_type",
-    "kind",
-)
-"""The labels that say of which quota a metric is, the first one that names a type of quota."""
-
-USER_LABELS: Final = ("exported_user", "user", "username", "principal", "kafka_user", "quota_user", "kafka_principal")
-"""The labels that name the user, the first one that a metric has."""
-
-CLIENT_ID_LABELS: Final = ("exported_client_id", "client_id", "client", "kafka_client_id", "quota_client_id")
-"""The labels that name the client-id, the first one that a metric has."""
-
-IP_LABELS: Final = ("ip", "client_ip", "source_ip", "address", "exported_ip")
-"""The labels that name the address, the first one that a metric has."""
-
-INSTANCE_LABELS: Final = ("client_instance_id", "instance", "service_instance_id", "pod")
-"""The labels that tell clients of the same names apart that measure themselves, the first one that a metric has."""
+LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    kind: tuple(names.split())
+    for kind, names in {
+        # Of several, `cluster` may be that of Kubernetes.
+        "cluster": """
+            kafka_cluster kafka_cluster_name strimzi_io_cluster label_strimzi_io_cluster cluster cluster_name
+            kafka_cluster_id cluster_id
+        """,
+        "broker": """
+            broker broker_id kafka_broker kafka_broker_id kafka_node_id node_id pod kubernetes_pod_name pod_name
+            k8s_pod_name exported_instance instance service_instance_id jolokia_agent_url net_host_name server_address
+            hostname host_name host server node node_name
+        """,
+        "type": "quota_type resource type quota request_type api operation bean_type kind",
+        "user": "exported_user user username principal kafka_user quota_user kafka_principal",
+        "client_id": "exported_client_id client_id client kafka_client_id quota_client_id",
+        "ip": "ip client_ip source_ip address exported_ip",
+        # What tells clients of the same names apart that measure themselves
+        "instance": "client_instance_id instance service_instance_id pod",
+    }.items()
+}
+"""The labels that say each thing: the first one that a metric has; of the type, the first one that names a type."""
 
 _LONGEST_KNOWN: Final = 256
 _CAPITAL: Final = regex(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -102,26 +62,24 @@ class Origin:
 
     cluster: str | None = None  # The cluster of metrics that have none of the labels; `None` if it is not known
     broker: str | None = None  # The same for the broker
-    cluster_labels: tuple[str, ...] = CLUSTER_LABELS
-    """The labels that name the cluster; the first one that a metric has counts."""
-    broker_labels: tuple[str, ...] = BROKER_LABELS  # The same for the broker
-    type_labels: tuple[str, ...] = TYPE_LABELS
-    """The labels that say of which quota a metric is; the first one that names a type of quota counts."""
-    user_labels: tuple[str, ...] = USER_LABELS  # The labels that name the user; the first one that a metric has counts
-    client_id_labels: tuple[str, ...] = CLIENT_ID_LABELS  # The same for the client-id
-    ip_labels: tuple[str, ...] = IP_LABELS  # The same for the address
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: LABELS)
+    """The labels of each kind of `LABELS`."""
 
     def __hash__(self) -> int:
         """Return the hash, which each sample asks for; that of all labels would take as long as reading the sample."""
         return hash((self.cluster, self.broker))
 
+    def value_of(self, kind: str, labels: Mapping[str, str]) -> str | None:
+        """Return what the labels of a metric, whose names are folded, say of a kind."""
+        return first_label(labels, self.labels[kind])
+
     def cluster_of(self, labels: Mapping[str, str]) -> str | None:
         """Return the cluster of a metric with these labels, whose names are folded."""
-        return first_label(labels, self.cluster_labels) or self.cluster
+        return self.value_of("cluster", labels) or self.cluster
 
     def broker_of(self, labels: Mapping[str, str]) -> str | None:
         """Return the broker of a metric with these labels, whose names are folded."""
-        name = first_label(labels, self.broker_labels)
+        name = self.value_of("broker", labels)
         url = _URL(name) if name else None
         return url[1] if url else name or self.broker
 
@@ -131,10 +89,7 @@ def first_label(labels: Mapping[str, str], names: tuple[str, ...]) -> str | None
 
     `labels` are values by folded name. `names` are names of labels, as people write them.
     """
-    for name in names:
-        if value := labels.get(fold(name)):
-            return value
-    return None
+    return next((value for name in names if (value := labels.get(fold(name)))), None)
 
 
 def fold(name: str) -> str:
@@ -160,56 +115,6 @@ def type_pattern(kind: str) -> str:
     return _CAPITAL.sub("_", kind).lower().replace("-", "_").replace("_", "_?")
 
 
-_METRICS: Final[dict[str, KeyMetrics]] = {
-    name: key.metrics for name, key in QUOTA_KEYS.items() if key.metrics is not None
-}
-_THROTTLE_TIME: Final = "throttle_time"
-
-
-LONGEST_METRIC: Final = 2048
-"""The limit on characters of the name of a metric that is of interest."""
-
-_TYPES: Final = {
-    **{
-        fold(spelling): name
-        for name, metrics in _METRICS.items()
-        for spelling in (metrics.mbean, *metrics.types, *metrics.label_types)
-    },
-    **{fold(name): name for name in QUOTA_KEYS},
-}
-"""The quota key by the folded type: that of the MBean, other spellings, and the key itself."""
-
-_RATES: Final = {name: metrics.rate.replace("-", "_") for name, metrics in _METRICS.items()}
-_ATTRIBUTES: Final = {
-    **{
-        rate: (Attribute.RATE, tuple(name for name, other in _RATES.items() if other == rate))
-        for rate in _RATES.values()
-    },
-    _THROTTLE_TIME: (
-        Attribute.THROTTLE_TIME,
-        tuple(name for name, metrics in _METRICS.items() if metrics.has_throttle_time),
-    ),
-}
-"""What each attribute measures, and of which quota keys."""
-
-_OTHERS: Final = (
-    "tokens",
-    "queue_size",
-    "exempt_request_time",
-    "exempt_throttle_time",
-    "broker_connection_accept_rate",
-    "connection_accept_throttle_time",
-    "ip_connection_accept_throttle_time",
-    "quota_utilization",
-    "quota_value",
-    "byte_quota_value",
-    "request_quota_value",
-)
-"""Attributes of the quota managers that say neither what was used nor how long requests waited.
-
-The last ones are of KIP-1373 and KIP-786.
-"""
-
 TIME_UNITS: Final = {
     "ms": 1.0,
     "milliseconds": 1.0,
@@ -233,61 +138,84 @@ _SIZE_UNITS: Final = {
 }
 """Bytes per unit at the end of a name."""
 
-UCUM_SIZES: Final = {
-    "kBy": 1e3,
-    "MBy": 1e6,
-    "GBy": 1e9,
-    "KiBy": 2.0**10,
-    "MiBy": 2.0**20,
-    "GiBy": 2.0**30,
-}
+UCUM_SIZES: Final = {"kBy": 1e3, "MBy": 1e6, "GBy": 1e9, "KiBy": 2.0**10, "MiBy": 2.0**20, "GiBy": 2.0**30}
 """Bytes per unit that is given apart from the name, as OpenTelemetry spells them."""
 
-_UNITS: Final[dict[str, dict[str, float]]] = {
+
+class _Measured(NamedTuple):
+    attribute: Attribute
+    keys: tuple[str, ...]
+    units: Mapping[str, float]
+    """By what a value in a unit is multiplied; a value in another unit cannot be converted."""
+
+
+_METRICS: Final[dict[str, KeyMetrics]] = {
+    name: key.metrics for name, key in QUOTA_KEYS.items() if key.metrics is not None
+}
+_RATES: Final = {name: metrics.rate.replace("-", "_") for name, metrics in _METRICS.items()}
+_THROTTLE_TIME: Final = "throttle_time"
+_MEASURED: Final = {
     **{
-        rate: _SIZE_UNITS if QUOTA_KEYS[name].unit == "B/s" else dict.fromkeys(_METRICS[name].units, 1.0)
+        rate: _Measured(
+            Attribute.RATE,
+            tuple(other for other in _RATES if _RATES[other] == rate),
+            _SIZE_UNITS if QUOTA_KEYS[name].unit == "B/s" else dict.fromkeys(_METRICS[name].units, 1.0),
+        )
         for name, rate in _RATES.items()
     },
-    _THROTTLE_TIME: TIME_UNITS,
+    _THROTTLE_TIME: _Measured(
+        Attribute.THROTTLE_TIME,
+        tuple(name for name, metrics in _METRICS.items() if metrics.has_throttle_time),
+        TIME_UNITS,
+    ),
 }
-"""By what a value is multiplied, by attribute and unit. Another unit of another attribute cannot be converted."""
+"""What each attribute measures."""
+_BY_FOLD: Final = {fold(name): measured for name, measured in _MEASURED.items()}
 
-_ALL_UNITS: Final = "|".join(sorted({"ratio", *(unit for units in _UNITS.values() for unit in units)}, reverse=True))
+_OTHERS: Final = (
+    *("tokens", "queue_size", "exempt_request_time", "exempt_throttle_time", "broker_connection_accept_rate"),
+    *("connection_accept_throttle_time", "ip_connection_accept_throttle_time"),
+    # KIP-1373 and KIP-786
+    *("quota_utilization", "quota_value", "byte_quota_value", "request_quota_value"),
+)
+"""Attributes of the quota managers that say neither what was used nor how long requests waited."""
 
 _CLIENTS: Final = {name: metrics.client for name, metrics in _METRICS.items() if metrics.client is not None}
 _CLIENT_METRICS: Final = {
-    (client.kind, metric): (name, attribute)
+    (client.kind, metric): _Measured(attribute, (name,), units)
     for name, client in _CLIENTS.items()
-    for metric, attribute in (
-        (f"{client.rate}_rate", Attribute.RATE),
-        (f"{client.rate}_total", Attribute.TOTAL),
-        (f"{client.throttle_time}_avg", Attribute.THROTTLE_TIME),
+    for metric, attribute, units in (
+        (f"{client.rate}_rate", Attribute.RATE, _SIZE_UNITS),
+        (f"{client.rate}_total", Attribute.TOTAL, _SIZE_UNITS),
+        (f"{client.throttle_time}_avg", Attribute.THROTTLE_TIME, TIME_UNITS),
     )
 }
 """What clients measure of themselves, by kind of client and name."""
-
 _KIND_OF_WORD: Final = {word: client.kind for client in _CLIENTS.values() for word in client.words}
 
+_TYPES: Final = {
+    fold(spelling): name
+    for name, metrics in _METRICS.items()
+    for spelling in (metrics.mbean, *metrics.types, *metrics.label_types)
+} | {fold(name): name for name in QUOTA_KEYS}
+"""The quota key by the folded type: that of the MBean, other spellings, and the key itself."""
+
+LONGEST_METRIC: Final = 2048
+"""The limit on characters of the name of a metric that is of interest."""
+
+_ALL_UNITS: Final = "|".join(sorted({"ratio", *(unit for each in _MEASURED.values() for unit in each.units)})[::-1])
 _TYPE: Final = "|".join(
     type_pattern(spelling) for metrics in _METRICS.values() for spelling in (metrics.mbean, *metrics.types)
 )
 _SCOPE: Final = "quotas?|users?|client_ids?|clients?|ips?"
 """What rules add to a name which say for whom a bucket is; the names themselves are in labels."""
-_PREFIX: Final = rf"(?:(?:kafka|server|broker|jmx|jolokia|agent|metrics?|{_SCOPE})_)*+"
+_BEFORE: Final = rf"(?:(?:kafka|server|broker|jmx|jolokia|agent|metrics?|{_SCOPE})_)*+"
 _STATISTIC: Final = "avg|mean|value|gauge|total"
 _BROKER_NAME = regex(
-    rf"{_PREFIX}(?:(?P<type>{_TYPE})_)?(?:(?:{_SCOPE})_)*?"
-    rf"(?P<attribute>{'|'.join(name.replace('_', '_?') for name in (*_ATTRIBUTES, *_OTHERS))})(?:_(?:{_STATISTIC}))?+"
+    rf"{_BEFORE}(?:(?P<type>{_TYPE})_)?(?:(?:{_SCOPE})_)*?"
+    rf"(?P<attribute>{'|'.join(name.replace('_', '_?') for name in (*_MEASURED, *_OTHERS))})(?:_(?:{_STATISTIC}))?+"
     rf"(?:_(?P<unit>{_ALL_UNITS}))?+(?:_per_sec(?:ond)?)?+(?:_(?:{_STATISTIC}))*+"
 ).fullmatch
-_UNATTRIBUTED = regex(
-    rf"kafka_{_PREFIX}(?:{_TYPE})?|kafka_server(?:_quotas?)?"
-    r"|kafka_(?:producer_(?:producer_)?metrics|consumer_(?:consumer_)?fetch_manager_metrics)"
-).fullmatch
-_MAY_BE_OF_CLIENT = regex(r"kafka_(?:producer|consumer)_byte_?rate").fullmatch
-"""The byte rate of a topic as a client measures it, without the topic, or the rate of a quota."""
-_VALUE = regex(r"(.+?)_?:_?(?:[0-9][0-9_.]*(?:E_?[0-9]+)?|NaN|Infinity)", IGNORECASE).fullmatch
-"""A name that a rule of an exporter made of an attribute and its value: `byte-rate: 1.5`."""
 _KINDS: Final = "|".join(client.kind for client in _CLIENTS.values())
 _CLIENT_NAME = regex(
     rf"(?:org_apache_)?kafka_(?:clients?_|(?P<client>{_KINDS})_(?:(?:{_KINDS})_)?)"
@@ -296,94 +224,110 @@ _CLIENT_NAME = regex(
     rf"|(?:{'|'.join(client.throttle_time for client in _CLIENTS.values())})_(?:avg|max))"
     rf"(?:_(?P<unit>bytes|{'|'.join(TIME_UNITS)}))?(?:_total)?"
 ).fullmatch
-_BY_FOLD: Final = {fold(name): name for name in _ATTRIBUTES}
-_SWALLOWED = regex(
+_WITHOUT_ATTRIBUTE = regex(
+    rf"kafka_{_BEFORE}(?:{_TYPE})?|kafka_server(?:_quotas?)?"
+    r"|kafka_(?:producer_(?:producer_)?metrics|consumer_(?:consumer_)?fetch_manager_metrics)"
+).fullmatch
+_MAY_BE_OF_CLIENT = regex(r"kafka_(?:producer|consumer)_byte_?rate").fullmatch
+_WITH_NAMES = regex(
     rf"kafka_server_(?:quotas?_)?(?:{_TYPE})_(?:user|client_?id|ip)_.+_(?:rate|time|tokens)(?:_ms)?"
 ).fullmatch
+_WITH_VALUE = regex(r"(.+?)_?:_?(?:[0-9][0-9_.]*(?:E_?[0-9]+)?|NaN|Infinity)", IGNORECASE).fullmatch
+"""A name that a rule of an exporter made of an attribute and its value: `byte-rate: 1.5`."""
 _PREFIXED = regex(r".+?_(kafka_(?:server|broker|producer|consumer)_.+)").fullmatch
 """A name with something before it: that of an application or a service, or of what was computed."""
 _SEPARATORS: Final = regex(r"[^A-Za-z0-9]+")
+
+_VALUE_IN_NAME: Final = (
+    "its value is in its name, so that each value makes another metric; end the pattern of the exporter's rule with a "
+    "colon: ><>(.+):"
+)
+_PREFIX: Final = (
+    "there is something before {} in its name, so that it may have been computed of others; record the metric itself, "
+    "or take that away if it is a prefix only"
+)
 
 
 class MetricName(NamedTuple):
     """What a name says."""
 
-    key: str | None  # The quota key; `None` if a label has to say it
-    keys: tuple[str, ...]  # The quota keys that it can be of
-    attribute: Attribute | None  # What is measured; `None` for other things that quota managers measure
+    keys: tuple[str, ...] = ()  # The quota keys that it can be of; of several, a label has to say which
+    attribute: Attribute | None = None  # What is measured; `None` for other things that quota managers measure
     factor: float | None = 1.0
     """By what a value is multiplied to be in the unit of the attribute; `None` if its unit is another one."""
     is_of_client: bool = False
+    may_be_of_client: bool = False
+    """Whether it is the byte rate of a topic as a client measures it, without the topic, or the rate of a quota."""
+    base: str | None = None  # The name to which a label has to add what is measured, if one has
+    has_names: bool = False  # Whether it holds the names of the bucket, in which they can't be told apart
+    problem: str | None = None  # Why its values are not those of the metric that it names
 
 
 @lru_cache(maxsize=16384)
+def _read_metric_name(name: str) -> MetricName | None:
+    problem = None
+    if ":" in name and (found := _WITH_VALUE(name)):
+        name, problem = found[1], _VALUE_IN_NAME
+    plain = _SEPARATORS.sub("_", _CAPITAL.sub("_", name)).strip("_").lower()
+    said = _read_plain(plain)
+    if said is None and (found := _PREFIXED(plain)) and (said := _read_plain(found[1])):
+        problem = _PREFIX.format(found[1])
+    if said is None and _WITH_NAMES(plain):
+        said = MetricName(has_names=True)
+    return said and said._replace(problem=problem)
+
+
 def read_metric_name(name: str) -> MetricName | None:
     """Return what the name of a metric says; `None` if it is not about client quotas.
 
-    >>> read_metric_name("kafka_server_Produce_throttle_time_seconds")[2:4]
-    (<Attribute.THROTTLE_TIME: 'throttle_time'>, 1000.0)
+    >>> read_metric_name("kafka_server_Produce_throttle_time_seconds")[:3]
+    (('producer_byte_rate',), <Attribute.THROTTLE_TIME: 'throttle_time'>, 1000.0)
+    >>> read_metric_name("kafka_server_Fetch_queue_size").attribute, read_metric_name("jvm_threads_current")
+    (None, None)
+    >>> read_metric_name("kafka_server_produce").base, read_metric_name("kafka_producer_byte_rate").may_be_of_client
+    ('kafka_server_produce', True)
     """
-    plain = _plain(name)
+    return _read_metric_name(name) if len(name) <= LONGEST_METRIC else None
+
+
+def _read_plain(plain: str) -> MetricName | None:
+    """Return what a name in lower case says, with nothing before it."""
     if found := _CLIENT_NAME(plain):
-        return _of_client(found)
-    if not (found := _BROKER_NAME(plain)):
-        return None
-    measured = _BY_FOLD.get(fold(found["attribute"]), "")
-    attribute, keys = _ATTRIBUTES.get(measured, (None, ()))
-    key = _TYPES[fold(found["type"])] if found["type"] else keys[0] if len(keys) == 1 else None
-    if attribute and key and key not in keys:
-        return None
-    unit = found["unit"]
-    return MetricName(key, keys, attribute, _UNITS[measured].get(unit) if attribute and unit else 1.0)
+        said = _of_client(found)
+    elif found := _BROKER_NAME(plain):
+        said = _of_broker(found)
+    else:
+        said = None
+    if said is None and _WITHOUT_ATTRIBUTE(plain):
+        return MetricName(base=plain)
+    return said
 
 
 def _of_client(found: Match[str]) -> MetricName | None:
-    client = found["client"] or _KIND_OF_WORD.get(found["attribute"].partition("_")[0], "")
-    measured = _CLIENT_METRICS.get((client, found["attribute"]))
+    kind = found["client"] or _KIND_OF_WORD.get(found["attribute"].partition("_")[0], "")
+    measured = _CLIENT_METRICS.get((kind, found["attribute"]))
     if measured is None:
         return None
-    key, attribute = measured
-    units = TIME_UNITS if attribute is Attribute.THROTTLE_TIME else _SIZE_UNITS
-    factor = units.get(found["unit"]) if found["unit"] else 1.0
-    return MetricName(key, (key,), attribute, factor, is_of_client=True)
+    return MetricName(measured.keys, measured.attribute, _factor(measured, found["unit"]), is_of_client=True)
 
 
-def may_be_of_client(name: str) -> bool:
-    """Whether a name is that of a client's metric as well as that of a broker's.
-
-    >>> may_be_of_client("kafka_producer_byte_rate"), may_be_of_client("kafka_server_producer_byte_rate")
-    (True, False)
-    """
-    return _MAY_BE_OF_CLIENT(_plain(name)) is not None
-
-
-def without_value(name: str) -> str | None:
-    """Return a name without the value at its end; `None` if there is none.
-
-    >>> without_value("kafka_server_quota_Produce_byte_rate:_55300_99"), without_value("kafka_server_Produce_byte_rate")
-    ('kafka_server_quota_Produce_byte_rate', None)
-    """
-    found = _VALUE(name) if ":" in name else None
-    return found[1] if found else None
+def _of_broker(found: Match[str]) -> MetricName | None:
+    measured = _BY_FOLD.get(fold(found["attribute"]))
+    if measured is None:
+        return MetricName()
+    key = _TYPES[fold(found["type"])] if found["type"] else None
+    if key and key not in measured.keys:
+        return None
+    return MetricName(
+        (key,) if key else measured.keys,
+        measured.attribute,
+        _factor(measured, found["unit"]),
+        may_be_of_client=_MAY_BE_OF_CLIENT(found[0]) is not None,
+    )
 
 
-def without_prefix(name: str) -> str | None:
-    """Return a name without what is before it; `None` if there is nothing, or the rest is not about client quotas.
-
-    >>> without_prefix("aiven_kafka_server_Produce_byte_rate"), without_prefix("jmx_kafka_server_Produce_byte_rate")
-    ('kafka_server_produce_byte_rate', None)
-    """
-    found = None if read_metric_name(name) or needs_attribute(name) else _PREFIXED(_plain(name))
-    return found[1] if found and (read_metric_name(found[1]) or needs_attribute(found[1])) else None
-
-
-def needs_attribute(name: str) -> bool:
-    """Whether a label has to say what a metric measures.
-
-    >>> needs_attribute("kafka_server_produce"), needs_attribute("kafka_server_produce_byte_rate")
-    (True, False)
-    """
-    return len(name) <= LONGEST_METRIC and _UNATTRIBUTED(_plain(name)) is not None
+def _factor(measured: _Measured, unit: str | None) -> float | None:
+    return measured.units.get(unit) if unit else 1.0
 
 
 def key_of_type(text: str) -> str | None:
@@ -393,31 +337,3 @@ def key_of_type(text: str) -> str | None:
     ('controller_mutation_rate', None)
     """
     return _TYPES.get(fold(text))
-
-
-def is_of_quotas(name: str) -> bool:
-    """Whether a metric may be about client quotas, so that its labels are of interest.
-
-    >>> is_of_quotas("kafka_server_Fetch_queue_size"), is_of_quotas("jvm_threads_current")
-    (True, False)
-    """
-    return len(name) <= LONGEST_METRIC and _is_of_quotas(without_value(name) or name)
-
-
-@lru_cache(maxsize=16384)
-def _is_of_quotas(name: str) -> bool:
-    is_plain = read_metric_name(name) is not None or needs_attribute(name) or has_swallowed_names(name)
-    return is_plain or without_prefix(name) is not None
-
-
-def has_swallowed_names(name: str) -> bool:
-    """Whether the names of a bucket went into the name of its metric, in which they can't be told apart.
-
-    >>> has_swallowed_names("kafka_server_Produce_user_alice_client_id_app_byte_rate")
-    True
-    """
-    return _SWALLOWED(_plain(name)) is not None
-
-
-def _plain(name: str) -> str:
-    return _SEPARATORS.sub("_", _CAPITAL.sub("_", name)).strip("_").lower()

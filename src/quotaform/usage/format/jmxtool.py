@@ -103,7 +103,7 @@ def read_columns(header: str, origin: Origin) -> Columns:
     `header` is the line with the names of the attributes. `origin` is what counts, as MBeans do not say where they are
     from.
     """
-    return [read_known_object_name(name, attribute, origin) for name, attribute in _names(header)]
+    return [read_known_object_name(origin, name, attribute) for name, attribute in _names(header)]
 
 
 def _names(header: str) -> Iterator[tuple[str, str]]:
@@ -145,7 +145,7 @@ def _row(columns: Columns, line: str, *, is_cut: bool) -> Iterator[tuple[str, Re
 
 def _value(line: Match[str], ts: float | str, origin: Origin, *, is_cut: bool) -> Result:
     """Return what a line with one value says."""
-    measure = read_known_object_name(line["name"], line["attribute"], origin)
+    measure = read_known_object_name(origin, line["name"], line["attribute"])
     if isinstance(measure, Measure) and (is_cut or isinstance(ts, str)):
         return "the time above it cannot be read" if isinstance(ts, str) else _CUT
     return make_sample(measure, ts, line["csv"] if line["csv"] is not None else line["other"])

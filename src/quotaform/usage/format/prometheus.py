@@ -33,7 +33,7 @@ from quotaform.usage.format.text import (
     text_lines,
 )
 from quotaform.usage.metric import Measure, Read, read_known_metric, read_metric, remembered
-from quotaform.usage.metric_name import Origin, is_of_quotas
+from quotaform.usage.metric_name import Origin, read_metric_name
 from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
 
 NAME_LABEL: Final = "__name__"
@@ -205,16 +205,15 @@ def _result(line: str, origin: Origin, ts: float | None) -> Result:
         return "not a metric with a value, or cut"
     series = found["series"]
     # Most lines of a page are of other metrics. OpenMetrics may have the name among the labels.
-    if not series.startswith("{") and not is_of_quotas(_NAME_END.split(series, maxsplit=1)[0]):
+    if not series.startswith("{") and read_metric_name(_NAME_END.split(series, maxsplit=1)[0]) is None:
         return DropReason.OTHER_METRIC
     time = read_epoch(found["ts"]) if found["ts"] else _UNTIMED if ts is None else ts
-    return make_sample(_measure_of_line(origin, (series,)), time, found["value"])
+    return make_sample(_measure_of_line(origin, series), time, found["value"])
 
 
 @remembered
-def _measure_of_line(origin: Origin, texts: tuple[str, ...]) -> Read:
+def _measure_of_line(origin: Origin, series: str) -> Read:
     """Return what a line's name with its labels measures."""
-    [series] = texts
     name, _, rest = series.partition("{")
     labels: dict[str, str] = {}
     rest = rest.rstrip().removesuffix("}")

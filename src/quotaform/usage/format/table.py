@@ -8,33 +8,14 @@ from enum import StrEnum
 from json import loads
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from quotaform.model.entity import IP, canonical_ip, desanitize
+from quotaform.model.entity import desanitize
 from quotaform.model.moment import read_moment
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.records.schema import Node, boolean, choice, closed, mapping, text, titled
 from quotaform.model.text import listed, quote
 from quotaform.usage.format.text import LATEST, Result, as_items, make_sample, read_number, read_time
-from quotaform.usage.metric import Measure, check_series, may_name, read_metric
-from quotaform.usage.metric_name import (
-    BROKER_LABELS,
-    CLIENT_ID_LABELS,
-    CLUSTER_LABELS,
-    INSTANCE_LABELS,
-    IP_LABELS,
-    TYPE_LABELS,
-    USER_LABELS,
-    Origin,
-    fold,
-    key_of_type,
-)
-from quotaform.usage.sample import (
-    Attribute,
-    DropReason,
-    Item,
-    Series,
-    Unreadable,
-    broker_window_s,
-)
+from quotaform.usage.metric import OTHER_LABELS, Measure, check_series, may_name, names_of, read_metric
+from quotaform.usage.metric_name import LABELS, Origin, fold, key_of_type
+from quotaform.usage.sample import Attribute, DropReason, Item, Series, Unreadable, broker_window_s
 
 if TYPE_CHECKING:
     import numpy
@@ -216,22 +197,7 @@ _ALIASES: Final = {
 }
 """The usual names of columns, folded, best first."""
 
-_LABELS: Final = frozenset(
-    map(
-        fold,
-        (
-            *CLUSTER_LABELS,
-            *BROKER_LABELS,
-            *TYPE_LABELS,
-            *USER_LABELS,
-            *CLIENT_ID_LABELS,
-            *IP_LABELS,
-            *INSTANCE_LABELS,
-            *("attribute_name", "attribute", "quantile", "le", "topic", "partition"),
-            *("attr", "mbean", "object_name", "bean", "_objectname"),
-        ),
-    )
-)
+_LABELS: Final = frozenset(fold(name) for names in (*LABELS.values(), OTHER_LABELS) for name in names)
 """The labels, folded, that are often columns."""
 
 
@@ -300,18 +266,12 @@ def read_bucket(
     key = key_of_type(kind) if kind else None
     if key is None:
         return Unreadable(f"{quote(kind or '')} is no quota key and no type of quota")
-    if user and mapping.has_sanitized_users:
-        user = desanitize(user)
-    if IP in QUOTA_KEYS[key].entity_types:
-        address = canonical_ip(ip) if ip else None
-        if ip and address is None:
-            return Unreadable(f"{quote(ip)} is not an IP address")
-        user, client_id, ip = None, None, address
-    else:
-        ip = None
+    of_bucket = names_of(key, desanitize(user) if user and mapping.has_sanitized_users else user, client_id, ip)
+    if isinstance(of_bucket, Unreadable):
+        return of_bucket
     instance = None if names.get("broker") else names.get("instance") or None
     cluster, broker = names.get("cluster") or origin.cluster, names.get("broker") or origin.broker
-    return check_series(Series(cluster, broker, key, user, client_id, ip, Attribute.RATE, instance))
+    return check_series(Series(cluster, broker, key, *of_bucket, Attribute.RATE, instance))
 
 
 def read_labels(cell: object) -> dict[str, str] | None:

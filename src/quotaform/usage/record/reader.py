@@ -24,7 +24,7 @@ from quotaform.model.text import Secret, inert, quote
 from quotaform.model.variable import OwnSecret
 from quotaform.usage.format.jmxtool import parse_jmxtool
 from quotaform.usage.format.prometheus import parse_exposition, parse_prometheus
-from quotaform.usage.metric_name import Origin, type_pattern
+from quotaform.usage.metric_name import LABELS, Origin, type_pattern
 from quotaform.usage.sample import Item, Sample
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def problem_of(error: Exception) -> str:
 
 def origin_of(cluster: str, broker: str | None) -> Origin:
     """Return the origin of what one broker offers: labels on its page say nothing about the cluster or the broker."""
-    return Origin(cluster, broker, cluster_labels=(), broker_labels=())
+    return Origin(cluster, broker, {**LABELS, "cluster": (), "broker": ()})
 
 
 def open_reader(source: MetricsSource, cluster: str, jmx_command: Sequence[str] = ()) -> Reader:
@@ -405,7 +405,7 @@ class PrometheusReader(Reader):
 
     def items(self, body: bytes, at: float) -> Iterator[Item]:
         """Yield what the answer holds, without the samples of other clusters."""
-        origin = Origin(self.cluster, cluster_labels=()) if self.labels else Origin(self.cluster)
+        origin = Origin(self.cluster, labels={**LABELS, "cluster": ()} if self.labels else LABELS)
         others, is_any = set(), False
         for item in parse_prometheus(body, origin, at):
             if isinstance(item, Sample) and item.series.cluster != self.cluster:

@@ -64,11 +64,10 @@ class RecordedOrigin:
 
     def origin(self) -> Origin:
         """Return it as the parsers take it."""
-        from quotaform.usage.metric_name import Origin
+        from quotaform.usage.metric_name import LABELS, Origin
 
-        kinds = ("cluster", "broker", "type", "user", "client_id", "ip")
-        given = {f"{kind}_labels": tuple(getattr(self, f"{kind}_label") or ()) for kind in kinds}
-        return Origin(self.cluster, self.broker, **{name: labels for name, labels in given.items() if labels})
+        given = {kind: tuple(getattr(self, f"{kind}_label", None) or names) for kind, names in LABELS.items()}
+        return Origin(self.cluster, self.broker, given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

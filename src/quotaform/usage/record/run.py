@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.util import find_spec
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -67,56 +66,16 @@ class RecordRequest:
     """Called now and then with the seconds that have passed, and the rows so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """What became of slots of a source: an answer, or why there is none."""
-
-    first: int
-    last: int
-    problem: str | None = None  # Why there is no answer
-    is_asked: bool = True
-    answer: tuple[Reading, ReadRows] | None = None
-
-
-def _events(reader: Reader, request: RecordRequest, clock: Clock, stop: Event) -> Iterator[_Event]:
-    """Read a source in its slots, from now on, until there are no more or `stop` is set."""
-    interval = request.interval
-    slots = None if request.seconds is None else max(1, ceil(request.seconds / interval))
-    begun = clock.monotonic()
-    slot = failures = 0
-    while not stop.is_set() and (slots is None or slot < slots):
-        asked = clock.monotonic()
-        problem = None
-        try:
-            reading = reader.read(min(max(interval, SHORTEST_WAIT), LONGEST_WAIT))
-            yield _Event(slot, slot, answer=(reading, read_rows(reading.items)))
-            failures = 0
-        except Exception as error:
-            # An internal error, too, is a gap of this source and not the end of its thread.
-            if stop.is_set():
-                return
-            problem, failures = problem_of(error), failures + 1
-            yield _Event(slot, slot, problem)
-        ended = clock.monotonic()
-        following = next_slot(slot, interval, ended - begun, ended - asked, failures)
-        if stop.wait(max(0.0, following * interval - (ended - begun))):
-            following = min(following, int((clock.monotonic() - begun) / interval) + 1)
-        if slots is not None:
-            following = min(following, slots)
-        if following > slot + 1:
-            yield _Event(slot + 1, following - 1, problem or _NOT_IN_TIME, is_asked=False)
-        slot = following
-
-
 @dataclass(slots=True)
 class _Source:
-    """What became of a source so far."""
+    """A source, and what became of it so far; `lock` is held by whoever looks at that, or changes it."""
 
     cluster: str
     broker: str
     shown: str  # How warnings call it
     reader: Reader
     warn: Callable[[str], None]
+    lock: RLock
     rows: list[UsageRow] = field(default_factory=list)  # What was read and not written yet
     written: int = 0  # How many rows of it are in the table
     files: int = 0  # How many files have rows of it
@@ -127,42 +86,73 @@ class _Source:
     rejected: int = 0
     dropped: Counter[DropReason] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
-    gaps: list[_Event] = field(default_factory=list)
+    gaps: list[tuple[int, int, str]] = field(default_factory=list)
+    """The first and the last slot, and why there is no answer."""
     remark: str | None = None
     is_remarked: bool = False
 
-    def take_up(self, event: _Event) -> None:
-        """Keep what became of slots."""
-        self.asked += event.is_asked
-        if event.problem is not None:
-            before = self.gaps[-1] if self.gaps else None
-            if before is not None and (before.last, before.problem) == (event.first - 1, event.problem):
-                event = _Event(self.gaps.pop().first, event.last, event.problem, is_asked=event.is_asked)
-            self.gaps.append(event)
-            if event.is_asked:
-                # How it began is said of all sources together.
-                if self.failure is None and self.asked > 1:
-                    self.warn(f"{self.shown} {event.problem}; it is asked again")
-                self.failure = event.problem
-        elif event.answer is not None:
-            self._take_up_answer(*event.answer)
+    def record(self, request: RecordRequest, clock: Clock, stop: Event) -> None:
+        """Read it in its slots, from now on, until there are no more or `stop` is set."""
+        interval = request.interval
+        slots = inf if request.seconds is None else max(1, ceil(request.seconds / interval))
+        begun = clock.monotonic()
+        slot = failures = 0
+        while not stop.is_set() and slot < slots:
+            asked = clock.monotonic()
+            problem = None
+            try:
+                reading = self.reader.read(min(max(interval, SHORTEST_WAIT), LONGEST_WAIT))
+                read = read_rows(reading.items)
+            except Exception as error:
+                # An internal error, too, is a gap of this source and not the end of its thread.
+                if stop.is_set():
+                    return
+                problem, failures = problem_of(error), failures + 1
+                self._fail(slot, problem)
+            else:
+                failures = 0
+                self._take_up(reading, read)
+            ended = clock.monotonic()
+            following = next_slot(slot, interval, ended - begun, ended - asked, failures)
+            if stop.wait(max(0.0, following * interval - (ended - begun))):
+                following = min(following, int((clock.monotonic() - begun) / interval) + 1)
+            following = int(min(following, slots))
+            if following > slot + 1:
+                self._miss(slot + 1, following - 1, problem or _NOT_IN_TIME)
+            slot = following
 
-    def _take_up_answer(self, reading: Reading, read: ReadRows) -> None:
-        self.sizes.append(reading.size)
-        self.seconds.append(reading.seconds)
-        self.rows += read.rows
-        self.rejected += len(read.rejected)
-        self.dropped.update(dict(read.dropped))
-        if read.rejected and first_problem(read.rejected) not in self.problems[: _MOST_PROBLEMS - 1]:
-            self.problems = [*self.problems, first_problem(read.rejected)][:_MOST_PROBLEMS]
-        remark = explain_no_rows(read)
-        self.remark = None if read.rows else remark
-        if remark is not None and not self.is_remarked:
-            self.is_remarked = True
-            self.warn(f"{self.shown} answers, but {remark}")
-        if self.failure is not None:
-            self.warn(f"{self.shown} answers again")
-        self.failure = None
+    def _miss(self, first: int, last: int, problem: str) -> None:
+        with self.lock:
+            if self.gaps and self.gaps[-1][1:] == (first - 1, problem):
+                first = self.gaps.pop()[0]
+            self.gaps.append((first, last, problem))
+
+    def _fail(self, slot: int, problem: str) -> None:
+        with self.lock:
+            self._miss(slot, slot, problem)
+            # How it began is said of all sources together.
+            if self.failure is None and self.asked:
+                self.warn(f"{self.shown} {problem}; it is asked again")
+            self.asked += 1
+            self.failure = problem
+
+    def _take_up(self, reading: Reading, read: ReadRows) -> None:
+        with self.lock:
+            self.asked += 1
+            self.sizes.append(reading.size)
+            self.seconds.append(reading.seconds)
+            self.rows += read.rows
+            self.rejected += len(read.rejected)
+            self.dropped.update(dict(read.dropped))
+            if read.rejected and first_problem(read.rejected) not in self.problems[: _MOST_PROBLEMS - 1]:
+                self.problems = [*self.problems, first_problem(read.rejected)][:_MOST_PROBLEMS]
+            self.remark = explain_no_rows(read)
+            if self.remark is not None and not self.is_remarked:
+                self.is_remarked = True
+                self.warn(f"{self.shown} answers, but {self.remark}")
+            if self.failure is not None:
+                self.warn(f"{self.shown} answers again")
+            self.failure = None
 
     def report(self, started: datetime, interval: float) -> RecordedSource:
         """Return what was recorded, after the run. `started` is the time of the first slot."""
@@ -180,12 +170,12 @@ class _Source:
             longest=round(max(self.seconds, default=0.0), 6),
             gaps=tuple(
                 Gap(
-                    first=started + timedelta(seconds=gap.first * interval),
-                    last=started + timedelta(seconds=gap.last * interval),
-                    missed=gap.last - gap.first + 1,
-                    reason=gap.problem or "",
+                    first=started + timedelta(seconds=first * interval),
+                    last=started + timedelta(seconds=last * interval),
+                    missed=last - first + 1,
+                    reason=problem,
                 )
-                for gap in self.gaps
+                for first, last, problem in self.gaps
             ),
             remark=self.remark,
         )
@@ -231,11 +221,10 @@ class _Recorder:
         self._stops = {cluster: Event() for cluster in request.readers}
         self._failed: dict[str, NothingReadError] = {}
         self._failure: str | None = None
-        self._queue: SimpleQueue[tuple[_Source, _Event]] = SimpleQueue()
-        self._has_answers = Event()
+        self._lock = RLock()
         is_one = len(request.readers) == 1
         self._sources = [
-            _Source(cluster, broker, f"{where}broker {broker}: {reader.shown}", reader, request.warn)
+            _Source(cluster, broker, f"{where}broker {broker}: {reader.shown}", reader, self._warn, self._lock)
             for cluster, readers in request.readers.items()
             for where in ("" if is_one else f"cluster {cluster}, ",)
             for broker, reader in readers.items()
@@ -244,7 +233,10 @@ class _Recorder:
     def run(self) -> list[ClusterOutcome[Recording]]:
         started = self._clock.now()
         # Daemons: an answer that is under way when it ends is not waited for to the end.
-        threads = [Thread(target=self._ask, args=(source,), daemon=True) for source in self._sources]
+        threads = [
+            Thread(target=each.record, args=(self._request, self._clock, self._stops[each.cluster]), daemon=True)
+            for each in self._sources
+        ]
         try:
             for thread in threads:
                 thread.start()
@@ -258,12 +250,12 @@ class _Recorder:
             self._end(threads)
         with suppress(KeyboardInterrupt):
             self._write()
-        return [self._outcome(cluster, started) for cluster in self._request.readers]
+        with self._lock:
+            return [self._outcome(cluster, started) for cluster in self._request.readers]
 
-    def _ask(self, source: _Source) -> None:
-        for event in _events(source.reader, self._request, self._clock, self._stops[source.cluster]):
-            self._queue.put((source, event))
-            self._has_answers.set()
+    def _warn(self, text: str) -> None:
+        with self._lock:
+            self._request.warn(text)
 
     def _outcome(self, cluster: str, started: datetime) -> ClusterOutcome[Recording]:
         if cluster in self._failed:
@@ -291,35 +283,27 @@ class _Recorder:
             thread.join(max(0.0, deadline - self._clock.monotonic()))
         for source in self._sources:
             source.reader.cancel()
-        self._take_up()
-
-    def _take_up(self, seconds: float = 0.0) -> None:
-        """Keep what sources have answered; wait so long for a first answer."""
-        self._has_answers.wait(seconds)
-        # A signal in the middle would lose an answer.
-        with held_signals(holds_all=True), suppress(Empty):
-            self._has_answers.clear()
-            while True:
-                source, event = self._queue.get_nowait()
-                source.take_up(event)
 
     def _wait(self, threads: Sequence[Thread]) -> None:
         begun = written = self._clock.monotonic()
         is_running, unchecked = True, list(self._request.readers)
         while is_running:
-            is_running = any(thread.is_alive() for thread in threads)
-            self._take_up(_TICK if is_running else 0.0)
-            unchecked = [cluster for cluster in unchecked if not self._is_checked(cluster)]
+            running = [thread for thread in threads if thread.is_alive()]
+            is_running = bool(running)
+            if running:
+                running[0].join(_TICK)
+            with self._lock:
+                unchecked = [cluster for cluster in unchecked if not self._is_checked(cluster)]
+                now = self._clock.monotonic()
+                waiting = sum(len(source.rows) for source in self._sources)
+                self._request.progress(now - begun, waiting + sum(source.written for source in self._sources))
             if len(self._failed) == len(self._stops):
                 return
-            now = self._clock.monotonic()
-            waiting = sum(len(source.rows) for source in self._sources)
-            self._request.progress(now - begun, waiting + sum(source.written for source in self._sources))
             if now - written >= FLUSH_SECONDS or waiting > MOST_ROWS:
                 written = now
                 self._write()
                 if self._failure is not None and waiting > MOST_ROWS:
-                    self._request.warn(f"the recording ends: {waiting:,} rows wait to be written, and no more are kept")
+                    self._warn(f"the recording ends: {waiting:,} rows wait to be written, and no more are kept")
                     return
 
     def _is_checked(self, cluster: str) -> bool:
@@ -332,7 +316,7 @@ class _Recorder:
         if goes_on or len(self._stops) > 1:
             then = "it is asked again" if goes_on else "nothing is recorded of its cluster"
             for source in failing:
-                self._request.warn(f"{source.shown} {source.failure}; {then}")
+                self._warn(f"{source.shown} {source.failure}; {then}")
         if not goes_on:
             problems = {source.broker: f"{source.reader.shown} {source.failure}" for source in mine}
             self._failed[cluster] = NothingReadError(cluster, problems)
@@ -342,25 +326,30 @@ class _Recorder:
     def _write(self) -> None:
         # A signal in the middle would lose what was taken.
         with held_signals(holds_all=True):
-            full = [source for source in self._sources if source.rows]
-            if not full:
+            with self._lock:
+                taken = [(source, source.rows) for source in self._sources if source.rows]
+                for source, _ in taken:
+                    source.rows = []
+            if not taken:
                 return
-            rows = [row for source in full for row in source.rows]
+            rows = [row for _, of_source in taken for row in of_source]
             try:
                 self._request.write(rows)
             except Exception as error:
                 problem = str(error) if isinstance(error, QuotaformError) else f"internal error: {type(error).__name__}"
                 if self._failure is None and not all(stop.is_set() for stop in self._stops.values()):
-                    self._request.warn(f"{problem}; {len(rows):,} rows are kept, and written with the next file")
+                    self._warn(f"{problem}; {len(rows):,} rows are kept, and written with the next file")
                 self._failure = problem
+                with self._lock:
+                    for source, of_source in taken:
+                        source.rows[:0] = of_source
                 return
             if self._failure is not None:
-                self._request.warn(f"{self._request.usage} is written again, with the rows that were kept")
+                self._warn(f"{self._request.usage} is written again, with the rows that were kept")
             self._failure = None
-            for source in full:
-                source.written += len(source.rows)
+            for source, of_source in taken:
+                source.written += len(of_source)
                 source.files += 1
-                source.rows = []
 
 
 # Files of the table of usage that are written without a Spark session, and without Java.

@@ -21,7 +21,7 @@ from quotaform.usage.ingest.input import read_usage_mapping
 from quotaform.usage.metric import Measure, read_metric, read_object_name
 from quotaform.usage.metric_name import LABELS, Origin
 from quotaform.usage.record.recording import explain_no_rows, read_rows
-from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Sample, Series, Unreadable, merge
+from quotaform.usage.sample import Attribute, Dropped, DropReason, Item, Sample, Series, merge
 from tests.golden.conftest import FOLDER, Golden
 
 ORIGIN: Final = Origin("prod", "1")
@@ -55,11 +55,11 @@ def of_metric(case: str) -> Iterator[str]:
     labels = {kind: tuple(names) for kind, names in given.pop("labels", {}).items()}
     origin = replace(ORIGIN, **given, labels={**LABELS, **labels})
     read = read_object_name if isinstance(more, str) else read_metric
-    found: Measure | DropReason | Unreadable = read(name, more, origin)
+    found: Measure | DropReason | str = read(name, more, origin)
     if isinstance(found, Measure):
         yield f"{of_series(found.series)} x {found.factor:g} over {found.window_s:g} s"
     else:
-        yield f"left out: {found.value}" if isinstance(found, DropReason) else found.reason
+        yield f"left out: {found.value}" if isinstance(found, DropReason) else found
 
 
 def of_table(case: str) -> Iterator[str]:
@@ -114,14 +114,15 @@ def of_merge(case: str) -> Iterator[str]:
     rows, dropped = merge(samples)
     for row in rows:
         yield f"at {row.ts:g} over {row.window_s:g} s: rate {row.rate}, throttle time {row.throttle_ms}"
-    yield from of_items(dropped)
+    yield from of_items(Dropped(reason, count) for reason, count in dropped.items())
 
 
 def of_silent(case: str) -> Iterator[str]:
     """Why a page of an exporter gives no rows, or which it gives."""
     read = read_rows(parse_exposition(case.encode(), ORIGIN, TS))
     yield (
-        explain_no_rows(read) or f"it gives rows, and leaves out {[(each.name, count) for each, count in read.dropped]}"
+        explain_no_rows(read)
+        or f"it gives rows, and leaves out {[(each.name, count) for each, count in read.dropped.items()]}"
     )
     for row in read.rows:
         yield json.dumps({name: value for name, value in row._asdict().items() if value is not None})

@@ -16,8 +16,7 @@ from quotaform.plan.backtest import Backtest
 from quotaform.usage.headroom.headroom import Headroom
 from quotaform.usage.ingest.ingest import Streamed
 from quotaform.usage.recommend.recommendation import Recommendations
-from quotaform.usage.record.recording import UsageRow
-from quotaform.usage.sample import DropReason
+from quotaform.usage.sample import DropReason, UsageRow
 from quotaform.usage.top.top import Top, Unread, make_top
 from tests.builder import CONNECTION, PRODUCER
 from tests.golden.conftest import FOLDER
@@ -49,7 +48,7 @@ STREAMED: Final = Streamed.of(
             "batches": 3,
             "records": 1204,
             "written": 1_304_000,
-            DropReason.NAN: 1_103_998,
+            DropReason.NAN.name: 1_103_998,
             "quarantined": 2,
             "late_records": 2,
             "duplicate_records": 1,

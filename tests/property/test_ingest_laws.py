@@ -33,8 +33,8 @@ def test_samples_of_a_file_are_merged_series_by_series(found: list[Sample], size
     rows, dropped = [], Counter[str]()
     for name in NAMES:
         of_name, left_out = merge(each for each in found if each.series.user == name)
-        rows += [(name, *row) for row in of_name]
-        dropped.update({each.reason.name: each.samples for each in left_out})
+        rows += [(row.user, row.ts, row.window_s, row.rate, row.throttle_ms) for row in of_name]
+        dropped.update({reason.name: count for reason, count in left_out.items()})
     parsed = [
         batch for at in range(0, len(found), size) for batch in parsed_batches(("f", s) for s in found[at : at + size])
     ]

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from quotaform.model.errors import FileReadError
-from quotaform.usage.record.recording import UsageRow
 from quotaform.usage.record.run import usage_table
+from quotaform.usage.sample import UsageRow
 from quotaform.usage.table.compact import compact
 from quotaform.usage.table.table import read_usage
 from tests.builder import PRODUCER

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from quotaform.usage.record.recording import UsageRow
 from quotaform.usage.record.run import UsageDirectory
+from quotaform.usage.sample import UsageRow
 from quotaform.usage.table.schema import USAGE
 from quotaform.usage.table.table import read_usage
 

@@ -12,7 +12,7 @@ from quotaform.model.entity import IP, canonical_ip, desanitize
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import quote
 from quotaform.usage.metric_name import LABELS, MetricName, Origin, first_label, fold, key_of_type, read_metric_name
-from quotaform.usage.sample import Attribute, DropReason, Series, Unreadable, broker_window_s
+from quotaform.usage.sample import Attribute, DropReason, Series, broker_window_s
 
 # Object names of MBeans, as JMX writes them: `domain:key=value,key="quoted value"`.
 #
@@ -126,15 +126,15 @@ Names: TypeAlias = tuple[str | None, str | None, str | None]
 """User, client-id and ip of a bucket, decoded; `None` is one that it does not have."""
 
 
-def names_of(key: str, user: str | None, client_id: str | None, ip: str | None) -> Names | Unreadable:
-    """Return the names of a bucket of a quota key, which has either an ip or the others."""
+def names_of(key: str, user: str | None, client_id: str | None, ip: str | None) -> Names | str:
+    """Return the names of a bucket of a quota key, which has either an ip or the others; or what is wrong."""
     if IP not in QUOTA_KEYS[key].entity_types:
         return user or None, client_id or None, None
     address = canonical_ip(ip) if ip else None
-    return Unreadable(f"{quote(ip)} is not an IP address") if ip and address is None else (None, None, address)
+    return f"{quote(ip)} is not an IP address" if ip and address is None else (None, None, address)
 
 
-def _labelled_names(key: str, labels: Mapping[str, str], origin: Origin) -> Names | Unreadable:
+def _labelled_names(key: str, labels: Mapping[str, str], origin: Origin) -> Names | str:
     user, client_id, ip = (origin.value_of(kind, labels) for kind in ("user", "client_id", "ip"))
     if user and _SEPARATOR in user:
         user, client_id = _split_user(user, client_id)
@@ -226,8 +226,8 @@ class Measure(NamedTuple):
     window_s: float  # How many seconds up to its time a value covers; 0 for a total
 
 
-Read: TypeAlias = Measure | DropReason | Unreadable
-"""What a metric measures, why it is not for the table of usage, or why it can't be read."""
+Read: TypeAlias = Measure | DropReason | str
+"""What a metric measures, why it is not for the table of usage, or why it can't be read, and the remedy."""
 
 
 def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
@@ -244,7 +244,7 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Read:
     if said is None:
         return DropReason.OTHER_METRIC
     read = _read(said, labels, origin)
-    return Unreadable(said.problem) if said.problem and isinstance(read, Measure) else read
+    return said.problem if said.problem and isinstance(read, Measure) else read
 
 
 def _read(said: MetricName, labels: Mapping[str, str], origin: Origin) -> Read:
@@ -252,7 +252,7 @@ def _read(said: MetricName, labels: Mapping[str, str], origin: Origin) -> Read:
     if said.has_names:
         # The exporter adds the name of the MBean to metrics that would otherwise be the same.
         found = _OBJECT_NAME(labels.get("_objectname", ""))
-        return read_object_name(f"{found[1]}:{found[2]}", found[3], origin, labels) if found else Unreadable(_SWALLOWED)
+        return read_object_name(f"{found[1]}:{found[2]}", found[3], origin, labels) if found else _SWALLOWED
     if whole := parse_object_name(first_label(folded, _OBJECT_NAME_LABELS) or ""):
         folded |= {fold(name): value for name, value in whole[1].items()}
     doubt = _OF_CLIENT_OR_BROKER if said.may_be_of_client else None
@@ -280,11 +280,10 @@ def _read(said: MetricName, labels: Mapping[str, str], origin: Origin) -> Read:
         if ip or said.is_of_client:
             return read
         if doubt and user is None and key_of_label is None:
-            return Unreadable(doubt)
+            return doubt
     elif read is not DropReason.BROKER_TOTAL:
         return read
-    hidden = _hidden_name(user, client_id, labels, origin)
-    return Unreadable(hidden) if hidden else read
+    return _hidden_name(user, client_id, labels, origin) or read
 
 
 def _measure(
@@ -292,9 +291,9 @@ def _measure(
 ) -> Read:
     if key is None:
         has_names = first_label(labels, (*origin.labels["user"], *origin.labels["client_id"]))
-        return Unreadable(_NO_TYPE) if has_names else DropReason.BROKER_TOTAL
+        return _NO_TYPE if has_names else DropReason.BROKER_TOTAL
     names = _labelled_names(key, labels, origin)
-    if isinstance(names, Unreadable):
+    if isinstance(names, str):
         return names
     broker, instance = origin.broker_of(labels), None
     if said.is_of_client:
@@ -303,22 +302,22 @@ def _measure(
     if not isinstance(series, Series):
         return series
     if said.factor is None:
-        return Unreadable(_OTHER_UNIT)
+        return _OTHER_UNIT
     window = CLIENT_WINDOW_S if said.is_of_client else broker_window_s(key)
     return Measure(series, said.factor, 0.0 if attribute is Attribute.TOTAL else window)
 
 
-def check_series(series: Series) -> Series | DropReason | Unreadable:
+def check_series(series: Series) -> Series | DropReason | str:
     """Return a series that the table of usage can hold as it is, or why it cannot be one."""
     if series.user is None and series.client_id is None and series.ip is None:
         return DropReason.BROKER_TOTAL
     names = [name for name in series if name is not None]
     if max(map(len, names)) > LONGEST_NAME:
-        return Unreadable(f"a name is longer than {LONGEST_NAME:,} characters, which no name in Kafka is")
+        return f"a name is longer than {LONGEST_NAME:,} characters, which no name in Kafka is"
     try:
         "".join(names).encode()
     except UnicodeEncodeError:
-        return Unreadable("a name is not UTF-8")
+        return "a name is not UTF-8"
     return series
 
 
@@ -333,7 +332,7 @@ def read_object_name(object_name: str, attribute: str, origin: Origin, labels: M
     """
     parsed = parse_object_name(object_name)
     if parsed is None:
-        return Unreadable(f"{quote(object_name)} is not the name of an MBean")
+        return f"{quote(object_name)} is not the name of an MBean"
     domain, properties = parsed
     kind = properties.pop("type", "")
     return read_metric(f"{domain}_{kind}_{attribute}", {**(labels or {}), **properties}, origin)

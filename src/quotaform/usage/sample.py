@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from enum import StrEnum
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum, StrEnum
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from quotaform.model.quota_key import QUOTA_KEYS, QUOTA_WINDOW_S
@@ -64,7 +64,7 @@ LONGEST_RECORD: Final = 200
 """The characters of a record that could not be read which are kept."""
 
 
-class DropReason(StrEnum):
+class DropReason(Enum):
     """Why a sample is not in the table of usage, although it could be read. The value is for people.
 
     | member | the sample |
@@ -90,6 +90,8 @@ class DropReason(StrEnum):
     FIRST_TOTAL = "first value of a counter"
     COUNTER_RESET = "counter reset"
 
+    __hash__ = object.__hash__  # Of each sample that is left out; that of an enum is in Python.
+
 
 _REASONS: Final = ", ".join(f"{reason.name.lower()}: {reason.value}" for reason in DropReason)
 DroppedSamples: TypeAlias = Annotated[
@@ -97,13 +99,13 @@ DroppedSamples: TypeAlias = Annotated[
 ]
 
 
-def by_reason(dropped: Iterable[tuple[DropReason, int]]) -> dict[str, int]:
+def by_reason(dropped: Mapping[DropReason, int]) -> dict[str, int]:
     """Return numbers of samples as documents have them.
 
-    >>> by_reason([(DropReason.NAN, 3)])
+    >>> by_reason({DropReason.NAN: 3})
     {'nan': 3}
     """
-    return {reason.name.lower(): count for reason, count in dropped}
+    return {reason.name.lower(): count for reason, count in dropped.items()}
 
 
 def reason_text(name: str) -> str:
@@ -113,12 +115,6 @@ def reason_text(name: str) -> str:
     'not a number'
     """
     return DropReason[name.upper()].value
-
-
-class Unreadable(NamedTuple):
-    """Why a metric of client quotas can't be read, and the remedy."""
-
-    reason: str
 
 
 class Sample(NamedTuple):
@@ -158,19 +154,26 @@ def reject(position: int, reason: str, record: str) -> Rejected:
     return Rejected(position, reason, shown.encode("utf-8", "backslashreplace").decode()[:LONGEST_RECORD])
 
 
-class MergedRow(NamedTuple):
-    """What a bucket used at one time: the columns of the table of usage that are no names."""
+class UsageRow(NamedTuple):
+    """A row of the table of usage, in the order of its columns; `ts` is in seconds since the epoch."""
 
-    ts: float  # Seconds since the epoch
-    window_s: float  # How many seconds up to `ts` the rate covers
-    rate: float | None  # In the unit of the quota key; `None` if only the throttle time is known
-    throttle_ms: float | None  # `None` if it is not known, or nothing was throttled
+    ts: float
+    window_s: float
+    cluster: str | None
+    broker: str | None
+    key: str
+    user: str | None
+    client_id: str | None
+    ip: str | None
+    rate: float | None
+    throttle_ms: float | None
+    instance: str | None = None
 
 
-def merge(samples: Iterable[Sample]) -> tuple[list[MergedRow], list[Dropped]]:
-    """Return a row per time, by time, and what is left out.
+def merge(samples: Iterable[Sample]) -> tuple[list[UsageRow], Counter[DropReason]]:
+    """Return the rows of samples, by series and time, and how many samples are left out.
 
-    | samples | become |
+    | samples of a series | become |
     | --- | --- |
     | a rate and a throttle time of one time | one row |
     | two equal values of one time | one; the other is a duplicate |
@@ -180,18 +183,24 @@ def merge(samples: Iterable[Sample]) -> tuple[list[MergedRow], list[Dropped]]:
     | a total in whose time there is a rate, too | nothing but a duplicate or a conflict |
 
     Samples in = rates and throttle times out + dropped.
-
-    `samples`: in any order; their series differ in the attribute at most.
     """
     dropped: Counter[DropReason] = Counter()
-    of: dict[Attribute, dict[float, Sample]] = {attribute: {} for attribute in Attribute}
+    of: defaultdict[Series, dict[float, Sample]] = defaultdict(dict)
     for sample in samples:
-        _keep(of[sample.series.attribute], sample, dropped)
-    for sample in _rates(of[Attribute.TOTAL], dropped):
-        _keep(of[Attribute.RATE], sample, dropped)
-    rates, times = of[Attribute.RATE], of[Attribute.THROTTLE_TIME]
-    rows = [_merged_row(ts, rates.get(ts), times.get(ts)) for ts in sorted(rates.keys() | times.keys())]
-    return rows, [Dropped(reason, count) for reason, count in dropped.items()]
+        _keep(of[sample.series], sample, dropped)
+    for series, totals in list(of.items()):
+        if series.attribute is Attribute.TOTAL:
+            for sample in _rates(totals, dropped):
+                _keep(of[sample.series], sample, dropped)
+    rows: list[UsageRow] = []
+    for names in dict.fromkeys(series._replace(attribute=Attribute.RATE) for series in of):
+        rates = of.get(names, {})
+        throttle_times = of.get(names._replace(attribute=Attribute.THROTTLE_TIME), {})
+        for ts, sample in sorted((throttle_times | rates).items()):
+            rate = sample.value if ts in rates else None
+            throttle_ms = throttle_times[ts].value if ts in throttle_times else None
+            rows.append(UsageRow(ts, sample.window_s, *names[:6], rate, throttle_ms, names.instance))
+    return rows, dropped
 
 
 def _keep(kept: dict[float, Sample], sample: Sample, dropped: Counter[DropReason]) -> None:
@@ -205,23 +214,13 @@ def _keep(kept: dict[float, Sample], sample: Sample, dropped: Counter[DropReason
 def _rates(totals: dict[float, Sample], dropped: Counter[DropReason]) -> Iterator[Sample]:
     """Yield the rates that follow from the totals of a counter."""
     before: Sample | None = None
-    for ts in sorted(totals):
-        total = totals[ts]
+    for _, total in sorted(totals.items()):
         if before is None:
             dropped[DropReason.FIRST_TOTAL] += 1
         elif total.value < before.value:
             dropped[DropReason.COUNTER_RESET] += 1
         else:
-            seconds = ts - before.ts
-            yield total._replace(value=(total.value - before.value) / seconds, window_s=seconds)
+            seconds = total.ts - before.ts
+            rate = (total.value - before.value) / seconds
+            yield Sample(total.series._replace(attribute=Attribute.RATE), total.ts, rate, seconds)
         before = total
-
-
-def _merged_row(ts: float, rate: Sample | None, throttle: Sample | None) -> MergedRow:
-    window = rate or throttle
-    return MergedRow(
-        ts,
-        window.window_s if window else 0.0,
-        rate.value if rate else None,
-        throttle.value if throttle else None,
-    )

@@ -26,9 +26,9 @@ from quotaform.model.settings import parse_source
 from quotaform.report.format import schema_builder
 from quotaform.resolve.spark_quotas import arrow_schema
 from quotaform.usage.record.reader import open_reader, read_items
-from quotaform.usage.record.recording import Recording, UsageRow, render_recording
+from quotaform.usage.record.recording import Recording, render_recording
 from quotaform.usage.record.run import RecordRequest, UsageDirectory, record, usage_table
-from quotaform.usage.sample import Dropped, DropReason
+from quotaform.usage.sample import Dropped, DropReason, UsageRow
 from quotaform.usage.table.schema import USAGE
 from tests.http_server import HttpServer, answer
 

@@ -32,7 +32,7 @@ from quotaform.model.text import quote
 from quotaform.usage.format.text import Result, Source, as_items, make_sample, read_epoch, text_lines
 from quotaform.usage.metric import PROPERTY, Measure, Read, read_known_object_name
 from quotaform.usage.metric_name import Origin
-from quotaform.usage.sample import Item, Unreadable
+from quotaform.usage.sample import Item
 
 Columns: TypeAlias = Sequence[Read]
 """What the columns after the time are."""
@@ -85,9 +85,8 @@ def _results(source: Source, origin: Origin) -> Iterator[tuple[int, str, Result,
             if line != header:
                 header, columns = line, read_columns(line, origin)
                 for column, measure in enumerate(columns, start=2):
-                    if isinstance(measure, Unreadable):
-                        reason = f"{measure.reason}; all of the column is left out"
-                        yield number, f"{place}, column {column}", reason, ""
+                    if isinstance(measure, str):
+                        yield number, f"{place}, column {column}", f"{measure}; all of the column is left out", ""
         elif columns is None or ts is not None:
             yield number, place, _HEADLESS if ts is None else _NO_VALUE, line
         else:
@@ -138,7 +137,7 @@ def _row(columns: Columns, line: str, *, is_cut: bool) -> Iterator[tuple[str, Re
         yield "", ts, line
         return
     for place, (cell, column) in enumerate(zip(cells[1:], columns, strict=True), start=2):
-        if not isinstance(column, Unreadable):
+        if not isinstance(column, str):
             result = _CUT if is_cut and place == len(cells) else make_sample(column, ts, cell.strip())
             yield f", column {place}", result, cell
 

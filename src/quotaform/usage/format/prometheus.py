@@ -34,7 +34,7 @@ from quotaform.usage.format.text import (
 )
 from quotaform.usage.metric import Measure, Read, read_known_metric, read_metric, remembered
 from quotaform.usage.metric_name import Origin, read_metric_name
-from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
+from quotaform.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
 
 NAME_LABEL: Final = "__name__"
 _ERROR_OF_PART: Final = "Prometheus answered with an error, and a part of the series"
@@ -131,9 +131,9 @@ def _parse_element(raw: Raw, origin: Origin, number: int) -> Iterator[Item]:
     if not pairs:
         return
     measure = _measure(element.metric, origin)
-    if isinstance(measure, Unreadable):
+    if isinstance(measure, str):
         count = f"{len(pairs):,} sample{'' if len(pairs) == 1 else 's'}"
-        yield reject(number, f"series {number} of {count}: {measure.reason}", spell_record(raw))
+        yield reject(number, f"series {number} of {count}: {measure}", spell_record(raw))
     elif isinstance(measure, DropReason):
         yield Dropped(measure, len(pairs))
     else:
@@ -157,7 +157,7 @@ def _seconds(milliseconds: object) -> object:
 def _measure(labels: dict[str, str], origin: Origin) -> Read:
     name = labels.get(NAME_LABEL)
     if not name:
-        return Unreadable("it has no name, as a function in a query takes it away; query the metric itself")
+        return "it has no name, as a function in a query takes it away; query the metric itself"
     return read_known_metric(name, labels, origin)
 
 
@@ -221,7 +221,7 @@ def _measure_of_line(origin: Origin, series: str) -> Read:
     while rest[place:].strip(" \t,"):
         found = _LABEL.match(rest, place)
         if found is None:
-            return Unreadable("its labels can't be read")
+            return "its labels can't be read"
         if found[1]:
             labels[_unescape(found[1].strip('"'))] = _unescape(found[2])
         else:

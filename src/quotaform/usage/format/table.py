@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from json import loads
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from quotaform.model.entity import desanitize
 from quotaform.model.moment import read_moment
@@ -15,7 +15,7 @@ from quotaform.model.text import listed, quote
 from quotaform.usage.format.text import LATEST, Result, as_items, make_sample, read_number, read_time
 from quotaform.usage.metric import OTHER_LABELS, Measure, check_series, may_name, names_of, read_metric
 from quotaform.usage.metric_name import LABELS, Origin, fold, key_of_type
-from quotaform.usage.sample import Attribute, DropReason, Item, Series, Unreadable, broker_window_s
+from quotaform.usage.sample import Attribute, DropReason, Item, Series, broker_window_s
 
 if TYPE_CHECKING:
     import numpy
@@ -23,29 +23,53 @@ if TYPE_CHECKING:
 
 # Which columns of a table hold what of a recording.
 #
-# A row is a sample of a metric, with its name and labels, or what a bucket used at a time:
-#
-# | rows of | fields |
-# | --- | --- |
-# | metrics | ts, metric, value, labels (a column with all labels), or a column per label |
-# | buckets | ts, key, rate, throttle_ms, window_s, user, client_id, ip, instance |
-#
-# Both may have cluster and broker. A field is a column or a constant.
+# A row is a sample of a metric, with its name and labels, or what a bucket used at a time. Both may have cluster and
+# broker. A field is a column or a constant; a label of a metric may have a column of its own.
 
 TS: Final = "ts"
 NAME_LABEL: Final = "__name__"
 PLACES: Final = ("cluster", "broker")
-NAMES: Final = ("user", "client_id", "ip")
-METRIC_FIELDS: Final = ("metric", "value", "labels")
-BUCKET_FIELDS: Final = ("key", "rate", "throttle_ms", "window_s", *NAMES, "instance")
-COLUMN_FIELDS: Final = (TS, *PLACES, *METRIC_FIELDS, *BUCKET_FIELDS)
-"""The fields that may be columns."""
-CONSTANT_FIELDS: Final = (*PLACES, "metric", "key", *NAMES)
-"""The fields that may be the same for the whole table."""
+
+
+class _Field(NamedTuple):
+    description: str
+    aliases: str  # The usual names of its column, folded, best first
+    rows_of: str = ""  # Which rows alone have it
+    is_number: bool = False  # Whether it is a number, which may have another unit than the table of usage
+    may_be_constant: bool = False
+
+
+_METRICS: Final = "metrics"
+_BUCKETS: Final = "buckets"
+_FIELDS: Final = {
+    TS: _Field("The time.", "ts timestamp time datetime date"),
+    "cluster": _Field("The name of the cluster.", "cluster clustername", may_be_constant=True),
+    "broker": _Field("The broker.", "broker brokerid nodeid", may_be_constant=True),
+    "metric": _Field("The name of the metric.", "metric metricname name measurement", _METRICS, may_be_constant=True),
+    "value": _Field("The value of the metric.", "value val", _METRICS, is_number=True),
+    "labels": _Field("All labels of the metric: a map, pairs, or JSON.", "labels tags attributes", _METRICS),
+    "key": _Field(
+        "The quota key, or the type of the quota: Produce, Fetch, Request, ControllerMutation.",
+        "key quotakey quotatype quota",
+        _BUCKETS,
+        may_be_constant=True,
+    ),
+    "rate": _Field("The rate.", "rate", _BUCKETS, is_number=True),
+    "throttle_ms": _Field(
+        "The average delay of throttled requests.", "throttlems throttletimems throttletime", _BUCKETS, is_number=True
+    ),
+    "window_s": _Field("How many seconds up to the time the rate covers.", "windows", _BUCKETS, is_number=True),
+    "user": _Field("The user.", "user principal username", _BUCKETS, may_be_constant=True),
+    "client_id": _Field("The client-id.", "clientid client", _BUCKETS, may_be_constant=True),
+    "ip": _Field("The address.", "ip address", _BUCKETS, may_be_constant=True),
+    "instance": _Field(
+        "Which of several clients with these names measured itself, in rows without a broker.",
+        "instance clientinstanceid",
+        _BUCKETS,
+    ),
+}
 VALUE_FIELDS: Final = ("value", "rate", "throttle_ms")
 """The fields with numbers, which differ from row to row."""
-FACTOR_FIELDS: Final = (*VALUE_FIELDS, "window_s")
-"""The fields that may have another unit than the table of usage."""
 
 LARGEST_FACTOR: Final = 1e30
 """The limit on factors; one divided by it is the smallest."""
@@ -106,10 +130,10 @@ def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None
         return ("columns",), f"the mapping has {what}; name metric for rows of metrics, key for rows of buckets"
     if mapping.is_of_metrics and not given & {"metric", "labels"} and NAME_LABEL not in mapping.labels:
         return ("columns",), "rows of metrics need metric, or labels with __name__"
-    kind, others = ("metrics", BUCKET_FIELDS) if mapping.is_of_metrics else ("buckets", METRIC_FIELDS)
+    kind = _METRICS if mapping.is_of_metrics else _BUCKETS
     for part, fields in (("columns", mapping.columns), ("constants", mapping.constants), ("factors", mapping.factors)):
         for name in fields:
-            if name in others:
+            if _FIELDS[name].rows_of not in ("", kind):
                 return (part, name), f"{name} is no field of rows of {kind}; remove it"
     for name, factor in mapping.factors.items():
         if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
@@ -133,12 +157,15 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
     for column in columns:
         by_fold.setdefault(fold(column), column)
     found = {
-        name: by_fold[alias] for name, aliases in _ALIASES.items() for alias in reversed(aliases) if alias in by_fold
+        name: next(by_fold[alias] for alias in field.aliases.split() if alias in by_fold)
+        for name, field in _FIELDS.items()
+        if not by_fold.keys().isdisjoint(field.aliases.split())
     }
     of_metrics = found.keys() >= {TS, "value"} and bool(found.keys() & {"metric", "labels"})
-    wanted = (TS, *METRIC_FIELDS) if of_metrics else (TS, *PLACES, *BUCKET_FIELDS)
+    # The places of a metric are labels.
+    wanted = {_METRICS} if of_metrics else {"", _BUCKETS}
     mapping = TableMapping(
-        columns={name: column for name, column in found.items() if name in wanted},
+        columns={name: column for name, column in found.items() if name == TS or _FIELDS[name].rows_of in wanted},
         labels={column: column for column in by_fold.values() if of_metrics and _is_label(column)},
     )
     if mapping_problem(mapping) is None:
@@ -178,24 +205,6 @@ def _other_column(found: Mapping[str, str], columns: Iterable[str]) -> str | Non
 
 _CHUNK_COLUMNS: Final = ("sdata0", "scolindexes", "cfmetachunk0", "cfmetaindex")
 """Columns of Parquet files of Cortex, Mimir and Thanos, folded."""
-
-_ALIASES: Final = {
-    TS: ("ts", "timestamp", "time", "datetime", "date"),
-    "metric": ("metric", "metricname", "name", "measurement"),
-    "value": ("value", "val"),
-    "labels": ("labels", "tags", "attributes"),
-    "key": ("key", "quotakey", "quotatype", "quota"),
-    "rate": ("rate",),
-    "throttle_ms": ("throttlems", "throttletimems", "throttletime"),
-    "window_s": ("windows",),
-    "cluster": ("cluster", "clustername"),
-    "broker": ("broker", "brokerid", "nodeid"),
-    "user": ("user", "principal", "username"),
-    "client_id": ("clientid", "client"),
-    "ip": ("ip", "address"),
-    "instance": ("instance", "clientinstanceid"),
-}
-"""The usual names of columns, folded, best first."""
 
 _LABELS: Final = frozenset(fold(name) for names in (*LABELS.values(), OTHER_LABELS) for name in names)
 """The labels, folded, that are often columns."""
@@ -251,27 +260,6 @@ def _of_row(cells: Cells, measures: Measures, mapping: TableMapping) -> Iterator
             yield make_sample(measure, ts, value)
     if is_missing:
         yield DropReason.MISSING
-
-
-def read_bucket(
-    names: Mapping[str, str | None], mapping: TableMapping, origin: Origin
-) -> Series | DropReason | Unreadable:
-    """Return the series of the rates of a bucket.
-
-    `names`: what a row has in the fields key, cluster, broker, user, client_id, ip and instance, columns and constants
-    alike. Where a broker measured, what is called instance is that broker. `mapping`: how users are spelled. `origin`:
-    what counts for rows that do not say where they are from.
-    """
-    kind, user, client_id, ip = (names.get(name) or None for name in ("key", "user", "client_id", "ip"))
-    key = key_of_type(kind) if kind else None
-    if key is None:
-        return Unreadable(f"{quote(kind or '')} is no quota key and no type of quota")
-    of_bucket = names_of(key, desanitize(user) if user and mapping.has_sanitized_users else user, client_id, ip)
-    if isinstance(of_bucket, Unreadable):
-        return of_bucket
-    instance = None if names.get("broker") else names.get("instance") or None
-    cluster, broker = names.get("cluster") or origin.cluster, names.get("broker") or origin.broker
-    return check_series(Series(cluster, broker, key, *of_bucket, Attribute.RATE, instance))
 
 
 def read_labels(cell: object) -> dict[str, str] | None:
@@ -336,17 +324,28 @@ def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures 
     labels |= {label: text for label, column in mapping.labels.items() if (text := _text(cells.get(column)))}
     labels |= {name: text for name in PLACES if (text := _text(_cell(cells, mapping, name)))}
     name = _text(_cell(cells, mapping, "metric")) or labels.get(NAME_LABEL, "")
-    measure = read_metric(name, labels, origin) if name else Unreadable(_NAMELESS)
+    measure = read_metric(name, labels, origin) if name else _NAMELESS
     if isinstance(measure, Measure):
         return {"value": measure._replace(factor=measure.factor * mapping.factor("value"))}
-    return measure.reason if isinstance(measure, Unreadable) else measure
+    return measure
 
 
 def _of_bucket(cells: Cells, mapping: TableMapping, origin: Origin) -> Measures | DropReason | str:
-    fields = ("key", *PLACES, *NAMES, "instance")
-    series = read_bucket({name: _text(_cell(cells, mapping, name)) for name in fields}, mapping, origin)
+    kind, user, client_id, ip, cluster, broker, instance = (
+        _text(_cell(cells, mapping, name)) or None for name in ("key", "user", "client_id", "ip", *PLACES, "instance")
+    )
+    key = key_of_type(kind or "")
+    if key is None:
+        return f"{quote(kind or '')} is no quota key and no type of quota"
+    names = names_of(key, desanitize(user) if user and mapping.has_sanitized_users else user, client_id, ip)
+    if isinstance(names, str):
+        return names
+    # Where a broker measured, what is called instance is that broker.
+    instance = None if broker else instance
+    places = cluster or origin.cluster, broker or origin.broker
+    series = check_series(Series(*places, key, *names, Attribute.RATE, instance))
     if not isinstance(series, Series):
-        return series.reason if isinstance(series, Unreadable) else series
+        return series
     window = read_number(_cell(cells, mapping, "window_s"))
     window_s = broker_window_s(series.key) if window is None else window * mapping.factor("window_s")
     if not 0 <= window_s < float("inf"):
@@ -373,12 +372,16 @@ def usage_mapping() -> tuple[Node, dict[str, Node]]:
         "columns": closed(
             "The column of each field. Rows of metrics have ts, metric, value and labels; rows of buckets have ts, "
             "key, rate or throttle_ms, and user, client_id or ip.",
-            {name: text(_COLUMNS[name], minLength=1) for name in COLUMN_FIELDS},
+            {name: text(field.description, minLength=1) for name, field in _FIELDS.items()},
             required=["ts"],
         ),
         "constants": closed(
             "Fields that are the same in all rows.",
-            {name: text(f"In all rows: {_COLUMNS[name]}", minLength=1) for name in CONSTANT_FIELDS},
+            {
+                name: text(f"In all rows: {field.description}", minLength=1)
+                for name, field in _FIELDS.items()
+                if field.may_be_constant
+            },
         ),
         "labels": mapping(
             "Rows of metrics: the column of each label that has one.", {"type": "string", "minLength": 1}, {"user": "u"}
@@ -388,7 +391,8 @@ def usage_mapping() -> tuple[Node, dict[str, Node]]:
             "milliseconds (throttle_ms) or seconds (window_s).",
             {
                 name: {"description": f"By what {name} is multiplied.", "type": "number", "exclusiveMinimum": 0}
-                for name in FACTOR_FIELDS
+                for name, field in _FIELDS.items()
+                if field.is_number
             },
         ),
         "time_unit": choice("What a number in the column of ts counts since 1970; by its size if omitted.", TimeUnit),
@@ -398,21 +402,3 @@ def usage_mapping() -> tuple[Node, dict[str, Node]]:
     }
     schema = closed("What the columns of a table with usage are: the file for --mapping.", fields, required=["columns"])
     return titled("columns of a table with usage", schema), {}
-
-
-_COLUMNS = {
-    "ts": "The time.",
-    "cluster": "The name of the cluster.",
-    "broker": "The broker.",
-    "metric": "The name of the metric.",
-    "value": "The value of the metric.",
-    "labels": "All labels of the metric: a map, pairs, or JSON.",
-    "key": "The quota key, or the type of the quota: Produce, Fetch, Request, ControllerMutation.",
-    "rate": "The rate.",
-    "throttle_ms": "The average delay of throttled requests.",
-    "window_s": "How many seconds up to the time the rate covers.",
-    "user": "The user.",
-    "client_id": "The client-id.",
-    "ip": "The address.",
-    "instance": "Which of several clients with these names measured itself, in rows without a broker.",
-}

@@ -24,7 +24,6 @@ from quotaform.usage.sample import (
     Item,
     Rejected,
     Sample,
-    Unreadable,
     reject,
 )
 
@@ -269,7 +268,7 @@ def make_sample(measure: Read, ts: float | str, raw: object) -> Result:
     `ts`: the time, or what is wrong with it.
     """
     if not isinstance(measure, Measure):
-        return measure.reason if isinstance(measure, Unreadable) else measure
+        return measure
     if isinstance(ts, str):
         return ts
     number = read_number(raw)

@@ -136,10 +136,9 @@ class Streamed(Record, document=USAGE_STREAM):
         """Return what batches have done.
 
         `counts`: the sums of `batches`, `records`, `duplicate_records` and `late_records`, and of samples: `written`,
-        `quarantined` and each `DropReason`.
+        `quarantined` and each `DropReason`, by its name.
         """
-        dropped = [(reason, counts[reason]) for reason in DropReason if counts[reason]]
-        left_out = sum(count for _, count in dropped)
+        dropped = {reason: counts[reason.name] for reason in DropReason if counts[reason.name]}
         return cls(
             topic=topic,
             usage=usage,
@@ -148,7 +147,7 @@ class Streamed(Record, document=USAGE_STREAM):
             duplicate_records=counts["duplicate_records"],
             late_records=counts["late_records"],
             behind=behind,
-            summary=SampleCounts.of(counts["written"], left_out, counts["quarantined"]),
+            summary=SampleCounts.of(counts["written"], sum(dropped.values()), counts["quarantined"]),
             dropped=by_reason(dropped),
             quarantine=quarantine if counts["quarantined"] else None,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final, NamedTuple
 
@@ -15,33 +15,16 @@ from quotaform.model.records.record import Count, Moment, Record, about
 from quotaform.model.text import inert
 from quotaform.report.text import PLAIN, Style, counted
 from quotaform.usage.sample import (
-    Attribute,
     Dropped,
     DroppedSamples,
     DropReason,
     Item,
     Rejected,
     Sample,
-    Series,
+    UsageRow,
     merge,
     reason_text,
 )
-
-
-class UsageRow(NamedTuple):
-    """A row of the table of usage, in the order of its columns; `ts` is in seconds since the epoch."""
-
-    ts: float
-    window_s: float
-    cluster: str | None
-    broker: str | None
-    key: str
-    user: str | None
-    client_id: str | None
-    ip: str | None
-    rate: float | None
-    throttle_ms: float | None
-    instance: str | None = None
 
 
 class Gap(Record):
@@ -102,30 +85,24 @@ class ReadRows(NamedTuple):
     """What one answer of a source holds."""
 
     rows: list[UsageRow]
-    dropped: list[Dropped]
+    dropped: Counter[DropReason]
     rejected: list[Rejected]
 
 
 def read_rows(items: Iterable[Item]) -> ReadRows:
     """Return the rows of the table of usage in an answer, a rate and a throttle time of one time in one row."""
-    series: defaultdict[Series, list[Sample]] = defaultdict(list)
-    dropped: Counter[DropReason] = Counter()
+    samples: list[Sample] = []
+    left_out: Counter[DropReason] = Counter()
     rejected: list[Rejected] = []
     for item in items:
         if isinstance(item, Sample):
-            series[item.series._replace(attribute=Attribute.RATE)].append(item)
+            samples.append(item)
         elif isinstance(item, Dropped):
-            reason, count = item
-            dropped[reason] += count
+            left_out[item.reason] += item.samples
         else:
             rejected.append(item)
-    rows: list[UsageRow] = []
-    for of, samples in series.items():
-        merged, left_out = merge(samples)
-        rows += [UsageRow(row.ts, row.window_s, *of[:6], row.rate, row.throttle_ms, of.instance) for row in merged]
-        for reason, count in left_out:
-            dropped[reason] += count
-    return ReadRows(rows, [Dropped(reason, count) for reason, count in dropped.items()], rejected)
+    rows, dropped = merge(samples)
+    return ReadRows(rows, left_out + dropped, rejected)
 
 
 NO_BUCKET = (
@@ -160,11 +137,10 @@ def explain_no_rows(read: ReadRows) -> str | None:
     """
     if read.rows:
         return None
-    reasons: Counter[DropReason] = Counter(dict(read.dropped))
-    of_quotas = sum(reasons.values()) - reasons[DropReason.OTHER_METRIC]
+    of_quotas = read.dropped.total() - read.dropped[DropReason.OTHER_METRIC]
     if read.rejected:
         return first_problem(read.rejected)
-    if reasons[DropReason.FIRST_TOTAL]:
+    if read.dropped[DropReason.FIRST_TOTAL]:
         return _ONLY_TOTALS
     if of_quotas or not read.dropped:
         return NO_BUCKET

@@ -26,12 +26,11 @@ from quotaform.usage.record.recording import (
     ReadRows,
     RecordedSource,
     Recording,
-    UsageRow,
     explain_no_rows,
     first_problem,
     read_rows,
 )
-from quotaform.usage.sample import DropReason, by_reason
+from quotaform.usage.sample import DropReason, UsageRow, by_reason
 
 if TYPE_CHECKING:
     import pyarrow
@@ -143,7 +142,7 @@ class _Source:
             self.seconds.append(reading.seconds)
             self.rows += read.rows
             self.rejected += len(read.rejected)
-            self.dropped.update(dict(read.dropped))
+            self.dropped += read.dropped
             if read.rejected and first_problem(read.rejected) not in self.problems[: _MOST_PROBLEMS - 1]:
                 self.problems = [*self.problems, first_problem(read.rejected)][:_MOST_PROBLEMS]
             self.remark = explain_no_rows(read)
@@ -162,7 +161,7 @@ class _Source:
             asked=self.asked,
             read=len(self.sizes),
             rows=self.written,
-            dropped=by_reason(self.dropped.items()),
+            dropped=by_reason(self.dropped),
             rejected=self.rejected,
             problems=tuple(self.problems),
             size=sum(self.sizes),

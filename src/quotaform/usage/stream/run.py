@@ -163,7 +163,7 @@ class BatchWriter:
         self.require_topic()
         self._publish(usage_rows(found), self.request.usage, batch, ceil(counts.rows / _ROWS_IN_FILE))
         self._publish(rejected_rows(found), self.request.quarantine, batch, min(1, counts.rejected))
-        self.counts.update({str(reason): count for reason, count in counts.dropped.items()})
+        self.counts.update({reason.name: count for reason, count in counts.dropped.items()})
         self.counts.update(written=counts.samples, quarantined=counts.rejected)
 
     def _publish(self, rows: DataFrame, table: str, batch: int, files: int) -> None:

@@ -35,7 +35,7 @@ from quotaform.resolve.index import QuotaIndex
 from quotaform.resolve.request import NOT_LIMITED, request_of, shared_by
 from quotaform.resolve.resolve import Resolver
 from quotaform.usage.headroom.headroom import CLOSE_RATIO
-from quotaform.usage.record.recording import UsageRow
+from quotaform.usage.sample import UsageRow
 
 
 class BucketState(StrEnum):

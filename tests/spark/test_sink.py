@@ -137,14 +137,13 @@ def test_a_frame_is_written_by_its_options(
 def test_an_executor_that_does_not_see_the_folder_of_receipts_writes_nothing(
     cluster: Cluster, sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    from quotaform.fleet.plan_rows import PLAN_ROWS, RowApplier
+    from quotaform.fleet.plan_rows import PLAN_ROWS, PlanWriter
     from quotaform.fleet.table import row_batch
 
     before = cluster.read()
-    applier = RowApplier.of(
-        [Place(name="eu", bootstrap_servers=(sandbox.bootstrap_servers,))], None, str(tmp_path / "driver")
-    )
+    place = Place(name="eu", bootstrap_servers=(sandbox.bootstrap_servers,))
+    writer = PlanWriter([place], str(tmp_path / "driver"))
     (tmp_path / "driver").rmdir()
     with pytest.raises(QuotaformError, match=r"does not see the folder .*driver of the option receipts"):
-        applier.apply([row_batch(PLAN_ROWS, [row(cluster.id, ALICE, None, MIB)])])
+        writer.write(iter([row_batch(PLAN_ROWS, [row(cluster.id, ALICE, None, MIB)])]))
     assert cluster.read() == before

@@ -37,12 +37,11 @@ from pyspark.sql.datasource import (
     Filter,
     In,
     InputPartition,
-    WriterCommitMessage,
 )
 
 from quotaform.desired.config import Cluster
 from quotaform.fleet.bundle import DriverContext
-from quotaform.fleet.plan_rows import PLAN_ROWS, RowApplier, Written, require_written
+from quotaform.fleet.plan_rows import PLAN_ROWS, PlanWriter
 from quotaform.fleet.table import row_batch
 from quotaform.model import errors
 from quotaform.model.errors import ClusterError, ExitCode, InvalidFilesError, QuotaformError
@@ -200,7 +199,7 @@ class KafkaQuotas(DataSource):
             wrong = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
             columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in expected.items())
             raise ValueError(f"{NAME}: these columns are missing, unknown or of another type: {wrong}; write {columns}")
-        return QuotaSinkWriter(RowApplier.of(clusters_of(self.options), None, self.options.get("receipts")))
+        return PlanWriter(clusters_of(self.options), self.options.get("receipts"))
 
 
 def clusters_of(options: Mapping[str, str]) -> list[Cluster]:
@@ -257,21 +256,3 @@ class QuotaSourceReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of one cluster; runs on an executor. See `cluster_batches`."""
         return cluster_batches(partition.value, self.driver, is_pinned=True)
-
-
-class QuotaSinkWriter(DataSourceArrowWriter):
-    """Applies the rows of a task."""
-
-    def __init__(self, applier: RowApplier) -> None:
-        self.applier = applier
-
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
-        """Apply the rows of a partition, cluster by cluster."""
-        return self.applier.apply(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Fail if anything does not hold."""
-        require_written([each for each in messages if isinstance(each, Written)])
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Do nothing: what was done stays done. It is called after a `commit` that fails, too."""

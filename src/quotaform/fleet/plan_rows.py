@@ -12,13 +12,13 @@ rows of a cluster belong into one: `rows.repartition("cluster")`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from quotaform.apply.applier import Applier
 from quotaform.apply.ledger import ClusterPlan, ReceiptKeeper
@@ -54,57 +54,55 @@ _MOST_REASONS: Final = 5
 _NEVER_NULL: Final = ("cluster", "cluster_id", "entity_key", "entity", "key")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowApplier:
-    """Applies the rows of a task; it is pickled."""
+class PlanWriter(DataSourceArrowWriter):
+    """Applies the rows of each task; it is pickled."""
 
-    clusters: Mapping[str, Cluster]
-    driver: DriverContext
-    receipts: str | None  # A folder that executors see; `None` if receipts are not wanted
-    applier: Applier
-
-    @classmethod
-    def of(cls, clusters: Iterable[Cluster], directory: str | None, receipts: str | None) -> RowApplier:
-        """Return one that has this process's folder, and make the folder of receipts."""
+    def __init__(self, clusters: Iterable[Cluster], receipts: str | None = None) -> None:
+        """Make the folder of receipts, which executors must see; `None` if they are not wanted."""
         if receipts is not None:
             Path(receipts).mkdir(parents=True, exist_ok=True)
-        return cls(
-            clusters={cluster.name: cluster for cluster in clusters},
-            driver=DriverContext.current(directory),
-            receipts=receipts,
-            applier=Applier.current(),
-        )
+        self._clusters = {cluster.name: cluster for cluster in clusters}
+        self._driver = DriverContext.current(None)
+        self._receipts = None if receipts is None else Path(receipts)
+        self._applier = Applier.current()
 
-    def apply(self, batches: Iterable[pyarrow.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """Apply `PLAN_ROWS`, cluster by cluster; runs on an executor.
 
         Raises `QuotaformError` if the folder of receipts is not there, where nobody would look for them.
         """
         by_cluster: dict[str | None, list[PlanRow]] = {}
-        for batch in batches:
+        for batch in iterator:
             for row in batch.to_pylist():
                 by_cluster.setdefault(row["cluster"], []).append(row)
         written = Written()
-        with self.driver.entered():
-            if by_cluster and self.receipts is not None and not Path(self.receipts).is_dir():
+        with self._driver.entered():
+            if by_cluster and self._receipts is not None and not self._receipts.is_dir():
                 raise QuotaformError(
-                    f"the executor does not see the folder {self.receipts} of the option receipts; nothing was written "
-                    "to the clusters of this task; give a folder that all executors see"
+                    f"the executor does not see the folder {self._receipts} of the option receipts; nothing was "
+                    "written to the clusters of this task; give a folder that all executors see"
                 )
             for name, rows in by_cluster.items():
                 self._apply(name, rows, written)
-        return written.shortened()
+        return written
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Fail if anything does not hold."""
+        require_written([each for each in messages if isinstance(each, Written)])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Do nothing: what was done stays done. It is called after a `commit` that fails, too."""
 
     def _apply(self, name: str | None, rows: Sequence[PlanRow], written: Written) -> None:
         try:
             cluster, plan = self._plan(name, rows)
-            keeper = ReceiptKeeper(None if self.receipts is None else Path(self.receipts) / receipt_name(plan.digest))
+            keeper = ReceiptKeeper(self._receipts and self._receipts / receipt_name(plan.digest))
             with ExitStack() as stack:
                 # That of `quotaform apply`, where this process sees its folder.
                 if cluster.folder is not None and cluster.folder.is_dir():
                     stack.enter_context(cluster_lock(cluster.folder, cluster.name, plan.header.cluster_id))
                 work = ClusterPlan(cluster, plan)
-                receipt, _ = apply_cluster(work, keeper.keep, start=keeper.start, applier=self.applier)
+                receipt, _ = apply_cluster(work, keeper.keep, start=keeper.start, applier=self._applier)
         except QuotaformError as error:
             for _ in {row["entity_key"] for row in rows}:
                 written.add(name, Result.NOT_ATTEMPTED, str(error))
@@ -116,9 +114,9 @@ class RowApplier:
 
     def _plan(self, name: str | None, rows: Sequence[PlanRow]) -> tuple[Cluster, Plan]:
         """Return the plan that rows are, with what the entities hold now of the keys without a row."""
-        cluster = None if name is None else self.clusters.get(name)
+        cluster = None if name is None else self._clusters.get(name)
         if name is None or cluster is None:
-            known = listed(map(spell_name, self.clusters))
+            known = listed(map(spell_name, self._clusters))
             raise QuotaformError(f"the options name no cluster {name and spell_name(name)}, but {known}")
         cluster_id, changes = cluster_changes(name, rows)
         with open_gateway(cluster) as gateway:
@@ -132,56 +130,39 @@ class RowApplier:
         return cluster, Plan(header=header, changes=entity_changes(changes, actual))
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Written(WriterCommitMessage):
-    """What became of the entities of tasks."""
+    """What became of the entities of a task; its size does not grow with them."""
 
     counts: Counter[str] = field(default_factory=Counter)  # How many entities have a `Result`, by its value
-    reasons: Counter[tuple[str | None, str]] = field(default_factory=Counter)
-    """Why entities do not hold what was written, by cluster and reason."""
-    more: int = 0  # How many other reasons there are
+    reasons: list[str] = field(default_factory=list)  # Why some do not hold what was written, each once; the first ones
     unsaved: list[str] = field(default_factory=list)  # Why receipts were not written, for each cluster
 
     def add(self, cluster: str | None, result: Result, message: str | None) -> None:
         """Count an entity."""
         self.counts[result.value] += 1
-        if not result.holds:
-            self.reasons[cluster, message or result.value] += 1
-
-    def shortened(self) -> Written:
-        """Return the same with the most frequent reasons alone, so that its size does not grow with the entities."""
-        most = Counter(dict(self.reasons.most_common(_MOST_REASONS)))
-        more = self.more + len(self.reasons) - len(most)
-        return Written(counts=self.counts, reasons=most, more=more, unsaved=self.unsaved)
+        reason = f"{'null' if cluster is None else spell_name(cluster)}: {message or result.value}"
+        if not result.holds and reason not in self.reasons and len(self.reasons) < _MOST_REASONS:
+            self.reasons.append(reason)
 
 
 def require_written(tasks: Sequence[Written]) -> None:
-    """Make sure that all entities hold what was written.
+    """Make sure that all entities hold what was written, and receipts say so.
 
-    `tasks`: what each task has done; a cluster is in one of them. Raises `PartialError` if some do not, or a receipt
-    was not written.
+    Raises `PartialError` with the first reasons if not.
     """
-    whole = Written()
-    for task in tasks:
-        whole.counts.update(task.counts)
-        whole.reasons.update(task.reasons)
-        whole.more += task.more
-        whole.unsaved += task.unsaved
-    whole = whole.shortened()
-    failed = {result: count for result, count in whole.counts.items() if not Result(result).holds}
-    if failed:
-        words = [
-            f"{'null' if name is None else spell_name(name)}: {count:,} {reason}"
-            for (name, reason), count in whole.reasons.most_common()
-        ]
-        if whole.more:
-            words.append(f"and for {whole.more:,} more reasons")
+    counts = sum((task.counts for task in tasks), Counter[str]())
+    unsaved = [reason for task in tasks for reason in task.unsaved]
+    if failed := {result: count for result, count in counts.items() if not Result(result).holds}:
         shown = ", ".join(f"{count:,} {result}" for result, count in sorted(failed.items()))
-        of_all = f"{sum(failed.values()):,} of {whole.counts.total():,} entities do not hold what was written"
-        raise PartialError(f"{of_all} ({shown}): {'; '.join(words)}")
-    if whole.unsaved:
-        shown = "; ".join(whole.unsaved[:_MOST_REASONS])
-        raise PartialError(f"all is written, but {len(whole.unsaved):,} receipts are not: {shown}")
+        reasons = list(dict.fromkeys(reason for task in tasks for reason in task.reasons))[:_MOST_REASONS]
+        raise PartialError(
+            f"{sum(failed.values()):,} of {counts.total():,} entities do not hold what was written ({shown}): "
+            f"{'; '.join(reasons)}"
+        )
+    if unsaved:
+        shown = "; ".join(unsaved[:_MOST_REASONS])
+        raise PartialError(f"all is written, but {len(unsaved):,} receipts are not: {shown}")
 
 
 def cluster_changes(cluster: str, rows: Sequence[PlanRow]) -> tuple[str, dict[Entity, list[Change]]]:

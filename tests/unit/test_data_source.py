@@ -28,7 +28,6 @@ from quotaform.model.finding import Finding, Location
 from quotaform.model.server import ALLOWED_HOSTS
 from quotaform.model.variable import ALLOW_LIST
 from quotaform.plan.receipt import Result
-from quotaform.resolve.spark_quotas import FAILURE
 from tests.builder import CONSUMER, PRODUCER
 
 
@@ -136,14 +135,14 @@ def test_a_driver_without_allowed_hosts_leaves_those_of_the_executor(monkeypatch
     ],
 )
 def test_a_failure_has_the_message_and_the_exit_code_of_the_error(error: QuotaformError) -> None:
-    raised = read_failure(dict(zip(FAILURE.names, failure_row(error), strict=True)))
+    raised = read_failure(failure_row(error))
     assert (str(raised), raised.exit_code) == (str(error), error.exit_code)
 
 
 def test_a_failure_of_files_has_a_line_for_each_problem() -> None:
     located = Finding(rule="r", message="m", location=Location("a.yaml", 3))
     error = InvalidFilesError([located, Finding(rule="s", message="n")])
-    raised = read_failure(dict(zip(FAILURE.names, failure_row(error), strict=True)))
+    raised = read_failure(failure_row(error))
     assert str(raised) == "a.yaml:3: error: m [r]\nerror: n [s]"
     assert raised.exit_code is ExitCode.INVALID
 

@@ -114,7 +114,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, **__: gateway)
     monkeypatch.setattr("quotaform.repository.run.open_scram", Mock(side_effect=ClusterError(f"no {HOSTILE}")))
     # Six commands started a session per option: what they print of one is for tests/spark.
-    monkeypatch.setattr("quotaform.fleet.launch.classic_session", Mock(side_effect=EngineError(f"no {HOSTILE}")))
+    monkeypatch.setattr("quotaform.fleet.session.classic_session", Mock(side_effect=EngineError(f"no {HOSTILE}")))
     here = Place(tmp_path, gateway, capsys)
     here.write("quotaform.yaml", CONFIG)
     here.write("quotas.d/a.yaml", QUOTAS)

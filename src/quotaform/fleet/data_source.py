@@ -52,7 +52,7 @@ from quotaform.model.rule import SNAPSHOT
 from quotaform.repository.gateway import open_gateway, open_pinned_gateway
 from quotaform.repository.repository import Repository, Target
 from quotaform.repository.revision import CONFIG_NAME
-from quotaform.resolve.spark_quotas import QUOTAS, struct
+from quotaform.resolve.spark_quotas import FAILURE, QUOTAS, struct
 from quotaform.system.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -76,12 +76,11 @@ class UnreadError(QuotaformError):
         super().__init__(*message.split("\n"))
 
 
-def failure_row(error: QuotaformError) -> tuple[str | int | None, ...]:
+def failure_row(error: QuotaformError) -> dict[str, str | int | None]:
     """Return an error as `FAILURE`."""
-    if isinstance(error, ClusterError):
-        return type(error).__name__, str(error), error.remedy, error.cluster, error.server, error.code
     message = "\n".join(map(str, error.problems)) if isinstance(error, InvalidFilesError) else str(error)
-    return type(error).__name__, message, None, None, None, None
+    own = {name: getattr(error, name) for name in FAILURE.names[2:]} if isinstance(error, ClusterError) else {}
+    return {"kind": type(error).__name__, "message": message, **own}
 
 
 def read_failure(failure: Mapping[str, Any]) -> UnreadError:
@@ -114,7 +113,7 @@ def quota_rows(
     if not quotas:
         yield (cluster, cluster_id, None, None, None, None, None, read_at, brokers)
     for entity, values in quotas.items():
-        address, names = entity.address, entity.names
+        address, names = entity.address, entity.parts
         for key, value in values.items():
             yield (cluster, cluster_id, address, names, key, value, None, read_at, brokers)
 

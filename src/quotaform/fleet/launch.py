@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import Popen
@@ -25,7 +25,6 @@ from quotaform.model.variable import OwnSecret
 from quotaform.system.process import held_signals
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 
@@ -95,36 +94,28 @@ def engine_error(text: str, *, why: str | None = None, again: str = "run this ag
     return EngineError(f"Spark failed: {why.removesuffix('.')}; {remedy}.")
 
 
-def cause(text: str) -> str:
-    r"""Return the line that says what happened: an error of a Python worker, of Java or of gRPC, or the first line.
+def cause(text: str, log: Iterable[str] = ()) -> str:
+    r"""Return what happened: an error of a Python worker, of Java or of gRPC; else the last error or line that was
+    logged; else the first line.
 
     >>> cause("An error occurred while calling None.\n: java.lang.IllegalArgumentException: too small\n\tat x")
     'java.lang.IllegalArgumentException: too small'
     >>> cause('<RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = "connection refused"\n>')
     'connection refused'
-    """
-    text = text.partition("JVM stacktrace")[0]
-    patterns = (_WORKER_ERROR, _JAVA_ERROR, _CONNECT_ERROR)
-    found = next(filter(None, (pattern.findall(text) for pattern in patterns)), None)
-    return found[-1] if found else text.strip().partition("\n")[0]
-
-
-def start_cause(text: str, log: Iterable[str]) -> str:
-    r"""Return why a session did not start: what Java raised, or else the last error that it logged, or its last line.
-
-    >>> start_cause("[JAVA_GATEWAY_EXITED] Exited.", ["26/11/22 07:00:00 ERROR SparkContext: Failed.", "\tat x.y(z)"])
+    >>> cause("[JAVA_GATEWAY_EXITED] Exited.", ["26/11/22 07:00:00 ERROR SparkContext: Failed.", "\tat x.y(z)"])
     'Failed.'
-    >>> start_cause("[JAVA_GATEWAY_EXITED] Exited.", [])
+    >>> cause("[JAVA_GATEWAY_EXITED] Exited.")
     '[JAVA_GATEWAY_EXITED] Exited.'
 
     `log`: The lines that the Java process wrote; stack traces are left out.
     """
-    if _JAVA_ERROR.search(text):
-        return cause(text)
-    lines = [line.strip() for line in log]
-    lines = [line for line in lines if line and not line.startswith(("at ", "..."))]
+    text = text.partition("JVM stacktrace")[0]
+    patterns = (_WORKER_ERROR, _JAVA_ERROR, _CONNECT_ERROR)
+    if raised := next(filter(None, (pattern.findall(text) for pattern in patterns)), None):
+        return str(raised[-1])
+    lines = [line for line in map(str.strip, log) if line and not line.startswith(("at ", "..."))]
     logged = [match[1] for line in lines if (match := _LOG_ERROR.match(line))]
-    return next(reversed(logged or lines), "") or cause(text)
+    return next(reversed(logged or lines), "") or text.strip().partition("\n")[0]
 
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -181,16 +172,13 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
         environment(variables),
         temporary_warehouse() as tables,
         TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
+        ExitStack() as stack,
     ):
-        own: SparkSession | None = None
-        try:
-            own = _start(master, conf, output, tables, has_joins=has_joins)
-            if not master.is_local:
-                _require_executor(master, own, output)
-            yield own
-        finally:
-            if own is not None:
-                _stop(own)
+        own = _start(master, conf, output, tables, has_joins=has_joins)
+        stack.callback(_stop, own)
+        if not master.is_local:
+            _require_executor(master, own, output)
+        yield own
 
 
 @contextmanager
@@ -199,14 +187,11 @@ def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    own: SparkSession | None = None
-    try:
+    with ExitStack() as stack:
         with held_signals():
             own = SparkSession(SparkContext.getOrCreate(SparkConf().setAll(list(conf.items()))))
+            stack.callback(_stop, own)
         yield own
-    finally:
-        if own is not None:
-            _stop(own)
 
 
 def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Path, *, has_joins: bool) -> SparkSession:
@@ -238,7 +223,10 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Pat
                 config, {"stdout": output, "stderr": output}
             )
             context = SparkContext(conf=config, gateway=gateway)
-            _silence_accumulators(context)
+            # Else PySpark prints a traceback when its Java process has ended; an error is raised for that.
+            accumulators: Any = getattr(context, "_accumulatorServer", None)
+            if accumulators is not None:
+                accumulators.handle_error = lambda *_: None
             return SparkSession(context)
     except BaseException as error:
         # PySpark forgets a Java process whose start is interrupted, and that would wait for ever.
@@ -253,19 +241,12 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str], tables: Pat
         java_gateway.Popen = Popen  # type: ignore[attr-defined]
 
 
-def _silence_accumulators(context: SparkContext) -> None:
-    """Hide the traceback that PySpark prints when its Java process has ended; an error is raised for that."""
-    server: Any = getattr(context, "_accumulatorServer", None)
-    if server is not None:
-        server.handle_error = lambda *_: None
-
-
 def _not_started(master: Master, output: IO[str], text: str) -> EngineError:
     """Return the error of a session that did not start, from what its Java process wrote, else from an exception."""
     from pyspark import __version__ as version
 
     output.seek(0)
-    why = start_cause(text, output).removesuffix(".")
+    why = cause(text, output).removesuffix(".")
     if master.is_local:
         return EngineError(f"Spark did not start: {why}; check the JDK and the memory.")
     return EngineError(
@@ -300,20 +281,19 @@ def _require_executor(master: Master, session: SparkSession, output: IO[str]) ->
 
 def _variables(master: Master, conf: Mapping[str, str]) -> dict[str, str | None]:
     """Return the environment in which Spark is started: which Python the executors run, and where they listen."""
-    python = conf.get(_PYTHON_SETTING)
-    if master.is_local:
-        # The workers must have the packages that this process has.
-        python = sys.executable
-    elif python is None and master.is_here:
-        python = os.environ.get("PYSPARK_PYTHON") or sys.executable
     variables: dict[str, str | None] = {"PYSPARK_DRIVER_PYTHON": sys.executable}
-    if python is not None:
-        variables["PYSPARK_PYTHON"] = python
     if master.is_local:
-        variables["SPARK_LOCAL_IP"] = _LOOPBACK
-        # They are started in the current folder, which may contain an untrusted pyspark.py.
-        variables["PYTHONSAFEPATH"] = "1"
-    return variables
+        # The workers must have the packages that this process has. They are started in the current folder, which may
+        # contain an untrusted pyspark.py.
+        return variables | {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": _LOOPBACK,
+            "PYTHONSAFEPATH": "1",
+        }
+    python = conf.get(_PYTHON_SETTING)
+    if python is None and master.is_here:
+        python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    return variables if python is None else variables | {"PYSPARK_PYTHON": python}
 
 
 def _require_answer(master: Master) -> None:

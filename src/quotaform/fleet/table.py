@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql.types import MapType, StructField, StructType
 
 from quotaform.fleet.launch import may_have_tables
 from quotaform.fleet.options import SessionOptions
@@ -28,6 +27,7 @@ from quotaform.resolve.spark_quotas import arrow_schema
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 def make_table(spark: SparkSession, schema: StructType, columns: Iterable[Sequence[object]]) -> DataFrame:
@@ -38,24 +38,11 @@ def make_table(spark: SparkSession, schema: StructType, columns: Iterable[Sequen
 
 
 def row_batch(schema: StructType, rows: Sequence[tuple[Any, ...]]) -> pyarrow.RecordBatch:
-    """Return rows as Arrow has them; maps are given as mappings, and structs as tuples."""
+    """Return rows as Arrow has them; maps are given as pairs, and structs as mappings."""
     import pyarrow
 
-    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
-    return pyarrow.record_batch(
-        [_spelled(field, list(column)) for field, column in zip(schema, columns, strict=True)],
-        schema=arrow_schema(schema),
-    )
-
-
-def _spelled(field: StructField, values: list[Any]) -> list[Any]:
-    """Return the values of a column as Arrow takes them."""
-    if isinstance(field.dataType, MapType):
-        return [None if value is None else list(value.items()) for value in values]
-    if isinstance(field.dataType, StructType):
-        names = field.dataType.names
-        return [None if value is None else dict(zip(names, value, strict=True)) for value in values]
-    return values
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in schema]
+    return pyarrow.record_batch(columns, schema=arrow_schema(schema))
 
 
 _SCHEME: Final = regex(r"[A-Za-z][A-Za-z0-9+.-]+:/").match

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from quotaform.fleet.data_source import SNAPSHOTS, UnreadError, read_failure
 from quotaform.fleet.table import row_batch
 from quotaform.history.history import AppendDocument, AppendedRecord, AppendStatus
-from quotaform.history.spark import READINGS, NewSnapshot, new_snapshots, small_table, snapshots_of
+from quotaform.history.spark import CHANGED_BY, READINGS, NewSnapshot, new_snapshots, small_table, snapshots_of
 from quotaform.model.errors import HistoryError, QuotaformError
 from quotaform.model.moment import read_moment
 from quotaform.plan.receipt_file import load_receipt_file, receipts_by_name, time_in_name
@@ -70,7 +70,8 @@ class Receipts:
                 problems.append(str(error))
                 continue
             actor = receipt.run.actor if receipt.run and receipt.run.actor else receipt.applied_by
-            changed_by = (actor, receipt.plan_id, receipt.source.commit, finished_at)
+            made_by = actor, receipt.plan_id, receipt.source.commit, finished_at
+            changed_by = dict(zip(CHANGED_BY.names, made_by, strict=True))
             rows += [
                 (receipt.cluster.id, item.entity.address, row.key, row.before, row.after, started_at, changed_by)
                 for item in receipt.results

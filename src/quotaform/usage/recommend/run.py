@@ -266,7 +266,7 @@ def recommendations(used: DataFrame, quotas: DataFrame, settings: RecommendSetti
 
 def _row(each: Recommendation) -> tuple[Any, ...]:
     fields = {name: getattr(each, name) for name in RECOMMENDATIONS.names if name != "entity_key"}
-    fields |= {"entity_key": each.entity.address, "entity": each.entity.names, "action": each.action.value}
+    fields |= {"entity_key": each.entity.address, "entity": each.entity.parts, "action": each.action.value}
     return tuple(fields[name] for name in RECOMMENDATIONS.names)
 
 

@@ -74,7 +74,7 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
     if kind == "csv":
         found = _with_names(found, list(wanted.values()))
     missing = [each for each in (*PRINCIPALS.names, BROKEN) if each not in found.columns]
-    return found.withColumns({each: f.lit(None).cast("string") for each in missing})
+    return found.select("*", *(f.lit(None).cast("string").alias(each) for each in missing))
 
 
 def principals_of(principals: DataFrame, cluster: str) -> DataFrame:

@@ -118,13 +118,9 @@ def test_a_literal_default_needs_quotes() -> None:
     assert read_entity(['client-id="<default>"'], ["user"]) == Entity(user=None, client_id="<default>")
 
 
-def test_an_address_is_one_entity_and_goes_with_no_option_that_names_one() -> None:
+def test_an_address_is_one_entity() -> None:
     assert read_filter(entity=ALICE) == EntityFilter.contains_only(user="alice")
     assert read_entity(None, entity=ALICE) == ALICE
-    with pytest.raises(UsageError, match=r"^user=alice and --name both name an entity; "):
-        read_entity(["user=b"], entity=ALICE)
-    with pytest.raises(UsageError, match=r"^user=alice names one entity; leave --any, --prefix and --not out$"):
-        read_filter(entity=ALICE, prefixes=["user=a"])
     with pytest.raises(UsageError, match=r'^users=a: "users" is not an entity type; did you mean user'):
         read_entity(None, entity=Entity({"users": "a"}))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -105,9 +106,9 @@ def test_what_cannot_be_answered_is_one_sentence(tmp_path: Path, reply: bytes, m
 
 
 def test_times_are_multiples_of_the_step() -> None:
-    found = PrometheusRange(prometheus="http://127.0.0.1:9", since="2026-11-01T00:00:07Z", step="30s").range_query(
-        has_others=False
-    )
+    since = datetime(2026, 11, 1, 0, 0, 7, tzinfo=UTC)
+    asked = PrometheusRange(prometheus="http://127.0.0.1:9", since=since, until=since + timedelta(days=1), step=30.0)
+    found = asked.range_query()
     assert found is not None
     assert found.since % 30 == 0
     assert json.dumps(found.queries).count("kafka_server_") == 1

@@ -57,7 +57,9 @@ def apply(
     expect_plan_id: str | None = option(
         "--expect-plan-id ID", "Exit 5 unless the plan has this id, or a directory has nothing to apply."
     ),
-    max_age: str | None = option("--max-age DURATION", "Exit 5 if a saved plan is older, e.g. 30m, 24h or 7d."),
+    max_age: timedelta | None = option(
+        "--max-age DURATION", "Exit 5 if a saved plan is older, e.g. 30m, 24h or 7d.", read=read_duration
+    ),
     receipt: Path | None = option(
         "--receipt FILE", "Path of the receipt; {cluster} stands for the cluster name. [default: .quotaform/receipts/]"
     ),
@@ -103,13 +105,7 @@ def apply(
         )
     if not is_saved and len(given) > 1:
         raise UsageError("give one quotas directory, or saved plans")
-    if dry_run and (report or receipt or audit or format_name != "text" or engine.is_given):
-        raise UsageError(
-            "--dry-run checks in this process, prints text and writes no file; leave out --format, --report, "
-            "--receipt, --audit and --engine"
-        )
     expected_id = None if expect_plan_id is None else read_plan_id(expect_plan_id)
-    longest = None if max_age is None else read_duration("--max-age", max_age)
     repository = target.repository(None if is_saved or not given else given[0])
     results = output.results(console, "receipt", format_name, repository, report=report, missing="not applied")
     has_written = Event()
@@ -131,7 +127,7 @@ def apply(
             has_written=has_written,
         )
         if is_saved:
-            return run.apply_saved(given, target, longest)
+            return run.apply_saved(given, target, max_age)
         base = comparison.choose_base(console)
         mode = comparison.prune_mode()
         request = make_request(target, repository, selecting, base=base, prune=mode, allow=allow)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from quotaform.cli.console import Color, Console, step_console
 from quotaform.cli.option.common import flag, with_options
 from quotaform.cli.option.output import ColorOption
-from quotaform.model.errors import QuotaformError, UsageError
+from quotaform.model.errors import QuotaformError
 
 if TYPE_CHECKING:
     from quotaform.sandbox import Sandbox
@@ -62,8 +62,6 @@ def demo(
       quotaform demo --fleet
       quotaform demo --usage
     """
-    if fleet and usage:
-        raise UsageError("--fleet and --usage are two demos; give one of them")
     run_demo(Console(color), USAGE if usage else _FLEET if fleet else _WORKFLOW)
     return 0
 

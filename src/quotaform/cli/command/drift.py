@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from glob import escape, glob
 from os import environ
 from pathlib import Path
@@ -14,7 +15,7 @@ from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
 from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, flag, option, with_options
 from quotaform.cli.option.engine import SPARK, Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, format_option, out_option, report_option
-from quotaform.cli.option.value import cut_lines, read_seconds, shorten
+from quotaform.cli.option.value import cut_lines, read_moment, read_seconds, shorten
 from quotaform.cli.present import PLACEHOLDER, cluster_paths, file_name, gather
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome
@@ -117,41 +118,28 @@ class Alerting:
 DEFAULT_LISTEN: Final = "127.0.0.1:9464"
 
 
+def _read_listen(name: str, text: str) -> Server:
+    try:
+        return parse_server(text)
+    except ValueError:
+        raise UsageError(f"{name}: {shorten(text)} is not host:port; write for example {DEFAULT_LISTEN}") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
     """Comparing again and again."""
 
-    watch: str | None = option(
+    watch: float | None = option(
         "--watch INTERVAL",
         "Go on and compare every INTERVAL (30s, 5m, 1h); log changes to stderr, and serve /metrics and "
         "/healthz. Changed files are read again.",
+        read=read_seconds,
     )
-    listen: str | None = option(
-        "--listen HOST:PORT", f"Where --watch serves /metrics and /healthz. [default: {DEFAULT_LISTEN}]"
+    listen: Server | None = option(
+        "--listen HOST:PORT",
+        f"Where --watch serves /metrics and /healthz. [default: {DEFAULT_LISTEN}]",
+        read=_read_listen,
     )
-
-    def interval(self, *, has_others: bool) -> float | None:
-        """Return the interval in seconds; `has_others` says whether there are options that do not fit."""
-        if self.watch is None:
-            if self.listen is not None:
-                raise UsageError("--listen has no effect without --watch; give --watch INTERVAL, or leave it out")
-            return None
-        seconds = read_seconds("--watch", self.watch)
-        if has_others:
-            raise UsageError(
-                "--watch has no result to print and compares whole clusters; leave out --out, --report, --format, "
-                "--exit-zero, --snapshot, --select and --exclude"
-            )
-        return seconds
-
-    def address(self) -> Server:
-        """Return where to listen."""
-        try:
-            return parse_server(DEFAULT_LISTEN if self.listen is None else self.listen)
-        except ValueError:
-            raise UsageError(
-                f"--listen: {shorten(self.listen or '')} is not host:port; write for example {DEFAULT_LISTEN}"
-            ) from None
 
 
 @with_options
@@ -166,10 +154,11 @@ def drift(
         "What was last applied: a git revision, or a receipt (.json). What the files have changed since is "
         "pending and no drift.",
     ),
-    against: str | None = option(
+    against: datetime | None = option(
         "--against TIME",
         "Compare with a history at this time instead of the files: ISO 8601 (UTC), a day, or an age such as "
         "7d. Needs --history.",
+        read=read_moment,
     ),
     history: str | None = option("--history DIR|delta:PATH|table:NAME", "The history that --against is about."),
     out: list[str] | None = out_option("drift"),
@@ -205,15 +194,12 @@ def drift(
 
     console = output.console()
     engine.require_valid()
-    if engine.is_given and (watching.watch is not None or alerting.is_used()):
+    if (engine.is_given or against is not None) and alerting.is_used():
         raise UsageError(
-            "--watch, metrics and notifications are made by one process; leave out --engine, --master, --remote "
-            "and --spark-conf"
+            "metrics and notifications are made by one process, of the files; leave out --engine, --master, --remote, "
+            "--spark-conf and --against"
         )
-    past = _past(against, history, engine, has_others=baseline is not None or alerting.is_used())
-    is_partial = selecting.is_given
-    has_others = bool(past or out or report or snapshot or is_partial or exit_zero or format_name != "text")
-    interval = watching.interval(has_others=has_others)
+    past = None if against is None or history is None else _past(against, history, engine)
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "baseline"),), is_exact=True)
     started = SYSTEM_CLOCK.monotonic()
     repository = target.repository(directory)
@@ -230,15 +216,16 @@ def drift(
                 is_guarded=False,
             )
     except QuotaformError as error:
-        if interval is None and not is_partial:
+        if watching.watch is None and not selecting.is_given:
             report_failed_drift(error, alerting, target, SYSTEM_CLOCK.monotonic() - started, console)
         raise
     names = [cluster.name for cluster in request.clusters]
-    if interval is not None:
-        watch_drift(request, target, alerting, interval, watching.address(), console)
+    if watching.watch is not None:
+        address = watching.listen or parse_server(DEFAULT_LISTEN)
+        watch_drift(request, target, alerting, watching.watch, address, console)
     reporter = None
     if alerting.is_used():
-        if is_partial:
+        if selecting.is_given:
             raise UsageError(
                 "metrics and notifications are about whole clusters; leave out --select and --exclude, or use "
                 "drift_ignore in quotaform.yaml"
@@ -270,28 +257,18 @@ def drift(
     return gathered.exit_code(counts_differences=not exit_zero)
 
 
-def _past(against: str | None, history: str | None, engine: Engine, *, has_others: bool) -> Past | None:
-    """Return what of a history clusters are compared with; `None` if they are compared with the files."""
-    if against is None or history is None:
-        if against is not None or history is not None:
-            raise UsageError("--against TIME and --history belong together; give both")
-        return None
-    if has_others:
-        raise UsageError(
-            "--against compares with a history and not with the files; leave out --baseline, metrics and notifications"
-        )
+def _past(against: datetime, history: str, engine: Engine) -> Past:
+    """Return what of a history clusters are compared with instead of the files."""
     if engine.engine not in (None, SPARK):
         raise UsageError("a history is read on Spark; leave --engine out")
-    from quotaform.cli.option.value import read_moment_option
     from quotaform.fleet.session import require_installed
 
-    moment = read_moment_option("--against", against)
     require_installed(engine.session())
     from quotaform.history.drift import Past
     from quotaform.history.table import require_history
 
     require_history(history, is_read=True)
-    return Past(history, moment)
+    return Past(history, against)
 
 
 def watch_drift(

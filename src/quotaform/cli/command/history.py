@@ -14,7 +14,7 @@ from quotaform.cli.option.common import REQUIRED, argument, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.entity import EntitiesArgument, read_address
 from quotaform.cli.option.output import DrawnOutOption, Output, format_option
-from quotaform.cli.option.value import read_moment_option
+from quotaform.cli.option.value import read_moment
 from quotaform.cli.present import TableOutput
 from quotaform.model.entity import Entity
 from quotaform.model.errors import ExitCode, UsageError
@@ -219,7 +219,7 @@ def _two_moments(texts: Sequence[str]) -> tuple[datetime, datetime]:
     """Read the two values of `--at`, and return the earlier one first."""
     if len(texts) != 2:
         raise UsageError("--at: give two times, as in --at 7d --at now")
-    first, second = sorted(read_moment_option("--at", text) for text in texts)
+    first, second = sorted(read_moment("--at", text) for text in texts)
     if first == second:
         raise UsageError(f"--at: {texts[0]} and {texts[1]} are the same time; give two")
     return first, second

@@ -73,11 +73,6 @@ class PrincipalOptions:
         "With --principals: write all changes of limits to a file, .csv or .jsonl; for a table, parquet=DIR.",
     )
 
-    def require_valid(self) -> None:
-        """Make sure that the options go together."""
-        if self.principals is None and self.principals_out is not None:
-            raise UsageError("--principals-out requires --principals")
-
     def read(
         self, console: Console, files: OutFile | None, folder: str | None, engine: Engine, *, on_spark: bool
     ) -> PrincipalList | None:
@@ -182,22 +177,12 @@ def plan(
     from quotaform.api import plan_clusters
     from quotaform.report.text import counted
 
-    if summary and format_name not in ("text", "summary"):
-        raise UsageError(f"--summary is a format of its own; leave out --format {format_name}, or write it with --out")
     format_name = "summary" if summary else format_name
     console = output.console()
     engine.require_valid()
-    people.require_valid()
     usage_place = _backtest_place(backtest, engine)
     engine = engine if backtest is None else Engine(engine=LOCAL)
-    base = None
-    if revert is None:
-        base = comparison.choose_base(console)
-    elif snapshot is not None or engine.is_given or comparison.is_given:
-        raise UsageError(
-            "--revert reads the cluster of the receipt and does not follow the files; leave --snapshot, --engine, "
-            "--base and --prune out"
-        )
+    base = comparison.choose_base(console) if revert is None else None
     mode = comparison.prune_mode()
     repository = target.repository(directory)
     results = output.results(

@@ -121,8 +121,6 @@ def resolve(
     detail = Detail(keys=keys, inherited=inherited, overridden=overridden)
     on_spark = is_on_spark(engine, from_file, out)
     table = None if out is None else read_out(out)
-    if out is not None and format_name != "text":
-        raise UsageError(f"--out prints counts as text; leave --format {format_name} out")
     source = _read_source(entity, name or (), from_file)
     saved = None if plan is None else load_plan_file(plan)
     assumed = None if saved is None else AsIfApplied(saved)
@@ -133,8 +131,6 @@ def resolve(
     if on_spark:
         if len(clusters) > 1:
             raise UsageError("--engine spark resolves requests on one cluster; choose one with --cluster")
-        if table is not None and not overridden:
-            raise UsageError("--out writes no overridden entries; leave --omit-overridden out")
         found = _resolve_on_spark(console, engine, str(source), clusters[0], table, assumed, detail)
         if isinstance(found, TableReport):
             console.echo(render_resolve_table(found, console.style()))
@@ -201,8 +197,6 @@ def _read_source(entity: Entity | None, names: Sequence[str], file: str | None) 
     from quotaform.resolve.request import request_of
 
     if file is not None:
-        if entity is not None or names:
-            raise UsageError("an entity and --from cannot be combined; give one of them")
         return file
     if entity is None and not names:
         raise UsageError(

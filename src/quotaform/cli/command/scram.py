@@ -305,8 +305,6 @@ def read_passwords(
     """Return the password of each user from files or the environment; none when they are to be asked for."""
     from quotaform.cluster.scram import is_open_to_all
 
-    if files and variables:
-        raise UsageError("--password-file and --password-env cannot be combined; give one of them")
     if not files and not variables:
         if not sys.stdin.isatty():
             raise UsageError("there is no terminal for the password prompt; use --password-file or --password-env")

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from select import select
 from shutil import get_terminal_size
 from time import monotonic, sleep
@@ -54,7 +55,9 @@ def top(
     label: list[str] | None = option(
         "--label NAME=VALUE", "Label of the cluster's series in Prometheus. Repeatable. [default: metrics.labels]"
     ),
-    interval: str = option("--interval DURATION", "Time between two readings.", "5s"),
+    interval: float = option(
+        "--interval DURATION", "Time between two readings.", "5s", read=partial(read_seconds, longest=_LONGEST)
+    ),
     once: bool = flag("--once", "Read once, print and exit."),
     limit: int | None = option("--limit N", "Show at most N buckets.", min=1),
     everything: bool = flag("--all-buckets", "Also show buckets that are far below their limit, or have none."),
@@ -77,13 +80,10 @@ def top(
       quotaform top --all --once --format json
     """
     console = output.console()
-    seconds = read_seconds("--interval", interval, longest=_LONGEST)
     if format_name != "text" and not once:
         raise UsageError(f"--format {format_name} is for one reading; give --once")
     given = read_sources(source or ())
     labels = _read_labels(label or ())
-    if given and (prometheus or labels):
-        raise UsageError("--source and --prometheus are two ways to the same measurements; give one of them")
     chosen = target.choose(needs_name=False)
     if len(chosen) > 1 and (given or prometheus):
         raise UsageError("--source and --prometheus are of one cluster; choose it with --cluster")
@@ -114,9 +114,9 @@ def top(
         report_failures(console, failed)
         try:
             if sys.stdout.isatty():
-                _show(found, seconds, console, {"limit": limit, "shows_all": everything})
+                _show(found, interval, console, {"limit": limit, "shows_all": everything})
             else:
-                _print(found, seconds, results)
+                _print(found, interval, results)
         except KeyboardInterrupt as interrupt:
             if signal_name(interrupt) != "SIGINT":
                 raise

@@ -54,8 +54,6 @@ def validate(
     from quotaform.plan.validate import add_user_findings, check_clusters_users, validate_files, validate_together
 
     console = output.console()
-    if (target.bootstrap_server or target.command_config) and not check_principals:
-        raise UsageError("--bootstrap-server requires --check-principals; without it, files are checked offline")
     repository = target.repository(directories[0] if directories else None)
     results = output.results(console, "validation", format_name, repository, out, shows_warnings=not output.quiet)
     results.open([_ALL])
@@ -63,10 +61,10 @@ def validate(
         if target.config is not None or check_principals:
             option = "--check-principals" if check_principals else "--config"
             raise UsageError(f"{option} is about one quota repository; give one directory")
-        report = validate_together([target.repository(each) for each in directories], target.patterns())
+        report = validate_together([target.repository(each) for each in directories], target.cluster or ())
         results.present([ClusterOutcome(_ALL, report)])
         return report.exit_code
-    checked = validate_files(repository, target.patterns())
+    checked = validate_files(repository, target.cluster or ())
     outcomes: Sequence[ClusterOutcome[Any]] = ()
     if check_principals and checked.report.is_valid:
         outcomes = check_clusters_users(checked, _running_clusters(target, repository, checked.config))

@@ -265,8 +265,6 @@ class Comparison:
         if self.base is not None:
             from quotaform.plan.base import BaseChoice, require_ref
 
-            if self.no_base:
-                raise UsageError("--base and --no-base cannot be combined; give one of them")
             return BaseChoice(refs=(require_ref(self.base),))
         if self.no_base or not ("GITHUB_ACTIONS" in os.environ or "GITLAB_CI" in os.environ):
             return None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, Field, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from datetime import datetime
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_type_hints
 
 import typer
 
-from quotaform.cli.option.value import complete_from, require_choice
+from quotaform.cli.option.rule import require_together
+from quotaform.cli.option.value import complete_from, read_moment, require_choice
 from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,23 +22,35 @@ if TYPE_CHECKING:
 
 REQUIRED: Final = MISSING
 """The default of an option that must be given."""
-_TYPER: Final = "typer"
+_DECLARED: Final = "quotaform"
+"""Where a default holds its name on the command line, and itself as typer takes it."""
 
 
-def _declared(info: Any, default: Any) -> Any:
-    return field(default=default, metadata={_TYPER: info})
-
-
-def option(form: str, text: str, default: Any = None, *, complete: Any = None, **more: Any) -> Any:
+def option(
+    form: str,
+    text: str,
+    default: Any = None,
+    *,
+    read: Callable[[str, str], Any] | None = None,
+    complete: Any = None,
+    **more: Any,
+) -> Any:
     """Return what a parameter of a command, or a field of a group, has as its default to be an option.
 
     `form`: its names and what it takes, as help shows them, such as `--output -o DIR`. `default`: its value when it is
-    not given; `REQUIRED` if it must be. `complete`: what a shell offers. `more`: as for `typer.Option`.
+    not given; `REQUIRED` if it must be. `read`: reads its value, given its name, too. `complete`: what a shell offers.
+    `more`: as for `typer.Option`.
     """
     words = form.split()
     names = [word for word in words if word.startswith("-")]
     metavar = " ".join(words[len(names) :]) or None
-    return _declared(typer.Option(*names, metavar=metavar, help=text, autocompletion=complete, **more), default)
+
+    def parse(given: str) -> Any:
+        return given if read is None else read(names[0], given)
+
+    more |= {} if read is None else {"parser": parse}
+    info = typer.Option(*names, metavar=metavar, help=text, autocompletion=complete, **more)
+    return field(default=default, metadata={_DECLARED: (names[0].rpartition("/")[2], info)})
 
 
 def flag(form: str, text: str) -> Any:
@@ -46,17 +60,18 @@ def flag(form: str, text: str) -> Any:
 
 def argument(metavar: str, text: str, default: Any = None, *, complete: Any = None, **more: Any) -> Any:
     """Return an argument; see `option`."""
-    return _declared(typer.Argument(metavar=metavar, help=text, autocompletion=complete, **more), default)
+    info = typer.Argument(metavar=metavar, help=text, autocompletion=complete, **more)
+    return field(default=default, metadata={_DECLARED: (metavar.strip("[]."), info)})
 
 
 def choice(name: str, words: Iterable[str], text: str, default: str | None = None, **more: Any) -> Any:
     """Return an option that takes one of several words."""
-    known, noun = tuple(words), name.removeprefix("--").replace("-", " ")
+    known = tuple(words)
 
-    def read(given: str) -> str:
-        return known[known.index(require_choice(noun, given, known))]
+    def read(name: str, given: str) -> str:
+        return known[known.index(require_choice(name.removeprefix("--").replace("-", " "), given, known))]
 
-    return option(f"{name} {'|'.join(known)}", text, default, parser=read, complete=complete_from(known), **more)
+    return option(f"{name} {'|'.join(known)}", text, default, read=read, complete=complete_from(known), **more)
 
 
 def with_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -67,17 +82,30 @@ def with_options(command: Callable[..., int]) -> Callable[..., int]:
     """
     hints = get_type_hints(command, include_extras=True)
     parameters: list[Parameter] = []
+    names: dict[str, str] = {}
     groups: dict[str, type[Any]] = {}
+
+    def add(name: str, hint: Any, default: Any) -> None:
+        kind, made = (hint, default) if isinstance(default, Field) and default.metadata else get_args(hint)
+        default = default.default if isinstance(default, Field) else default
+        default = Parameter.empty if default is REQUIRED else default
+        names[name], info = made.metadata[_DECLARED]
+        annotation = Annotated[kind, info]  # type: ignore[valid-type]
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+
     for name, parameter in signature(command).parameters.items():
         if is_dataclass(hints[name]):
             group = groups[name] = hints[name]
             of_group = get_type_hints(group, include_extras=True)
-            parameters += [_parameter(each.name, of_group[each.name], each) for each in fields(group)]
+            for each in fields(group):
+                add(each.name, of_group[each.name], each)
         else:
-            parameters.append(_parameter(name, hints[name], parameter.default))
+            add(name, hints[name], parameter.default)
 
     @wraps(command)
     def run(**values: Any) -> int:
+        given = {names[each.name] for each in parameters if values[each.name] not in (each.default, None, [])}
+        require_together(command.__name__, given)
         for name, group in groups.items():
             values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
         return command(**values)
@@ -85,16 +113,6 @@ def with_options(command: Callable[..., int]) -> Callable[..., int]:
     run.__signature__ = Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": int}
     return run
-
-
-def _parameter(name: str, hint: Any, default: Any) -> Parameter:
-    info = default.metadata.get(_TYPER) if isinstance(default, Field) else None
-    if info is None and isinstance(shared := next(iter(getattr(hint, "__metadata__", ())), None), Field):
-        hint, info = hint.__origin__, shared.metadata[_TYPER]
-    default = default.default if isinstance(default, Field) else default
-    default = Parameter.empty if default is MISSING else default
-    annotation = hint if info is None else Annotated[hint, info]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _rules() -> Iterable[str]:
@@ -107,7 +125,8 @@ DirectoryArgument: TypeAlias = Annotated[
     Path | None, argument("DIR", "Quotas directory, or its parent directory. [default: quotas.d]")
 ]
 SnapshotOption: TypeAlias = Annotated[
-    Path | None, option("--snapshot FILE", "Snapshot file to read instead of a live cluster.")
+    Path | None,
+    option("--snapshot FILE", "Snapshot file to read instead of a live cluster."),
 ]
 AllowOption: TypeAlias = Annotated[
     list[str] | None,
@@ -126,6 +145,16 @@ ApproveOption: TypeAlias = Annotated[
 UsageOption: TypeAlias = Annotated[
     str, option("--usage DIR|TABLE", "The usage table, as quotaform usage record or ingest writes it.")
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """The times between which recorded usage counts."""
+
+    since: datetime | None = option(
+        "--since TIME", "Only usage from this time on: ISO 8601, a day, or an age (30d).", read=read_moment
+    )
+    until: datetime | None = option("--until TIME", "Only usage before this time.", read=read_moment)
 
 
 SourceOption: TypeAlias = Annotated[

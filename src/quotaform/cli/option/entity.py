@@ -116,14 +116,9 @@ def read_entity(
 ) -> Entity:
     """Return the entity that the argument is, or that `--name` and `--default` say; without parts if none is given.
 
-    Raises `UsageError` if a type comes twice or does not exist, an option cannot be read, or there are both ways.
+    Raises `UsageError` if a type comes twice or does not exist, or an option cannot be read.
     """
     if entity is not None:
-        if names or defaults:
-            raise UsageError(
-                f"{entity.address} and {'--name' if names else '--default'} both name an entity; write one address, as "
-                "in user=alice,client-id=app1"
-            )
         return require_known_types(entity)
     parts: dict[str, str | None] = {}
     pairs: list[tuple[str, str | None]] = [read_pair("--name", text) for text in names or ()]
@@ -178,8 +173,6 @@ def read_filter(
 
     Raises `UsageError` if an option cannot be read, or a type has two names, which no entity has.
     """
-    if entity is not None and (any_names or prefixes or others):
-        raise UsageError(f"{entity.address} names one entity; leave --any, --prefix and --not out")
     try:
         components = [
             FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name)

@@ -51,7 +51,7 @@ def complete_name(incomplete: str) -> list[str]:
     return [f"{name}=" for name in complete_entity_type(incomplete)]
 
 
-def read_moment_option(option: str, text: str) -> datetime:
+def read_moment(option: str, text: str) -> datetime:
     """Read a time: ISO 8601 in UTC, a day, an age, or `now`."""
     from quotaform.model.moment import parse_moment
     from quotaform.system.clock import SYSTEM_CLOCK
@@ -82,16 +82,10 @@ def read_seconds(option: str, text: str, *, longest: float = 24 * 3600.0) -> flo
     return seconds
 
 
-def read_period(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
-    """Read the values of `--since` and `--until`; `None` is no bound.
-
-    Raises `UsageError` if one is not a time, or the first is not before the second.
-    """
-    first = None if since is None else read_moment_option("--since", since)
-    last = None if until is None else read_moment_option("--until", until)
-    if first is not None and last is not None and first >= last:
+def require_order(since: datetime | None, until: datetime | None) -> None:
+    """Make sure that one time is before another; `None` is no bound."""
+    if since is not None and until is not None and since >= until:
         raise UsageError("--since must be before --until")
-    return first, last
 
 
 _NEAR: Final = 0.8

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quotaform.cli.option.cluster import ManyClusters, Selecting, make_request
-from quotaform.cli.option.common import SnapshotOption, UsageOption, argument, option, with_options
+from quotaform.cli.option.common import Period, SnapshotOption, UsageOption, argument, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import DrawnOutOption, Output, format_option
-from quotaform.cli.option.value import read_period
+from quotaform.cli.option.value import require_order
 from quotaform.cli.present import TableOutput, report_failures
 from quotaform.model.errors import InvalidFilesError
 
@@ -33,8 +33,7 @@ def backtest(
     usage: UsageOption,
     target: ManyClusters,
     snapshot: SnapshotOption = None,
-    since: str | None = option("--since TIME", "Only usage from this time on: ISO 8601, a day, or an age (30d)."),
-    until: str | None = option("--until TIME", "Only usage before this time."),
+    period: Period,
     top: int = option("--top", "How many buckets of each kind to show.", 20, min=1, max=_MOST),
     out: DrawnOutOption = None,
     place: SparkPlace,
@@ -55,7 +54,7 @@ def backtest(
       quotaform usage backtest proposal/quotas.d --snapshot prod.json --usage /srv/usage --out parquet=backtest
     """
     console = output.console()
-    first, last = read_period(since, until)
+    require_order(period.since, period.until)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session(usage)
     outcomes = _plans(console, source, target, snapshot)
@@ -65,7 +64,12 @@ def backtest(
 
         has_others = len(plans) < len(outcomes)
         request = BacktestRequest(
-            usage=usage, most=top, since=first, until=last, has_others=has_others, is_required=True
+            usage=usage,
+            most=top,
+            since=period.since,
+            until=period.until,
+            has_others=has_others,
+            is_required=True,
         )
         with spark_job(console, "Replaying usage", session) as (spark, _):
             try:

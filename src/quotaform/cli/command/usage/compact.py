@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from quotaform.cli.option.common import UsageOption, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import Output, format_option
@@ -17,7 +19,9 @@ _SUBJECT = "usage-compact"
 def compact(
     *,
     usage: UsageOption,
-    keep: str | None = option("--keep DURATION", "Remove rows of days that ended longer ago, such as 90d."),
+    keep: timedelta | None = option(
+        "--keep DURATION", "Remove rows of days that ended longer ago, such as 90d.", read=read_duration
+    ),
     place: SparkPlace,
     format_name: str = format_option(_SUBJECT),
     output: Output,
@@ -33,7 +37,6 @@ def compact(
       quotaform usage compact --usage /srv/usage --keep 90d
     """
     console = output.console()
-    age = None if keep is None else read_duration("--keep", keep)
     session = place.session()
     from quotaform.usage.table.compact import compact as compact_files
     from quotaform.usage.table.compact import require_folder
@@ -42,6 +45,6 @@ def compact(
     require_folder(usage)
     require_usage(usage, session)
     with spark_job(console, "Compacting", session) as (spark, _):
-        result = compact_files(spark, usage, SYSTEM_CLOCK.now(), age)
+        result = compact_files(spark, usage, SYSTEM_CLOCK.now(), keep)
     console.echo(render(_SUBJECT, format_name, result, style=console.style()))
     return ExitCode.DONE

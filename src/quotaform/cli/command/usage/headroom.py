@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import SnapshotOption, UsageOption, option, with_options
+from quotaform.cli.option.common import Period, SnapshotOption, UsageOption, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import DrawnOutOption, Output, format_option
-from quotaform.cli.option.value import read_period
+from quotaform.cli.option.value import require_order
 from quotaform.cli.present import TableOutput, failed_outcomes, report_failures
-from quotaform.model.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -27,8 +26,7 @@ def headroom(
     quotas: str | None = option(
         "--quotas DIR|TABLE", "Table of quotas instead of clusters: Parquet, or of the catalog."
     ),
-    since: str | None = option("--since TIME", "Only usage from this time on: ISO 8601, or 7d (ago)."),
-    until: str | None = option("--until TIME", "Only usage before this time."),
+    period: Period,
     top: int = option("--top N", "How many rows to show.", 20, min=1, max=10_000),
     out: DrawnOutOption = None,
     place: SparkPlace,
@@ -47,9 +45,7 @@ def headroom(
       quotaform usage headroom --usage lake.usage --quotas lake.quotas --format json
     """
     console = output.console()
-    first, last = read_period(since, until)
-    if quotas is not None and (target.is_narrow or target.all_clusters or snapshot is not None):
-        raise UsageError("--quotas is of the clusters that it holds; leave the options that choose clusters out")
+    require_order(period.since, period.until)
     clusters: tuple[Cluster, ...] = ()
     is_unnamed = False
     if quotas is None:
@@ -68,8 +64,8 @@ def headroom(
         quotas=QuotaSource(clusters, quotas),
         only_chosen=bool(target.cluster),
         is_unnamed=is_unnamed,
-        since=first,
-        until=last,
+        since=period.since,
+        until=period.until,
         most=top,
     )
     files = TableOutput(_SUBJECT, out or ())

@@ -6,17 +6,18 @@ import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from quotaform.cli.option.cluster import ConfigOption, complete_cluster
+from quotaform.cli.option.cluster import CommandConfigOption, ConfigOption, complete_cluster
 from quotaform.cli.option.common import REQUIRED, argument, choice, flag, option, with_options
 from quotaform.cli.option.engine import SparkPlace, spark_job
 from quotaform.cli.option.output import Output, format_option, out_option
-from quotaform.cli.option.value import one_of, read_duration
+from quotaform.cli.option.value import one_of, read_duration, read_moment, read_seconds, require_order
 from quotaform.cli.present import TableOutput
 from quotaform.model.errors import EngineError, ExitCode, UsageError
 from quotaform.system.process import held_signals
@@ -77,36 +78,27 @@ class PrometheusRange:
     prometheus: str | None = option(
         "--prometheus URL", "Prometheus to query instead of SOURCE; QUOTAFORM_PROMETHEUS_TOKEN holds its bearer token."
     )
-    since: str | None = option("--since TIME", "With --prometheus: start time: ISO 8601, a date, or an age such as 7d.")
-    until: str = option("--until TIME", "With --prometheus: end time.", "now")
-    step: str = option("--step DURATION", "With --prometheus: time between two samples.", "60s")
+    since: datetime | None = option(
+        "--since TIME", "With --prometheus: start time: ISO 8601, a date, or an age such as 7d.", read=read_moment
+    )
+    until: datetime = option("--until TIME", "With --prometheus: end time.", "now", read=read_moment)
+    step: float = option("--step DURATION", "With --prometheus: time between two samples.", "60s", read=read_seconds)
     query: list[str] | None = option(
         "--query PROMQL", "With --prometheus: series to query. Repeatable. [default: all metrics of client quotas]"
     )
 
-    def range_query(self, *, has_others: bool) -> RangeQuery | None:
+    def range_query(self) -> RangeQuery | None:
         """Return what is asked of a Prometheus; `None` if it is not meant."""
-        if self.prometheus is None:
-            if self.since is not None or self.query:
-                raise UsageError("--since and --query are for a Prometheus; give --prometheus URL")
+        if self.prometheus is None or self.since is None:
             return None
-        if has_others:
-            raise UsageError("--prometheus takes the place of SOURCE and --topic; leave them out")
-        if self.since is None:
-            raise UsageError("--prometheus requires --since, for example --since 7d")
-        return self._read(self.prometheus, self.since)
-
-    def _read(self, address: str, since: str) -> RangeQuery:
-        from quotaform.cli.option.value import read_moment_option, read_seconds
         from quotaform.usage.ingest.input import DEFAULT_QUERY, make_range_query
         from quotaform.usage.record.reader import PrometheusLogin
 
-        first, last = read_moment_option("--since", since), read_moment_option("--until", self.until)
-        if not first < last:
-            raise UsageError("--since must be before --until")
-        step = read_seconds("--step", self.step)
+        require_order(self.since, self.until)
         login = PrometheusLogin.from_environment(os.environ)
-        return make_range_query(address, self.query or (DEFAULT_QUERY,), first, last, step, login)
+        return make_range_query(
+            self.prometheus, self.query or (DEFAULT_QUERY,), self.since, self.until, self.step, login
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,50 +109,32 @@ class TopicSource:
     bootstrap_server: str | None = option(
         "--bootstrap-server HOST:PORT,...", "Bootstrap servers of the topic's cluster."
     )
-    command_config: Path | None = option(
-        "--command-config FILE", "Java client properties file, with --bootstrap-server."
-    )
+    command_config: CommandConfigOption = None
     topic_cluster: str | None = option(
         "--topic-cluster NAME",
         "Cluster in quotaform.yaml with the topic, instead of --bootstrap-server.",
         complete=complete_cluster,
     )
     checkpoint: str | None = option("--checkpoint DIR", "Directory in which Spark keeps the progress of streams.")
-    watermark: str = option("--watermark DURATION", "How long a repeated record is recognised and left out.", "10m")
+    watermark: timedelta = option(
+        "--watermark DURATION", "How long a repeated record is recognised and left out.", "10m", read=read_duration
+    )
     starting: str = choice(
         "--starting", _STARTS, "Where a new checkpoint begins: at the oldest record, or at new records.", _STARTS[0]
     )
     until_empty: bool = flag("--until-empty", "End when all records that exist at the start are read.")
-    duration: str | None = option("--for DURATION", "End after this time. [default: until it is interrupted]")
-    every: str = option("--every DURATION", "Longest time until records are written; each batch writes a file.", "10s")
-    batch_records: int = option("--batch-records N", "Largest number of records in a batch.", 2000)
-
-    def require_valid(self, sources: list[str] | None) -> None:
-        """Make sure that the options fit each other."""
-        if self.topic is None:
-            given = ("bootstrap_server", "command_config", "topic_cluster", "checkpoint", "until_empty")
-            used = [f"--{name.replace('_', '-')}" for name in given if getattr(self, name)]
-            if used or self.duration:
-                raise UsageError(f"{[*used, '--for'][0]} is for a topic; give --topic, or leave it out")
-            return
-        if sources:
-            raise UsageError("--topic is read instead of files; leave SOURCE or --topic out")
-        if (self.bootstrap_server is None) == (self.topic_cluster is None):
-            raise UsageError("--topic requires --bootstrap-server HOST:PORT or --topic-cluster NAME; give one of them")
-        if self.command_config is not None and self.bootstrap_server is None:
-            raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
-        if self.checkpoint is None:
-            raise UsageError("--topic requires --checkpoint DIR, in which the stream keeps its progress")
-        if self.until_empty and self.duration is not None:
-            raise UsageError("--until-empty and --for exclude each other; give one of them")
-        if not 1 <= self.batch_records <= _MOST_RECORDS:
-            raise UsageError(f"--batch-records {self.batch_records}: give a number from 1 to {_MOST_RECORDS:,}")
-        self.seconds()
-
-    def seconds(self) -> tuple[int, int, int | None]:
-        """Return for how long records are known, when they are written at the latest, and when the stream ends."""
-        wait, every = _seconds("--watermark", self.watermark), _seconds("--every", self.every)
-        return wait, every, None if self.duration is None else _seconds("--for", self.duration)
+    duration: timedelta | None = option(
+        "--for DURATION", "End after this time. [default: until it is interrupted]", read=read_duration
+    )
+    every: timedelta = option(
+        "--every DURATION",
+        "Longest time until records are written; each batch writes a file.",
+        "10s",
+        read=read_duration,
+    )
+    batch_records: int = option(
+        "--batch-records N", "Largest number of records in a batch.", 2000, min=1, max=_MOST_RECORDS
+    )
 
     def request(self, config: Path | None, session: SessionOptions, **more: Any) -> StreamRequest:
         """Return what is read, and where to; the cluster of the topic is asked for it.
@@ -173,7 +147,6 @@ class TopicSource:
         from quotaform.usage.table.append import require_free
 
         checkpoint = str(self.checkpoint)
-        wait_s, every_s, for_s = self.seconds()
         require_folders(usage=more["usage"], quarantine=more["quarantine"], checkpoint=checkpoint)
         require_free(more["usage"], session)
         cluster = OneCluster(
@@ -188,18 +161,14 @@ class TopicSource:
             servers=servers,
             client=client,
             checkpoint=checkpoint,
-            wait_s=wait_s,
-            every_s=every_s,
+            wait_s=int(self.watermark.total_seconds()),
+            every_s=int(self.every.total_seconds()),
             most_records=self.batch_records,
             is_from_start=self.starting == "earliest",
             until_empty=self.until_empty,
-            for_s=for_s,
+            for_s=None if self.duration is None else int(self.duration.total_seconds()),
             **more,
         )
-
-
-def _seconds(option: str, text: str) -> int:
-    return int(read_duration(option, text).total_seconds())
 
 
 @with_options
@@ -246,8 +215,7 @@ def ingest(
     console = output.console()
     has_topic = topic.topic is not None
     files = TableOutput(_STREAM if has_topic else _SUBJECT, out or (), has_rows=False)
-    topic.require_valid(sources)
-    range_query = prometheus.range_query(has_others=bool(sources) or has_topic)
+    range_query = prometheus.range_query()
     quarantine = quarantine or f"{usage.rstrip('/')}-quarantine"
     origin = recorded.origin()
     if has_topic:

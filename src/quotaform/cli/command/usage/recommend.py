@@ -162,10 +162,6 @@ def recommend(
       quotaform usage recommend --usage /srv/usage --diff
     """
     console = output.console()
-    if write and diff:
-        raise UsageError("--diff shows the change and --write makes it; give one of them")
-    if diff and format_name != "text":
-        raise UsageError(f"--diff prints a diff; leave --format {format_name} out, or add --out {format_name}=PATH")
     repository = target.repository(directory)
     config = repository.config()
     clusters = target.choose(repository, config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +30,14 @@ def record(
     *,
     usage: Path = option("--usage DIR", "Usage table: a directory to which files are added.", REQUIRED),
     source: SourceOption = None,
-    interval: str = option("--interval DURATION", "Time between two measurements of a broker.", "10s"),
-    duration: str | None = option("--for DURATION", "How long to record. [default: until Ctrl-C or SIGTERM]"),
+    interval: float = option(
+        "--interval DURATION", "Time between two measurements of a broker.", "10s", read=read_seconds
+    ),
+    duration: float | None = option(
+        "--for DURATION",
+        "How long to record. [default: until Ctrl-C or SIGTERM]",
+        read=partial(read_seconds, longest=_LONGEST),
+    ),
     config: ConfigOption = None,
     cluster: ClustersOption = None,
     all_clusters: AllClustersOption = False,
@@ -51,8 +58,6 @@ def record(
       quotaform usage record --cluster lab --source 1=jmx:localhost:9999 --usage usage --interval 30s
     """
     console = output.console()
-    seconds = read_seconds("--interval", interval)
-    total = None if duration is None else read_seconds("--for", duration, longest=_LONGEST)
     target = ManyClusters(config=config, cluster=cluster, all_clusters=all_clusters)
     readers, failed = _readers(target, read_sources(source or ()), console)
     from quotaform.model.moment import duration_text
@@ -61,21 +66,21 @@ def record(
     from quotaform.usage.record.run import record as record_usage
 
     table = UsageDirectory(usage)
-    limit = "" if total is None else f" of {duration_text(timedelta(seconds=total))}"
+    limit = "" if duration is None else f" of {duration_text(timedelta(seconds=duration))}"
     names, sources = listed([inert(name) for name in readers]), sum(map(len, readers.values()))
 
     def progress(passed: float, rows: int) -> None:
         console.progress(f"Recording {names}: {duration_text(timedelta(seconds=passed))}{limit}, {rows:,} rows", 0, 0)
 
     console.warn(
-        f"Recording {names} from {sources:,} source{'s' * (sources != 1)} every {seconds:g} s; "
+        f"Recording {names} from {sources:,} source{'s' * (sources != 1)} every {interval:g} s; "
         "Ctrl-C ends it and keeps what was recorded"
     )
     request = RecordRequest(
         usage=str(usage),
         readers=readers,
-        interval=seconds,
-        seconds=total,
+        interval=interval,
+        seconds=duration,
         write=table.write,
         warn=lambda text: console.report_failure(f"Warning: {inert(text)}"),
         progress=progress,

@@ -22,6 +22,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.errors import ClusterError
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas, SnapshotFile
+from quotaform.system.clock import Clock as SystemClock
 from tests.builder import altered
 
 
@@ -138,7 +139,7 @@ def _rows(chunk: Sequence[Alteration], outcome: Outcome) -> tuple[AlterRow, ...]
     return tuple(AlterRow(alteration.entity, outcome, None, f"scripted: {outcome}") for alteration in chunk)
 
 
-class Clock:
+class Clock(SystemClock):
     """A clock that moves when somebody sleeps, which takes no time."""
 
     def __init__(self) -> None:

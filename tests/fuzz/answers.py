@@ -193,7 +193,7 @@ def _ask(document: bytes) -> None:
     """List the comments of both platforms, of a server that answers with the document."""
     server = _server()
     server.document = document
-    clock = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0, now=lambda: _NOW)
+    clock: Any = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0, now=lambda: _NOW)
     retry = Retry(clock=clock, attempts=2)
     transport = Transport(retry=retry, limits=Limits(connect=5.0, total=5.0))
     base, token = Url.parse(server.http.url), Secret(CANARY)

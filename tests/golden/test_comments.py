@@ -20,6 +20,7 @@ from quotaform.report.comment import read_marker
 from quotaform.review.comment import CommentMode, CommentStep, Draft
 from quotaform.review.platform import Comments, Platform
 from quotaform.review.run import find_pull_request, make_transport, post_comments
+from quotaform.system.clock import Clock
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told
 from tests.http_server import HttpServer, answer
@@ -41,7 +42,7 @@ BODIES: Final = {
 NAMES: Final = {body: name for name, body in BODIES.items()}
 
 
-class FakeClock:
+class FakeClock(Clock):
     """A clock that moves when somebody waits."""
 
     def __init__(self) -> None:

@@ -429,15 +429,14 @@ def of_retried(text: str) -> Lines:
             raise answered
         return answered
 
+    clock: Any = SimpleNamespace(
+        sleep=waits.append, monotonic=lambda: sum(waits), now=lambda: NOON + timedelta(seconds=sum(waits))
+    )
     retry = Retry(
+        clock=clock,
         attempts=int(given.get("attempts", 5)),
         longest_wait=float(given.get("longest_wait", 30)),
         total=float(given.get("total", 120)),
-        clock=SimpleNamespace(
-            sleep=waits.append,
-            monotonic=lambda: sum(waits),
-            now=lambda: NOON + timedelta(seconds=sum(waits)),
-        ),
         jitter=lambda: float(given.get("jitter", 0)),
     )
     request = Request(method=method.rstrip("!"), url=HOST, is_repeatable=method.endswith("!"))

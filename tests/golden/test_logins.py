@@ -44,7 +44,7 @@ from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response
 from quotaform.model.errors import InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.text import Secret
-from quotaform.system.clock import SystemClock
+from quotaform.system.clock import Clock
 from quotaform.usage.stream.topic import client_options
 from tests.golden.conftest import Golden
 from tests.golden.table import Text, check_told, tables_of
@@ -132,7 +132,7 @@ def of_oauth(text: Text) -> Iterator[str]:
     lines = sub(r"<(\w+) (\d+)>", lambda said: said[1] * int(said[2]), str(text)).splitlines()
     with TemporaryDirectory() as folder, IdentityProvider() as provider, Patch.context() as patch:
         patch.setattr(token_source, "_kept", {})
-        patch.setattr(SystemClock, "sleep", lambda self, seconds: None)
+        patch.setattr(Clock, "sleep", lambda self, seconds: None)
         words = {"MODULE": MODULE, "HANDLER": HANDLER, "IDP": provider.token_url, "FOLDER": folder, "JWT": JWT_BEARER}
 
         def spelled(said: str) -> str:

@@ -16,7 +16,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.quotas import Snapshot
 from quotaform.model.records.validator import gate
 from quotaform.report.format import schema_builder
-from quotaform.system.clock import SystemClock
+from quotaform.system.clock import Clock
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.usage_oracle import Sample, usage_table
 from tests.workflow.command import Repository
@@ -123,7 +123,7 @@ def recording(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def repository(tmp_path: Path, recording: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A cluster of three users, of whom one is not there any more, and the recording, the day after it ended."""
-    monkeypatch.setattr(SystemClock, "now", lambda _: START + timedelta(days=6))
+    monkeypatch.setattr(Clock, "now", lambda _: START + timedelta(days=6))
     made = Repository(tmp_path)
     quotas: dict[Entity, dict[str, float]] = {
         Entity(user="alice"): {PRODUCER: 10 * MIB, REQUEST: 200.0},

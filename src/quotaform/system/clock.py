@@ -5,27 +5,14 @@ from __future__ import annotations
 import time
 from datetime import UTC, date, datetime
 from os import environ
-from typing import Final, Protocol
+from typing import Final
 
 EPOCH_VARIABLE: Final = "SOURCE_DATE_EPOCH"
 """The variable of the environment that makes plan files reproducible: seconds since 1970."""
 
 
-class Clock(Protocol):
-    """What use cases ask of the time."""
-
-    def now(self) -> datetime:
-        """Return the time in UTC."""
-
-    def monotonic(self) -> float:
-        """Return seconds that never go back, for deadlines."""
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-
-
-class SystemClock:
-    """The clock of this machine."""
+class Clock:
+    """What use cases ask of the time: the clock of this machine, or another one."""
 
     def now(self) -> datetime:
         """Return the time in UTC."""
@@ -40,7 +27,7 @@ class SystemClock:
         time.sleep(seconds)
 
 
-SYSTEM_CLOCK: Final = SystemClock()
+SYSTEM_CLOCK: Final = Clock()
 
 
 def timestamp(clock: Clock = SYSTEM_CLOCK) -> str:

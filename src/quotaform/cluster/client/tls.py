@@ -360,16 +360,18 @@ def _read_store(reader: ClientProperties, store: str) -> str | None:
     if inline:
         if missing := [key for key in _INLINE[store] if key not in inline]:
             reader.report(inline[0], f"{inline[0]} requires {missing[0]}")
-        return "\n".join(_rewrap(reader.get(key) or "") for key in inline)
+        return "\n".join(_pem(reader.get(key) or "") for key in inline)
     found = reader.read_file(location, reader.get(location) or "", PEM_LIMIT, f"{location} names a file")
     if found is None:
         return None
     _, content = found
     passwords = reader.get(f"ssl.{store}.password") or None, reader.get("ssl.key.password") or None
     try:
-        if _kind(reader, store) == "PEM":
-            return _read_pem(content, f"ssl.{store}")
-        return read_store(content, store, *passwords)
+        if _kind(reader, store) != "PEM":
+            return read_store(content, store, *passwords)
+        if (kind := kind_of(content)) in ("JKS", "PKCS12"):
+            raise StoreError(f"it is a {kind} store; set ssl.{store}.type={kind}")
+        return _pem(content.decode(errors="replace"))
     except StoreError as error:
         reader.report(location, f"{location} cannot be used: {error}")
         return None
@@ -395,35 +397,24 @@ def _is_readable(reader: ClientProperties, store: str, inline: list[str]) -> boo
     return True
 
 
-def _read_pem(content: bytes, name: str) -> str:
-    """Return the blocks of a PEM file without what is around them, which may be in any language."""
-    if (kind := kind_of(content)) in ("JKS", "PKCS12"):
-        raise StoreError(f"it is a {kind} store; set {name}.type={kind}")
-    return "\n".join("".join(block) for block in _blocks(content.decode(errors="replace")))
+def _pem(text: str) -> str:
+    """Return the blocks of a PEM text as OpenSSL wants them, without what is around them, in any language.
 
-
-def _blocks(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the blocks of a PEM text: first line, content, last line; what is around them is a comment."""
+    In properties there may be spaces for line ends, as Kafka accepts.
+    """
+    blocks: list[str] = []
     begin: Match[str] | None = None
     for marker in _MARKER.finditer(text):
         if marker[1] == "BEGIN":
             begin = begin or marker
         elif begin is not None:
-            yield begin[0], text[begin.end() : marker.start()], marker[0]
+            content = text[begin.end() : marker.start()]
+            if ":" not in content:  # It has no headers.
+                body = "".join(content.split())
+                content = "".join(f"\n{body[start : start + 64]}" for start in range(0, len(body), 64)) + "\n"
+            blocks.append(f"{begin[0]}{content}{marker[0]}")
             begin = None
-
-
-def _rewrap(text: str) -> str:
-    """Return PEM text as OpenSSL wants it; in properties it may have spaces for line ends, as Kafka accepts."""
-    return "\n".join(_rewrap_one(*block) for block in _blocks(text))
-
-
-def _rewrap_one(first: str, content: str, last: str) -> str:
-    if ":" in content:
-        return f"{first}{content}{last}"
-    body = "".join(content.split())
-    lines = [body[start : start + 64] for start in range(0, len(body), 64)]
-    return "\n".join([first, *lines, last])
+    return "\n".join(blocks)
 
 
 def _read_host_check(reader: ClientProperties) -> bool:

@@ -75,6 +75,14 @@ def parse_jaas(text: str) -> LoginModule:
     return LoginModule(tokens[0].text.rpartition(".")[2], _options(tokens[2:-1]))
 
 
+def shown_option(reader: ClientProperties, name: str) -> str:
+    """Return an option as it is written, since a variable may hold it."""
+    try:
+        return parse_jaas(reader.written("sasl.jaas.config")).options[name]
+    except (ValueError, KeyError):
+        return "of sasl.jaas.config"
+
+
 def render_jaas(module: str, options: Mapping[str, str]) -> str:
     """Return the line of a login module, given with its package; `parse_jaas` reads it."""
     return (

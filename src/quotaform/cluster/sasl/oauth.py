@@ -15,7 +15,7 @@ from typing import Final
 from quotaform.cluster.client.config import Exchange
 from quotaform.cluster.client.properties import ClientProperties, is_number
 from quotaform.cluster.client.tls import read_tls
-from quotaform.cluster.sasl.jaas import parse_jaas, read_jaas, render_jaas
+from quotaform.cluster.sasl.jaas import read_jaas, render_jaas, shown_option
 from quotaform.cluster.sasl.token_source import (
     ALGORITHMS,
     Assertion,
@@ -154,7 +154,7 @@ def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[
             instead = f"use one of {_PACKAGE}*, or give a command in {OwnSecret.TOKEN_COMMAND} without {_URL}"
             reader.report(key, f"{key} names a Java class that quotaform does not have; {instead}")
     if is_unsecured or (reader.get(_HANDLER) or "").endswith(_UNSECURED):
-        return _read_unsecured(reader, options), f"user {_shown(reader, f'{_CLAIM}sub')}"
+        return _read_unsecured(reader, options), f"user {shown_option(reader, f'{_CLAIM}sub')}"
     if not url:
         reader.report(_JAAS, f"{_URL} is missing; {_FORM}")
         return None, ""
@@ -163,7 +163,7 @@ def _read_source(reader: ClientProperties, options: Mapping[str, str]) -> tuple[
     key = f"{_CLIENT}id"
     return _read_endpoint(
         reader, options
-    ), f"client {reader.written(key) if reader.has(key) else _shown(reader, 'clientId')}"
+    ), f"client {reader.written(key) if reader.has(key) else shown_option(reader, 'clientId')}"
 
 
 def _read_command(reader: ClientProperties, command: str) -> Command | None:
@@ -285,11 +285,3 @@ def _read_extensions(reader: ClientProperties, options: Mapping[str, str]) -> tu
         rule = "letters other than auth, its value printable ASCII; correct the option"
         reader.report(_JAAS, f"{_JAAS} cannot be used: the name of an extension is {rule}")
     return tuple((name, Secret(value)) for name, value in found.items())
-
-
-def _shown(reader: ClientProperties, option: str) -> str:
-    """Return an option as it is written, since a variable may hold it."""
-    try:
-        return parse_jaas(reader.written(_JAAS)).options[option]
-    except (ValueError, KeyError):
-        return f"of {_JAAS}"

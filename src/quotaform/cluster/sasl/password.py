@@ -12,7 +12,7 @@ from typing import Final
 
 from quotaform.cluster.client.config import Exchange
 from quotaform.cluster.client.properties import ClientProperties
-from quotaform.cluster.sasl.jaas import parse_jaas, read_jaas, render_jaas
+from quotaform.cluster.sasl.jaas import read_jaas, render_jaas, shown_option
 from quotaform.cluster.wire.failure import UnprovenError
 from quotaform.cluster.wire.message import MalformedError
 from quotaform.model.text import Secret
@@ -85,7 +85,7 @@ def read(reader: ClientProperties, mechanism: str) -> Password | None:
         username=options["username"],
         password=Secret(options["password"]),
         is_token=is_token,
-        shown=_shown(reader.written(key)) if reader.written(key) != reader.get(key) else None,
+        shown=shown_option(reader, "username") if reader.written(key) != reader.get(key) else None,
     )
 
 
@@ -98,14 +98,6 @@ def _form(mechanism: str) -> str:
         f'write: sasl.jaas.config={_module(mechanism)} required username="NAME" password="PASSWORD";'
         " (every backslash in it is doubled)"
     )
-
-
-def _shown(written: str) -> str:
-    """Return the user name as it is written, since a variable may hold it."""
-    try:
-        return parse_jaas(written).options["username"]
-    except (ValueError, KeyError):
-        return "of sasl.jaas.config"
 
 
 def _plain(username: str, password: Secret) -> Exchange:

@@ -271,36 +271,17 @@ def match_rows(chunk: Sequence[Alteration], answer: Iterable[RawRow], hint: str 
     | nothing about the entity, or something twice | unknown |
     | any other code | refused |
     """
-    answers: dict[Entity, tuple[int, str | None]] = {}
-    repeated: set[Entity] = set()
+    answers: dict[Entity, list[tuple[int, str | None]]] = {}
     for parts, code, message in answer:
-        entity = Entity.of(parts)
-        if entity in answers:
-            repeated.add(entity)
-        answers[entity] = (code, message)
-    rows = []
-    for alteration in chunk:
-        entity = alteration.entity
-        found = answers.get(entity)
-        if found is None:
-            rows.append(
-                AlterRow(entity, Outcome.UNKNOWN, None, "The response of the broker has no row for this entity.")
-            )
-        elif entity in repeated:
-            rows.append(
-                AlterRow(
-                    entity,
-                    Outcome.UNKNOWN,
-                    found[0],
-                    "The response of the broker has more than one row for this entity.",
-                )
-            )
-        else:
-            rows.append(_row(entity, *found, hint))
-    return tuple(rows)
+        answers.setdefault(Entity.of(parts), []).append((code, message))
+    return tuple(_row(each.entity, answers.get(each.entity, []), hint) for each in chunk)
 
 
-def _row(entity: Entity, code: int, message: str | None, hint: str) -> AlterRow:
+def _row(entity: Entity, answers: Sequence[tuple[int, str | None]], hint: str) -> AlterRow:
+    if len(answers) != 1:
+        number, last = ("more than one", answers[-1][0]) if answers else ("no", None)
+        return AlterRow(entity, Outcome.UNKNOWN, last, f"The response of the broker has {number} row for this entity.")
+    [(code, message)] = answers
     message = shorten_message(message) if message else message
     if code == 0:
         return AlterRow(entity, Outcome.OK)

@@ -40,8 +40,10 @@ class RedactedCommand(TyperCommand):
     """A command that repeats no value of its command line in what it says of wrong usage and invalid files."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, and leave the values out of what is wrong."""
+        """Parse, and leave the values out of what is wrong; say why there is no `--password`."""
         given = list(args)
+        if not ctx.resilient_parsing and any(argument.partition("=")[0] == "--password" for argument in args):
+            raise UsageError(f"there is no --password: {NO_ARGV}")
         ctx.meta["quotaform.given"] = given
         try:
             return super().parse_args(ctx, args)
@@ -57,16 +59,6 @@ class RedactedCommand(TyperCommand):
         except (UsageError, InvalidFilesError) as error:
             error.args = (redact(str(error), ctx.meta["quotaform.given"]),)
             raise
-
-
-class PasswordCommand(RedactedCommand):
-    """Says why there is no `--password`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, and refuse what may be a password."""
-        if not ctx.resilient_parsing and any(argument.partition("=")[0] == "--password" for argument in args):
-            raise UsageError(f"there is no --password: {NO_ARGV}")
-        return super().parse_args(ctx, args)
 
 
 def redact(text: str, arguments: list[str]) -> str:
@@ -138,7 +130,7 @@ def describe(
     return ExitCode.most_severe(user.exit_code for user in users)
 
 
-@app.command("upsert", cls=PasswordCommand, short_help="Create or update credentials.")
+@app.command("upsert", cls=RedactedCommand, short_help="Create or update credentials.")
 @with_options
 def upsert(
     *,

@@ -21,7 +21,7 @@ from re import compile as regex
 from typing import TYPE_CHECKING, Any, Final
 from warnings import catch_warnings, filterwarnings
 
-from quotaform.fleet.launch import classic_session, engine_error, submitted_session
+from quotaform.fleet.launch import TABLE_CONFIG, classic_session, engine_error, submitted_session
 from quotaform.fleet.options import LOCAL, LOCAL_SESSION, Master, Remote, SessionOptions, environment
 from quotaform.model.errors import EngineError, UsageError, missing_extra
 from quotaform.model.outcome import Progress, no_progress
@@ -71,7 +71,7 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
             stack.callback(own.stop)
         own.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES, max_backoff=_LONGEST_WAIT)])
         _require_version(remote, own.version)
-        _apply(conf, own)
+        _apply({**TABLE_CONFIG, **conf}, own)
         yield own
 
 

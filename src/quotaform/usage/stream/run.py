@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from quotaform.fleet.job import repeatable_rows
-from quotaform.fleet.launch import cause, engine_error
+from quotaform.fleet.launch import TABLE_CONFIG, cause, engine_error
 from quotaform.fleet.table import is_url, located
 from quotaform.model.errors import (
     AuthenticationError,
@@ -64,8 +64,7 @@ _SETTINGS: Final = {
     # Records of some megabytes are parsed in little memory.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * MIB),
-    # Plain readers know no INT96.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    **TABLE_CONFIG,
     "spark.sql.session.timeZone": "UTC",
     # Plans show the options of a source; by default they show private keys as well.
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|keystore|[.]key",

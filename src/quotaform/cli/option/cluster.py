@@ -89,12 +89,12 @@ class _Choice:
     def _target(self, names: tuple[str, ...], snapshot: Path | None) -> Target:
         from quotaform.repository.repository import Target
 
-        servers, command_config = self.bootstrap_server, self.command_config
-        if snapshot and servers:
-            raise UsageError("--snapshot and --bootstrap-server cannot be combined; give one of them")
-        if command_config and not servers:
-            raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
-        return Target(clusters=names, bootstrap_servers=servers, command_config=command_config, snapshot=snapshot)
+        return Target(
+            clusters=names,
+            bootstrap_servers=self.bootstrap_server,
+            command_config=self.command_config,
+            snapshot=snapshot,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,12 +137,6 @@ class ManyClusters(_Choice):
         """The values of `--cluster` that are names and no globs; quotaform.yaml may not have them."""
         return tuple(name for name in self.cluster or () if not _GLOB_SIGNS & set(name))
 
-    def patterns(self) -> tuple[str, ...]:
-        """Return the names and globs of `--cluster`. Raises `UsageError` if there is `--all` as well."""
-        if self.cluster and self.all_clusters:
-            raise UsageError("--all chooses every cluster; leave --cluster out")
-        return tuple(self.cluster or ())
-
     def choose(
         self,
         repository: Repository | None = None,
@@ -156,13 +150,13 @@ class ManyClusters(_Choice):
 
         `planned` is the cluster of a saved plan, which is meant when no option says anything else. Without
         `needs_name`, an address alone is enough, because no files of a cluster are read or written. Raises `UsageError`
-        if options exclude each other, or it is not clear which clusters are meant.
+        if it is not clear which clusters are meant.
         """
-        names = self.patterns()
+        names = tuple(self.cluster or ())
         target = self._target(names, snapshot)
-        if (target.snapshot or target.bootstrap_servers) and (len(names) > 1 or self.all_clusters):
-            option = "--snapshot" if target.snapshot else "--bootstrap-server"
-            raise UsageError(f"{option} can be used for one cluster only; choose one with --cluster")
+        if (target.snapshot or target.bootstrap_servers) and len(names) > 1:
+            name = "--snapshot" if target.snapshot else "--bootstrap-server"
+            raise UsageError(f"{name} can be used for one cluster only; choose one with --cluster")
         repository = repository or self.repository()
         with _options_named(repository, target, "choose with --cluster, or use --all"):
             config = repository.config() if config is None else config

@@ -6,15 +6,14 @@ the values that they take and return; errors are in `quotaform.model.errors`.
 
 import sys
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     # `python -m quotaform` looks for modules in the current folder first, which may hold a stranger's yaml.py.
     del sys.path[0]
 
-TYPE_CHECKING = False  # without typing, whose import takes as long as the whole of `quotaform --version`
 if TYPE_CHECKING:
     from inspect import Signature
-    from typing import Any
 
     from quotaform.api import describe, drift, explain, plan, resolve, snapshot, validate
     from quotaform.apply.run import apply

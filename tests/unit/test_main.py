@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 import signal
 import subprocess
@@ -19,7 +18,6 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-import quotaform
 from quotaform.cli.main import run
 from quotaform.cli.root import COMMANDS, build_app
 
@@ -135,18 +133,3 @@ def test_a_plan_imports_no_other_command_and_nothing_of_client_properties_withou
     assert "quotaform.cluster.wire.stream" in loaded
     assert [name for name in loaded if name.startswith("quotaform.cli.command.")] == ["quotaform.cli.command.plan"]
     assert {f"quotaform.cluster.client.{name}" for name in ("config_reader", "jaas", "tls")}.isdisjoint(loaded)
-
-
-def test_the_version_takes_no_more_than_starting_python() -> None:
-    """It took three times as long: typing, dataclasses, pathlib and enum were imported for one line."""
-    script = (
-        "import sys; from quotaform.cli.main import run; run(['--version']); "
-        "print(*{'typing', 're', 'dataclasses', 'pathlib', 'enum', 'typer'} & sys.modules.keys())"
-    )
-    # Without `site`, which imports some of them itself, an installed package is not found.
-    environment = {**os.environ, "PYTHONPATH": str(Path(quotaform.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
-    version, imported = done.stdout.splitlines()
-    assert (version.split()[0], imported) == ("quotaform", "")

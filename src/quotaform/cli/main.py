@@ -4,39 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import Final, NoReturn
 
 from quotaform.cli.stream import GuardedStreams, drop_unwritten_output, open_closed_streams
+from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError, UsageError
 from quotaform.model.printable import printable
+from quotaform.system.process import (
+    end_on_signals,
+    ignore_signals,
+    interrupt_code,
+    rare_collections,
+    signals_raised,
+)
 
-TYPE_CHECKING = False  # see `quotaform.cli.stream`
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
-
-_COMPLETION = "_QUOTAFORM_COMPLETE"
+_COMPLETION: Final = "_QUOTAFORM_COMPLETE"
 """With this in the environment a shell asks for words to complete to, whatever the arguments are."""
 
 
-_WITH_VALUE = {"--config", "--format", "--color"}
-_GLOBALS = {*_WITH_VALUE, "--quiet", "-q", "--verbose", "-v"}
+_WITH_VALUE: Final = {"--config", "--format", "--color"}
+_GLOBALS: Final = {*_WITH_VALUE, "--quiet", "-q", "--verbose", "-v"}
 """The options that most commands share."""
 
 
 def main() -> NoReturn:
     """Run `quotaform` with the arguments of the process and exit."""
-    arguments = sys.argv[1:]
-    if _asks_for_version(arguments):
-        open_closed_streams()
-        version_code = run(arguments)
-        drop_unwritten_output()
-        sys.exit(version_code)
     run_as_process(run)
 
 
 def run_as_process(run_command: Callable[[list[str]], int]) -> NoReturn:
     """Run a command with the arguments of the process, whatever its streams are and whenever signals come, and exit."""
-    from quotaform.system.process import end_on_signals, ignore_signals, interrupt_code
-
     end_on_signals()
     open_closed_streams()
     try:
@@ -55,30 +52,15 @@ def run(arguments: list[str]) -> int:
     Nothing is raised but an internal error with `--verbose`.
     """
     with GuardedStreams() as (output, _):
-        if _asks_for_version(arguments):
-            from quotaform import __version__
-
-            output.write(f"quotaform {__version__}\n")
-            code = 0
-        else:
-            from quotaform.system.process import rare_collections, signals_raised
-
-            with signals_raised(), rare_collections():
-                code = _run(arguments)
+        with signals_raised(), rare_collections():
+            code = _run(arguments)
         if output.loss is not None:
-            from quotaform.model.errors import ExitCode
-
             # That is an error where the output is all that was asked for.
             code = ExitCode.most_severe({ExitCode(code), ExitCode.ERROR}) if output.is_result else code
             _fail(output.loss, code)
         if os.environ.get("GITHUB_OUTPUT"):
             _end_step(arguments, code)
         return code
-
-
-def _asks_for_version(arguments: list[str]) -> bool:
-    """Whether nothing but the version is asked for, which takes no more than starting Python."""
-    return arguments == ["--version"] and _COMPLETION not in os.environ
 
 
 def _end_step(arguments: list[str], code: int) -> None:
@@ -92,9 +74,6 @@ def _end_step(arguments: list[str], code: int) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from quotaform.model.errors import ExitCode
-    from quotaform.system.process import interrupt_code
-
     if any(map(_is_empty, arguments)):
         return _fail(
             "an argument is empty, perhaps because a variable is not set; give a value, or leave it out", ExitCode.USAGE
@@ -135,7 +114,6 @@ def _invoke(arguments: list[str]) -> int:
     import typer
 
     from quotaform.cli.root import Interruption, build_app
-    from quotaform.model.errors import ExitCode, InvalidFilesError, QuotaformError, UsageError
 
     words = globals_last(arguments)
     app = build_app(*(_completed_words() if _COMPLETION in os.environ else words or [""]))

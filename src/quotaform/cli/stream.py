@@ -3,8 +3,6 @@
 * A failed write is noted, not raised: what was done to a cluster stays done when nobody can read about it.
 * What is left of control characters, and what a CI runner takes for a command, is escaped. This is the last safety net:
   views and errors escape what they quote themselves.
-
-`quotaform --version` needs this module and little else, so it imports nothing that takes long (`typing`, `re`).
 """
 
 from __future__ import annotations
@@ -12,14 +10,13 @@ from __future__ import annotations
 import os
 import sys
 from codecs import register_error
+from collections.abc import Iterable
 from io import TextIOWrapper
+from re import split
+from select import select
+from typing import Any, Final, TextIO
 
 from quotaform.model.printable import break_lines, escape, line_end, spell
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any, Final, TextIO
 
 _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
 """What `quotaform.report.text` writes."""
@@ -102,8 +99,6 @@ def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -
         before: As for `quotaform.model.printable.break_lines`.
     """
     if not text.replace("\n", "").isprintable():
-        from re import split
-
         parts = split(_COLOUR, text) if allows_colour else [text]
         parts[::2] = ["".join(c if c in "\n\t" else escape(c) for c in part) for part in parts[::2]]
         text = "".join(parts)
@@ -121,8 +116,6 @@ def _write(stream: TextIO, text: str) -> None:
         stream.write(text)
         stream.flush()
         return
-    from select import select
-
     # A buffer would lose what does not fit, and some are flushed in the middle of a write: it is left empty.
     left = memoryview(text.encode(stream.encoding, stream.errors or "strict"))
     is_flushed = False

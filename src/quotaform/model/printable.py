@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # see `quotaform.cli.stream`
-if TYPE_CHECKING:
-    from typing import Final
+from typing import Final
 
 COMMAND: Final = "::"
 """What begins a command of GitHub Actions at the beginning of a line, and ends its name: `::error::text`."""

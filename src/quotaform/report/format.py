@@ -18,115 +18,78 @@ if TYPE_CHECKING:
     from quotaform.model.records.schema import Builder
     from quotaform.report.text import Style
 
+_RECORD: Final = "model.records.record:dump_record"
+ANNOTATIONS: Final = {name: f"report.annotation:render_{name}" for name in ("github", "sarif", "gitlab")}
+"""Formats of findings that are shown at the lines of the files."""
+
+
+def _formats(text: str, json: str = _RECORD, **others: str) -> dict[str, str]:
+    return {"text": text, "json": json, **others}
+
+
+def _reported(function: str, json: str = _RECORD) -> dict[str, str]:
+    """Return the formats of a subject that describes itself as one `Report` for all of them."""
+    return _formats(function, json, markdown=function, html=function)
+
+
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
-    "plan": {
-        "text": "plan.report:render_plan",
-        "json": "plan.records:plan_lines",
-        "summary": "plan.report:render_plan_summary",
-        "markdown": "plan.report_markdown:render_plan_markdown",
-        "html": "plan.page:plan_report",
-        "github": "report.annotation:render_github",
-        "sarif": "report.annotation:render_sarif",
-        "gitlab": "report.annotation:render_gitlab",
-    },
-    "limit-changes": {
-        "csv": "plan.report:render_limit_changes_csv",
-        "jsonl": "plan.records:limit_change_lines",
-    },
-    "drift": {
-        "text": "drift.report:render_drift",
-        "json": "drift.records:dump_drift",
-        "markdown": "drift.report:render_drift_markdown",
-        "html": "drift.report:drift_report",
-        "github": "report.annotation:render_github",
-        "sarif": "report.annotation:render_sarif",
-        "gitlab": "report.annotation:render_gitlab",
-    },
-    "receipt": {
-        "text": "apply.report:render_receipt",
-        "json": "plan.receipt:receipt_lines",
-        "markdown": "apply.report:render_receipt_markdown",
-        "html": "apply.report:receipt_report",
-    },
-    "validation": {
-        "text": "report.validation:render_validation",
-        "json": "plan.validate:dump_validation",
-        "markdown": "report.validation:render_validation_markdown",
-        "github": "report.annotation:render_github",
-        "sarif": "report.annotation:render_sarif",
-        "gitlab": "report.annotation:render_gitlab",
-    },
-    "fleet-report": {
-        "text": "fleet.report:fleet_report",
-        "json": "fleet.fleet_report:fleet_report_lines",
-        "markdown": "fleet.report:fleet_report",
-        "html": "fleet.report:fleet_report",
-    },
-    "explain": {"text": "resolve.report:render_explained", "json": "resolve.explain:dump_explained"},
-    "alter": {"text": "cluster.report:render_altered", "json": "cluster.records:dump_altered"},
-    "describe": {
-        "text": "cluster.report:render_quotas_text",
-        "json": "cluster.records:dump_described",
-        "yaml": "desired.writer:render_quotas_yaml",
-        "csv": "cluster.report:render_quotas_csv",
-    },
-    "doctor": {"text": "cluster.report:render_checkup", "json": "model.records.record:dump_record"},
-    "resolve": {
-        "text": "resolve.report:render_resolve",
-        "json": "resolve.records:dump_resolved",
-        "csv": "resolve.report:render_resolve_csv",
-        "html": "resolve.report:resolve_report",
-    },
-    "history": {
-        "text": "history.report:render_entity_history",
-        "json": "model.records.record:dump_record",
-        "html": "history.page:render_history_html",
-    },
-    "history-append": {
-        "text": "history.report:render_append",
-        "json": "model.records.record:dump_record",
-    },
-    "history-diff": {
-        "text": "history.report:render_history_difference",
-        "json": "model.records.record:dump_record",
-    },
-    "usage-ingest": {
-        "text": "usage.ingest.ingest:render_ingested",
-        "json": "model.records.record:dump_record",
-    },
-    "usage-compact": {
-        "text": "usage.table.compact:render_compacted",
-        "json": "model.records.record:dump_record",
-    },
-    "usage-headroom": {
-        "text": "usage.headroom.report:headroom_report",
-        "json": "model.records.record:dump_record",
-        "markdown": "usage.headroom.report:headroom_report",
-        "html": "usage.headroom.report:headroom_report",
-    },
-    "usage-stream": {
-        "text": "usage.ingest.ingest:render_streamed",
-        "json": "model.records.record:dump_record",
-    },
-    "usage-backtest": {
-        "text": "usage.replay.report:backtest_report",
-        "json": "model.records.record:dump_record",
-        "markdown": "usage.replay.report:backtest_report",
-        "html": "usage.replay.report:backtest_report",
-    },
-    "usage-recommend": {
-        "text": "usage.recommend.report:recommend_report",
-        "json": "model.records.record:dump_record",
-        "markdown": "usage.recommend.report:recommend_report",
-        "html": "usage.recommend.report:recommend_report",
-    },
-    "top": {"text": "usage.top.top:render_top", "json": "usage.top.top:dump_top"},
-    "usage-record": {
-        "text": "usage.record.recording:render_recording",
-        "json": "model.records.record:dump_record",
-    },
-    "scram": {"text": "cluster.report:render_scram", "json": "cluster.records:dump_scram"},
-    "scram-result": {"text": "cluster.report:render_scram_result", "json": "cluster.records:dump_scram_result"},
+    "plan": _formats(
+        "plan.report:render_plan",
+        "plan.records:plan_lines",
+        summary="plan.report:render_plan_summary",
+        markdown="plan.report_markdown:render_plan_markdown",
+        html="plan.page:plan_report",
+        **ANNOTATIONS,
+    ),
+    "limit-changes": {"csv": "plan.report:render_limit_changes_csv", "jsonl": "plan.records:limit_change_lines"},
+    "drift": _formats(
+        "drift.report:render_drift",
+        "drift.records:dump_drift",
+        markdown="drift.report:render_drift_markdown",
+        html="drift.report:drift_report",
+        **ANNOTATIONS,
+    ),
+    "receipt": _formats(
+        "apply.report:render_receipt",
+        "plan.receipt:receipt_lines",
+        markdown="apply.report:render_receipt_markdown",
+        html="apply.report:receipt_report",
+    ),
+    "validation": _formats(
+        "report.validation:render_validation",
+        "plan.validate:dump_validation",
+        markdown="report.validation:render_validation_markdown",
+        **ANNOTATIONS,
+    ),
+    "fleet-report": _reported("fleet.report:fleet_report", "fleet.fleet_report:fleet_report_lines"),
+    "explain": _formats("resolve.report:render_explained", "resolve.explain:dump_explained"),
+    "alter": _formats("cluster.report:render_altered", "cluster.records:dump_altered"),
+    "describe": _formats(
+        "cluster.report:render_quotas_text",
+        "cluster.records:dump_described",
+        yaml="desired.writer:render_quotas_yaml",
+        csv="cluster.report:render_quotas_csv",
+    ),
+    "doctor": _formats("cluster.report:render_checkup"),
+    "resolve": _formats(
+        "resolve.report:render_resolve",
+        "resolve.records:dump_resolved",
+        csv="resolve.report:render_resolve_csv",
+        html="resolve.report:resolve_report",
+    ),
+    "history": _formats("history.report:render_entity_history", html="history.page:render_history_html"),
+    "history-append": _formats("history.report:render_append"),
+    "history-diff": _formats("history.report:render_history_difference"),
+    "usage-ingest": _formats("usage.ingest.ingest:render_ingested"),
+    "usage-compact": _formats("usage.table.compact:render_compacted"),
+    "usage-headroom": _reported("usage.headroom.report:headroom_report"),
+    "usage-stream": _formats("usage.ingest.ingest:render_streamed"),
+    "usage-backtest": _reported("usage.replay.report:backtest_report"),
+    "usage-recommend": _reported("usage.recommend.report:recommend_report"),
+    "top": _formats("usage.top.top:render_top", "usage.top.top:dump_top"),
+    "usage-record": _formats("usage.record.recording:render_recording"),
+    "scram": _formats("cluster.report:render_scram", "cluster.records:dump_scram"),
+    "scram-result": _formats("cluster.report:render_scram_result", "cluster.records:dump_scram_result"),
 }
 """Subject to format to the function that renders it, as `module:function` of this package.
 
@@ -140,9 +103,6 @@ PROBLEMS: Final = {
     "validation": "report.validation:validation_problems",
 }
 """Subject to the function that returns its `Problems`, of which `ANNOTATIONS` are made."""
-
-ANNOTATIONS: Final = frozenset({"github", "sarif", "gitlab"})
-"""Formats of findings that are shown at the lines of the files."""
 
 FAILURES: Final = {
     "markdown": "plan.report_markdown:render_failure_markdown",

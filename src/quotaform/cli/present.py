@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console, remove_earlier, write_file
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from quotaform.plan.run import PlanRequest
     from quotaform.repository.repository import Repository
 
+
+T = TypeVar("T")
 
 _LONGEST_NAME: Final = 100
 """Characters of a cluster's name in a path; file systems limit a name to 255 bytes."""
@@ -75,45 +76,6 @@ def file_name(cluster: str) -> str:
     return name[:_LONGEST_NAME] if name.strip(".") else "_"
 
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered(Generic[T]):
-    """The outcomes of a run, whole or as far as it came."""
-
-    # One per cluster; that of a cluster which an interrupt left unread is a `NotReadError`
-    outcomes: tuple[ClusterOutcome[T], ...]
-    interrupt: KeyboardInterrupt | None = None  # What ended the run early
-
-    def exit_code(self, *, counts_differences: bool = True) -> ExitCode:
-        """Return the code of the run; go on with the interrupt instead, if there was one."""
-        if self.interrupt is not None:
-            raise self.interrupt
-        return exit_code(self.outcomes, counts_differences=counts_differences)
-
-
-def gather(outcomes: Iterable[ClusterOutcome[T]], clusters: Sequence[str], *, missing: str = "not read") -> Gathered[T]:
-    """Collect the outcomes of clusters until an interrupt comes.
-
-    `missing`: what became of a cluster that an interrupt left out.
-    """
-    found: dict[str, ClusterOutcome[T]] = {}
-    try:
-        for outcome in outcomes:
-            found[outcome.cluster] = outcome
-    except KeyboardInterrupt as interrupt:
-        if not found:
-            raise
-        unread = _unread(missing)
-        return Gathered(tuple(found.get(name) or ClusterOutcome(name, error=unread) for name in clusters), interrupt)
-    return Gathered(tuple(found.values()))
-
-
-def _unread(missing: str) -> NotReadError:
-    return NotReadError(f"{missing}: the run was interrupted")
-
-
 def digests(outcomes: Iterable[ClusterOutcome[Any]]) -> list[ClusterOutcome[Any]]:
     """Return the numbers of results of clusters."""
     return [outcome.map(digest_of) for outcome in outcomes]
@@ -149,10 +111,11 @@ class Results:
         """
         self.console = console
         self.format_name = format_name
+        self.interrupt: KeyboardInterrupt | None = None  # What ended the run early
         self._ci = Ci(is_enabled=False) if ci is None else ci
         self._subject = subject
         self._out = tuple(out or ())
-        self._missing = missing
+        self._unread = NotReadError(f"{missing}: the run was interrupted")
         self._files: list[OutFile] = []
         self._reports = [_read_report(text) for text in report or ()]
         self._context = {} if ci is None else ci.options
@@ -182,6 +145,25 @@ class Results:
         """Return what is written of the subject, one for each `--out`."""
         return [each for each in self._files if each.subject == self._subject]
 
+    def gather(self, outcomes: Iterable[ClusterOutcome[T]], clusters: Sequence[str]) -> tuple[ClusterOutcome[T], ...]:
+        """Collect the outcomes of clusters until an interrupt comes; those that it left out failed."""
+        found: dict[str, ClusterOutcome[T]] = {}
+        try:
+            for outcome in outcomes:
+                found[outcome.cluster] = outcome
+        except KeyboardInterrupt as interrupt:
+            if not found:
+                raise
+            self.interrupt = interrupt
+            return tuple(found.get(name) or ClusterOutcome(name, error=self._unread) for name in clusters)
+        return tuple(found.values())
+
+    def exit_code(self, outcomes: Sequence[ClusterOutcome[Any]], *, counts_differences: bool = True) -> ExitCode:
+        """Return the code of the run; go on with the interrupt instead, if one ended it early."""
+        if self.interrupt is not None:
+            raise self.interrupt
+        return exit_code(outcomes, counts_differences=counts_differences)
+
     @contextmanager
     def covering(self, clusters: Sequence[str], *, has_files: bool = False) -> Iterator[None]:
         """Write reports also when the block makes none, because of an error or an interrupt; `has_files`: files, too.
@@ -194,17 +176,12 @@ class Results:
             yield
         except UsageError:
             raise
-        except QuotaformError as error:
-            failed: list[ClusterOutcome[Any]] = [ClusterOutcome(name, error=error) for name in clusters]
+        except (QuotaformError, KeyboardInterrupt) as cause:
+            error = cause if isinstance(cause, QuotaformError) else None
+            failed: list[ClusterOutcome[Any]] = [ClusterOutcome(name, error=error or self._unread) for name in clusters]
             self._write_failed("--report", partial(self._write_reports, failed, error))
-            if has_files and clusters:
+            if has_files and clusters and error is not None:
                 self._write_failed("--out", partial(self._write_failed_files, failed))
-            raise
-        except KeyboardInterrupt:
-            unread = _unread(self._missing)
-            self._write_failed(
-                "--report", partial(self._write_reports, [ClusterOutcome(name, error=unread) for name in clusters])
-            )
             raise
 
     def _write_failed(self, option: str, write: Callable[[], None]) -> None:

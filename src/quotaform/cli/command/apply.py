@@ -18,7 +18,7 @@ from quotaform.cli.option.common import AllowOption, argument, flag, option, wit
 from quotaform.cli.option.engine import Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, format_option, report_option
 from quotaform.cli.option.value import read_duration
-from quotaform.cli.present import Results, cluster_paths, digests, gather, warn_of_started
+from quotaform.cli.present import Results, cluster_paths, digests, warn_of_started
 from quotaform.model.errors import (
     ApplyLostError,
     NotApprovedError,
@@ -107,7 +107,9 @@ def apply(
         raise UsageError("give one quotas directory, or saved plans")
     expected_id = None if expect_plan_id is None else read_plan_id(expect_plan_id)
     repository = target.repository(None if is_saved or not given else given[0])
-    results = output.results(console, "receipt", format_name, repository, report=report, missing="not applied")
+    results = output.results(
+        console, "receipt", format_name, repository, report=report, missing="not checked" if dry_run else "not applied"
+    )
     has_written = Event()
     with (
         noting_nothing_written(has_written.is_set),
@@ -320,16 +322,15 @@ class ApplyRun:
                 show=partial(self._show, has_others=len(plans) + len(failed) > 1),
                 progress=job_progress(self.console, f"Applying {counted(len(plans), 'plan')}", session),
             )
-            gathered = gather(self._receipts(applied), names, missing="not applied")
-            gathered = replace(gathered, outcomes=(*gathered.outcomes, *failed))
+            outcomes = (*self.results.gather(self._receipts(applied), names), *failed)
             with held_signals():
                 try:
-                    self.results.present(gathered.outcomes, is_shown=self.is_text)
+                    self.results.present(outcomes, is_shown=self.is_text)
                 except QuotaformError as error:
-                    if gathered.interrupt is None:
+                    if self.results.interrupt is None:
                         raise
                     self.console.write_stderr(f"Error: {error}\n")
-            return gathered.exit_code()
+            return self.results.exit_code(outcomes)
 
     def _check(self, plans: Sequence[ClusterPlan[Any]], failed: Sequence[ClusterOutcome[Any]]) -> int:
         """Do what comes before the first change of an apply, and print what would follow."""
@@ -338,13 +339,12 @@ class ApplyRun:
         from quotaform.report.text import render_failure
 
         checked = check_plans(self.repository, plans, progress=self.console.progress)
-        gathered = gather(checked, [cluster.name for cluster, _ in plans], missing="not checked")
-        outcomes = (*gathered.outcomes, *failed)
+        outcomes = (*self.results.gather(checked, [cluster.name for cluster, _ in plans]), *failed)
         for outcome in outcomes if len(outcomes) > 1 else ():
             if outcome.error is not None and not isinstance(outcome.error, NotReadError):
                 self.console.echo(f"{render_failure(outcome.cluster, outcome.error, self.console.style())}\n")
         self.console.echo(render_dry_run(outcomes, self.console.style()))
-        code = replace(gathered, outcomes=outcomes).exit_code()
+        code = self.results.exit_code(outcomes)
         if len(outcomes) == 1:
             outcomes[0].require()
         return code

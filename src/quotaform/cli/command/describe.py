@@ -12,7 +12,7 @@ from quotaform.cli.option.common import SnapshotOption, flag, option, with_optio
 from quotaform.cli.option.entity import DefaultOption, EntityArgument, NameOption
 from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import complete_entity_type, complete_quota_key
-from quotaform.cli.present import Results, gather
+from quotaform.cli.present import Results
 from quotaform.model.errors import UnknownKeyError, UsageError
 from quotaform.model.filter import Rule
 from quotaform.report.format import render
@@ -80,7 +80,7 @@ def describe(
     names = [cluster.name for cluster in clusters]
     results.open(names)
     described = describe_clusters(repository, clusters, entity_filter, keys=keys, progress=console.progress)
-    gathered = gather(described, names)
+    outcomes = results.gather(described, names)
 
     starred = [
         f"{each.entity_type}={each.match}"
@@ -114,10 +114,10 @@ def describe(
         )
 
     try:
-        results.present(gathered.outcomes, rendered=rendered)
+        results.present(outcomes, rendered=rendered)
     except UnknownKeyError as error:
         raise UsageError(f"--quota-type: {error}") from None
-    return gathered.exit_code()
+    return results.exit_code(outcomes)
 
 
 def _warn_of_yaml(console: Console, found: Quotas, *, is_selected: bool) -> None:

@@ -16,7 +16,7 @@ from quotaform.cli.option.common import DirectoryArgument, SnapshotOption, flag,
 from quotaform.cli.option.engine import SPARK, Engine, job_progress
 from quotaform.cli.option.output import ReportOutput, format_option, out_option, report_option
 from quotaform.cli.option.value import cut_lines, read_moment, read_seconds, shorten
-from quotaform.cli.present import PLACEHOLDER, cluster_paths, file_name, gather
+from quotaform.cli.present import PLACEHOLDER, cluster_paths, file_name
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import ClusterOutcome
 from quotaform.model.server import Server, parse_server
@@ -241,7 +241,7 @@ def drift(
                 engine=session,
                 progress=job_progress(console, f"Comparing {counted(len(names), 'cluster')}", session),
             )
-            gathered = gather(drifts, names)
+            outcomes = results.gather(drifts, names)
     except QuotaformError as error:
         if reporter is not None:
             failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]
@@ -249,12 +249,12 @@ def drift(
         raise
     seconds = SYSTEM_CLOCK.monotonic() - started
     try:
-        results.present(gathered.outcomes, request)
+        results.present(outcomes, request)
     finally:
         if reporter is not None:
-            only = list(request.config.clusters) if target.all_clusters and gathered.interrupt is None else None
-            reporter.report(gathered.outcomes, seconds, only=only)
-    return gathered.exit_code(counts_differences=not exit_zero)
+            only = list(request.config.clusters) if target.all_clusters and results.interrupt is None else None
+            reporter.report(outcomes, seconds, only=only)
+    return results.exit_code(outcomes, counts_differences=not exit_zero)
 
 
 def _past(against: datetime, history: str, engine: Engine) -> Past:

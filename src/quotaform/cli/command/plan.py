@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from quotaform.cli.console import Color, Console
 from quotaform.cli.option.cluster import Comparison, ManyClusters, Selecting, make_request
@@ -21,7 +21,7 @@ from quotaform.cli.option.common import (
     option,
     with_options,
 )
-from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, SparkPlace, job_progress, spark_job
+from quotaform.cli.option.engine import Engine, SparkPlace, job_progress, spark_job
 from quotaform.cli.option.output import (
     ColorOption,
     ReportOutput,
@@ -35,7 +35,6 @@ from quotaform.cli.present import (
     OutFile,
     cluster_paths,
     digests,
-    gather,
     print_result,
     report_saved_files,
 )
@@ -45,9 +44,7 @@ from quotaform.report.format import FORMATS, render
 from quotaform.system.files import require_writable
 
 if TYPE_CHECKING:
-    from quotaform.cli.present import Gathered
     from quotaform.desired.config import Cluster
-    from quotaform.fleet.options import SessionOptions
     from quotaform.model.outcome import ClusterOutcome
     from quotaform.plan.plan import PlanDigest
     from quotaform.plan.principals import PrincipalList
@@ -180,8 +177,11 @@ def plan(
     format_name = "summary" if summary else format_name
     console = output.console()
     engine.require_valid()
-    usage_place = _backtest_place(backtest, engine)
-    engine = engine if backtest is None else Engine(engine=LOCAL)
+    replays = None
+    if backtest is not None:
+        # Spark replays the usage of plans that this process makes.
+        replays = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf).session(backtest)
+        engine = Engine()
     base = comparison.choose_base(console) if revert is None else None
     mode = comparison.prune_mode()
     repository = target.repository(directory)
@@ -211,10 +211,15 @@ def plan(
             progress=job_progress(console, f"Planning {counted(len(names), 'cluster')}", session),
             warn=console.warn_of,
         )
-        gathered = _with_backtests(gather(plans, names), backtest, usage_place, console)
-    results.present(gathered.outcomes, request)
-    report_saved(console, request, results.files(), digests(gathered.outcomes))
-    return gathered.exit_code(counts_differences=detailed_exitcode)
+        outcomes = results.gather(plans, names)
+        if replays is not None and results.interrupt is None and any(each.error is None for each in outcomes):
+            from quotaform.usage.replay.run import with_backtests
+
+            with spark_job(console, "Replaying usage", replays) as (spark, _):
+                outcomes = with_backtests(spark, str(backtest), outcomes, console.warn_of)
+    results.present(outcomes, request)
+    report_saved(console, request, results.files(), digests(outcomes))
+    return results.exit_code(outcomes, counts_differences=detailed_exitcode)
 
 
 _MOST_FILES: Final = 10
@@ -258,34 +263,6 @@ def _target(request: PlanRequest, cluster: Cluster) -> Iterator[str]:
         yield from ("--bootstrap-server", ",".join(cluster.bootstrap_servers))
         if cluster.command_config is not None:
             yield from ("--command-config", str(cluster.command_config))
-
-
-def _backtest_place(usage: str | None, engine: Engine) -> SessionOptions | None:
-    """Return where Spark runs that replays the usage of `--backtest`; the plan is made in this process."""
-    if usage is None:
-        return None
-    if engine.engine in (SPARK, AUTO):
-        raise UsageError(
-            "--backtest is for plans that this process makes; leave --engine out "
-            "(--master and --remote say where usage is replayed)"
-        )
-    return SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf).session(usage)
-
-
-def _with_backtests(
-    gathered: Gathered[Any], usage: str | None, session: SessionOptions | None, console: Console
-) -> Gathered[Any]:
-    """Return plans with their backtests; those of clusters that failed stay as they are.
-
-    Raises `InvalidFilesError` if the usage cannot be read, and `EngineError` if Spark does not start, or failed.
-    """
-    is_made = any(outcome.value is not None for outcome in gathered.outcomes)
-    if usage is None or session is None or not is_made or gathered.interrupt is not None:
-        return gathered
-    from quotaform.usage.replay.run import with_backtests
-
-    with spark_job(console, "Replaying usage", session) as (spark, _):
-        return replace(gathered, outcomes=with_backtests(spark, usage, gathered.outcomes, console.warn_of))
 
 
 @with_options

@@ -13,7 +13,7 @@ from quotaform.cli.option.engine import AUTO, Engine, spark_job
 from quotaform.cli.option.entity import EntityArgument, FormerNameOption, RequiredEntity
 from quotaform.cli.option.output import Output, format_option
 from quotaform.cli.option.value import complete_quota_key, shorten
-from quotaform.cli.present import Results, gather, report_failures
+from quotaform.cli.present import Results, report_failures
 from quotaform.model.errors import ExitCode, UsageError
 from quotaform.report.format import render
 
@@ -139,7 +139,7 @@ def resolve(
     results = Results(console, "resolve", format_name)
     names = [cluster.name for cluster in clusters]
     results.open(names)
-    gathered = gather(resolve_clusters(clusters, request, progress=console.progress), names)
+    outcomes = results.gather(resolve_clusters(clusters, request, progress=console.progress), names)
 
     def rendered(run: ResolveRun) -> Iterable[str]:
         yield from render("resolve", format_name, run, header=run.header, findings=run.findings, style=console.style())
@@ -147,8 +147,8 @@ def resolve(
             for finding in run.findings():
                 console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
 
-    results.present(gathered.outcomes, rendered=rendered)
-    return gathered.exit_code()
+    results.present(outcomes, rendered=rendered)
+    return results.exit_code(outcomes)
 
 
 def _resolve_on_spark(

@@ -125,23 +125,6 @@ def _read_listen(name: str, text: str) -> Server:
         raise UsageError(f"{name}: {shorten(text)} is not host:port; write for example {DEFAULT_LISTEN}") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watching:
-    """Comparing again and again."""
-
-    watch: float | None = option(
-        "--watch INTERVAL",
-        "Go on and compare every INTERVAL (30s, 5m, 1h); log changes to stderr, and serve /metrics and "
-        "/healthz. Changed files are read again.",
-        read=read_seconds,
-    )
-    listen: Server | None = option(
-        "--listen HOST:PORT",
-        f"Where --watch serves /metrics and /healthz. [default: {DEFAULT_LISTEN}]",
-        read=_read_listen,
-    )
-
-
 @with_options
 def drift(
     *,
@@ -164,7 +147,17 @@ def drift(
     out: list[str] | None = out_option("drift"),
     report: list[str] | None = report_option(),
     alerting: Alerting,
-    watching: Watching,
+    watch: float | None = option(
+        "--watch INTERVAL",
+        "Go on and compare every INTERVAL (30s, 5m, 1h); log changes to stderr, and serve /metrics and /healthz. "
+        "Changed files are read again.",
+        read=read_seconds,
+    ),
+    listen: Server | None = option(
+        "--listen HOST:PORT",
+        f"Where --watch serves /metrics and /healthz. [default: {DEFAULT_LISTEN}]",
+        read=_read_listen,
+    ),
     engine: Engine,
     exit_zero: bool = flag("--exit-zero", "Exit 0 even if drift is found."),
     format_name: str = format_option("drift"),
@@ -216,13 +209,12 @@ def drift(
                 is_guarded=False,
             )
     except QuotaformError as error:
-        if watching.watch is None and not selecting.is_given:
+        if watch is None and not selecting.is_given:
             report_failed_drift(error, alerting, target, SYSTEM_CLOCK.monotonic() - started, console)
         raise
     names = [cluster.name for cluster in request.clusters]
-    if watching.watch is not None:
-        address = watching.listen or parse_server(DEFAULT_LISTEN)
-        watch_drift(request, target, alerting, watching.watch, address, console)
+    if watch is not None:
+        watch_drift(request, target, alerting, watch, listen or parse_server(DEFAULT_LISTEN), console)
     reporter = None
     if alerting.is_used():
         if selecting.is_given:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -55,44 +55,24 @@ UnchangedOption: TypeAlias = Annotated[bool, option("--show-unchanged", "Also sh
 UnmanagedOption: TypeAlias = Annotated[bool, option("--show-unmanaged", "List live entities that no file declares.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipalOptions:
-    """The options of a command that shows the blast radius of a plan."""
+def _read_list(
+    text: str, console: Console, files: OutFile | None, folder: str | None, engine: Engine, *, on_spark: bool
+) -> PrincipalList:
+    """Read the value of `--principals`; `on_spark` says whether the plans are computed on Spark."""
+    from quotaform.plan.principals import read_principals
 
-    principals: str | None = option(
-        "--principals FILE|TABLE|scram",
-        "Show whose effective limits change: of a CSV or JSON lines file with user, client_id, ip (- is "
-        "stdin), of all users with SCRAM credentials, or with --engine spark of a table (Parquet, or a name in the "
-        "catalog).",
-    )
-    principals_out: str | None = option(
-        "--principals-out [FORMAT=]PATH",
-        "With --principals: write all changes of limits to a file, .csv or .jsonl; for a table, parquet=DIR.",
-    )
+    paths = {} if files is None else {cluster: path.as_posix() for cluster, path in files.paths.items()}
+    found = read_principals(text, paths, folder, on_spark=on_spark)
+    if found.table is not None:
+        # Before Spark is started to read it.
+        from quotaform.fleet.principals import require_files
 
-    def read(
-        self, console: Console, files: OutFile | None, folder: str | None, engine: Engine, *, on_spark: bool
-    ) -> PrincipalList | None:
-        """Read the list of principals; `None` if nobody asked for the blast radius.
+        require_files(text, engine.session())
+    if found.nameless:
+        from quotaform.resolve.request_file import nameless_note
 
-        `on_spark`: whether the plans are computed on Spark.
-        """
-        if self.principals is None:
-            return None
-        from quotaform.plan.principals import read_principals
-
-        paths = {} if files is None else {cluster: path.as_posix() for cluster, path in files.paths.items()}
-        found = read_principals(self.principals, paths, folder, on_spark=on_spark)
-        if found.table is not None:
-            # Before Spark is started to read it.
-            from quotaform.fleet.principals import require_files
-
-            require_files(self.principals, engine.session())
-        if found.nameless:
-            from quotaform.resolve.request_file import nameless_note
-
-            console.warn_of(nameless_note(self.principals, found.nameless))
-        return found
+        console.warn_of(nameless_note(text, found.nameless))
+    return found
 
 
 _SUBJECT: Final = "limit-changes"
@@ -136,7 +116,15 @@ def plan(
     snapshot: SnapshotOption = None,
     selecting: Selecting,
     comparison: Comparison,
-    people: PrincipalOptions,
+    principals: str | None = option(
+        "--principals FILE|TABLE|scram",
+        "Show whose effective limits change: of a CSV or JSON lines file with user, client_id, ip (- is stdin), of all "
+        "users with SCRAM credentials, or with --engine spark of a table (Parquet, or a name in the catalog).",
+    ),
+    principals_out: str | None = option(
+        "--principals-out [FORMAT=]PATH",
+        "With --principals: write all changes of limits to a file, .csv or .jsonl; for a table, parquet=DIR.",
+    ),
     backtest: str | None = option(
         "--backtest USAGE",
         "Show what the plan would have throttled, by a usage table (DIR or TABLE; needs the spark extra).",
@@ -200,11 +188,13 @@ def plan(
             target, repository, selecting, snapshot=snapshot, base=base, prune=mode, allow=allow, revert=revert
         )
     names = [cluster.name for cluster in request.clusters]
-    files, folder = read_changes_out(people.principals_out, names)
+    files, folder = read_changes_out(principals_out, names)
     results.open(names, *filter(None, [files]))
     with results.covering(names, has_files=True):
         session = engine.place(console, len(names), repository.quota_bytes)
-        request = replace(request, principals=people.read(console, files, folder, engine, on_spark=session is not None))
+        if principals is not None:
+            listed = _read_list(principals, console, files, folder, engine, on_spark=session is not None)
+            request = replace(request, principals=listed)
         plans = plan_clusters(
             request if backtest is None else replace(request, keeps_actual=True),
             engine=session,

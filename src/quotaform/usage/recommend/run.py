@@ -18,7 +18,6 @@ from quotaform.model.entity import Entity, parse_address, spell_name
 from quotaform.model.errors import QuotaformError, UsageError
 from quotaform.model.outcome import Progress, no_progress
 from quotaform.model.quota_key import key_order
-from quotaform.model.quotas import Values
 from quotaform.model.records.record import made_of
 from quotaform.plan.backtest import MOST_IN_PLAN
 from quotaform.plan.plan import Plan
@@ -141,6 +140,28 @@ _MOST_TASKS: Final = 200
 """In how many tasks clusters are sized."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendRequest:
+    """What to size, by what, and what to do with it."""
+
+    usage: str  # The usage table
+    repository: Repository
+    config: Config
+    clusters: Sequence[Cluster]  # The clusters, which are read now
+    settings: RecommendSettings
+    is_changing: bool = False  # Whether somebody asked for the change of the files
+    is_written: bool = False  # Whether the changed files are written
+    is_tested: bool = True  # Whether the proposals are tested by a backtest
+
+
+def require_files(request: RecommendRequest, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Make sure that files which are to be changed can be read, before anything else is done."""
+    if request.is_changing:
+        loaded = request.repository.load(request.config, today(clock), may_be_empty=True)
+        for cluster in request.clusters:
+            loaded.desired(cluster.name)
+
+
 @dataclass(frozen=True, slots=True)
 class Recommended:
     """What is proposed."""
@@ -148,56 +169,111 @@ class Recommended:
     report: Recommendations  # What of it is printed
     rows: DataFrame  # `RECOMMENDATIONS`, sorted; as long as the context lasts
     failures: tuple[tuple[str, QuotaformError], ...]  # The clusters that could not be read, and why
-    live: Mapping[tuple[str, Entity], Values]
-    """All values of the entities that proposals are about, by cluster and entity; none if there are more proposals than
-    the report has, which no file follows."""
-    edited: EditedFiles | None = None  # The files that follow the proposals; `None` if they are not needed
+    edited: EditedFiles | None  # The files that follow the proposals; `None` if they are not needed
 
 
 @contextmanager
 def recommended(
     spark: SparkSession,
-    usage_name: str,
-    clusters: Sequence[Cluster],
-    settings: RecommendSettings,
-    now: datetime,
+    request: RecommendRequest,
     warn: Callable[[str], None],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
 ) -> Iterator[Recommended]:
-    """Size the quotas of clusters by what was recorded of them.
+    """Size quotas by what was recorded, and change the files accordingly, as far as it is asked for.
 
-    `clusters`: the clusters, which are read now. `warn`: called with a sentence about a cluster of which nothing is
-    recorded. Raises `InvalidFilesError` if the usage cannot be read, or has no row of these clusters. Raises
-    `QuotaformError` if none of the clusters could be read; the error of the first one.
+    Without a change that somebody asked for, files that cannot follow the proposals are a warning: there is no backtest
+    then.
+
+    `warn`: called with a sentence about what is left out. Raises `InvalidFilesError` if the usage cannot be read or has
+    no row of the clusters, or the files are to be changed and are invalid. Raises `QuotaformError` if none of the
+    clusters could be read, or the files cannot be changed.
     """
-    usage = read_usage(spark, usage_name)
+    progress("Sizing quotas", 0, 0)
+    settings, usage = request.settings, read_usage(spark, request.usage)
     with ExitStack() as stack:
-        quotas = stack.enter_context(table_rows(QuotaSource(tuple(clusters)).read(spark)))
+
+        def kept(rows: DataFrame) -> DataFrame:
+            return stack.enter_context(table_rows(rows))
+
+        quotas = kept(QuotaSource(tuple(request.clusters)).read(spark))
         failures = failures_of(quotas)
-        names = [cluster.name for cluster in clusters if cluster.name not in dict(failures)]
-        selected = [cluster.name for cluster in clusters]
+        selected = [cluster.name for cluster in request.clusters]
+        names = [name for name in selected if name not in dict(failures)]
         mine = usage_of(usage, names, selected)
-        series = stack.enter_context(table_rows(recorded(mine)))
-        found = stack.enter_context(table_rows(numbered(series, buckets(series, quotas))))
-        used = stack.enter_context(table_rows(bucket_use(mine, found, settings.percentile, settings.outlier_days)))
+        series = kept(recorded(mine))
+        found = kept(numbered(series, buckets(series, quotas)))
+        used = kept(bucket_use(mine, found, settings.percentile, settings.outlier_days))
         recordings = _recordings(used, names)
         missing = [each.cluster for each in recordings if each.last is None]
-        require_recorded(named_usage(usage, selected), usage_name, names, missing, warn)
-        rows = stack.enter_context(table_rows(recommendations(used, quotas, settings, now)))
+        require_recorded(named_usage(usage, selected), request.usage, names, missing, warn)
+        rows = kept(recommendations(used, quotas, settings, clock.now()))
         in_order = rows.orderBy("cluster", "entity_key", "key")
-        proposed = [action.value for action in PROPOSED]
+        is_proposed = f.col("action").isin([action.value for action in PROPOSED])
         counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}
         report = Recommendations(
-            usage=usage_name,
+            usage=request.usage,
             settings=Sizing.of(settings),
             clusters=recordings,
             summary=SummaryRecord(**{action.value: counts.get(action.value, 0) for action in Action}),
-            proposals=_first(in_order.where(f.col("action").isin(proposed)), MOST_PROPOSALS),
-            others=_first(in_order.where(~f.col("action").isin(proposed)), MOST_OTHERS),
+            proposals=_first(in_order.where(is_proposed), MOST_PROPOSALS),
+            others=_first(in_order.where(~is_proposed), MOST_OTHERS),
             edit=None,
             backtest=None,
         )
-        is_whole = report.summary.proposed == len(report.proposals)
-        yield Recommended(report, in_order, failures, _live(rows, proposed) if is_whole else {})
+        is_tested, edited = request.is_tested and report.summary.proposed > 0, None
+        try:
+            edited = _edited(request, report, rows, clock) if request.is_changing or is_tested else None
+        except QuotaformError as error:
+            if request.is_changing:
+                raise
+            warn(f"no backtest of the proposals: {error}")
+        if edited is not None and is_tested:
+            progress("Replaying usage", 0, 0)
+            report = structs.replace(report, backtest=_backtest(spark, request, report, edited, warn))
+        if edited is not None and request.is_changing:
+            if request.is_written:
+                write_quotas(edited)
+            changed = tuple(file.name for file in edited.files)
+            edit = EditRecord(is_written=request.is_written, files=changed, unwritten=edited.unwritten)
+            report = structs.replace(report, edit=edit)
+        yield Recommended(report, in_order, failures, edited)
+
+
+def _edited(request: RecommendRequest, report: Recommendations, rows: DataFrame, clock: Clock) -> EditedFiles:
+    """Return the files as they follow the proposals."""
+    total, most = report.summary.proposed, len(report.proposals)
+    if total > most:
+        raise UsageError(f"{total:,} proposals are more than the {most:,} of a change; choose some with --select")
+    # All values of the entities that proposals are about; no more of each than there are quota keys.
+    of_entity = ["cluster", "entity_key"]
+    about = rows.where(f.col("action").isin([action.value for action in PROPOSED])).select(*of_entity).distinct()
+    held = rows.where(f.col("before").isNotNull()).join(about, of_entity, "left_semi")
+    live: dict[tuple[str, Entity], dict[str, float]] = {}
+    for row in held.select(*of_entity, "key", "before").toArrow().to_pylist():
+        live.setdefault((row["cluster"], parse_address(row["entity_key"])), {})[row["key"]] = row["before"]
+    return edit_quotas(request.repository, request.config, report.proposals, live, today(clock))
+
+
+def _backtest(
+    spark: SparkSession,
+    request: RecommendRequest,
+    report: Recommendations,
+    edited: EditedFiles,
+    warn: Callable[[str], None],
+) -> ProposalBacktest:
+    """Return what the changed files of proposals would have throttled of the same usage."""
+    proposed = plan_proposals(request.repository, request.config, request.clusters, report.proposals, edited)
+    for name, error in proposed.failures:
+        warn(f"no backtest of {spell_name(name)}: {error}")
+    unwritten = len(edited.unwritten)
+    if not proposed.plans:
+        return ProposalBacktest(unwritten=unwritten)
+    has_others = len(proposed.plans) < len(request.clusters)
+    tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=has_others)
+    with backtested(spark, tested, proposed.plans) as (found, _, _):
+        return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=proposed.others)
 
 
 def _recordings(used: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording, ...]:
@@ -206,18 +282,6 @@ def _recordings(used: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording
     known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
     nothing = {"first": None, "last": None}
     return tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names)
-
-
-def _live(rows: DataFrame, proposed: Sequence[str]) -> dict[tuple[str, Entity], Values]:
-    """Return all values of the entities that proposals are about; no more of each than there are quota keys."""
-    of_entity = ["cluster", "entity_key"]
-    about = rows.where(f.col("action").isin(proposed)).select(*of_entity).distinct()
-    held = rows.where(f.col("before").isNotNull()).select(*of_entity, "key", "before")
-    live: dict[tuple[str, Entity], dict[str, float]] = {}
-    for row in held.join(about, of_entity, "left_semi").toArrow().to_pylist():
-        entity = parse_address(row["entity_key"])
-        live.setdefault((row["cluster"], entity), {})[row["key"]] = row["before"]
-    return dict(live)
 
 
 def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
@@ -268,103 +332,3 @@ def _row(each: Recommendation) -> tuple[Any, ...]:
     fields = {name: getattr(each, name) for name in RECOMMENDATIONS.names if name != "entity_key"}
     fields |= {"entity_key": each.entity.address, "entity": each.entity.parts, "action": each.action.value}
     return tuple(fields[name] for name in RECOMMENDATIONS.names)
-
-
-# Right-sized quotas as a change of the quota files: sized, followed by the files, tested, and written or shown.
-#
-# | step | when |
-# | --- | --- |
-# | the quotas are sized by what was recorded | always |
-# | the files are changed in memory | they are to be written or shown, or there are proposals to test |
-# | the proposals are tested by a backtest of the changed files | it is asked for, and there are proposals |
-# | the changed files are written | it is asked for |
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendRequest:
-    """What to size, by what, and what to do with it."""
-
-    usage: str  # The usage table
-    repository: Repository
-    config: Config
-    clusters: Sequence[Cluster]  # The clusters, which are read now
-    settings: RecommendSettings
-    is_changing: bool = False  # Whether somebody asked for the change of the files
-    is_written: bool = False  # Whether the changed files are written
-    is_tested: bool = True  # Whether the proposals are tested by a backtest
-
-
-def require_files(request: RecommendRequest, clock: Clock = SYSTEM_CLOCK) -> None:
-    """Make sure that files which are to be changed can be read, before anything else is done."""
-    if request.is_changing:
-        loaded = request.repository.load(request.config, today(clock), may_be_empty=True)
-        for cluster in request.clusters:
-            loaded.desired(cluster.name)
-
-
-@contextmanager
-def recommended_change(
-    spark: SparkSession,
-    request: RecommendRequest,
-    warn: Callable[[str], None],
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    progress: Progress = no_progress,
-) -> Iterator[Recommended]:
-    """Size quotas and change the files accordingly, as far as it is asked for.
-
-    Without a change that somebody asked for, files that cannot follow the proposals are a warning: there is no backtest
-    then.
-
-    `warn`: called with a sentence about what is left out. Raises `InvalidFilesError` if the usage cannot be read or has
-    no row of the clusters, or the files are to be changed and are invalid. Raises `QuotaformError` if none of the
-    clusters could be read, or the files cannot be changed.
-    """
-    progress("Sizing quotas", 0, 0)
-    with recommended(spark, request.usage, request.clusters, request.settings, clock.now(), warn) as found:
-        report, edited = found.report, None
-        is_tested = request.is_tested and report.summary.proposed > 0
-        try:
-            edited = _edited(request, found, clock) if request.is_changing or is_tested else None
-        except QuotaformError as error:
-            if request.is_changing:
-                raise
-            warn(f"no backtest of the proposals: {error}")
-        if edited is not None and is_tested:
-            progress("Replaying usage", 0, 0)
-            report = structs.replace(report, backtest=_backtest(spark, request, report, edited, warn))
-        if edited is not None and request.is_changing:
-            if request.is_written:
-                write_quotas(edited)
-            names = tuple(file.name for file in edited.files)
-            edit = EditRecord(is_written=request.is_written, files=names, unwritten=edited.unwritten)
-            report = structs.replace(report, edit=edit)
-        yield replace(found, report=report, edited=edited)
-
-
-def _edited(request: RecommendRequest, found: Recommended, clock: Clock) -> EditedFiles:
-    """Return the files as they follow the proposals."""
-    total, most = found.report.summary.proposed, len(found.report.proposals)
-    if total > most:
-        raise UsageError(f"{total:,} proposals are more than the {most:,} of a change; choose some with --select")
-    return edit_quotas(request.repository, request.config, found.report.proposals, found.live, today(clock))
-
-
-def _backtest(
-    spark: SparkSession,
-    request: RecommendRequest,
-    report: Recommendations,
-    edited: EditedFiles,
-    warn: Callable[[str], None],
-) -> ProposalBacktest:
-    """Return what the changed files of proposals would have throttled of the same usage."""
-    proposed = plan_proposals(request.repository, request.config, request.clusters, report.proposals, edited)
-    for name, error in proposed.failures:
-        warn(f"no backtest of {spell_name(name)}: {error}")
-    unwritten = len(edited.unwritten)
-    if not proposed.plans:
-        return ProposalBacktest(unwritten=unwritten)
-    has_others = len(proposed.plans) < len(request.clusters)
-    tested = BacktestRequest(usage=report.usage, most=MOST_IN_PLAN, has_others=has_others)
-    with backtested(spark, tested, proposed.plans) as (found, _, _):
-        return ProposalBacktest(clusters=found.clusters, unwritten=unwritten, others=proposed.others)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from quotaform.fleet.data_source import QuotaRow, quota_rows
 from quotaform.fleet.job import table_rows
-from quotaform.fleet.table import make_table
-from quotaform.model.entity import spell_name
+from quotaform.fleet.table import row_batch
 from quotaform.model.outcome import ClusterOutcome, values_of
 from quotaform.model.records.record import made_of
-from quotaform.model.text import listed
 from quotaform.plan.backtest import MOST_IN_PLAN, Backtest, BucketBacktest, Buckets, ClusterBacktest
 from quotaform.plan.plan import Plan
 from quotaform.resolve.spark_quotas import QUOTAS
@@ -63,9 +62,9 @@ def backtested(
 ) -> Iterator[tuple[Backtest, DataFrame, Callable[[], Replays]]]:
     """Give the backtest of plans, `BACKTEST` with all its rows as long as the context lasts, and what reads replays.
 
-    These are of some buckets over time, for a page; their usage is read again. `plans`: one plan per cluster, each
-    with what the cluster holds (`Plan.actual`). `warn`: called with a sentence about
-    clusters of which nothing is recorded. Raises `InvalidFilesError` if the usage cannot be read, or is required and
+    These are of some buckets over time, for a page; their usage is read again. `plans`: one plan per cluster, each with
+    what the cluster holds (`Plan.actual`). `warn`: called with a sentence about clusters of which nothing is recorded.
+    Raises `InvalidFilesError` if the usage cannot be read, or is required and
     has no row of these clusters.
     """
     usage = usage_between(read_usage(spark, request.usage), request.since, request.until)
@@ -75,7 +74,10 @@ def backtested(
         kept = stack.enter_context
         series = kept(table_rows(recorded(named_usage(usage, selected))))
         mine = series.where(f.col("cluster").isin(names))
-        _require_recorded(request, usage, mine, names, selected, warn)
+        known = set(mine.select("cluster").distinct().toArrow().column("cluster").to_pylist())
+        missing = [name for name in names if name not in known]
+        time, own = time_text(request.since, request.until), named_usage(usage, selected)
+        require_recorded(own, request.usage, names, missing, warn, time, is_required=request.is_required)
         before, after = (kept(table_rows(quotas)) for quotas in planned_quotas(spark, plans))
         found = kept(table_rows(members(mine, after, before)))
         tested = usage_of(usage, names, selected)
@@ -104,51 +106,28 @@ def with_backtests(
         return tuple(outcome.map(partial(replace, backtest=tested.get(outcome.cluster))) for outcome in every)
 
 
-def _require_recorded(
-    request: BacktestRequest,
-    usage: DataFrame,
-    series: DataFrame,
-    names: Sequence[str],
-    selected: Sequence[str],
-    warn: Callable[[str], None],
-) -> None:
-    known = set(series.select("cluster").distinct().toArrow().column("cluster").to_pylist())
-    missing = [name for name in names if name not in known]
-    time = time_text(request.since, request.until)
-    if request.is_required:
-        require_recorded(named_usage(usage, selected), request.usage, names, missing, warn, time)
-    elif missing:
-        warn(f"no usage is recorded of {listed([spell_name(name) for name in missing])}{time}")
-
-
 def planned_quotas(spark: SparkSession, plans: Sequence[Plan]) -> tuple[DataFrame, DataFrame]:
     """Return `QUOTAS` of the clusters of plans, as they are and as they would be once the plans are applied.
 
     `plans`: one per cluster, each with what the cluster holds (`Plan.actual`).
     """
-    # By a row without an entity, a cluster without quotas is known.
-    before: list[dict[str, Any]] = [{"cluster": plan.header.cluster_name} for plan in plans]
-    after = list(before)
+    import pyarrow
+
+    before: list[QuotaRow] = []
+    after: list[QuotaRow] = []
     for plan in plans:
-        held = {(entity, key): value for entity, keys in (plan.actual or {}).items() for key, value in keys.items()}
-        changed = {(row.entity, row.key): row.after for row in plan.rows}
-        for rows, values in ((before, held), (after, {**held, **changed})):
-            rows += (
-                {
-                    "cluster": plan.header.cluster_name,
-                    "entity_key": entity.address,
-                    "entity": list(entity.parts),
-                    "key": key,
-                    "value": value,
-                }
-                for (entity, key), value in values.items()
-                if value is not None
-            )
-    names = QUOTAS.names
-    return (
-        make_table(spark, QUOTAS, [[row.get(name) for row in before] for name in names]),
-        make_table(spark, QUOTAS, [[row.get(name) for row in after] for name in names]),
-    )
+        planned = {entity: dict(values) for entity, values in (plan.actual or {}).items()}
+        for row in plan.rows:
+            values = planned.setdefault(row.entity, {})
+            values.pop(row.key, None)
+            if row.after is not None:
+                values[row.key] = row.after
+        for rows, quotas in ((before, plan.actual or {}), (after, planned)):
+            held = {entity: values for entity, values in quotas.items() if values}
+            rows += quota_rows(plan.header.cluster_name, plan.header.cluster_id, held)
+    tables = (pyarrow.Table.from_batches([row_batch(QUOTAS, rows)]) for rows in (before, after))
+    old, new = (spark.createDataFrame(table, QUOTAS) for table in tables)
+    return old, new
 
 
 def _recordings(series: DataFrame, found: DataFrame) -> Mapping[str, dict[str, Any]]:

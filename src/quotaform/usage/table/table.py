@@ -139,8 +139,10 @@ def require_recorded(
     missing: Sequence[str],
     warn: Callable[[str], None],
     time: str = "",
+    *,
+    is_required: bool = True,
 ) -> None:
-    """Make sure that something is recorded of one of the clusters; warn of those without.
+    """Make sure that something is recorded of one of the clusters, if that is required; warn of those without.
 
     `missing`: those of them of which nothing is recorded. `time`: what `time_text` returned, if the usage is of some
     time only.
@@ -148,7 +150,7 @@ def require_recorded(
     if not missing:
         return
     shown = listed([spell_name(each) for each in missing])
-    if len(missing) < len(names):
+    if len(missing) < len(names) or not is_required:
         warn(f"no usage is recorded of {shown}{time}")
         return
     known = usage.select("cluster").distinct().limit(_MOST_NAMED).toArrow().column("cluster").to_pylist()

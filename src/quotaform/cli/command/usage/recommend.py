@@ -168,7 +168,7 @@ def recommend(
     settings = sizing.settings(config, clusters)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
-    from quotaform.usage.recommend.run import RecommendRequest, recommended_change, require_files
+    from quotaform.usage.recommend.run import RecommendRequest, recommended, require_files
     from quotaform.usage.table.table import require_usage
 
     request = RecommendRequest(
@@ -185,7 +185,7 @@ def recommend(
     require_usage(usage, session)
     with (
         spark_job(console, "Sizing quotas", session) as (spark, progress),
-        recommended_change(
+        recommended(
             spark, request, lambda text: console.report_failure(f"Warning: {text}"), progress=progress
         ) as found,
     ):

@@ -64,7 +64,7 @@ REASONS = (
     "its entry unsets consumer_byte_rate; take it from unset first",
     "producer_byte_rate has an anchor",
     "values has an anchor",
-    "without producer_byte_rate here, that from elsewhere in the file counts",
+    "its entry cannot be changed without changing others",
 )
 
 

@@ -78,9 +78,10 @@ def test_the_demand_of_buckets_is_that_of_each_broker(spark: SparkSession) -> No
     for place, rows in by_bucket.items():
         demand = Demand.of(rows, is_per_broker=True)
         brokers = {each.broker: (each.basis, each.samples, each.throttled) for each in demand.counted}
-        times = [(at - START).total_seconds() / 3600 for at in (demand.first, demand.last_used) if at is not None]
-        assert demand.begin == demand.first - WINDOW
-        shown[place] = brokers, *times, demand.hours
+        first, last_used = min(row.first for row in rows), max(row.last_used or START for row in rows)
+        assert min(row.begin for row in rows) == first - WINDOW
+        times = ((at - START).total_seconds() / 3600 for at in (first, last_used))
+        shown[place] = brokers, *times, max(row.hours for row in rows)
     assert shown == {
         (PRODUCER, "user=a"): ({"1": (12, 30, 0), "2": (5, 3, 0)}, 0, 29, 30),
         (PRODUCER, "user=b"): ({"1": (3, 14, 1)}, 12, 20, 18),

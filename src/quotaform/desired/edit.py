@@ -70,7 +70,6 @@ class FileEdit:
         nodes = [] if self._entries is None else self._entries.value
         # A prelude is no part of what the positions of nodes are in.
         above = self._text.lines.count("\n") - self._file.body.count("\n")
-        self._anchored = {part.anchor: part for node in nodes for part in walk(node) if part.anchor}
         self._is_changed = False
         self._places = {
             (node.start_mark.line + above + 1, node.start_mark.column + 1): place for place, node in enumerate(nodes)
@@ -86,7 +85,7 @@ class FileEdit:
         if place is None or self._entries is None:
             raise UneditableError("it is merged from elsewhere in the file")
         entry = deepcopy(self._entries.value[place])
-        _edit_entry(entry, edit, self._anchored)
+        _edit_entry(entry, edit)
         self._entries.value[place] = entry
         self._is_changed = True
 
@@ -119,11 +118,8 @@ def _entries(file: NodeFile) -> SequenceNode | None:
     return None
 
 
-def _edit_entry(node: Node, edit: EntryEdit, anchored: Mapping[str, Node]) -> None:
-    """Change an entry. `anchored` holds what aliases stand for.
-
-    Raises `UneditableError`: it is not written so that it could be changed alone.
-    """
+def _edit_entry(node: Node, edit: EntryEdit) -> None:
+    """Change an entry. Raises `UneditableError`: it is not written so that it could be changed alone."""
     entry = _own(node)
     if MERGE_KEY in _keys(entry):
         raise UneditableError("it is merged from elsewhere in the file")
@@ -139,7 +135,7 @@ def _edit_entry(node: Node, edit: EntryEdit, anchored: Mapping[str, Node]) -> No
     else:
         values = _value(entry, _VALUES)
         if values is not None:
-            _edit_values(entry, _own(values), edit, anchored)
+            _edit_values(entry, _own(values), edit)
         elif edit.removed:
             raise UneditableError("its values come from elsewhere")
         elif edit.values:
@@ -151,11 +147,9 @@ def _edit_entry(node: Node, edit: EntryEdit, anchored: Mapping[str, Node]) -> No
             _set(entry, field)
 
 
-def _edit_values(entry: MappingNode, values: MappingNode, edit: EntryEdit, anchored: Mapping[str, Node]) -> None:
+def _edit_values(entry: MappingNode, values: MappingNode, edit: EntryEdit) -> None:
     if not edit.removed <= _keys(values):
         raise UneditableError("it comes from elsewhere in the file")
-    if beneath := edit.removed & _merged_keys(values, anchored):
-        raise UneditableError(f"without {min(beneath)} here, that from elsewhere in the file counts")
     for key, spelled in edit.values.items():
         _set(values, f"{key}: {spelled}")
     if edit.removed >= _keys(values):
@@ -181,16 +175,6 @@ def _require_unanchored(node: Node, name: str) -> None:
 
 def _keys(node: Node) -> set[str]:
     return {str(key.value) for key, _ in node.value} if isinstance(node, MappingNode) else set()
-
-
-def _merged_keys(mapping: Node, anchored: Mapping[str, Node]) -> set[str]:
-    """Return the keys that a mapping has by its merge key."""
-    merged = _value(mapping, MERGE_KEY) if isinstance(mapping, MappingNode) else None
-    found: set[str] = set()
-    for part in () if merged is None else walk(merged):
-        node = anchored[part.value[1:]] if getattr(part, "style", None) == ALIAS else part
-        found |= _keys(node) | _merged_keys(node, anchored)
-    return found
 
 
 def _value(mapping: MappingNode, name: str) -> Node | None:

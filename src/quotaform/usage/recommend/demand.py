@@ -144,10 +144,6 @@ class Recorded:
     """When it was recorded on each broker; `None` is the whole cluster if the limit is one of the cluster, and clients
     that measured otherwise."""
 
-    def span_hours(self, since: datetime) -> float:
-        """How many hours there are from a sample to the last one, both of their hours included."""
-        return (self.last.timestamp() // HOUR_S) - (since.timestamp() // HOUR_S) + 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketDemand:
@@ -215,30 +211,10 @@ class Demand:
         """Times with a throttle time above 0, of all."""
         return sum(each.throttled for each in self.counted)
 
-    @property
-    def hours(self) -> int:
-        """How many hours are recorded from the first sample on."""
-        return max(each.hours for each in self.every)
-
-    @property
-    def first(self) -> datetime:
-        """The first sample."""
-        return min(each.first for each in self.every)
-
-    @property
-    def begin(self) -> datetime:
-        """When the window of the first sample began."""
-        return min(each.begin for each in self.every)
-
-    @property
-    def last_used(self) -> datetime | None:
-        """The last time with a rate above 0; `None` if there is none."""
-        return max((each.last_used for each in self.every if each.last_used is not None), default=None)
-
 
 DAY_S: Final = HOURS_OF_DAY * HOUR_S
-_MOST_HOURS: Final = 48
-"""From so many hours on, times are given in days."""
+_MOST_TIME: Final = timedelta(hours=48)
+"""From here on, times are given in days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +230,8 @@ class History:
 
     def seconds(self, demand: Demand) -> float:
         """How much is recorded of a demand: its hours, or less if the window of its first sample began later."""
-        return min(demand.hours * HOUR_S, self._seconds_since(demand.begin))
+        begin = min(each.begin for each in demand.every)
+        return self._seconds(max(each.hours for each in demand.every), begin)
 
     def missing(self, demand: Demand) -> str | None:
         """Return what is missing to size a value; `None` if it is enough."""
@@ -262,55 +239,57 @@ class History:
             return f"the recording of {inert(coarse[0].bucket)} does not tell its buckets apart"
         if self._is_per_broker and all(each.broker is None for each in demand.every):
             return f"only clients measured it, and {self.key.name} is limited per broker"
-        found, needed = self.seconds(demand), self.settings.min_history_days * DAY_S
-        span = self.recorded.span_hours(demand.first) * HOUR_S
-        if span < needed or found < MIN_SHARE * needed:
-            return f"{share_text(found, needed)} recorded"
+        first, found = min(each.first for each in demand.every), self.seconds(demand)
+        if (share := self._missing_share(first, found, self.settings.min_history_days)) is not None:
+            return f"{share} recorded"
         if demand.samples < self.settings.min_samples:
             return f"{demand.samples:,} of {self.settings.min_samples:,} samples recorded"
         return None
 
     def is_idle(self, demand: Demand) -> bool:
         """Whether nobody used a value for as long as the settings say, as far as is recorded."""
-        if demand.last_used is None:
-            return True
-        return self._seconds_since(demand.last_used) >= self.settings.unused_after_days * DAY_S
+        used = [each.last_used for each in demand.every if each.last_used is not None]
+        return all(self.recorded.last - last >= self._unused_after for last in used)
 
-    def recent_seconds(self) -> float:
-        """How much is recorded of the time after which a value counts as unused, on the broker with the least of it."""
-        return min((self._recent_seconds(part) for part in self._parts().values()), default=0.0)
+    def missing_to_remove(self) -> tuple[str | None, float]:
+        """Return what is missing to say that nobody uses a value, `None` if it is enough, and the recorded days.
 
-    def missing_to_remove(self) -> str | None:
-        """Return what is missing to say that nobody uses a value; `None` if it is enough.
-
-        A client may use one broker and not the others, so the time must be recorded on each of them. Recordings name
-        brokers as their source does, so they are compared with those of the cluster by number.
+        A client may use one broker and not the others, so the time must be recorded on each of them, and the broker
+        with the least of it counts. Recordings name brokers as their source does, so they are compared with those of
+        the cluster by number.
         """
-        last = self.recorded.last
-        if self.now - last > timedelta(days=MOST_AGE_DAYS):
-            return f"the recording ends on {_day(last)}; record again"
-        parts, needed = self._parts(), self.settings.unused_after_days * DAY_S
+        parts: dict[str | None, BrokerRecorded | None] = {**self.recorded.brokers}
+        if self._is_per_broker:
+            parts = {name: parts.get(name) for name in sorted(self.brokers)}
+        recent = {
+            name: 0.0 if part is None else self._seconds(part.recent_hours, part.begin) for name, part in parts.items()
+        }
+        return self._missing_to_remove(parts, recent), min(recent.values(), default=0.0) / DAY_S
+
+    def _missing_to_remove(
+        self, parts: Mapping[str | None, BrokerRecorded | None], recent: Mapping[str | None, float]
+    ) -> str | None:
+        if self.now - self.recorded.last > timedelta(days=MOST_AGE_DAYS):
+            return f"the recording ends on {_day(self.recorded.last)}; record again"
         if not parts:
             return f"only clients measured it, and {self.key.name} is limited per broker"
         if self._is_per_broker and self.broker_count is not None and len(parts) < self.broker_count:
             are = "is" if len(parts) == 1 else "are"
             return f"only {len(parts)} of {self.broker_count} brokers {are} recorded ({self._names})"
-        for broker, part in sorted(parts.items(), key=lambda each: self._recent_seconds(each[1])):
-            where = "" if broker is None else f" on broker {inert(broker)}"
+        for broker in sorted(parts, key=recent.__getitem__):
+            part, where = parts[broker], "" if broker is None else f" on broker {inert(broker)}"
             if part is None:
                 why = "" if self.key.metrics else ", as no metric of it is known"
                 return f"{self.key.name} is not recorded{where}{why}"
-            found, span = self._recent_seconds(part), self.recorded.span_hours(part.first) * HOUR_S
-            if span < needed or found < MIN_SHARE * needed:
-                return f"only {share_text(found, needed)} recorded{where}"
+            share = self._missing_share(part.first, recent[broker], self.settings.unused_after_days)
+            if share is not None:
+                return f"only {share} recorded{where}"
         return None
 
     def unused_text(self) -> str:
         """Return from when to when nobody used a value that nobody uses."""
-        last = self.recorded.last
-        first = last - timedelta(days=self.settings.unused_after_days)
-        spell = _day if self.settings.unused_after_days * HOURS_OF_DAY >= _MOST_HOURS else spell_second
-        return f"not used from {spell(first)} to {spell(last)}"
+        last, spell = self.recorded.last, _day if self._unused_after >= _MOST_TIME else spell_second
+        return f"not used from {spell(last - self._unused_after)} to {spell(last)}"
 
     def brokers_text(self) -> str | None:
         """Return on which brokers that is recorded; `None` if the limit is one of the cluster."""
@@ -326,16 +305,20 @@ class History:
     def _is_per_broker(self) -> bool:
         return self.key.per == "broker"
 
-    def _parts(self) -> dict[str | None, BrokerRecorded | None]:
-        """Return what is recorded of the key where its limit is one of its own; `None` where nothing is."""
-        known = self.recorded.brokers
-        return {name: known.get(name) for name in sorted(self.brokers)} if self._is_per_broker else {**known}
+    @property
+    def _unused_after(self) -> timedelta:
+        return timedelta(days=self.settings.unused_after_days)
 
-    def _recent_seconds(self, part: BrokerRecorded | None) -> float:
-        return 0.0 if part is None else min(part.recent_hours * HOUR_S, self._seconds_since(part.begin))
+    def _seconds(self, hours: int, begin: datetime) -> float:
+        """Return how much is recorded: some hours, or less if the window of the first sample began later."""
+        return min(hours * HOUR_S, (self.recorded.last - begin).total_seconds())
 
-    def _seconds_since(self, moment: datetime) -> float:
-        return (self.recorded.last - moment).total_seconds()
+    def _missing_share(self, first: datetime, found: float, days: float) -> str | None:
+        """Return how much there is of the days that are needed, from a first sample on; `None` if it is enough."""
+        hours = self.recorded.last.timestamp() // HOUR_S - first.timestamp() // HOUR_S + 1
+        needed = days * DAY_S
+        is_enough = hours * HOUR_S >= needed and found >= MIN_SHARE * needed
+        return None if is_enough else share_text(found, needed)
 
 
 def _day(moment: datetime) -> str:
@@ -348,7 +331,7 @@ def time_text(seconds: float) -> str:
     >>> time_text(31 * DAY_S), time_text(5 * HOUR_S), time_text(724.5), time_text(37)
     ('31 days', '5h', '12m 4s', '37s')
     """
-    if seconds >= _MOST_HOURS * HOUR_S:
+    if seconds >= _MOST_TIME.total_seconds():
         return f"{seconds / DAY_S:.0f} days"
     return duration_text(timedelta(seconds=seconds))
 
@@ -359,7 +342,7 @@ def share_text(found: float, needed: float) -> str:
     >>> share_text(3.28 * DAY_S, 14 * DAY_S), share_text(37, 14 * DAY_S), share_text(700, 1800)
     ('3.2 of 14 days', '37s of 14 days', '11m 40s of 30m')
     """
-    if needed < _MOST_HOURS * HOUR_S:
+    if needed < _MOST_TIME.total_seconds():
         return f"{time_text(min(found, needed))} of {time_text(needed)}"
     days = floor(found / DAY_S * 10) / 10
     return f"{days:.1f} of {needed / DAY_S:g} days" if days else f"{time_text(found)} of {needed / DAY_S:g} days"

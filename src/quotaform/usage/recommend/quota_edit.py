@@ -341,11 +341,10 @@ class _Editor:
             found, findings = changed.check(cluster)
             mine = {each for each in self.proposals if each[0] == cluster and each not in left}
             addresses = {finding.address for finding in findings if finding.severity is Severity.ERROR}
-            if addresses:
-                wrong |= {each for each in mine if each[1].address in addresses} or mine or set(self.proposals)
-            else:
-                different = self.different(cluster, found, left)
-                wrong |= different & mine if different <= mine else mine or set(self.proposals)
+            own = {each for each in mine if each[1].address in addresses}
+            own = own if addresses else self.different(cluster, found, left)
+            if addresses or own:
+                wrong |= own if own and own <= mine else mine or set(self.proposals)
         return wrong
 
     def different(self, cluster: str, found: Desired, left: Collection[Changed]) -> set[Changed]:
@@ -353,15 +352,16 @@ class _Editor:
         before = self.loaded.desired(cluster)
         wrong: set[Changed] = set()
         for entity in before.keys() | found.keys():
-            old, new = before.get(entity), found.get(entity)
-            known: Values = {} if old is None else old.values
+            old, new, place = before.get(entity), found.get(entity), (cluster, entity)
             values: Values = {} if new is None else new.values
-            proposals = () if (cluster, entity) in left else self.proposals.get((cluster, entity), ())
-            expected = {**(known or (self.live.get((cluster, entity), {}) if proposals else {}))}
+            expected = {} if old is None else {**old.values}
+            proposals = () if place in left else self.proposals.get(place, ())
+            if proposals and not expected:
+                expected = {**self.live.get(place, {})}
             for each in proposals:
                 expected.pop(each.key, None)
                 if each.after is not None:
                     expected[each.key] = each.after
             if values != expected or (not proposals and (old is None) != (new is None)):
-                wrong.add((cluster, entity))
+                wrong.add(place)
         return wrong

@@ -23,7 +23,7 @@ from quotaform.model.records.field import Address, QuotaKeyName
 from quotaform.model.records.record import Count, Moment, Record, about, derived
 from quotaform.model.scope import FULL_SCOPE, Scope, Selection
 from quotaform.model.settings import SizingSettings
-from quotaform.model.units import UNLIMITED, measuring_unit, plain_fraction, spell_value
+from quotaform.model.units import measuring_unit, render_value, spell_value
 from quotaform.plan.backtest import ClusterBacktest
 
 MIN_SHARE: Final = 0.8
@@ -254,8 +254,6 @@ def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: d
 # Every result is one of these numbers, so rounding never decreases a rate, keeps the order of rates, and leaves its own
 # results as they are. It adds at most a quarter to bytes, and a tenth to others.
 
-_BINARY: Final = (1024, ("Ki", "Mi", "Gi", "Ti", "Pi"))
-_DECIMAL: Final = (1000, ("k", "M", "G", "T", "P"))
 _STEPS: Final = ((5, Fraction(1, 4)), (25, Fraction(1, 2)), (100, Fraction(1)), (250, Fraction(5)))
 _LAST_STEP: Final = Fraction(10)
 _LARGEST: Final = 1000
@@ -299,7 +297,7 @@ def _two_digits(key: QuotaKey, value: float) -> float:
 
 
 def spell_rounded(key: QuotaKey, value: float, *, decimal: bool = False) -> str:
-    """Return a value as it is written in files: bytes in the largest unit that gives at most two decimals.
+    """Return a value as it is written in files: bytes in the unit in which plans print them, if that is exact.
 
     >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE
     >>> spell_rounded(PRODUCER_BYTE_RATE, 13107200.0), spell_rounded(PRODUCER_BYTE_RATE, 1500001.0)
@@ -308,14 +306,8 @@ def spell_rounded(key: QuotaKey, value: float, *, decimal: bool = False) -> str:
     `value`: a value that files can hold. `decimal`: as in `round_up`. Raises `ValueError` if files cannot hold the
     value.
     """
-    shortest = spell_value(key, value)
-    if shortest is None:
+    spelled = spell_value(key, value)
+    if spelled is None:
         raise ValueError(f"{value} cannot be written as {key.name}")
-    if key.unit != "B/s" or shortest == UNLIMITED:
-        return shortest
-    for base, units in (_DECIMAL, _BINARY) if decimal else (_BINARY, _DECIMAL):
-        for power in range(len(units), 0, -1):
-            number = Fraction(int(value), base**power)
-            if number >= 1 and (number * 100).denominator == 1:
-                return f"{plain_fraction(number)}{units[power - 1]}B/s"
-    return shortest
+    shown = render_value(key, value, decimal=decimal).replace(" ", "")
+    return shown if key.unit == "B/s" and "[" not in shown else spelled

@@ -34,7 +34,6 @@ from quotaform.resolve.effect import make_effects
 from quotaform.usage.recommend.demand import (
     DAY_S,
     BucketDemand,
-    BusiestDay,
     Demand,
     History,
     Recorded,
@@ -51,8 +50,6 @@ from quotaform.usage.recommend.recommendation import (
     round_up,
 )
 
-_Rates = defaultdict[str | None, float]
-"""Rates by broker; `None` is the whole cluster."""
 _FACTORS: Final = 100
 """A headroom is a number of hundredths."""
 
@@ -139,37 +136,35 @@ class _KeySizer:
         self.history = history
         self.settings = settings
         self.values = values
-        self.floor = settings.floors.get(key.name, 0.0)
         self.cap = settings.caps.get(key.name, key.maximum)
         self.capacity = settings.capacities.get(cluster, {}).get(key.name)
         self.kept: list[_Case] = []  # What keeps its limit
         self.sized: list[_Case] = []
-        self.removed: list[_Case] = []
+        self.removed: list[tuple[_Case, Recommendation]] = []
 
     def size(self, buckets: Sequence[BucketDemand]) -> list[Recommendation]:
         rows: list[Recommendation] = []
-        proposed: dict[Entity, Recommendation] = {}
         for case in self.cases(buckets):
             # What is not asked for keeps its limit, whatever was used.
-            is_asked = self.settings.selection.contains(case.entity)
+            is_new = case.before is None
+            is_asked = self.may_be_created(case) if is_new else self.settings.selection.contains(case.entity)
             decided = self.settle(case) if is_asked else None
             if is_asked and decided is None:
                 self.sized.append(case)
             elif decided is not None and decided.action is Action.DELETE:
-                self.removed.append(case)
-                proposed[case.entity] = decided
+                self.removed.append((case, decided))
             else:
                 self.kept.append(case)
-                if decided is not None and not (case.before is None and decided.action is Action.NONE):
-                    rows.append(decided)
+                rows += [] if decided is None or is_new else [decided]
         headroom = self.headroom()
-        if headroom is None:
-            loosening = self.loosening()
-            rows += [self.row(case, Action.NONE, self.used_up(case.before)) for case in loosening]
+        if headroom is None and (loosening := self.loosening()):
+            rows += [
+                self.row(case, Action.NONE, f"{self.shown_capacity(case.before)} is used up") for case in loosening
+            ]
             self.kept += loosening
-            self.removed = [case for case in self.removed if case not in loosening]
-            headroom = self.headroom() if loosening else None
-        rows += [proposed[case.entity] for case in self.removed]
+            self.removed = [each for each in self.removed if each[0] not in loosening]
+            headroom = self.headroom()
+        rows += [row for _, row in self.removed]
         return rows + [row for case in self.sized if (row := self.propose(case, headroom)) is not None]
 
     def cases(self, buckets: Sequence[BucketDemand]) -> Iterator[_Case]:
@@ -203,26 +198,30 @@ class _KeySizer:
 
         `source`: the address of the entity whose value limits it.
         """
-        if source is not None and (
-            source == case.entity.address or all(name for _, name in parse_address(source).parts)
-        ):
-            return False
-        is_managed = self.settings.scope.contains(case.entity) and self.settings.selection.contains(case.entity)
-        if not (is_managed and self.may_be_created(case)):
+        is_own = source is not None and all(name for _, name in parse_address(source).parts)
+        if is_own or source == case.entity.address or not self.may_be_created(case):
             return False
         if case.limit is None or is_unlimited(self.key, case.limit):
             return True
-        target = self.target(case.demand.basis, None, self.settings.headroom)
-        return target > case.limit * (1 + MIN_CHANGE)
+        return self.value(case, self.settings.headroom) > case.limit * (1 + MIN_CHANGE)
 
-    def target(self, basis: float, before: float | None, headroom: float) -> float:
-        """Return what fits a basis; `before` says in which units it is written."""
-        rounded = round_up(self.key, max(basis * headroom, self.floor), decimal=is_decimal(self.key, before))
-        return min(rounded, self.cap)
+    def may_be_created(self, case: _Case) -> bool:
+        return (
+            self.settings.has_creates
+            and self.history is not None
+            and self.settings.scope.contains(case.entity)
+            and self.settings.selection.contains(case.entity)
+            and self.key.fits(case.entity)
+            and all(name for _, name in case.entity.parts)
+            and self.history.missing(case.demand) is None
+            and bool(case.demand.basis)
+            and not self.history.is_idle(case.demand)
+        )
 
     def value(self, case: _Case, headroom: float) -> float:
         """Return the value of a case that has a basis, at some headroom; it never decreases with more headroom."""
-        target = self.target(case.demand.basis, case.before, headroom)
+        wanted = max(case.demand.basis * headroom, self.settings.floors.get(self.key.name, 0.0))
+        target = min(round_up(self.key, wanted, decimal=is_decimal(self.key, case.before)), self.cap)
         if case.before is None:
             return target
         if case.demand.throttled:
@@ -242,10 +241,18 @@ class _KeySizer:
             moved[source] += case.demand.counted
 
         def fits(headroom: float) -> bool:
-            total: _Rates = defaultdict(float)
-            self.add_rates(total, moved[None], None)
+            total: dict[str | None, float] = defaultdict(float)  # By broker; `None` is the whole cluster
+            for each in moved[None]:
+                total[each.broker] += each.basis
             for case, limit in self.limits(headroom):
-                self.add_rates(total, [*case.demand.counted, *moved[case.entity]], limit, is_default=case.is_default)
+                limited = set()
+                # Who loses a value of his own joins the one bucket of a named entity, and has his own of a default.
+                for each in (*case.demand.counted, *moved[case.entity]):
+                    if limit is None or is_unlimited(self.key, limit):
+                        total[each.broker] += each.basis
+                    elif case.is_default or each.broker not in limited:
+                        total[each.broker] += limit
+                        limited.add(each.broker)
             return all(rate <= capacity for rate in total.values())
 
         if fits(wanted):
@@ -263,54 +270,34 @@ class _KeySizer:
         yield from ((case, case.limit) for case in self.kept)
         yield from ((case, self.value(case, headroom)) for case in self.sized)
 
-    def add_rates(
-        self, total: _Rates, buckets: Iterable[BucketDemand], value: float | None, *, is_default: bool = False
-    ) -> None:
-        """Add what buckets may use of each broker under a value; without a limit, what they used.
-
-        Who loses a value of his own joins the one bucket of a named entity, and has his own of a default.
-        """
-        limited = set()
-        for each in buckets:
-            if value is None or is_unlimited(self.key, value):
-                total[each.broker] += each.basis
-            elif is_default or each.broker not in limited:
-                total[each.broker] += value
-                limited.add(each.broker)
-
     def sources(self) -> Iterator[tuple[_Case, Entity | None]]:
         """Yield the values that are removed, each with the entity that limits its buckets then, if one does."""
         quotas = {value.entity: {self.key.name: value.value} for value in self.values}
-        gone: dict[Entity, Mapping[str, float]] = {case.entity: {} for case in self.removed}
-        effects = make_effects(quotas, gone, [(case.entity, [self.key.name]) for case in self.removed])
-        yield from ((case, effect.after.source) for case, (effect,) in zip(self.removed, effects, strict=True))
+        removed = [case for case, _ in self.removed]
+        gone: dict[Entity, Mapping[str, float]] = {case.entity: {} for case in removed}
+        effects = make_effects(quotas, gone, [(case.entity, [self.key.name]) for case in removed])
+        yield from ((case, effect.after.source) for case, (effect,) in zip(removed, effects, strict=True))
 
     def loosening(self) -> list[_Case]:
         """Return the values after whose removal their buckets may use more of a broker than now."""
-        least = {case.entity: (case, limit) for case, limit in self.limits(1.0)}
+        limits = {case.entity: limit for case, limit in self.limits(1.0)}
         found = []
         for case, source in self.sources():
-            joined, value = (None, None) if source is None else least[source]
-            is_default = joined is None or joined.is_default
-            known = set() if joined is None or is_default else {each.broker for each in joined.demand.counted}
-            new = [each for each in case.demand.counted if each.broker not in known]
-            rates: _Rates = defaultdict(float)
-            self.add_rates(rates, new, value, is_default=is_default)
-            if any(rate > (case.before or 0.0) for rate in rates.values()):
+            limit = None if source is None else limits[source]
+            rates = [each.basis if is_unlimited(self.key, limit) else limit for each in case.demand.counted]
+            if any((rate or 0.0) > (case.before or 0.0) for rate in rates):
                 found.append(case)
         return found
 
-    def used_up(self, value: float | None) -> str:
-        capacity = render_value(self.key, self.capacity or 0.0, decimal=is_decimal(self.key, value))
-        return f"the capacity of {capacity} is used up"
+    def shown_capacity(self, value: float | None) -> str:
+        """Return the capacity in the units of a value."""
+        return f"the capacity of {render_value(self.key, self.capacity or 0.0, decimal=is_decimal(self.key, value))}"
 
     def settle(self, case: _Case) -> Recommendation | None:
         """Return what is known of a value before its size; `None` if it is to be sized."""
-        demand, history = case.demand, self.history
+        demand, history, percentile = case.demand, self.history, f"the p{self.settings.percentile:g}"
         if not self.settings.scope.contains(case.entity):
             return self.row(case, Action.NONE, "out of scope")
-        if case.before is None and not self.may_be_created(case):
-            return self.row(case, Action.NONE, "limited by no value of its own")
         if case.before is not None and is_unlimited(self.key, case.before):
             return self.row(case, Action.KEEP, "unlimited: the entity is exempt")
         if history is None:
@@ -321,54 +308,55 @@ class _KeySizer:
             return self.unused(case, history)
         if (reason := history.missing(demand)) is not None:
             return self.row(case, Action.NONE, reason)
-        if demand.basis and (cap := self.cap) < demand.basis:
-            basis = render_measured(self.key, demand.basis, decimal=is_decimal(self.key, cap))
-            below = f"is below the p{self.settings.percentile:g} of {basis}"
-            return self.row(case, Action.NONE, f"the cap of {render_value(self.key, cap)} {below}")
-        return None if demand.basis else self.row(case, Action.KEEP, f"the p{self.settings.percentile:g} is 0")
-
-    def may_be_created(self, case: _Case) -> bool:
-        return (
-            self.settings.has_creates
-            and self.history is not None
-            and self.key.fits(case.entity)
-            and all(name for _, name in case.entity.parts)
-            and self.history.missing(case.demand) is None
-            and bool(case.demand.basis)
-            and not self.history.is_idle(case.demand)
-        )
+        if not demand.basis:
+            return self.row(case, Action.KEEP, f"{percentile} is 0")
+        if self.cap < demand.basis:
+            basis = render_measured(self.key, demand.basis, decimal=is_decimal(self.key, self.cap))
+            cap = render_value(self.key, self.cap)
+            return self.row(case, Action.NONE, f"the cap of {cap} is below {percentile} of {basis}")
+        return None
 
     def unused(self, case: _Case, history: History) -> Recommendation:
         """Return what is proposed for a value that nobody used, as far as is recorded."""
-        covered = history.recent_seconds() / DAY_S
-        if (missing := history.missing_to_remove()) is not None:
-            return self.row(case, Action.NONE, f"not used, but {missing}", days=covered)
+        missing, days = history.missing_to_remove()
+        if missing is not None:
+            return self.row(case, Action.NONE, f"not used, but {missing}", days=days)
         idle = history.unused_text()
         if case.is_default:
             return self.row(case, Action.KEEP, f"{idle}; a default also limits new clients")
-        return self.row(case, Action.DELETE, idle, days=covered, note=history.brokers_text())
+        return self.row(case, Action.DELETE, idle, days=days, note=history.brokers_text())
 
     def propose(self, case: _Case, headroom: float | None) -> Recommendation | None:
         """Return what is proposed for a value that was sized; `None` for none."""
-        demand, settings = case.demand, self.settings
-        if demand.busiest is None or self.history is None:
+        demand, settings, busiest = case.demand, self.settings, case.demand.busiest
+        if busiest is None or self.history is None:
             return None
         factor = settings.headroom if headroom is None else headroom
         after = self.value(case, factor)
         shown = after if case.before is None else case.before
         if headroom is None and (case.before is None or after > case.before):
-            return self.row(case, Action.NONE, self.used_up(shown))
+            return self.row(case, Action.NONE, f"{self.shown_capacity(shown)} is used up")
         if case.before == after:
             return self.row(case, Action.KEEP, f"within {MIN_CHANGE:.0%} of what fits")
-        decimal = is_decimal(self.key, shown)
-        days = (
-            f"{time_text(self.history.seconds(demand))}{'' if demand.busiest.outlier is None else ' without outliers'}"
-        )
-        basis = " ".join(filter(None, (render_measured(self.key, demand.basis, decimal=decimal), demand.busiest.text)))
-        notes = list(_size_notes(self.key, demand, demand.busiest, settings, decimal=decimal))
+
+        def measured(rate: float) -> str:
+            return render_measured(self.key, rate, decimal=is_decimal(self.key, shown))
+
+        notes = []
         if factor < settings.headroom:
-            capacity = render_value(self.key, self.capacity or 0.0, decimal=decimal)
-            notes.insert(0, f"x {settings.headroom:g} exceeds the capacity of {capacity}")
+            notes.append(f"x {settings.headroom:g} exceeds {self.shown_capacity(shown)}")
+        if demand.throttled:
+            samples = f"{demand.throttled:,} of {demand.samples:,} samples"
+            notes.append(f"throttled in {samples}: demand was higher")
+        if busiest.outlier is not None and busiest.outlier_day is not None:
+            notes.append(f"left out: {measured(busiest.outlier)} on {day_text(busiest.outlier_day)}")
+        if busiest.stands_out and busiest.next_basis is not None:
+            # The last day of a weekday is never left out.
+            can_be_left_out = busiest.weekday_days >= settings.outlier_days + 2
+            option = f" (--outlier-days {settings.outlier_days + 1} leaves it out)" if can_be_left_out else ""
+            notes.append(f"that day stands out: at most {measured(busiest.next_basis)} on all others{option}")
+        days = f"{time_text(self.history.seconds(demand))}{'' if busiest.outlier is None else ' without outliers'}"
+        basis = " ".join(filter(None, (measured(demand.basis), busiest.text)))
         action = Action.CREATE if case.before is None else Action.UPDATE
         reason = f"p{settings.percentile:g} of {days}, {basis}, x {factor:g}"
         return self.row(case, action, reason, after=after, note="; ".join(notes) or None)
@@ -404,23 +392,3 @@ class _KeySizer:
             bucket=None if demand.highest is None else demand.highest.bucket,
             broker=None if demand.highest is None else demand.highest.broker,
         )
-
-
-def _size_notes(
-    key: QuotaKey, demand: Demand, busiest: BusiestDay, settings: RecommendSettings, *, decimal: bool
-) -> Iterator[str]:
-    """Yield what else there is to know of a proposed value.
-
-    `busiest`: the day on which it rests. `decimal`: whether rates are given in powers of 1000, as the value is; see
-    `quotaform.model.units.is_decimal`.
-    """
-    if demand.throttled:
-        yield f"throttled in {demand.throttled:,} of {demand.samples:,} samples: demand was higher"
-    if busiest.outlier is not None and busiest.outlier_day is not None:
-        yield f"left out: {render_measured(key, busiest.outlier, decimal=decimal)} on {day_text(busiest.outlier_day)}"
-    if busiest.stands_out and busiest.next_basis is not None:
-        rate = render_measured(key, busiest.next_basis, decimal=decimal)
-        others = f"that day stands out: at most {rate} on all others"
-        # The last day of a weekday is never left out.
-        can_be_left_out = busiest.weekday_days >= settings.outlier_days + 2
-        yield f"{others} (--outlier-days {settings.outlier_days + 1} leaves it out)" if can_be_left_out else others
